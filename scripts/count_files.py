@@ -19,7 +19,7 @@ from types import FrameType
 import torch
 
 from parser.config.file import read_config
-from parser.parsing.parse import parse
+from parser.parsing.engine import Engine
 from parser.training import data
 from parser.training.epoch import train_epoch
 from parser.training.run import new_training
@@ -76,7 +76,8 @@ def main() -> None:
     steps = train_epoch(loaded, config.training, new_training(model, loaded, config))
     report("training step", passed(lambda: next(steps)))
     model.network.eval()
-    report("parse", passed(lambda: parse(model, loaded.dev_sentences[:1])))
+    engine, sentence = Engine(model), loaded.dev_sentences[0]
+    report("parse", passed(lambda: engine.result(engine.add(sentence))))
 
 
 if __name__ == "__main__":

@@ -221,6 +221,15 @@ def make_inventory(system: str, labels: int = 4, composition: bool = False) -> I
     return Inventory.build(named, labels, frozenset(range(2, labels)), frozenset([1]))
 
 
+def plain_label_scores(scorer, root, words, heads):
+    """[words, labels] words: the vectors of one sentence."""
+    candidates = [root, *words]
+    return torch.stack([
+        scorer.labels((scorer.head(candidates[head]) + scorer.dependent(word)).relu())
+        for word, head in zip(words, heads, strict=True)
+    ])  # fmt: skip
+
+
 def plain_words(encoder: TokenEncoder, tokens: Tokens) -> list[torch.Tensor]:
     """The word vectors of one sentence, computed word by word."""
     words = []

@@ -24,6 +24,7 @@ from parser.treebank.vocabulary import Tokens, Vocabulary
 
 SOME_TREES = [tree for length in (1, 2, 3, 5) for tree in projective_trees(length)[:: length * length]]
 COLUMNS = {"form": 9, "upos": 4}
+LABELS = 4  # see `make_inventory`
 RICH_COLUMNS = {**COLUMNS, "feats": 5, "characters": 11}
 RICH = {
     "tag_sizes": {"upos": 3, "feats": 4},
@@ -68,7 +69,15 @@ def network(
     )
     columns, predicted = (RICH_COLUMNS if rich else read), COLUMNS.items() - read.items()
     parser = (
-        StackParser(settings, columns, len(inventory), predicted_sizes=dict(predicted)).to(dtype).to(device)
+        StackParser(
+            settings,
+            columns,
+            len(inventory),
+            predicted_sizes=dict(predicted),
+            labels=LABELS,
+        )
+        .to(dtype)
+        .to(device)
     )
     for weight in parser.parameters():  # large weights, so that errors are visible
         if weight.requires_grad:

@@ -15,6 +15,7 @@ RICH = [
     "parser.network.sentence_encoder={hidden_size: 8, layers: 2}",
     "parser.network.tags={predict: [xpos, lemma], layers_above: 1}",
     "parser.network.embedding_dropout=0.2",
+    "parser.network.arcs={size: 8}",
 ]
 OTHER_TREES = [
     "treebank.train=[FOLDER/tiny.conllu, FOLDER/other.conllu]",

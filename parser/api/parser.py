@@ -19,9 +19,9 @@ from conllu import SentenceList, TokenList
 from parser.api.token_lists import columns_of, with_tree
 from parser.api.tree import COMMENTS, TAGS, Tags, Tree
 from parser.parsing import BATCH_SIZE, refuse_batch_size
+from parser.parsing.engine import READ_AHEAD, Engine
 from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.model import Model
-from parser.parsing.parse import parse_stream
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.text_input import reader_of_model, tokenizer_of
 from parser.system.machine import choose_device
@@ -82,6 +82,7 @@ class Parser:
     def __init__(self, model: Model, make_reader: Callable[[], TextReader] | None = None):
         """make_reader: called when the first text is parsed."""
         self._model, self._make_reader = model, make_reader
+        self._engines: dict[int, Engine] = {}
 
     def __repr__(self) -> str:
         network = self._model.network
@@ -128,7 +129,8 @@ class Parser:
             found = list(self.parse_all(words, probabilities=probabilities))
             return SentenceList(found, words.metadata) if isinstance(words, SentenceList) else found
         sentence: Any = words if isinstance(words, TokenList) else {"words": words, **tags}
-        return next(self._parsed(iter([sentence]), probabilities, BATCH_SIZE))
+        [tree] = self._parsed([sentence], probabilities, BATCH_SIZE)
+        return tree
 
     @overload
     def parse_all(
@@ -150,14 +152,15 @@ class Parser:
         """The trees of any number of sentences, in their order and in bounded memory.
 
         sentences: each as words, as a mapping with "words" and some of "upos", "xpos", "feats", "lemmas",
-        "sent_id" and "text", or as a TokenList of conllu, of which a copy with its tree is yielded. Some
-        thousand sentences are read ahead. batch_size: those parsed at the same time. Raises ValueError with
-        the number of a sentence that can not be one.
+        "sent_id" and "text", or as a TokenList of conllu, of which a copy with its tree is yielded. Of other
+        iterables than lists, few are read before the first tree, and later some thousand; where the next one
+        lets wait, those before it are parsed first. batch_size: those parsed at the same time. Raises
+        ValueError with the number of a sentence that can not be one.
         """
         refuse_batch_size(batch_size)
         if not isinstance(sentences, Iterable):
             raise ValueError(f"sentences: a list of them is needed, not {type(sentences).__name__}")
-        return self._parsed(iter(sentences), probabilities, batch_size)
+        return self._parsed(sentences, probabilities, batch_size)
 
     def parse_text(self, text: str, *, probabilities: bool = False) -> list[Tree]:
         """The trees of the sentences of a text, whose paragraphs end at blank lines.
@@ -198,7 +201,7 @@ class Parser:
 
         trees: list[Tree] = []
         watched = self._model.watch().check(sentences(), _warn)
-        for sentence, tree in parse_stream(self._model, watched, batch_size, probabilities=probabilities):
+        for sentence, tree in self._stream(texts, watched, probabilities, batch_size):
             while not lengths[0]:
                 lengths.popleft()
                 yield []
@@ -210,7 +213,7 @@ class Parser:
         yield from ([] for _ in lengths)
 
     def _parsed(
-        self, sentences: Iterator[Given | TokenList], probabilities: bool, batch_size: int
+        self, sentences: Iterable[Given | TokenList], probabilities: bool, batch_size: int
     ) -> Iterator[Tree | TokenList]:
         """Some sentences are read ahead; the queue has those that are still to be yielded."""
         waiting: deque[tuple[Given | TokenList, dict[str, Any]]] = deque()
@@ -222,9 +225,25 @@ class Parser:
                 yield sentence
 
         watched = self._model.watch().check(read(), _warn)
-        for sentence, tree in parse_stream(self._model, watched, batch_size, probabilities=probabilities):
+        for sentence, tree in self._stream(sentences, watched, probabilities, batch_size):
             (given, comments), found = waiting.popleft(), _tree(sentence, tree)
             yield with_tree(given, found) if isinstance(given, TokenList) else replace(found, **comments)
+
+    def _stream(
+        self, given: Iterable[object], sentences: Iterator[Sentence], probabilities: bool, batch_size: int
+    ) -> Iterator[tuple[Sentence, ParsedTree]]:
+        """given: what the sentences are made of; a list is there at once."""
+        engine = self._engine if batch_size == BATCH_SIZE else Engine(self._model, batch_size)
+        begin_with = READ_AHEAD if isinstance(given, Sequence) else 1
+        return engine.stream(sentences, probabilities, begin_with=begin_with)
+
+    @property
+    def _engine(self) -> Engine:
+        """That of the process: another thread may have computed while this one was forked."""
+        process = os.getpid()
+        if process not in self._engines:
+            self._engines = {process: Engine(self._model)}
+        return self._engines[process]
 
 
 def _unpickled(model: bytes, make_reader: Callable[[], TextReader] | None) -> Parser:

@@ -27,7 +27,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 from torch.nn.utils.rnn import PackedSequence
 
-from parser.batching.functional import add_product, present_precision, times_transposed
+from parser.batching.functional import add_product, present_precision, times_transposed, write_product
 from parser.system.console import warn
 from parser.system.machine import AMD, processor
 
@@ -290,6 +290,10 @@ class InferenceLSTM:
     def project(self, inputs: Tensor) -> Tensor:
         """[rows, 4 * hidden] The part of the lowest layer's gates that depends on inputs [rows, input]."""
         return times_transposed(inputs, *self._inputs[0])
+
+    def write_projection(self, inputs: Tensor, out: Tensor) -> None:
+        """As `project`, written to `out` [rows, 4 * hidden]."""
+        write_product(out, inputs, *self._inputs[0])
 
     def output(self, states: LSTMStates) -> Tensor:
         """[rows, hidden] The hidden states of the top layer."""

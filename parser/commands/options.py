@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator
 import torch
 
 from parser.batching.functional import set_precision
+from parser.parsing.column_shares import AnySentence
 from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.model import Model
 from parser.system.console import warn
 from parser.system.machine import choose_device, tune_process
 from parser.system.remote import start_server
-from parser.treebank.sentence import Sentence
 
 WORKER_MODULES = ("parser.parsing.part_parser", "parser.evaluation.part_evaluator")
 """Of processes that parse."""
@@ -49,7 +49,9 @@ def refuse_to_retag(options: argparse.Namespace, model: Model) -> None:
         raise ValueError(f"{options.model}: predicts neither tags nor lemmas; leave out --retag")
 
 
-def with_column_warnings(model: Model, sentences: Iterable[Sentence], source: str) -> Iterator[Sentence]:
+def with_column_warnings(
+    model: Model, sentences: Iterable[AnySentence], source: str
+) -> Iterator[AnySentence]:
     """The sentences; warns if they lack what the model reads. source: where they come from."""
     return model.watch().check(sentences, warning_of(source))
 

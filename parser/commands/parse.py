@@ -29,9 +29,10 @@ from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
 from parser.system.remote import Remote
 from parser.text.reading import TextPart, read_parts, stream_text
 from parser.text.sentences import numbered_from
-from parser.treebank.conllu import NO_SENTENCE, stream_sentences
+from parser.treebank.conllu import NO_SENTENCE, sentences_as_they_come
 from parser.treebank.faults import Faults, TreebankError
 from parser.treebank.parts import stream_parts
+from parser.treebank.sentence import Sentence
 
 NO_COLUMNS = "no tabs: a line needs ten columns"
 """In the message for a file that is no treebank."""
@@ -66,6 +67,8 @@ def _parse(options: argparse.Namespace, model: Model) -> None:
         with _open_output(options.output) as output, _bar(options) as bar:
             for parsed in parse:
                 output.write(parsed.content)
+                if options.output == STANDARD:  # others may wait for it
+                    output.flush()
                 sentences += parsed.sentences
                 words += parsed.words
                 dropped += parsed.dropped
@@ -85,9 +88,9 @@ def _parse(options: argparse.Namespace, model: Model) -> None:
 def _by_one_process(options: argparse.Namespace, model: Model) -> Iterator[_Parsed]:
     if options.form:
         reader = text_reader(options.model, options.form)
-        sentences = read_parts(reader, _text(options))
+        sentences: Iterator[Sentence | None] = read_parts(reader, _text(options))
     else:
-        sentences = stream_sentences(options.input, tree=False)
+        sentences = sentences_as_they_come(options.input, tree=False)
     read = with_column_warnings(model, sentences, options.input)
     parsed = parse_stream(model, read, options.batch_size, probabilities=options.scores)
     for sentence, tree in parsed:

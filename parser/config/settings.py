@@ -179,12 +179,19 @@ class TagSettings(Settings):
 
 
 class ArcSettings(Settings):
-    """A scorer of arcs over the word vectors (Dozat & Manning 2017), which learns beside the parser."""
+    """A scorer of arcs over the word vectors (Dozat & Manning 2017), which learns beside the parser, and one
+    of labels. Trees are then those that they find together (Sagae & Lavie 2006), and the probabilities of
+    arcs are the means of both."""
 
     size: Size = 100
-    """Size of the projections of heads and dependents."""
+    """Size of the projections of heads and dependents, for each of the scorers."""
     loss_weight: float = Field(0.5, gt=0)
-    """Of the losses of the words' heads; that of the transitions has 1, and a word has two transitions."""
+    """Of the losses of the words' heads and labels; that of the transitions has 1, and a word has two of
+    them."""
+    bonus: float | None = Field(None, ge=0)
+    """Of the parser's own arcs, beside the logarithms of the scorer's probabilities, where both find a tree
+    together. Default: what gives the best LAS on dev at the end of training, or the parser's tree alone if
+    none does. Until then it is the parser's tree."""
 
 
 class NetworkSettings(Settings):

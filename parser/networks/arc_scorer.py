@@ -7,7 +7,8 @@ parsed, it says how probable their arcs are.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -17,7 +18,7 @@ from torch import Tensor, nn
 from parser.batching.device import to_device
 from parser.batching.functional import dropout, linear
 from parser.batching.ragged import gather_rows
-from parser.config.settings import ArcSettings
+from parser.replay.batch import SoftTargets
 
 MAX_SCORES = 4_000_000
 """Of a group of sentences, padding included; a longer sentence is a group by itself."""
@@ -33,41 +34,53 @@ class ArcScorer(nn.Module):
     The score of head j for dependent i is h_j (U d_i + u), equation 2, of projected word vectors h and d.
     """
 
-    def __init__(self, inputs: int, settings: ArcSettings, dropout: float):
-        """inputs: size of a word vector. dropout: on word vectors and on their projections."""
+    def __init__(self, inputs: int, size: int, dropout: float):
+        """inputs: size of a word vector; size: of its projections. dropout: on both."""
         super().__init__()
-        self.head = nn.Linear(inputs, settings.size)
-        self.dependent = nn.Linear(inputs, settings.size)
-        self.attention = nn.Linear(settings.size, settings.size)
-        self.dropout, self.loss_weight = dropout, settings.loss_weight
+        self.head = nn.Linear(inputs, size)
+        self.dependent = nn.Linear(inputs, size)
+        self.attention = nn.Linear(size, size)
+        self.dropout = dropout
 
-    def loss(self, table: Tensor, lengths: Tensor, heads: Tensor) -> Tensor:
-        """The summed cross entropy of the gold heads, with its weight.
+    def loss(
+        self, table: Tensor, lengths: Tensor, heads: Tensor, soft_heads: SoftTargets | None = None
+    ) -> Tensor:
+        """The summed cross entropy of the gold heads; with a teacher, its own is mixed in.
 
         table: [W + 2, inputs], see `EncodedWords`. lengths: [sentences] in words, on the host. heads: [W] the
         head of each word, as its number in the sentence; 0 for ROOT.
         """
         gold = F.pad(heads, (0, 2), value=NO_HEAD)  # [W + 2]
+        targets = soft_heads.map(partial(F.pad, pad=(0, 0, 0, 2))) if soft_heads else None  # [W + 2, k]
         loss = table.new_zeros(())
-        for rows, scores in self._scores(table, groups_of(lengths)):
-            wanted = gold[rows[:, 1:]].flatten()  # [sentences * longest]
-            loss = loss + F.cross_entropy(scores.flatten(0, 1), wanted, ignore_index=NO_HEAD, reduction="sum")
-        return self.loss_weight * loss
+        for rows, padded in self._scores(table, groups_of(lengths)):
+            scores, word = padded.flatten(0, 1), rows[:, 1:].flatten()  # [words, longest + 1], [words]
+            losses = F.cross_entropy(scores, gold[word], ignore_index=NO_HEAD, reduction="none")
+            if targets:
+                own = SoftTargets(targets.choices[word], targets.weights[word])  # [words, k]
+                losses = own.mixed(losses, scores, scores.logsumexp(1))
+            loss = loss + losses.sum()
+        return loss
 
-    def log_probabilities(self, table: Tensor, lengths: Tensor) -> list[Tensor]:
-        """Of each sentence [words, words + 1] The logarithm of the probability of each head of each word.
+    def log_probabilities(self, table: Tensor, groups: Sequence[LengthGroup]) -> Iterator[Tensor]:
+        """Of each group of sentences [sentences, longest, longest + 1] The logarithms of the probabilities of
+        all heads (the last dimension) of all words. Column 0 is ROOT. table: as in `loss`."""
+        for _, scores in self._scores(table, groups):
+            yield scores.log_softmax(2)
 
-        Column 0 is ROOT. table, lengths: as in `loss`.
+    def probabilities(self, table: Tensor, lengths: Tensor) -> Tensor:
+        """[W, longest + 1] The probabilities of all heads of all words, 0 after the end of a sentence.
+
+        table, lengths: as in `loss`.
         """
-        found: dict[int, Tensor] = {}
         groups = groups_of(lengths)
-        for group, (_, scores) in zip(groups, self._scores(table, groups), strict=True):
-            own = group.sentences.tolist()
-            for sentence, length, each in zip(own, lengths[group.sentences].tolist(), scores, strict=True):
-                found[sentence] = each[:length, : length + 1].log_softmax(1)
-        return [found[sentence] for sentence in range(len(lengths))]
+        found = table.new_zeros(len(table), int(lengths.max()) + 1)
+        for group, logs in zip(groups, self.log_probabilities(table, groups), strict=True):
+            rows = to_device(group.rows[:, 1:], table.device)
+            found[rows, : logs.shape[2]] = logs.exp()
+        return found[:-2]
 
-    def _scores(self, table: Tensor, groups: list[LengthGroup]) -> Iterator[tuple[Tensor, Tensor]]:
+    def _scores(self, table: Tensor, groups: Sequence[LengthGroup]) -> Iterator[tuple[Tensor, Tensor]]:
         """Of each group its rows on the device, and [sentences, longest, longest + 1] the scores of all heads
         (the last dimension) of all words; -inf for padding and for a word itself."""
         heads = self._projection(self.head, table)  # [W + 2, size]

@@ -49,8 +49,7 @@ def transition_loss(
     optimal = _optimal_scores if scores.is_cuda else _few_optimal_scores
     losses = normaliser - optimal(scores, batch.optimal_labels, inventory)  # [S]
     if targets := batch.soft_targets:
-        of_targets = normaliser[:, None] - scores.gather(1, targets.transitions)  # [S, k]
-        losses = (1 - targets.weights.sum(1)) * losses + (targets.weights * of_targets).sum(1)
+        losses = targets.mixed(losses, scores, normaliser)
     return losses.sum()
 
 

@@ -20,6 +20,7 @@ from parser.batching.ragged import flatten, gather_rows
 from parser.config.settings import NetworkSettings, Objective
 from parser.networks.arc_scorer import ArcScorer
 from parser.networks.composition import Composition
+from parser.networks.label_scorer import LabelScorer
 from parser.networks.layers_above_tags import LayersAboveTags
 from parser.networks.loss import BatchLoss, tag_loss, transition_loss
 from parser.networks.token_encoder import TokenEncoder
@@ -50,6 +51,24 @@ class WordVectors(NamedTuple):
     """[words + 2] The row of each word, of ROOT and of the end; on the host."""
 
 
+class ReadSentences(NamedTuple):
+    """Sentences as a network reads them."""
+
+    tokens: Tokens
+    """On the host."""
+    words: WordVectors
+
+    @property
+    def places(self) -> int:
+        """How many they take in tables: one for each front, and one for what they share."""
+        return self.tokens.words + len(self.tokens) + 1
+
+    def tables(self) -> list[Tensor]:
+        """Of each sentence [W + 2, token] The vectors of its words, of ROOT and of the end."""
+        *words, root_and_end = self.words.row.split([*self.tokens.lengths.tolist(), 2])
+        return [self.words.table.index_select(0, torch.cat([own, root_and_end])) for own in words]
+
+
 class StackParser(nn.Module):
     """LSTMs over the stack, the buffer and the previous transitions, and a scorer of transitions."""
 
@@ -61,8 +80,10 @@ class StackParser(nn.Module):
         vectors: Tensor | None = None,
         predicted_sizes: Mapping[str, int] | None = None,
         transformer: TransformerEncoder | None = None,
+        labels: int = 0,
     ):
-        """lexicon_sizes: of the input columns, in order. transitions: number of labelled transitions.
+        """lexicon_sizes: of the input columns, in order. transitions: number of labelled transitions. labels:
+        number of labels, the unknown one included.
 
         vectors: [words, size] pretrained vectors. predicted_sizes: of the lexicons of predicted columns.
         transformer: see `TokenEncoder`.
@@ -89,9 +110,11 @@ class StackParser(nn.Module):
         self.layers_above_tags = None
         if settings.tags.layers_above:
             self.layers_above_tags = LayersAboveTags(settings, self.tokens.size, predicted_sizes)
-        self.arcs = None
+        self.arcs = self.labels = None
         if settings.arcs:
-            self.arcs = ArcScorer(self.tokens.size, settings.arcs, settings.dropout)
+            self.arcs = ArcScorer(self.tokens.size, settings.arcs.size, settings.dropout)
+            self.labels = LabelScorer(self.tokens.size, settings.arcs.size, labels, settings.dropout)
+            self._arc_weight = settings.arcs.loss_weight
         self._read_columns, self._tag_weight = len(lexicon_sizes), settings.tags.weight
         self.dropout = settings.dropout
 
@@ -111,8 +134,12 @@ class StackParser(nn.Module):
     ) -> BatchLoss:
         """scores: [S, transitions] at all steps."""
         of_words = self.tagging_loss(words.tag_scores, batch.tokens)
-        if self.arcs:
-            of_words = of_words + self.arcs.loss(words.table, batch.tokens.lengths, batch.heads)
+        if self.arcs and self.labels:
+            table, lengths, heads = words.table, batch.tokens.lengths, batch.heads
+            of_arcs = self.arcs.loss(table, lengths, heads, batch.soft_heads)
+            # Labels learn from the vectors as they are: the transitions have taught them labels already.
+            of_labels = self.labels.loss(table.detach(), lengths, heads, batch.labels)
+            of_words = of_words + self._arc_weight * (of_arcs + of_labels)
         return BatchLoss(transition_loss(scores, batch, inventory, objective), of_words)
 
     def replay(self, batch: Batch) -> Tensor:

@@ -9,24 +9,48 @@ multiplied with the probability of the last transition.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
+from parser.stepping.stepper import with_room
 from parser.transitions.inventory import Inventory
 from parser.transitions.system import State
 
 
+class _Products(NamedTuple):
+    """In the flat layout of `State`, [words + 1] each."""
+
+    of_arcs: Tensor
+    """Of the arc to each word."""
+    kept: Tensor
+    """Of the transitions that kept ROOT possible as the head of each word, while that was at one of their
+    places."""
+    rootless: Tensor
+    """Of those that made no word of the sentence the dependent of ROOT; at its first word."""
+
+
 class ArcProbabilities:
-    def __init__(self, inventory: Inventory, words: int):
-        """words: number of words of all sentences."""
+    def __init__(self, inventory: Inventory, size: int):
+        """size: of flat tensors."""
         self._inventory = inventory
-        self.of_arcs = torch.ones(words + 1, device=inventory.kind.device)
+        ones = torch.ones(3, size, device=inventory.kind.device)
+        self._products = _Products(*ones)
+
+    @property
+    def of_arcs(self) -> Tensor:
         """[words + 1] Of the arc to each word, in the flat layout of `State`."""
-        self._kept = torch.ones_like(self.of_arcs)
-        """[words + 1] Of the transitions that kept ROOT possible as the head of each word, while that was at
-        one of their places."""
-        self._rootless = torch.ones_like(self.of_arcs)
-        """[words + 1] Of those that made no word of the sentence the dependent of ROOT; at its first word."""
+        return self._products.of_arcs
+
+    def reserve(self, size: int) -> None:
+        """Make flat tensors as long as those of the state."""
+        self._products = with_room(self._products, size)
+
+    def forget(self, start: int, stop: int) -> None:
+        """Other sentences are there from now on."""
+        for product in self._products:
+            product[start:stop] = 1
 
     def add(self, state: State, scores: Tensor, taken: Tensor) -> None:
         """Called before the transitions `taken` [batch] are applied. scores: [batch, transitions], see
@@ -39,12 +63,13 @@ class ArcProbabilities:
         index, sentence = state.flat_index(words), state.base + 1  # [places, batch], [batch]
         dependent = index.gather(0, effects.dependent[None]).squeeze(0)
         is_from_root = words.gather(0, effects.head[None]).squeeze(0) == 0
-        from_root = own * self._kept[dependent] * self._rootless[sentence]
-        self.of_arcs[dependent] = torch.where(is_from_root, from_root, own).to(self.of_arcs.dtype)
+        of_arcs, all_kept, rootless = self._products
+        from_root = own * all_kept[dependent] * rootless[sentence]
+        of_arcs[dependent] = torch.where(is_from_root, from_root, own).to(of_arcs.dtype)
         # Finished sentences have no legal transitions, so no probabilities.
         kept = self._keeping(state, probabilities).masked_fill(is_no_op, 1.0)  # [places, batch]
-        self._kept[index[:-1]] *= kept[:-1]
-        self._rootless[sentence] *= kept[-1]
+        all_kept[index[:-1]] *= kept[:-1]
+        rootless[sentence] *= kept[-1]
 
     def _keeping(self, state: State, probabilities: Tensor) -> Tensor:
         """[places, batch] The sum over the transitions after which ROOT is still possible as a head.

@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
@@ -47,6 +48,9 @@ def shares_as_json(shares: Mapping[str, ColumnShares]) -> str:
 def shares_from_json(text: str) -> dict[str, ColumnShares]:
     """Inverse of `shares_as_json`. Raises ValueError if the text is invalid."""
     return _AS_JSON.validate_json(text)
+
+
+AnySentence = TypeVar("AnySentence", Sentence, Sentence | None)
 
 
 @dataclass
@@ -109,12 +113,14 @@ class InputColumnCheck:
         self._counts = {name: Counts() for name in columns}
         self._warned: set[str] = set()
 
-    def check(self, sentences: Iterable[Sentence], warn: Callable[[str], None]) -> Iterator[Sentence]:
-        """Yield the sentences unchanged, and call `warn` with messages about their columns."""
+    def check(self, sentences: Iterable[AnySentence], warn: Callable[[str], None]) -> Iterator[AnySentence]:
+        """Yield the sentences, and what stands for none, unchanged; call `warn` with messages about them."""
         passed: list[Sentence] = []
         words = 0
         for sentence in sentences:
             yield sentence
+            if sentence is None:
+                continue
             passed.append(sentence)
             words += len(sentence)
             if words >= WORDS_BETWEEN_CHECKS:

@@ -210,7 +210,9 @@ def new_network(
     if settings.transformer:
         assert transformer
         encoder = make_encoder(settings.transformer, transformer)
-    return StackParser(settings, lexicon_sizes, transitions, vectors, predicted_sizes, encoder)
+    return StackParser(
+        settings, lexicon_sizes, transitions, vectors, predicted_sizes, encoder, len(vocabulary.labels)
+    )
 
 
 @contextmanager

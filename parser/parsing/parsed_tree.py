@@ -7,6 +7,15 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 
+class Arcs(NamedTuple):
+    """What was found for a sentence, in numbers."""
+
+    heads: list[int]
+    labels: list[int]
+    probabilities: list[float]
+    """Empty unless asked for."""
+
+
 class ParsedTree(NamedTuple):
     heads: tuple[int, ...]
     labels: tuple[str, ...]

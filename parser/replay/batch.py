@@ -24,33 +24,42 @@ from parser.treebank.vocabulary import Tokens
 
 @dataclass(frozen=True)
 class SoftTargets:
-    """What another parser, the teacher, would do (Hinton et al. 2015): the k transitions that the teacher
-    finds most probable at each of S steps."""
+    """What another parser, the teacher, would choose (Hinton et al. 2015): in each row the k transitions, or
+    heads of a word, that the teacher finds most probable."""
 
-    transitions: Tensor
-    """[S, k]"""
+    choices: Tensor
+    """[rows, k]"""
     weights: Tensor
-    """[S, k] Their parts in the loss of the step. What is missing to 1 is the part of the optimal ones."""
+    """[rows, k] Their parts in the loss of the row. What is missing to 1 is the part of the gold tree."""
 
     @classmethod
     def of(cls, probabilities: Tensor, k: int, weight: float) -> SoftTargets:
-        """probabilities: [S, transitions], those of the teacher. weight: their part in the loss."""
-        found, transitions = probabilities.topk(min(k, probabilities.shape[1]), dim=1)  # [S, k]
-        return cls(transitions, weight * found)
+        """probabilities: [rows, choices], those of the teacher. weight: their part in the loss."""
+        found, choices = probabilities.topk(min(k, probabilities.shape[1]), dim=1)  # [rows, k]
+        # What is impossible has a score of -inf, which times 0 would be no number.
+        return cls(torch.where(found > 0, choices, choices[:, :1]), weight * found)
 
     @classmethod
     def unpack(cls, packed: Tensor) -> SoftTargets:
         """The inverse of `packed`."""
-        transitions, weights = packed.unbind(1)
-        return cls(transitions.long(), weights)
+        choices, weights = packed.unbind(1)
+        return cls(choices.long(), weights)
 
     def packed(self) -> Tensor:
-        """[S, 2, k] In one tensor of floats."""
-        return torch.stack([self.transitions.to(self.weights.dtype), self.weights], dim=1)
+        """[rows, 2, k] In one tensor of floats."""
+        return torch.stack([self.choices.to(self.weights.dtype), self.weights], dim=1)
 
     def map(self, function: Callable[[Tensor], Tensor]) -> SoftTargets:
         """With a function applied to all tensors that a device needs."""
-        return SoftTargets(function(self.transitions), function(self.weights))
+        return SoftTargets(function(self.choices), function(self.weights))
+
+    def mixed(self, of_gold: Tensor, scores: Tensor, normaliser: Tensor) -> Tensor:
+        """[rows] The losses of the gold tree [rows], and the cross entropy of the teacher.
+
+        scores: [rows, choices]; normaliser: [rows] their log-sum-exp.
+        """
+        of_teacher = normaliser[:, None] - scores.gather(1, self.choices)  # [rows, k]
+        return (1 - self.weights.sum(1)) * of_gold + (self.weights * of_teacher).sum(1)
 
 
 Part = TypeVar("Part", "Batch", "Compositions")
@@ -90,6 +99,8 @@ class Batch:
     tokens: Tokens
     heads: Tensor
     """[W] The gold head of each word, as its number in its sentence; 0 for ROOT."""
+    labels: Tensor
+    """[W] The label of each gold arc; 0 for unknown ones."""
     buffer_tokens: tuple[Tensor, ...]
     """For each group of sentences [longest + 1, sentences] Table rows from the end of the buffer to the first
     word. Empty with composition; see `Compositions.buffer`."""
@@ -122,7 +133,9 @@ class Batch:
     compositions: Compositions | None
     """None for parsers without composition."""
     soft_targets: SoftTargets | None = None
-    """None without a teacher."""
+    """[S] transitions; None without a teacher."""
+    soft_heads: SoftTargets | None = None
+    """[W] heads, as in `heads`; None without a teacher that scores them."""
 
     @property
     def sentences(self) -> int:

@@ -52,6 +52,8 @@ class Examples:
     and B0 if the vector replaces that of B0, else 0."""
     soft_targets: Ragged | None = None
     """[transitions, 2, k] `SoftTargets.packed`; None without a teacher."""
+    soft_heads: Ragged | None = None
+    """[words, 2, k] `SoftTargets.packed`; None without a teacher that scores heads."""
 
     @classmethod
     def of(cls, inventory: Inventory, vocabulary: Vocabulary, sentences: Sequence[Sentence]) -> Examples:
@@ -116,9 +118,11 @@ class Examples:
             buffers = Padding.of(lengths + 1, group)
             buffer_tokens = buffer_rows(lengths, group)
             buffer_row = buffers.row(lengths[sentence] + 1 - front, sentence)
+        heads, labels = self.gold.select(rows).values.unbind(1)
         return Batch(
             tokens=tokens,
-            heads=self.gold.select(rows).values[:, 0],
+            heads=heads,
+            labels=labels,
             buffer_tokens=buffer_tokens,
             history=_previous_transitions(steps, histories, self.inventory.no_op),
             forest=forest,
@@ -133,10 +137,13 @@ class Examples:
             front=front,
             buffer_row=buffer_row,
             compositions=compositions,
-            soft_targets=None
-            if self.soft_targets is None
-            else SoftTargets.unpack(self.soft_targets.select(rows).values),
+            soft_targets=_unpacked(self.soft_targets, rows),
+            soft_heads=_unpacked(self.soft_heads, rows),
         )
+
+
+def _unpacked(targets: Ragged | None, rows: Tensor) -> SoftTargets | None:
+    return SoftTargets.unpack(targets.select(rows).values) if targets else None
 
 
 def _previous_transitions(steps: Ragged, histories: Padding, no_op: int) -> tuple[Tensor, ...]:

@@ -157,6 +157,9 @@ def padded(batch: Batch, shape: Shape) -> Batch:
     def of_steps(values: Tensor, fill: int = 0) -> Tensor:
         return _lengthened(values, shape.transitions, fill)
 
+    def of_words(values: Tensor) -> Tensor:
+        return _lengthened(values, shape.words, fill=0)
+
     def in_frames(rows: Tensor) -> Tensor:
         """Indices in flattened frames that have more columns."""
         return rows // own.sentences * shape.sentences + rows % own.sentences
@@ -166,7 +169,8 @@ def padded(batch: Batch, shape: Shape) -> Batch:
     return replace(
         batch,
         tokens=_padded_tokens(batch.tokens, shape.words),
-        heads=_lengthened(batch.heads, shape.words, fill=0),
+        heads=of_words(batch.heads),
+        labels=of_words(batch.labels),
         buffer_tokens=(
             table_rows(_frames(buffer, shape.buffer_frames, shape.sentences, fill=end_of_buffer)),
         ),
@@ -183,6 +187,7 @@ def padded(batch: Batch, shape: Shape) -> Batch:
         front=of_steps(batch.front),
         buffer_row=of_steps(in_frames(batch.buffer_row)),
         soft_targets=batch.soft_targets and batch.soft_targets.map(of_steps),
+        soft_heads=batch.soft_heads and batch.soft_heads.map(of_words),
     )
 
 

@@ -13,11 +13,11 @@ from torch import Tensor
 from parser.batching.ragged import Ragged
 from parser.config.settings import ExplorationSettings
 from parser.networks.loss import ILLEGAL_SCORE, best_right_and_wrong
-from parser.networks.stack_parser import StackParser
-from parser.stepping.stepper import inference_stepper
+from parser.networks.stack_parser import ReadSentences, StackParser
+from parser.stepping.stepper import Places, inference_stepper
 from parser.transitions.inventory import Inventory
 from parser.transitions.oracle import DynamicOracle
-from parser.transitions.system import Positions, State
+from parser.transitions.system import State
 from parser.transitions.trajectory import Trajectory, record
 from parser.treebank.vocabulary import Tokens
 
@@ -73,12 +73,13 @@ class _Explorer:
     ):
         """state: the state of the parsers. The caller applies the chosen transitions to it."""
         self._inventory, self._state, self._settings = inventory, state, settings
-        self._words = tokens.words
-        self._sentence = torch.arange(len(state.length), device=state.length.device)
+        sentence = torch.arange(len(state.length), device=state.length.device)
+        self._before = state.base + 1 + sentence  # the fronts of each sentence are one more than its words
         words, _ = network.encode_distinct(tokens)
-        self._parsers = inference_stepper(network, inventory, tokens, words, len(self._sentence))
+        self._parsers = inference_stepper(network, inventory, len(sentence))
+        self._parsers.join(1, [ReadSentences(tokens, words)])
         self._parsers.reserve(int(tokens.lengths.max()) + 1)
-        self._parsers.restart(torch.ones_like(self._sentence, dtype=torch.bool), self._positions())
+        self._parsers.restart(torch.ones_like(sentence, dtype=torch.bool), self._places())
         self._taken: Tensor | None = None
 
     def choose(self, legal: Tensor, optimal_labels: Tensor) -> Tensor:
@@ -86,11 +87,11 @@ class _Explorer:
 
         legal: [batch, kinds] bool. optimal_labels: [batch, kinds], see `DynamicOracle.optimal_labels`.
         """
-        positions = self._positions()
+        places = self._places()
         if self._taken is not None:
-            self._parsers.advance(self._taken, positions)
+            self._parsers.advance(self._taken, places)
         allowed = self._inventory.with_labels(legal)
-        scores = self._parsers.scores(positions)  # [batch, transitions]
+        scores = self._parsers.scores(places)  # [batch, transitions]
         scores = scores.masked_fill(~allowed, ILLEGAL_SCORE)
         if self._settings.follow == "samples":
             chosen = _sample((self._settings.sharpness * scores).softmax(1), allowed)
@@ -101,8 +102,8 @@ class _Explorer:
         self._taken = chosen.masked_fill(finished, self._inventory.no_op)
         return self._taken
 
-    def _positions(self) -> Positions:
-        return Positions.of(self._state, self._sentence, self._words)
+    def _places(self) -> Places:
+        return Places.of(self._state, self._before)
 
 
 def _with_errors(scores: Tensor, optimal: Tensor, probability: float) -> Tensor:

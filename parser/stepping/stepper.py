@@ -1,115 +1,71 @@
 """Parsers that take one transition at a time, without gradients: for parsing and for exploration.
 
-Without composition, words and buffers do not depend on transitions. With it, an arc composes the vectors of
-its head and its dependent. The result becomes the vector of the new S0, or of B0, whose state in the buffer
-is computed again, see `baselines.stepper`.
+What depends on words alone is computed when sentences join, into tables; the rows of sentences that are
+parsed can be used again. Without composition, words and buffers do not depend on transitions. With it, an arc
+composes the vectors of its head and its dependent. The result becomes the vector of the new S0, or of B0,
+whose state in the buffer is computed again, see `baselines.stepper`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from parser.batching.device import to_device
-from parser.batching.functional import add_product, times_transposed
+from parser.batching.functional import add_product, times_transposed, write_product
 from parser.batching.lstm import InferenceLSTM, LSTMStates, write_tanh
-from parser.networks.stack_parser import FEATURE_WORDS, StackParser, WordVectors
+from parser.networks.stack_parser import FEATURE_WORDS, ReadSentences, StackParser, WordVectors
 from parser.replay.batch import front_rows
+from parser.stepping.buffers import Buffers
 from parser.transitions.inventory import Effects, Inventory
-from parser.transitions.system import Place, Positions, front_positions
+from parser.transitions.system import Place, State
 from parser.treebank.vocabulary import Tokens
 
-GROUP_ON_CPU = 256
-"""Sentences whose buffers run together. In larger groups the gates of a frame do not fit into the cache."""
 AS_TOP, AS_BELOW, AS_FRONT = range(FEATURE_WORDS)
 """The places of words whose vectors are features: S0, S1 and B0."""
 
 
-@dataclass(frozen=True)
-class Buffers:
-    """The states after the end, in row 0, and after each word.
+class Places(NamedTuple):
+    """Where tables have the words of parsers; [batch] each.
 
-    The LSTM runs from the end of each sentence to its first word; sentences are sorted by length and run in
-    groups, without padding: a frame of a group has a row for each sentence that is long enough.
+    The words of a sentence have places one after the other, and after them the end of its buffer, as in
+    `front_positions`. Place 0 is of no word.
     """
 
-    states: LSTMStates
-    """[words + 1, layers * hidden]"""
-    output: Tensor
-    """[words + 1, hidden] The hidden states of the top layer."""
-    word: Tensor
-    """[words + 1] The row of the table of word vectors that each row has read."""
-    row_of_front: Tensor
-    """[words + sentences] The row of each front, see `front_positions`."""
+    top: Tensor
+    """The place of S0; any place for ROOT, which is never pushed."""
+    front: Tensor
+    """The place of B0, or of the end."""
 
     @classmethod
-    def of(cls, network: StackParser, words: WordVectors, lengths: Tensor) -> Buffers:
-        """lengths: [sentences] in words, on the host."""
-        device = words.table.device
-        # On a GPU all sentences run together, which needs the fewest kernels.
-        layout = _Layout.of(lengths, GROUP_ON_CPU if device.type == "cpu" else len(lengths))
-        word = to_device(torch.cat([words.row[-1:], words.row[layout.word]]), device)
-        lstm = InferenceLSTM(network.buffer)
-        states = _run(lstm, lstm.project(words.table), word, layout.groups)
-        return cls(states, lstm.output(states), word, to_device(layout.row_of_front, device))
-
-    def states_at(self, fronts: Tensor) -> LSTMStates:
-        """A copy of the states at fronts [n]."""
-        rows = self.row_of_front.index_select(0, fronts)
-        return LSTMStates(self.states.hidden.index_select(0, rows), self.states.cell.index_select(0, rows))
+    def of(cls, state: State, before: Tensor) -> Places:
+        """before: [batch] the place before the first word of each sentence."""
+        return cls(before + state.top(), before + state.front)
 
 
-class _Layout(NamedTuple):
-    """On the host."""
-
-    word: Tensor
-    """[words] The word of each row but the first."""
-    row_of_front: Tensor
-    """[words + sentences]"""
-    groups: list[list[int]]
-    """For each group of sentences, the number of rows of each frame but the first."""
-
-    @classmethod
-    def of(cls, lengths: Tensor, size: int) -> _Layout:
-        """size: sentences of a group."""
-        rank = torch.empty_like(lengths)
-        rank[lengths.argsort(descending=True, stable=True)] = torch.arange(len(lengths))
-        sentence, position = front_positions(lengths)
-        front = (position < lengths[sentence]).nonzero().squeeze(1)  # [words] the fronts that are words
-        sentence, position = sentence[front], position[front]
-        group, frame = rank[sentence] // size, lengths[sentence] - position
-        order = torch.from_numpy(np.lexsort([rank[sentence].numpy(), frame.numpy(), group.numpy()]))
-        row_of_front = torch.zeros(len(front) + len(lengths), dtype=torch.long)
-        row_of_front[front[order]] = torch.arange(1, len(front) + 1)
-        return cls(order, row_of_front, _sizes(group, frame))
+ROOM = 4
+"""By which the rows that are needed are multiplied where a table is too small."""
+Table = TypeVar("Table", bound=tuple[Tensor, ...])
 
 
-def _sizes(group: Tensor, frame: Tensor) -> list[list[int]]:
-    """For each group, the number of rows of each frame. group, frame: [words] of each row."""
-    groups, frames = int(group.max()) + 1, int(frame.max()) + 1
-    table = torch.bincount(group * frames + frame, minlength=groups * frames).view(groups, frames)
-    return [[size for size in row if size] for row in table.tolist()]
+def with_room(tables: Table, rows: int) -> Table:
+    """Tables [>= rows, ...] that begin with the given ones; these themselves if they are large enough.
 
-
-def _run(lstm: InferenceLSTM, inputs: Tensor, word: Tensor, groups: list[list[int]]) -> LSTMStates:
-    """inputs: [rows of the table, 4 * hidden], see `InferenceLSTM.project`; word: as in `Buffers`."""
-    states = lstm.zeros(len(word))
-    end = states.between(0, 1)
-    lstm.advance(inputs.index_select(0, word[:1]), end, end)
-    start = 1
-    for frames in groups:
-        previous = LSTMStates(*(part.expand(frames[0], -1) for part in end))
-        for size in frames:
-            here = states.between(start, start + size)
-            gates = inputs.index_select(0, word[start : start + size])
-            lstm.advance(gates, previous.between(0, size), here)
-            previous, start = here, start + size
-    return states
+    What is new of tables of whole numbers is 0.
+    """
+    present = len(tables[0])
+    if rows <= present:
+        return tables
+    # Memory that is not written costs nothing, and tables that grow are copied.
+    larger = [table.new_empty(ROOM * rows, *table.shape[1:]) for table in tables]
+    for own, table in zip(larger, tables, strict=True):
+        own[:present] = table
+        if not table.is_floating_point():
+            own[present:] = 0
+    return type(tables)(*larger)
 
 
 def rows_where(needed: Tensor) -> Tensor:
@@ -181,6 +137,18 @@ class StackRows:
         """Leave only ROOT on the stacks where `which` [batch] is True."""
         self.top.masked_fill_(which, ROOT)
 
+    def select(self, stacks: Tensor) -> None:
+        """Go on with the stacks [n], of which some may be there more than once."""
+        heights = len(self.rows.hidden) // len(self._column)
+        self._column = torch.arange(len(stacks), device=stacks.device)
+        self.top = self.top.index_select(0, stacks)
+        self.rows = StackRow(
+            *(
+                part.view(heights, len(part) // heights, part.shape[1]).index_select(1, stacks).flatten(0, 1)
+                for part in self.rows
+            )
+        )
+
     def index(self, height: Tensor) -> Tensor:
         """[batch] The indices of the rows at heights [batch]."""
         return height * len(self._column) + self._column
@@ -214,6 +182,10 @@ class History:
         for first, own in zip(self._first, self._states, strict=True):
             torch.where(which[:, None], first, own, out=own)
 
+    def select(self, rows: Tensor) -> None:
+        """As `StackRows.select`."""
+        self._states = LSTMStates(*(part.index_select(0, rows) for part in self._states))
+
     def advance(self, transitions: Tensor) -> None:
         """transitions: [batch]"""
         gates = self._inputs.index_select(0, transitions)  # [batch, 4 * hidden]
@@ -237,6 +209,38 @@ def from_buffer(network: StackParser, hidden: Tensor, of_word: Tensor) -> Tensor
     return _with(times_transposed(hidden, network.from_buffer.weight), of_word)
 
 
+def write_from_words(network: StackParser, vectors: Tensor, place: int, out: Tensor) -> None:
+    """As `from_words`, of a network with word features. out: [rows, hidden]"""
+    assert network.from_words is not None
+    write_product(out, vectors, network.from_words.weight.chunk(FEATURE_WORDS)[place])
+
+
+def write_fronts(network: StackParser, words: WordVectors, buffers: Buffers, out: Tensor) -> None:
+    """What fronts add. out: [W + 1, hidden]"""
+    write_product(out, buffers.output, network.from_buffer.weight)
+    if network.from_words is not None:
+        out += from_words(network, words.table, AS_FRONT).index_select(0, buffers.word)
+
+
+def stack_features(network: StackParser, hidden: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor]:
+    """[rows, hidden] What rows of the stack add as S0 and as S1. vectors: [rows, token]"""
+    as_top = from_stack(network, hidden, from_words(network, vectors, AS_TOP))
+    return as_top, from_words(network, vectors, AS_BELOW)
+
+
+def _root(network: StackParser) -> StackRow:
+    """The row of ROOT."""
+    vector, lstm = network.tokens.root[None], InferenceLSTM(network.stack)
+    states = lstm.zeros(1)
+    lstm.advance(lstm.project(vector), states, states)
+    return StackRow(*states, *stack_features(network, lstm.output(states), vector), vector)
+
+
+def _word_rows(tokens: Tokens, words: WordVectors) -> Tensor:
+    """[places] The row of the vector of each word, and of the end; on the device."""
+    return to_device(words.row[front_rows(tokens)], words.table.device)
+
+
 def _with(of_state: Tensor, of_word: Tensor) -> Tensor:
     return of_state.add_(of_word) if of_word.shape[1] else of_state
 
@@ -252,118 +256,161 @@ def state_scores(network: StackParser, stack: StackRows, of_fronts: Tensor, hist
     return times_transposed(joined.relu_(), network.scores.weight, network.scores.bias)
 
 
+class PlainTables(NamedTuple):
+    word_row: Tensor
+    """[places] The row of each word."""
+    front_row: Tensor
+    """[places] The row of each front."""
+    inputs: Tensor
+    """[rows, 4 * hidden] What words add to the gates of the stack's LSTM."""
+    as_top: Tensor
+    """[rows, hidden] What they add to the scores' input as S0, without its state."""
+    as_below: Tensor
+    """[rows, hidden] What they add as S1."""
+    fronts: Tensor
+    """[rows, hidden] What fronts add."""
+
+
 class PlainInference:
     """Without composition: words and buffers do not depend on transitions."""
 
-    def __init__(
-        self, network: StackParser, inventory: Inventory, tokens: Tokens, words: WordVectors, batch: int
-    ):
-        """tokens: on the host; words: their vectors; batch: number of parsers."""
+    def __init__(self, network: StackParser, inventory: Inventory, batch: int):
+        """batch: number of parsers."""
         self._network, self._inventory = network, inventory
         self._lstm = InferenceLSTM(network.stack)
-        self._word_row = to_device(words.row, words.table.device)  # [W + 2]
-        self._inputs = self._lstm.project(words.table)  # [rows, 4 * hidden]
-        # [rows, hidden] each
-        self._as_top = from_words(network, words.table, AS_TOP)
-        self._as_below = from_words(network, words.table, AS_BELOW)
-        as_front = from_words(network, words.table, AS_FRONT)
-        buffers = Buffers.of(network, words, tokens.lengths)
-        self._front_row = buffers.row_of_front  # [W + sentences]
-        of_word = as_front.index_select(0, buffers.word)  # [W + 1, hidden]
-        self._fronts = from_buffer(network, buffers.output, of_word)
-        self._stack = StackRows(batch, self._root())
+        root = _root(network)
+        no_row, size = (
+            root.as_top.new_zeros(1, dtype=torch.long),
+            root.as_top.new_zeros(1, network.scores.in_features),
+        )
+        self._tables = PlainTables(no_row, no_row, size.repeat(1, 4), root.as_below, root.as_below, size)
+        self._stack = StackRows(batch, root._replace(vector=root.vector[:, :0]))
         self._history = History(network, inventory, batch)
 
-    def _root(self) -> StackRow:
-        word = self._word_row[-2:-1]
-        states = self._lstm.zeros(1)
-        self._lstm.advance(self._inputs.index_select(0, word), states, states)
-        as_top = from_stack(self._network, self._lstm.output(states), self._as_top.index_select(0, word))
-        no_vector = as_top.new_empty(1, 0)
-        return StackRow(*states, as_top, self._as_below.index_select(0, word), no_vector)
+    def join(self, start: int, read: Sequence[ReadSentences]) -> bool:
+        [(tokens, words)] = read
+        before = self._tables
+        self._tables = tables = with_room(before, start + read[0].places)
+        buffers = Buffers.of(self._network, words, tokens.lengths)
+        of_words = slice(start, start + len(words.table))
+        self._lstm.write_projection(words.table, out=tables.inputs[of_words])
+        if self._network.from_words is not None:
+            write_from_words(self._network, words.table, AS_TOP, out=tables.as_top[of_words])
+            write_from_words(self._network, words.table, AS_BELOW, out=tables.as_below[of_words])
+        write_fronts(self._network, words, buffers, out=tables.fronts[start : start + len(buffers.word)])
+        places = slice(start, start + len(buffers.row_of_front))
+        tables.word_row[places] = _word_rows(tokens, words) + start
+        tables.front_row[places] = buffers.row_of_front + start
+        return tables is not before
 
     def reserve(self, depth: int) -> bool:
         return self._stack.reserve(depth)
 
-    def restart(self, which: Tensor, positions: Positions) -> None:
+    def select(self, parsers: Tensor) -> None:
+        self._stack.select(parsers)
+        self._history.select(parsers)
+
+    def restart(self, which: Tensor, places: Places) -> None:
         self._stack.restart(which)
         self._history.restart(which)
 
-    def scores(self, positions: Positions) -> Tensor:
-        fronts = self._fronts.index_select(0, self._front_row.index_select(0, positions.front))
+    def scores(self, places: Places) -> Tensor:
+        rows = self._tables.front_row.index_select(0, places.front)
+        fronts = self._tables.fronts.index_select(0, rows)
         return state_scores(self._network, self._stack, fronts, self._history.output)
 
-    def advance(self, transitions: Tensor, positions: Positions) -> None:
-        stack, effects = self._stack, self._inventory.effects(transitions)
+    def advance(self, transitions: Tensor, places: Places) -> None:
+        stack, effects, tables = self._stack, self._inventory.effects(transitions), self._tables
         read, move = effects.stack_read, effects.stack_move
         written = rows_where(move == 1 - read)
-        word = self._word_row.index_select(0, positions.top.index_select(0, written))
-        gates = self._inputs.index_select(0, word)  # [n, 4 * hidden]
+        word = tables.word_row.index_select(0, places.top.index_select(0, written))
+        gates = tables.inputs.index_select(0, word)  # [n, 4 * hidden]
         before = stack.top - read  # [batch]
         states = stack.states(stack.index(before).index_select(0, written))
         self._lstm.advance(gates, states, states)
-        as_top = from_stack(self._network, self._lstm.output(states), self._as_top.index_select(0, word))
-        as_below = self._as_below.index_select(0, word)
+        as_top = from_stack(self._network, self._lstm.output(states), tables.as_top.index_select(0, word))
+        as_below = tables.as_below.index_select(0, word)
         stack.write(stack.index(before + 1).index_select(0, written), states, as_top, as_below)
         stack.top += move
         self._history.advance(transitions)
 
 
+class ComposingTables(NamedTuple):
+    word_row: Tensor
+    """[places] The row of each word, and of the end."""
+    front_row: Tensor
+    """[places] The row of each front."""
+    vectors: Tensor
+    """[rows, token] The vectors of words."""
+    hidden: Tensor
+    """[rows, layers * hidden] The states of the buffers at fronts."""
+    cell: Tensor
+    """[rows, layers * hidden]"""
+    fronts: Tensor
+    """[rows, hidden] What fronts add."""
+
+
 class ComposingInference:
     """The vector of B0 lies below the stack, at the height NO_ROW, so that places are heights."""
 
-    def __init__(
-        self, network: StackParser, inventory: Inventory, tokens: Tokens, words: WordVectors, batch: int
-    ):
-        """tokens: on the host; words: their vectors; batch: number of parsers."""
+    def __init__(self, network: StackParser, inventory: Inventory, batch: int):
+        """batch: number of parsers."""
         assert network.composition is not None
         self._network, self._inventory = network, inventory
         self._stack_lstm, self._buffer_lstm = InferenceLSTM(network.stack), InferenceLSTM(network.buffer)
-        self._table = words.table
-        self._word_of_front = to_device(words.row[front_rows(tokens)], words.table.device)  # [W + sentences]
-        self._buffers = Buffers.of(network, words, tokens.lengths)
-        as_front = from_words(network, words.table, AS_FRONT)
-        of_word = as_front.index_select(0, self._buffers.word)  # [W + 1, hidden]
-        self._all_fronts = from_buffer(network, self._buffers.output, of_word)  # [W + 1, hidden]
-        self._fronts = self._all_fronts.new_zeros(batch, self._all_fronts.shape[1])
-        self._stack = StackRows(batch, self._root())
+        root = _root(network)
+        no_row, states = root.as_top.new_zeros(1, dtype=torch.long), self._buffer_lstm.zeros(1)
+        self._tables = ComposingTables(no_row, no_row, root.vector, *states, root.as_top)
+        self._fronts = root.as_top.repeat(batch, 1)
+        self._stack = StackRows(batch, root)
         self._history = History(network, inventory, batch)
 
-    def _root(self) -> StackRow:
-        vector = self._network.tokens.root[None]
-        states = self._stack_lstm.zeros(1)
-        self._stack_lstm.advance(self._stack_lstm.project(vector), states, states)
-        return StackRow(*states, *self._features(states, vector), vector)
+    def join(self, start: int, read: Sequence[ReadSentences]) -> bool:
+        [(tokens, words)] = read
+        before = self._tables
+        self._tables = tables = with_room(before, start + read[0].places)
+        buffers = Buffers.of(self._network, words, tokens.lengths)
+        of_fronts = slice(start, start + len(buffers.word))
+        write_fronts(self._network, words, buffers, out=tables.fronts[of_fronts])
+        tables.hidden[of_fronts], tables.cell[of_fronts] = buffers.states
+        tables.vectors[start : start + len(words.table)] = words.table
+        places = slice(start, start + len(buffers.row_of_front))
+        tables.word_row[places] = _word_rows(tokens, words) + start
+        tables.front_row[places] = buffers.row_of_front + start
+        return tables is not before
 
     def _features(self, states: LSTMStates, vectors: Tensor) -> tuple[Tensor, Tensor]:
         """[n, hidden] What rows of the stack add as S0 and as S1."""
-        of_word = from_words(self._network, vectors, AS_TOP)
-        as_top = from_stack(self._network, self._stack_lstm.output(states), of_word)
-        return as_top, from_words(self._network, vectors, AS_BELOW)
+        return stack_features(self._network, self._stack_lstm.output(states), vectors)
 
     def reserve(self, depth: int) -> bool:
         return self._stack.reserve(depth)
 
-    def restart(self, which: Tensor, positions: Positions) -> None:
+    def select(self, parsers: Tensor) -> None:
+        self._stack.select(parsers)
+        self._history.select(parsers)
+        self._fronts = self._fronts.index_select(0, parsers)
+
+    def restart(self, which: Tensor, places: Places) -> None:
         self._stack.restart(which)
         self._history.restart(which)
-        self._take_fronts(which, positions)
+        self._take_fronts(which, places)
 
-    def scores(self, positions: Positions) -> Tensor:
+    def scores(self, places: Places) -> Tensor:
         return state_scores(self._network, self._stack, self._fronts, self._history.output)
 
-    def advance(self, transitions: Tensor, positions: Positions) -> None:
+    def advance(self, transitions: Tensor, places: Places) -> None:
         stack, effects = self._stack, self._inventory.effects(transitions)
         read, move = effects.stack_read, effects.stack_move
         before = stack.top - read
         self._compose(transitions, effects, before + 1)
-        self._replace_fronts(effects.composes == Place.B0, positions)
+        self._replace_fronts(effects.composes == Place.B0, places)
         self._write(effects, before, rows_where(move == 1 - read))
-        self._take_fronts(effects.buffer_move == 1, positions)
+        self._take_fronts(effects.buffer_move == 1, places)
         stack.top += move
         self._history.advance(transitions)
 
-    def _compose(self, transitions: Tensor, effects: Effects, target: Tensor) -> None:
+    def _compose(self, transitions: Tensor, effects: Effects[Tensor], target: Tensor) -> None:
         """Put composed vectors where the transitions say.
 
         target: [batch] the heights of the rows that the transitions write.
@@ -388,19 +435,22 @@ class ComposingInference:
         on_stack = self._stack.top - (place == Place.S1).long()
         return on_stack.masked_fill(place == Place.B0, NO_ROW)
 
-    def _replace_fronts(self, replaced: Tensor, positions: Positions) -> None:
+    def _replace_fronts(self, replaced: Tensor, places: Places) -> None:
         """Compute what composed fronts add. replaced: [batch] bool: whose fronts were composed."""
         which = rows_where(replaced)
         vectors = self._stack.rows.vector.index_select(0, which)  # those of B0
         # An empty buffer has no next front, and its end is never replaced.
-        last = len(self._buffers.row_of_front) - 1
-        previous = self._buffers.states_at((positions.front.index_select(0, which) + 1).clamp(max=last))
+        last = len(self._tables.front_row) - 1
+        following = (places.front.index_select(0, which) + 1).clamp(max=last)
+        rows = self._tables.front_row.index_select(0, following)
+        hidden, cell = (part.index_select(0, rows) for part in (self._tables.hidden, self._tables.cell))
+        previous = LSTMStates(hidden, cell)
         self._buffer_lstm.advance(self._buffer_lstm.project(vectors), previous, previous)
         of_word = from_words(self._network, vectors, AS_FRONT)
         added = from_buffer(self._network, self._buffer_lstm.output(previous), of_word)
         replace_rows(self._fronts, which, replaced, added)
 
-    def _write(self, effects: Effects, before: Tensor, written: Tensor) -> None:
+    def _write(self, effects: Effects[Tensor], before: Tensor, written: Tensor) -> None:
         """Write rows above the heights `before` [batch] of the stacks `written` [n]."""
         stack, target = self._stack, before + 1
         is_composed = effects.composes == Place.S0
@@ -412,14 +462,14 @@ class ComposingInference:
         self._stack_lstm.advance(self._stack_lstm.project(vectors), states, states)
         stack.write(index, states, *self._features(states, vectors))
 
-    def _take_fronts(self, taken: Tensor, positions: Positions) -> None:
-        """Go on to the fronts at the positions where `taken` [batch] is True."""
+    def _take_fronts(self, taken: Tensor, places: Places) -> None:
+        """Go on to the fronts at their places where `taken` [batch] is True."""
         which = rows_where(taken)
-        fronts = positions.front.index_select(0, which)
-        vectors = self._table.index_select(0, self._word_of_front.index_select(0, fronts))
+        fronts = places.front.index_select(0, which)
+        vectors = self._tables.vectors.index_select(0, self._tables.word_row.index_select(0, fronts))
         replace_rows(self._stack.rows.vector, which, taken, vectors)
-        rows = self._buffers.row_of_front.index_select(0, fronts)
-        replace_rows(self._fronts, which, taken, self._all_fronts.index_select(0, rows))
+        rows = self._tables.front_row.index_select(0, fronts)
+        replace_rows(self._fronts, which, taken, self._tables.fronts.index_select(0, rows))
 
 
 class Member(NamedTuple):
@@ -434,44 +484,59 @@ class EnsembleInference:
     def __init__(self, members: Sequence[Member]):
         self._members = members
 
+    def join(self, start: int, read: Sequence[ReadSentences]) -> bool:
+        moved = [member.parsers.join(start, [own]) for member, own in zip(self._members, read, strict=True)]
+        return any(moved)
+
     def reserve(self, depth: int) -> bool:
         moved = [member.parsers.reserve(depth) for member in self._members]
         return any(moved)
 
-    def restart(self, which: Tensor, positions: Positions) -> None:
+    def restart(self, which: Tensor, places: Places) -> None:
         for member in self._members:
-            member.parsers.restart(which, positions)
+            member.parsers.restart(which, places)
 
-    def scores(self, positions: Positions) -> Tensor:
+    def select(self, parsers: Tensor) -> None:
+        for member in self._members:
+            member.parsers.select(parsers)
+
+    def scores(self, places: Places) -> Tensor:
         first, *others = (
-            member.parsers.scores(positions).index_select(1, member.number[:-1]) for member in self._members
+            member.parsers.scores(places).index_select(1, member.number[:-1]) for member in self._members
         )
         return sum(others, first) / len(self._members)
 
-    def advance(self, transitions: Tensor, positions: Positions) -> None:
+    def advance(self, transitions: Tensor, places: Places) -> None:
         for member in self._members:
-            member.parsers.advance(member.number.index_select(0, transitions), positions)
+            member.parsers.advance(member.number.index_select(0, transitions), places)
 
 
 class InferenceStepper(Protocol):
-    """Parsers compute the scores of `StackParser.replay`. `restart` all of them first."""
+    """Parsers compute the scores of `StackParser.replay`. `restart` each of them at a sentence first."""
+
+    def join(self, start: int, read: Sequence[ReadSentences]) -> bool:
+        """Compute what depends on the words of sentences alone, into places from `start` on.
+
+        start: at least 1. read: by each network. Returns whether tensors have moved.
+        """
 
     def reserve(self, depth: int) -> bool:
         """Ensure that stacks have room for `depth` vectors. Returns whether tensors have moved."""
 
-    def restart(self, which: Tensor, positions: Positions) -> None:
-        """Reset the parsers where `which` [batch] is True. positions: at which they begin."""
+    def select(self, parsers: Tensor) -> None:
+        """Go on with the parsers [n], of which some may be there more than once. Tensors have moved."""
 
-    def scores(self, positions: Positions) -> Tensor:
-        """[batch, transitions] Scores in the present states. positions: the present ones."""
+    def restart(self, which: Tensor, places: Places) -> None:
+        """Reset the parsers where `which` [batch] is True. places: at which they begin."""
 
-    def advance(self, transitions: Tensor, positions: Positions) -> None:
-        """Take the transitions [batch]. positions: those afterwards."""
+    def scores(self, places: Places) -> Tensor:
+        """[batch, transitions] Scores in the present states. places: the present ones."""
+
+    def advance(self, transitions: Tensor, places: Places) -> None:
+        """Take the transitions [batch]. places: those afterwards."""
 
 
-def inference_stepper(
-    network: StackParser, inventory: Inventory, tokens: Tokens, words: WordVectors, batch: int
-) -> InferenceStepper:
-    """tokens: on the host; words: their vectors; batch: number of parsers."""
+def inference_stepper(network: StackParser, inventory: Inventory, batch: int) -> InferenceStepper:
+    """batch: number of parsers."""
     kind = ComposingInference if inventory.system.composes else PlainInference
-    return kind(network, inventory, tokens, words, batch)
+    return kind(network, inventory, batch)

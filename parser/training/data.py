@@ -18,7 +18,7 @@ from parser.replay.examples import Examples
 from parser.training.initial_model import copy_weights, freeze, initial_path, load_initial
 from parser.training.prepared import Prepared, load_prepared, place_of, save_prepared
 from parser.training.size import refuse_too_large
-from parser.training.teachers import load_teachers, refuse_missing_teachers, soft_targets, teacher_paths
+from parser.training.teachers import load_teachers, refuse_missing_teachers, teacher_paths, teacher_targets
 from parser.training.transformer import KnownVectors, pretrained_transformer, with_frozen_vectors, word_source
 from parser.training.trees import Mixture, projective, read_training_trees
 from parser.training.word_dropout import WordDropout
@@ -147,8 +147,8 @@ def _prepare(
     inventory = Inventory.of(system_of(config.parser), vocabulary)
     train = Examples.of(inventory, vocabulary, trees)
     if distillation:
-        targets = soft_targets(teachers, trees, inventory, vocabulary, distillation.weight)
-        train = replace(train, soft_targets=targets)
+        targets = teacher_targets(teachers, trees, inventory, vocabulary, distillation.weight)
+        train = replace(train, **targets._asdict())
     return Prepared(
         vocabulary=vocabulary,
         vectors=vectors,

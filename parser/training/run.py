@@ -30,6 +30,7 @@ from parser.system.machine import choose_device
 from parser.system.stamp import stamp
 from parser.text.reading import TextPart, read_parts
 from parser.training import data
+from parser.training.bonus import fit_bonus
 from parser.training.checkpoint import (
     Progress,
     TrainingState,
@@ -82,6 +83,9 @@ def train_and_score(
     scores = train(config, run, device, resume, processes)
     if not processes.is_first:
         return None
+    if (arcs := config.parser.network.arcs) and arcs.bonus is None:
+        dev = read_treebank(data_path(config.treebank.dev), config.treebank.roots)
+        scores = fit_bonus(Model.load(run / BEST_MODEL, device), dev, run / BEST_MODEL)
     test_scores = text_scores = None
     if test:
         model = Model.load(run / BEST_MODEL, device)

@@ -1,4 +1,6 @@
-"""Knowledge distillation: what the teachers would do at each transition of the training trees."""
+"""Knowledge distillation: what teachers would do at each transition of the training trees, and which heads
+they would give to its words.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from parser.batching.device import TooLongError, in_microbatches
@@ -27,6 +30,15 @@ from parser.treebank.vocabulary import TREEBANK, Vocabulary
 SETTING = "training.distillation.models"
 KEPT_TRANSITIONS = 8
 """Of each step, the most probable ones. The others have little probability together: it goes to the trees."""
+KEPT_HEADS = 4
+"""Of each word, likewise."""
+
+
+class TeacherTargets(NamedTuple):
+    """As the fields of `Examples`, whose names they have."""
+
+    soft_targets: Ragged
+    soft_heads: Ragged | None
 
 
 class Teacher(NamedTuple):
@@ -64,14 +76,14 @@ def load_teachers(paths: Sequence[Path], system: str, device: torch.device) -> l
     return teachers
 
 
-def soft_targets(
+def teacher_targets(
     teachers: Sequence[Teacher],
     trees: Sequence[Sentence],
     inventory: Inventory,
     vocabulary: Vocabulary,
     weight: float,
-) -> Ragged:
-    """`Examples.soft_targets` of projective trees.
+) -> TeacherTargets:
+    """The targets of projective trees; those of heads are the mean of the teachers that score arcs.
 
     inventory, vocabulary: of the parser that is to learn. weight: `DistillationSettings.weight`. Raises
     ValueError for a teacher that knows none of its labels, or if the memory is too small for a sentence.
@@ -105,12 +117,16 @@ class _Reading(NamedTuple):
         numbers = torch.tensor([known.get(name, len(known)) for name in names], device=model.device)
         return cls(model, Examples.of(inventory, vocabulary, _named_as_known(trees, vocabulary)), numbers)
 
-    def probabilities(self, rows: Tensor, transitions: int) -> Tensor:
-        """[S, transitions] At all steps of the sentences `rows`, for the parser that is to learn."""
+    def probabilities(self, rows: Tensor, transitions: int) -> tuple[Tensor, Tensor | None]:
+        """Of the sentences `rows`, for the parser that is to learn: [S, transitions] at all steps, and
+        [W, longest + 1] of the heads of all words."""
+        network = self.model.network
         batch = self.examples.batch(rows).to(self.model.device)
-        scores = self.model.network.replay(batch)  # [S, transitions of the teacher]
+        table = network.word_table(batch.tokens)  # [W + 2, token]
+        scores = network.replay_words(table, batch)  # [S, transitions of the teacher]
         own = legal_scores(scores, batch, self.model.inventory).softmax(1)
-        return own.new_zeros(len(own), transitions + 1).index_add_(1, self.numbers, own)[:, :-1]
+        of_steps = own.new_zeros(len(own), transitions + 1).index_add_(1, self.numbers, own)[:, :-1]
+        return of_steps, network.arcs.probabilities(table, batch.tokens.lengths) if network.arcs else None
 
 
 def _make_arcs(inventory: Inventory) -> list[bool]:
@@ -130,28 +146,41 @@ def _named_as_known(trees: Sequence[Sentence], vocabulary: Vocabulary) -> list[S
 
 
 @torch.inference_mode()
-def _mean_of(readings: Sequence[_Reading], transitions: int, weight: float) -> Ragged:
-    """The most probable transitions of all teachers together, see `Examples.soft_targets`.
+def _mean_of(readings: Sequence[_Reading], transitions: int, weight: float) -> TeacherTargets:
+    """The most probable transitions and heads of all teachers together.
 
     transitions: how many the parser that is to learn has. Raises TooLongError.
     """
     examples = readings[0].examples
     lengths = examples.tokens.lengths
 
-    def of_microbatch(rows: Tensor) -> Tensor:
-        """[S, 2, k] On the host."""
-        first, *others = (reading.probabilities(rows, transitions) for reading in readings)
-        return SoftTargets.of(sum(others, first) / len(readings), KEPT_TRANSITIONS, weight).packed().cpu()
+    def packed(probabilities: Sequence[Tensor], kept: int) -> Tensor:
+        """[rows, 2, kept] On the host. probabilities: of each teacher [rows, choices]."""
+        targets = SoftTargets.of(torch.stack(list(probabilities)).mean(0), kept, weight).packed().cpu()
+        return F.pad(targets, (0, kept - targets.shape[2]))  # short sentences have few heads
 
-    def of_batch(microbatches: Sequence[Tensor]) -> Tensor:
-        """[S, 2, k]"""
-        return torch.cat(list(map(of_microbatch, microbatches)))
+    def of_microbatch(rows: Tensor) -> tuple[Tensor, Tensor | None]:
+        """[S, 2, k] and [W, 2, k]"""
+        steps, heads = zip(*(reading.probabilities(rows, transitions) for reading in readings), strict=True)
+        of_heads = [own for own in heads if own is not None]
+        return packed(steps, KEPT_TRANSITIONS), packed(of_heads, KEPT_HEADS) if of_heads else None
+
+    def of_batch(microbatches: Sequence[Tensor]) -> list[tuple[Tensor, Tensor | None]]:
+        return list(map(of_microbatch, microbatches))
 
     batches = batches_by_length(lengths)
     found = []
     with ProgressBar(total=len(lengths), desc="teachers", unit="sentence", **PROGRESS_BAR) as bar:
         for rows in batches:
-            found.append(in_microbatches(of_batch, rows, lengths))
+            found += in_microbatches(of_batch, rows, lengths)
             bar.update(len(rows))
     order = torch.cat(batches)
-    return Ragged(torch.cat(found), examples.steps.lengths[order]).select(order.argsort())
+
+    def in_order(parts: Sequence[Tensor], own_lengths: Tensor) -> Ragged:
+        return Ragged(torch.cat(list(parts)), own_lengths[order]).select(order.argsort())
+
+    steps, heads = zip(*found, strict=True)
+    of_heads = [own for own in heads if own is not None]
+    return TeacherTargets(
+        in_order(steps, examples.steps.lengths), in_order(of_heads, lengths) if of_heads else None
+    )

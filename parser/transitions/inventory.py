@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -16,24 +16,27 @@ NOT_OPTIMAL = -1
 """Stands in place of a label where a kind of transition is not optimal with any label."""
 
 
-class Effects(NamedTuple):
-    """What transitions do. Tensors of the shape of the transitions."""
+Number = TypeVar("Number", Tensor, int)
 
-    top: Tensor
+
+class Effects(NamedTuple, Generic[Number]):
+    """What transitions do, in tensors of the shape of the transitions; or what one does, in numbers."""
+
+    top: Number
     """`Place` of the word that is on top of the stack afterwards."""
-    head: Tensor
+    head: Number
     """`Place` of the head."""
-    dependent: Tensor
+    dependent: Number
     """`Place` of the dependent."""
-    composes: Tensor
+    composes: Number
     """`Place` of the word whose vector becomes the composed one."""
-    stack_read: Tensor
+    stack_read: Number
     """`StackOperation.read` of the stack."""
-    stack_move: Tensor
+    stack_move: Number
     """`StackOperation.move` of the stack."""
-    buffer_move: Tensor
+    buffer_move: Number
     """1 if B0 leaves the buffer, else 0."""
-    headless_change: Tensor
+    headless_change: Number
     """Change of `State.headless`."""
 
 
@@ -128,7 +131,7 @@ class Inventory:
         moved = {f.name: getattr(self, f.name).to(device) for f in fields(self) if f.name != "system"}
         return replace(self, **moved)
 
-    def effects(self, transitions: Tensor) -> Effects:
+    def effects(self, transitions: Tensor) -> Effects[Tensor]:
         """transitions: of any shape."""
         found = self.effect_table.index_select(1, transitions.flatten())
         return Effects(*found.view(len(found), *transitions.shape))

@@ -10,13 +10,14 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, TextIO
+from typing import Any, Literal, TextIO, TypeVar
 
 from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
 from parser.treebank.columns import HEAD, LABEL, WORD_COLUMNS
 from parser.treebank.faults import Fault, Faults, Row, TreebankError, sentence_faults, undecoded
 from parser.treebank.sentence import NO_HEAD, Sentence
 from parser.treebank.text_files import BYTE_ORDER_MARK, UnboundedError, bounded_lines, open_text
+from parser.treebank.waiting_input import lines_as_they_come, waits
 
 MAX_BLOCK_BYTES = 1 << 26
 """Memory limit for the lines of one sentence. A sentence of 50,000 words needs a tenth of it."""
@@ -25,6 +26,9 @@ Roots = Literal["refuse", "attach-to-first"]
 NO_SENTENCE = Fault(0, "", "no sentences")
 UNSPECIFIED = "dep"
 """The label of an unspecified dependency in Universal and Stanford Dependencies."""
+
+
+AnyBlock = TypeVar("AnyBlock", "Block", "Block | None")
 
 
 @dataclass(frozen=True)
@@ -56,10 +60,28 @@ def blocks(lines: Iterable[str], first_line: int = 1, ordinal: int = 1) -> Itera
     first_line, ordinal: the numbers of the first line and of the first sentence. Raises UnboundedError at a
     block larger than `MAX_BLOCK_BYTES`.
     """
+    return (block for block in blocks_as_they_come(lines, first_line, ordinal) if block)
+
+
+def blocks_as_they_come(
+    lines: Iterable[str | None], first_line: int = 1, ordinal: int = 1
+) -> Iterator[Block | None]:
+    """As `blocks`. lines: with None where the next one is not there yet; so are the blocks.
+
+    What is there by then is a block if it ends with a blank line; further blank lines begin the next one.
+    """
     block: list[str] = []
     size, has_content, ended = 0, False, False
-    for number, line in enumerate(lines, first_line):
-        line = line.lstrip(BYTE_ORDER_MARK)
+    number = first_line - 1
+    for line in lines:
+        if line is None:
+            if ended:
+                yield Block(first_line, tuple(block), ordinal)
+                block, first_line, ordinal, size = [], number + 1, ordinal + 1, 0
+                has_content = ended = False
+            yield None
+            continue
+        number, line = number + 1, line.lstrip(BYTE_ORDER_MARK)
         blank = not line or line.isspace()
         if ended and not blank:
             yield Block(first_line, tuple(block), ordinal)
@@ -148,8 +170,18 @@ def stream_sentences(path: str, tree: bool = True, roots: Roots = "refuse") -> I
     fault no further sentence is yielded; the rest of the file is validated, and TreebankError lists all
     faults.
     """
+    return (one for one in sentences_as_they_come(path, tree, roots) if one is not None)
+
+
+def sentences_as_they_come(
+    path: str, tree: bool = True, roots: Roots = "refuse"
+) -> Iterator[Sentence | None]:
+    """As `stream_sentences`, but with None where standard input lets wait for the next sentence."""
     faults = Faults()
-    for block in stream_blocks(path, faults):
+    for block in _bounded(_blocks_of_file(path), faults):
+        if block is None:
+            yield None
+            continue
         parsed = parse_block(block, tree, roots)
         if not isinstance(parsed, Sentence):
             faults.add(parsed)
@@ -160,14 +192,25 @@ def stream_sentences(path: str, tree: bool = True, roots: Roots = "refuse") -> I
 
 def stream_blocks(path: str, faults: Faults) -> Iterator[Block]:
     """Read a file block by block, as `bounded_blocks` does."""
+    return (block for block in _bounded(_blocks_of_file(path), faults) if block)
+
+
+def _blocks_of_file(path: str) -> Iterator[Block | None]:
+    if waits(path):
+        yield from blocks_as_they_come(lines_as_they_come())
+        return
     with open_text(path) as file:
-        yield from bounded_blocks(file, faults)
+        yield from blocks(bounded_lines(file))
 
 
 def bounded_blocks(file: TextIO, faults: Faults, first_line: int = 1, ordinal: int = 1) -> Iterator[Block]:
     """As `blocks`. A block or a line that is too large is the last of the faults, and ends the blocks."""
+    return _bounded(blocks(bounded_lines(file, first_line), first_line, ordinal), faults)
+
+
+def _bounded(found: Iterator[AnyBlock], faults: Faults) -> Iterator[AnyBlock]:
     try:
-        yield from blocks(bounded_lines(file, first_line), first_line, ordinal)
+        yield from found
     except UnboundedError as error:
         faults.end(Fault(error.line, "", f"{error}; nothing is read after it"))
 

@@ -15,6 +15,7 @@ from parser.system.files import complete_gzip
 BYTE_ORDER_MARK = "\ufeff"
 MAX_LINE_LENGTH = 1 << 20
 """Characters. Longer lines show that a file has another format, or no line ends."""
+TOO_LONG = f"the line is longer than {MAX_LINE_LENGTH:,} characters: is this a text file with line ends?"
 
 
 class UnboundedError(ValueError):
@@ -63,10 +64,7 @@ def bounded_lines(file: TextIO, first: int = 1) -> Iterator[str]:
     for number in count(first):
         line = file.readline(MAX_LINE_LENGTH + 1)
         if len(line) > MAX_LINE_LENGTH:
-            message = (
-                f"the line is longer than {MAX_LINE_LENGTH:,} characters: is this a text file with line ends?"
-            )
-            raise UnboundedError(number, message)
+            raise UnboundedError(number, TOO_LONG)
         if not line:
             return
         yield line

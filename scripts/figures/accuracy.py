@@ -53,6 +53,8 @@ OF_TEXT: tuple[TextMeasure, ...] = (
     "mlas",
     "blex",
 )
+DEFAULT_ARCS = "weight 0.5"
+"""The row of the table `arcs` that is `ud-fast` as it is."""
 TARGETS = 82, 84, 85, 86, 88
 SIZES = 8, 16, 32, 64, 128, 256
 SMALL = "Uyghur UDT", "Ancient Greek PTNK"
@@ -105,7 +107,7 @@ def crossing_arcs() -> str:
 def english_by_input() -> str:
     """Test LAS on English EWT of parsers that read different things."""
     plain, untagged = only_runs("treebanks")["English EWT"], only_runs("untagged")["English EWT"]
-    fast, text = runs_of_table("time-to-accuracy")["ud-fast"], only_runs("text")["English EWT"]
+    fast, text = runs_of_table("arcs")[DEFAULT_ARCS], only_runs("text")["English EWT"]
     return table(
         ("English EWT", "reads", "test LAS", "minutes of training"),
         (
@@ -334,6 +336,62 @@ def exploration_arc_eager() -> str:
     )
 
 
+def arcs() -> str:
+    """Means of the seeds, and the differences to parsers without scorers of arcs and labels."""
+    found = runs_of_table("arcs")
+    without = found["without"]
+    header = ("", "dev LAS", "difference", "test UAS", "test LAS", "difference", "minutes")
+    return table(
+        header,
+        (
+            [
+                name,
+                mean_las(runs, "dev"),
+                las_difference(runs, without, "dev") if runs is not without else "",
+                f"{mean(run['test']['uas'] for run in runs):.2f}",
+                mean_las(runs, "test"),
+                las_difference(runs, without, "test") if runs is not without else "",
+                mean_minutes(runs),
+            ]
+            for name, runs in found.items()
+        ),
+    )
+
+
+def reparsing() -> str:
+    """UAS and LAS on dev of the trees of parsers, of their scorers, and of both."""
+    found = _means_of_pairs(r"(.+): UAS ([\d.]+)  LAS ([\d.]+)")
+    return table(
+        ("trees of", "dev UAS", "dev LAS"),
+        ((name, f"{uas:.2f}", f"{las:.2f}") for name, (uas, las) in found.items()),
+    )
+
+
+def arc_probabilities() -> str:
+    """Of the parsers' own arcs on dev."""
+    found = _means_of_pairs(r"probabilities of (.+): calibration error ([\d.]+), area of errors ([\d.]+)")
+    return table(
+        ("probabilities of", "calibration error", "area of errors"),
+        ((name, f"{error:.3f}", f"{area:.3f}") for name, (error, area) in found.items()),
+    )
+
+
+def arc_features() -> str:
+    """Of a trial, whose code is in the commit of its row."""
+    lines = (line.strip("| ").split(" | ") for line in printed(OUTPUT, "arc-features")[2:])
+    means = ((f"`{name}`", dev.split()[0], test.split()[0]) for name, _, dev, _, test, *_ in lines)
+    return table(("", "dev LAS", "test LAS"), means)
+
+
+def _means_of_pairs(pattern: str) -> dict[str, tuple[float, float]]:
+    """By name, over the parsers, of what `measure_arc_scorer.py` has printed of each."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for line in printed(OUTPUT, "measure_arc_scorer"):
+        if match := re.fullmatch(pattern, line):
+            found.setdefault(match[1], []).append((float(match[2]), float(match[3])))
+    return {name: (mean(a for a, _ in pairs), mean(b for _, b in pairs)) for name, pairs in found.items()}
+
+
 def exploration_errors() -> str:
     """Percentages of wrong transitions, means of three seeds."""
     found: dict[tuple[str, str], list[list[float]]] = {}
@@ -489,7 +547,7 @@ def _trees_in_name(run: Row) -> int:
 
 def minutes_by_size() -> str:
     """With the epochs that the configs have. Only English was trained with `ud-fast`."""
-    fast = {"English EWT": mean_minutes(runs_of_table("time-to-accuracy")["ud-fast"])}
+    fast = {"English EWT": mean_minutes(runs_of_table("arcs")[DEFAULT_ARCS])}
     tagged, untagged = only_runs("treebanks"), only_runs("untagged")
     return table(
         ("", "training trees", "words", "`ud-fast`", "`ud-any`", "`ud-untagged`"),
@@ -511,6 +569,10 @@ FIGURES: dict[str, Callable[[], str]] = {
     "batch-sizes": batch_sizes,
     "crossing-arcs": crossing_arcs,
     "distillation": distillation,
+    "arcs": arcs,
+    "reparsing": reparsing,
+    "arc-features": arc_features,
+    "arc-probabilities": arc_probabilities,
     "english-by-input": english_by_input,
     "english-ewt-all": english_ewt_all,
     "ensembles": ensembles,

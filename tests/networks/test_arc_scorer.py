@@ -1,17 +1,15 @@
 """The scorer of arcs, compared with loops over the words of one sentence after the other."""
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from plain_parser import make_inventory, projective_trees
-from programs import script
+from plain_parser import make_inventory, plain_label_scores
 from small_parsers import SOME_TREES, assert_equal, examples, loss_and_gradients, network
 
-from parser.config.settings import ArcSettings
 from parser.networks import arc_scorer
 from parser.networks.arc_scorer import LENGTH_RATIO, ArcScorer, groups_of
+from parser.replay.batch import SoftTargets
 from parser.transitions import SYSTEMS
 
 LENGTHS = st.lists(st.integers(1, 12), min_size=1, max_size=8).map(torch.tensor)
@@ -19,7 +17,7 @@ INPUTS = 6
 
 
 def scorer(dropout=0.0):
-    return ArcScorer(INPUTS, ArcSettings(size=5, loss_weight=1.0), dropout).double()
+    return ArcScorer(INPUTS, 5, dropout).double()
 
 
 def table_of(lengths):
@@ -58,9 +56,16 @@ def some_heads(lengths):
 @given(LENGTHS)
 def test_probabilities_are_those_of_one_word_after_the_other(lengths):
     own, table = scorer(), table_of(lengths)
-    found, expected = own.log_probabilities(table, lengths), plain(own, table, lengths)
-    for of_sentence, of_words in zip(found, expected, strict=True):
-        torch.testing.assert_close(of_sentence, of_words, rtol=1e-9, atol=1e-9)
+    expected, found = plain(own, table, lengths), own.probabilities(table, lengths).split(lengths.tolist())
+    groups = groups_of(lengths)
+    for group, logs in zip(groups, own.log_probabilities(table, groups), strict=True):
+        for sentence, of_sentence in zip(group.sentences.tolist(), logs, strict=True):
+            length = int(lengths[sentence])
+            of_words = of_sentence[:length, : length + 1]
+            torch.testing.assert_close(of_words, expected[sentence], rtol=1e-9, atol=1e-9)
+            wanted = torch.zeros_like(found[sentence])
+            wanted[:, : length + 1] = expected[sentence].exp()
+            torch.testing.assert_close(found[sentence], wanted, rtol=1e-9, atol=1e-9)
 
 
 @given(LENGTHS)
@@ -78,6 +83,24 @@ def test_loss_and_gradients_are_those_of_one_word_after_the_other(lengths):
         torch.testing.assert_close(found, plain_one, rtol=1e-9, atol=1e-9)
 
 
+@given(LENGTHS, st.sampled_from([0.3, 1.0]))
+def test_the_loss_is_a_mixture_with_that_of_a_teacher(lengths, weight):
+    own, table, heads = scorer(), table_of(lengths), some_heads(lengths)
+    wanted = torch.zeros(len(heads), int(lengths.max()) + 1, dtype=torch.double)  # [W, longest + 1]
+    expected = torch.zeros((), dtype=torch.double)
+    words = iter(range(len(heads)))
+    for of_sentence in plain(own, table, lengths):
+        for of_word in of_sentence:
+            word = next(words)
+            possible = of_word.isfinite()
+            wanted[word, : len(of_word)][possible] = torch.rand(int(possible.sum()), dtype=torch.double)
+            wanted[word] /= wanted[word].sum()
+            of_teacher = (wanted[word, : len(of_word)][possible] * of_word[possible]).sum()
+            expected = expected - weight * of_teacher - (1 - weight) * of_word[heads[word]]
+    targets = SoftTargets.of(wanted, wanted.shape[1], weight)
+    torch.testing.assert_close(own.loss(table, lengths, heads, targets), expected, rtol=1e-9, atol=1e-9)
+
+
 @given(LENGTHS, st.integers(1, 300))
 def test_groups_have_all_sentences_of_similar_length_within_the_limit(lengths, limit):
     with pytest.MonkeyPatch.context() as patch:
@@ -93,7 +116,7 @@ def test_groups_have_all_sentences_of_similar_length_within_the_limit(lengths, l
 
 @pytest.mark.parametrize("composition", [False, True])
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_the_loss_of_a_batch_has_that_of_its_gold_heads_with_its_weight(system, composition):
+def test_the_loss_of_a_batch_has_that_of_its_gold_heads_and_labels_with_its_weight(system, composition):
     inventory = make_inventory(system, composition=composition)
     parser = network(inventory, rich=True, arcs=True)
     prepared = examples(inventory, SOME_TREES, rich=True)
@@ -105,6 +128,8 @@ def test_the_loss_of_a_batch_has_that_of_its_gold_heads_with_its_weight(system, 
         *words, root, _ = parser.word_table(alone.tokens)
         probabilities = plain_log_probabilities(parser.arcs, root, words)
         expected = expected - sum(own[head] for own, head in zip(probabilities, tree, strict=True))
+        of_labels = plain_label_scores(parser.labels, root, words, tree).log_softmax(1)
+        expected = expected - of_labels.gather(1, alone.labels[:, None]).sum()
     torch.testing.assert_close(found.words, 0.25 * expected, rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(found.total, found.transitions + found.words)
 
@@ -126,12 +151,3 @@ def test_dropout_is_for_training_alone():
     assert own.loss(table, lengths, heads) != own.loss(table, lengths, heads)
     own.eval()
     assert own.loss(table, lengths, heads) == own.loss(table, lengths, heads)
-
-
-@given(st.integers(1, 5), st.integers(0, 2**32 - 1))
-def test_the_tree_of_greatest_sum_is_that_of_all_projective_trees(words, seed):
-    scores = np.random.default_rng(seed).normal(size=(words, words + 1))
-    scores[np.arange(words), np.arange(1, words + 1)] = -np.inf
-    trees = [tree for tree in projective_trees(words) if tree.count(0) == 1]
-    best = max(trees, key=lambda tree: sum(own[head] for own, head in zip(scores, tree, strict=True)))
-    assert script("studies/accuracy/measure_arc_scorer").eisner(scores) == tuple(best)

@@ -1,65 +1,43 @@
 """Parsing with continuous batching agrees with a plain greedy parser and gives trees for any weights."""
 
+from itertools import islice
+
 import pytest
 import torch
 from extended import first_of
 from hypothesis import given
 from hypothesis import strategies as st
 from plain_parser import PlainParser, is_tree, sentence
+from random_parsers import model
 
 from parser.baselines.parsing import parse_batch, parse_one
-from parser.config.settings import NetworkSettings, ParserSettings
-from parser.parsing import continuous_batching
-from parser.parsing.arc_probabilities import ArcProbabilities
-from parser.parsing.continuous_batching import parse_tokens
+from parser.parsing import engine
+from parser.parsing.engine import Engine
 from parser.parsing.model import Model
-from parser.parsing.parse import parse, parse_stream
+from parser.parsing.parse import parse
+from parser.parsing.running_batch import RunningBatch, parse_tokens
 from parser.stepping import stepper
 from parser.transitions import SYSTEMS
 from parser.treebank.projectivity import is_projective
-from parser.treebank.vocabulary import Vocabulary
-
-TRAIN = [
-    sentence((2, 0, 2, 3), labels=["det", "root", "obj", "det"]),
-    sentence((0, 1), labels=["root", "punct"]),
-]
-
-
-def model(system="arc-hybrid", scale=0.8, dtype=torch.float32, device="cpu", **options):
-    settings = ParserSettings(
-        system=system,
-        network=NetworkSettings(
-            word_size=5,
-            tag_sizes={"upos": 3},
-            token_size=6,
-            hidden_size=7,
-            layers=2,
-            transition_size=4,
-            dropout=0.3,
-            **options,
-        ),
-    )
-    built = Model.build(settings, Vocabulary.build(TRAIN, ["form", "upos"]), torch.device(device))
-    for weight in built.network.parameters():
-        torch.nn.init.normal_(weight, std=scale)
-    built.network.to(dtype).eval()
-    return built
 
 
 def words(length):
     return sentence((0, *range(1, length)))
 
 
+ALONE = 2
+"""Stands for sentences that are parsed one after the other in plain numbers."""
 LENGTHS = [5, 1, 17, 3, 2, 2, 40, 9, 1, 6]
 
 
 @pytest.mark.parametrize("word_features", [False, True])
 @pytest.mark.parametrize("composition", [False, True])
 @pytest.mark.parametrize("system", SYSTEMS)
-@pytest.mark.parametrize("batch_size", first_of([3, 1, 64]))
-def test_continuous_batching_gives_the_trees_of_a_plain_greedy_parser(
-    system, batch_size, composition, word_features
+@pytest.mark.parametrize("batch_size", [3, ALONE, *first_of([1, 64])[1:]])
+def test_each_way_of_parsing_gives_the_trees_of_a_plain_greedy_parser(
+    system, batch_size, composition, word_features, monkeypatch
 ):
+    monkeypatch.setattr(engine, "FEW", len(LENGTHS) if batch_size == ALONE else 0)
     parser = model(system, dtype=torch.double, composition=composition, word_features=word_features)
     sentences = [words(length) for length in LENGTHS]
     for one, tree in zip(sentences, parse(parser, sentences, batch_size, probabilities=True), strict=True):
@@ -72,10 +50,14 @@ def test_continuous_batching_gives_the_trees_of_a_plain_greedy_parser(
 
 
 @pytest.mark.parametrize("system", first_of(SYSTEMS))
+@pytest.mark.parametrize("few", [0, 32])
 @given(seed=st.integers(0, 1000), scale=st.sampled_from([0.0, 0.1, 3.0, 1e4]))
-def test_outputs_are_trees_with_one_root_for_any_weights(system, seed, scale):
+def test_outputs_are_trees_with_one_root_for_any_weights(system, few, seed, scale):
     torch.manual_seed(seed)
-    for tree in parse(model(system, scale), [words(length) for length in LENGTHS], batch_size=4):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(engine, "FEW", few)
+        trees = parse(model(system, scale), [words(length) for length in LENGTHS], batch_size=4)
+    for tree in trees:
         assert is_tree(tree.heads)
         assert is_projective(tree.heads)
         assert [label == "root" for label in tree.labels] == [head == 0 for head in tree.heads]
@@ -95,6 +77,7 @@ def test_the_device_gives_the_trees_of_the_cpu(system, device):
 @pytest.mark.parametrize("composition", [False, True])
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_what_a_gpu_computes_in_vain_changes_nothing(monkeypatch, system, composition):
+    monkeypatch.setattr(engine, "FEW", 0)
     parser = model(system, dtype=torch.double, composition=composition, word_features=True)
     sentences = [words(length) for length in LENGTHS]
     expected = parse(parser, sentences, batch_size=3)
@@ -113,23 +96,25 @@ def test_static_batches_and_single_sentences_give_the_same_trees(system, device)
             parse_one(parser, tokens.select(row[None]).to(device)) for row in torch.arange(len(tokens))
         ]
     for name in ("heads", "labels"):
-        expected = getattr(continuous, name)[:-1]
-        assert torch.equal(getattr(together, name)[:-1], expected)
-        assert torch.equal(torch.cat([getattr(state, name)[:-1] for state in unbatched]), expected)
+        expected = torch.tensor([value for arcs in continuous for value in getattr(arcs, name)])
+        assert torch.equal(getattr(together, name)[:-1].cpu(), expected)
+        assert torch.equal(torch.cat([getattr(state, name)[:-1] for state in unbatched]).cpu(), expected)
 
 
-@given(st.lists(st.integers(1, 9), max_size=16), st.integers(1, 32), st.integers(1, 5))
-def test_streams_keep_the_order_for_any_read_ahead(lengths, read_ahead, batch_size):
+@given(st.lists(st.integers(1, 9), max_size=16), st.integers(1, 32), st.integers(1, 5), st.integers(0, 8))
+def test_streams_keep_the_order_for_any_read_ahead(lengths, read_ahead, batch_size, few):
     torch.manual_seed(0)
     parser = model(dtype=torch.double)
     sentences = [words(length) for length in lengths]
-    streamed = list(parse_stream(parser, iter(sentences), batch_size, read_ahead))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(engine, "FEW", few)
+        streamed = list(Engine(parser, batch_size).stream(iter(sentences), read_ahead=read_ahead))
     assert [one for one, _ in streamed] == sentences
     assert [tree for _, tree in streamed] == parse(parser, sentences)
 
 
 def test_the_stream_reads_no_further_than_its_read_ahead():
-    taken = 0
+    taken, read = 0, []
 
     def endless():
         nonlocal taken
@@ -137,9 +122,10 @@ def test_the_stream_reads_no_further_than_its_read_ahead():
             taken += 1
             yield words(5)
 
-    stream = parse_stream(model(), endless(), batch_size=4, read_ahead=50)
-    next(stream)
-    assert taken == 11
+    for _, _ in islice(Engine(model(), batch_size=4).stream(endless(), read_ahead=50), 30):
+        read.append(taken)
+    assert read[0] == 1  # the first tree comes before more is read
+    assert max(own - yielded for yielded, own in enumerate(read)) == 10
 
 
 @pytest.mark.parametrize("system", first_of(SYSTEMS))
@@ -158,25 +144,26 @@ def test_a_sentence_of_ten_thousand_words():
 
 
 @pytest.mark.parametrize(
-    ("room", "message"), [(10, None), (4, "sentence made up: .* too little memory for a sentence of 9 words")]
+    ("room", "message"), [(10, None), (4, "sentence made up: .* too little memory for a sentence of 5 words")]
 )
 def test_too_little_memory(monkeypatch, capsys, room, message):
-    make = continuous_batching.inference_stepper
+    monkeypatch.setattr(engine, "FEW", 0)
+    join = RunningBatch.join
 
-    def make_or_fail(network, inventory, tokens, *rest):
-        if tokens.words > room:
+    def join_or_fail(batch, read, probabilities):
+        if read[0].tokens.words > room:
             raise torch.OutOfMemoryError("too much")
-        return make(network, inventory, tokens, *rest)
+        return join(batch, read, probabilities)
 
     parser, sentences = model(dtype=torch.double), [words(length) for length in (5, 9, 2, 4)]
     whole = parse(parser, sentences)
-    monkeypatch.setattr(continuous_batching, "inference_stepper", make_or_fail)
+    monkeypatch.setattr(RunningBatch, "join", join_or_fail)
     if message:
         with pytest.raises(ValueError, match=message):
             parse(parser, sentences)
         return
     assert parse(parser, sentences) == whole
-    assert capsys.readouterr().err.count("microbatches") == 2
+    assert capsys.readouterr().err.count("out of memory") == 1
 
 
 @pytest.mark.parametrize("word_features", [False, True])
@@ -190,17 +177,17 @@ def test_steps_in_a_cuda_graph_give_the_same_trees(system, composition, word_fea
     tokens = parser.vocabulary.encode_tokens([words(length) for length in [*LENGTHS, 12, 5, 30, 21]])
     found = []
     for in_graph in (False, True):
-        probabilities = ArcProbabilities(parser.inventory, tokens.words)
         with torch.inference_mode():
-            state = parse_tokens(parser, tokens, 3, probabilities, in_graph)
-        found.append([part[:-1].tolist() for part in (state.heads, state.labels, probabilities.of_arcs)])
+            found.append(parse_tokens(parser, tokens, 3, probabilities=True, in_graph=in_graph))
     assert found[0] == found[1]
     assert not capsys.readouterr().err  # no warning that it went on without a graph
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
-def test_outputs_are_trees_for_scores_that_are_not_finite(system, number):
+@pytest.mark.parametrize("few", [0, 32])
+def test_outputs_are_trees_for_scores_that_are_not_finite(system, number, few, monkeypatch):
+    monkeypatch.setattr(engine, "FEW", few)
     broken = model(system)
     torch.nn.init.constant_(broken.network.scores.bias, number)
     for tree in parse(broken, [words(length) for length in LENGTHS], batch_size=4):

@@ -24,6 +24,7 @@ NETWORK = [
     "parser.network.characters={size: 4, filters: 4}",
     "parser.network.sentence_encoder={hidden_size: 8, layers: 1}",
     "parser.network.dropout=0.3",
+    "parser.network.arcs={size: 6}",
 ]
 TAGS = "parser.network.tags={predict: [xpos, lemma], layers_above: 1}"
 OTHER_ROWS = (
@@ -153,7 +154,7 @@ def test_a_model_is_not_replaced_by_the_run_that_begins_with_it(
         ("parser.network.tag_sizes={upos: 4}", "tag_sizes.feats is not there in the config, 3 in the model"),
         (
             "training.frozen=[stacks]",
-            "training.frozen: no weight's name begins with stacks; parts are buffer, ",
+            "training.frozen: no weight's name begins with stacks; parts are arcs, buffer, ",
         ),
         ("parser.network.tag_sizes={feats: 3, upos: 4}", "have another order than in the model"),
         ("parser.network.pretrained=vectors.txt", "the model has no pretrained vectors"),

@@ -17,22 +17,22 @@ NONE = Processor("AuthenticAMD", 23, frozenset({"avx2"}))
 def products(monkeypatch):
     """The precision at each step of training and of parsing."""
     from parser.networks.stack_parser import StackParser
-    from parser.parsing import continuous_batching
+    from parser.parsing import running_batch
 
     found = {"training": set(), "parsing": set()}
-    forward, stepper = StackParser.forward, continuous_batching.inference_stepper
+    forward, stepper = StackParser.forward, running_batch.inference_stepper
 
     def in_training(*arguments, **named):
         if torch.is_grad_enabled():
             found["training"].add(functional.present_precision())
         return forward(*arguments, **named)
 
-    def in_parsing(*arguments):
+    def in_parsing(*arguments, **named):
         found["parsing"].add(functional.present_precision())
-        return stepper(*arguments)
+        return stepper(*arguments, **named)
 
     monkeypatch.setattr(StackParser, "forward", in_training)
-    monkeypatch.setattr(continuous_batching, "inference_stepper", in_parsing)
+    monkeypatch.setattr(running_batch, "inference_stepper", in_parsing)
     return found
 
 
@@ -43,6 +43,7 @@ def train(config_file, run, *arguments):
 TAGS = [
     "parser.network.sentence_encoder={hidden_size: 8, layers: 1}",
     "parser.network.tags={predict: [xpos, lemma], layers_above: 1}",
+    "parser.network.arcs={size: 8}",
     "training.epochs=12",
 ]
 

@@ -27,13 +27,18 @@ from parser.training.trees import read_training_trees
 from parser.treebank import batches
 
 CPU = torch.device("cpu")
-NETWORKS = (["parser.network.tag_sizes={upos: 4}"], ["parser.network.composition=true", "training.seed=2"])
+ARCS = "parser.network.arcs={size: 6}"
+NETWORKS = (
+    ["parser.network.tag_sizes={upos: 4}", ARCS],
+    ["parser.network.composition=true", ARCS, "training.seed=2"],
+    ["parser.network.composition=true", "training.seed=3"],
+)
 OTHER = "1\tworms\tworm\tNOUN\t_\t_\t2\tagent\t_\t_\n2\tcrawl\tcrawl\tVERB\t_\t_\t0\troot\t_\t_\n\n"
 
 
 @pytest.fixture
 def models(config_file, tmp_path):
-    """Folders of two trained models with different networks."""
+    """Folders of trained models with different networks, of which the last scores no arcs."""
     for place, changes in enumerate(NETWORKS):
         train(read_config(config_file, [*changes, "training.epochs=2"]), tmp_path / f"teacher-{place}", CPU)
     return [str(tmp_path / f"teacher-{place}" / "model") for place in range(len(NETWORKS))]
@@ -53,8 +58,8 @@ def with_targets(prepared, weight, seed=0):
     targets = SoftTargets.of(random / random.sum(1, keepdim=True), 4, weight)
     packed = Ragged(targets.packed(), steps.lengths)
     plain = [
-        dict(zip(numbers, weights, strict=True))
-        for numbers, weights in zip(targets.transitions.tolist(), targets.weights.tolist(), strict=True)
+        {number: weight for number, weight in zip(numbers, weights, strict=True) if weight}
+        for numbers, weights in zip(targets.choices.tolist(), targets.weights.tolist(), strict=True)
     ]
     return replace(prepared, soft_targets=packed), plain
 
@@ -132,7 +137,7 @@ def targets_of(student, packed):
     """As `plain_targets`."""
     names = list(numbered_transitions(student.inventory, student.vocabulary))
     targets = SoftTargets.unpack(packed)
-    for numbers, weights in zip(targets.transitions.tolist(), targets.weights.tolist(), strict=True):
+    for numbers, weights in zip(targets.choices.tolist(), targets.weights.tolist(), strict=True):
         pairs = zip(numbers, weights, strict=True)
         yield {names[number]: weight for number, weight in pairs if weight}
 
@@ -153,6 +158,43 @@ def test_targets_are_the_mean_of_the_teachers_one_sentence_at_a_time(
         wanted = plain_targets(own_teachers, tree, 0.5, kept)
         for ours, theirs in zip(targets_of(student, packed), wanted, strict=True):
             assert ours == pytest.approx(theirs, abs=1e-5)
+
+
+def plain_heads(own_teachers, tree, weight, kept):
+    """For each word, a dictionary of the most probable heads."""
+    of_teachers = []
+    for teacher in own_teachers:
+        tokens = teacher.vocabulary.encode_tokens([tree], gold=True)
+        with torch.no_grad():
+            table = teacher.network.word_table(tokens.to(teacher.device))
+            of_teachers.append(teacher.network.arcs.probabilities(table, tokens.lengths))
+    for of_word in torch.stack(of_teachers).mean(0).tolist():
+        probable = sorted(enumerate(of_word), key=lambda pair: -pair[1])[:kept]
+        yield {head: weight * probability for head, probability in probable}
+
+
+@pytest.mark.parametrize("kept", [2, 8])
+def test_heads_are_the_mean_of_the_teachers_that_score_them(config_file, models, device, monkeypatch, kept):
+    monkeypatch.setattr(teachers, "KEPT_HEADS", kept)
+    monkeypatch.setattr(batches, "SENTENCES_WITHOUT_TRAINING", 3)
+    config = read_config(config_file, [taught_by(models, weight=0.5)])
+    _, loaded = data.load(config, device)
+    own_teachers = [Model.load(Path(path), device) for path in models[:2]]
+    trees = read_training_trees(config.treebank).all
+    for tree, packed in zip(trees, loaded.train.soft_heads.unflatten(), strict=True):
+        targets = SoftTargets.unpack(packed)
+        for heads, weights, wanted in zip(
+            targets.choices.tolist(),
+            targets.weights.tolist(),
+            plain_heads(own_teachers, tree, 0.5, kept),
+            strict=True,
+        ):
+            ours = {head: part for head, part in zip(heads, weights, strict=True) if part}
+            assert ours == pytest.approx({head: part for head, part in wanted.items() if part}, abs=1e-5)
+
+
+def test_without_a_teacher_that_scores_arcs_there_are_no_soft_heads(config_file, models):
+    assert data.load(read_config(config_file, [taught_by(models[2:])]), CPU)[1].train.soft_heads is None
 
 
 @pytest.mark.extended
@@ -184,7 +226,7 @@ def test_a_package_of_several_models_teaches_as_its_models_do(config_file, tmp_p
     assert main(["pack", models[0], "--ensemble", models[1], "-o", str(package)]) == 0
     targets = [
         data.load(read_config(config_file, [taught_by(paths)]), CPU)[1].train.soft_targets.values
-        for paths in (models, [str(package)])
+        for paths in (models[:2], [str(package)])
     ]
     assert torch.equal(*targets)
 

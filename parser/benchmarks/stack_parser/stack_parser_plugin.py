@@ -31,8 +31,8 @@ from parser.networks.stack_parser import StackParser
 from parser.optimization.graphed_gradients import GraphedGradients, PaddedBatch, why_no_common_shapes
 from parser.optimization.optimizer import make_optimizer
 from parser.optimization.training_step import Phase, TrainingStep
-from parser.parsing.continuous_batching import parse_tokens
 from parser.parsing.model import Model
+from parser.parsing.running_batch import parse_tokens
 from parser.replay.batch import Batch
 from parser.replay.examples import Examples
 from parser.replay.padded import EPOCHS, Shape, fitting, shapes_of, shapes_of_epochs
@@ -277,8 +277,9 @@ class StackParserPlugin:
                 elif method == "step-naive":
                     state = parse_batch(model, tokens.to(device))
                 else:
-                    in_graph = method == STEP_GRAPH
-                    state = parse_tokens(model, tokens, self._setup.batch_size, in_graph=in_graph)
+                    arcs = parse_tokens(model, tokens, self._setup.batch_size, in_graph=method == STEP_GRAPH)
+                    found += [torch.tensor([own.heads, own.labels]) for own in arcs]
+                    continue
             with phase("data"):
                 found.append(torch.stack([state.heads[:-1], state.labels[:-1]]).cpu())
         return torch.cat(found, dim=1)

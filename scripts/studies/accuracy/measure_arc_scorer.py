@@ -1,132 +1,89 @@
-"""The parser's trees beside those of its scorer of arcs, and how well both know their errors.
+"""The parser's trees, those of its scorers, those of both together, and how well they know their errors.
 
     python scripts/studies/accuracy/measure_arc_scorer.py runs/*/model --treebank dev.conllu
 
-The scorer's tree is the one of greatest sum: among projective trees (Eisner 1996), or with --crossing among
-all (Chu & Liu 1965, Edmonds 1967; needs `pip install ufal.chu_liu_edmonds`). Both trees together: the tree of
-greatest sum where each arc of the parser's tree has a bonus. Heads are compared, labels are the parser's.
+With --crossing the trees of both are among all trees, not only projective ones (Chu & Liu 1965, Edmonds 1967;
+needs `pip install ufal.chu_liu_edmonds`), and have the labels of the parser.
 
-Of the probabilities of the parser's arcs, the calibration error is the mean distance between probability and
-share of right heads, over twenty groups of equally many arcs; the area is that under the curve by which wrong
-heads are found, the least probable first (0.5: by chance).
+Of the probabilities of the parser's own arcs, the calibration error is the mean distance between probability
+and share of right heads, over twenty groups of equally many arcs; the area is that under the curve by which
+wrong heads are found, the least probable first (0.5: by chance).
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from parser.evaluation.scores import Scores
 from parser.parsing.model import Model
 from parser.parsing.parse import parse
+from parser.parsing.parsed_tree import ParsedTree
+from parser.parsing.reparsing import Reparser, SecondOpinion, with_bonus
 from parser.system.machine import tune_process
 from parser.treebank.conllu import read_treebank
 from parser.treebank.sentence import Sentence
 
-Scores = NDArray[np.float64]
-"""[words, words + 1] Of each word its scores of all heads; column 0 is ROOT."""
-Heads = tuple[int, ...]
-BONUSES = (0.5, 1.0, 2.0, 4.0)
+Floats = NDArray[np.float64]
+BONUSES = (0.0, 0.5, 1.0, 2.0, 4.0)
 GROUPS = 20
 BATCH_SIZE = 256
 
 
-def log_probabilities(model: Model, sentences: Sequence[Sentence]) -> list[Scores]:
-    """Of each sentence, by the model's scorer of arcs."""
-    network = model.network
-    assert network.arcs is not None
+def without_scorers(model: Model) -> Model:
+    network = deepcopy(model.network)
+    network.arcs = network.labels = None
+    return replace(model, network=network)
+
+
+def opinions_of(model: Model, sentences: Sequence[Sentence]) -> list[SecondOpinion]:
+    reparser = Reparser.of(model)
+    assert reparser
     found = []
     for start in range(0, len(sentences), BATCH_SIZE):
         tokens = model.vocabulary.encode_tokens(sentences[start : start + BATCH_SIZE])
         with torch.inference_mode():
-            table = network.word_table(tokens.to(model.device))
-            found += network.arcs.log_probabilities(table, tokens.lengths)
-    return [each.double().numpy() for each in found]
+            words, _ = model.network.encode_distinct(tokens)
+            found += reparser.opinions(tokens.lengths, [words])
+    return found
 
 
-def eisner(scores: Scores) -> Heads:
-    """The projective tree of greatest sum, with one word below ROOT (Eisner 1996)."""
-    words = len(scores)
-    arc = scores[:, 1:].T  # [head, dependent]
-    complete = np.full((2, words, words), -np.inf)  # [the head is the right or the left end, start, end]
-    incomplete = np.full((2, words, words), -np.inf)
-    split, split_incomplete = np.zeros((2, words, words), int), np.zeros((words, words), int)
-    for word in range(words):
-        complete[:, word, word] = 0
-    for length in range(1, words):
-        for start in range(words - length):
-            end = start + length
-            joined = complete[1, start, start:end] + complete[0, start + 1 : end + 1, end]
-            best = int(joined.argmax())
-            split_incomplete[start, end] = start + best
-            incomplete[0, start, end] = joined[best] + arc[end, start]
-            incomplete[1, start, end] = joined[best] + arc[start, end]
-            to_left = complete[0, start, start:end] + incomplete[0, start:end, end]
-            to_right = incomplete[1, start, start + 1 : end + 1] + complete[1, start + 1 : end + 1, end]
-            split[0, start, end] = start + int(to_left.argmax())
-            split[1, start, end] = start + 1 + int(to_right.argmax())
-            complete[0, start, end], complete[1, start, end] = to_left.max(), to_right.max()
-    root = int((complete[0, 0, :] + complete[1, :, words - 1] + scores[:, 0]).argmax())
-    heads = [0] * words
-    spans = [(0, 0, root, True), (1, root, words - 1, True)]
-    while spans:
-        direction, start, end, is_complete = spans.pop()
-        if start == end:
-            continue
-        if not is_complete:
-            head, dependent = (end, start) if direction == 0 else (start, end)
-            heads[dependent] = head + 1
-            middle = int(split_incomplete[start, end])
-            spans += [(1, start, middle, True), (0, middle + 1, end, True)]
-            continue
-        middle = int(split[direction, start, end])
-        parts = [(0, start, middle, True), (0, middle, end, False)]
-        spans += parts if direction == 0 else [(1, start, middle, False), (1, middle, end, True)]
-    return tuple(heads)
-
-
-def chu_liu_edmonds(scores: Scores) -> Heads:
+def chu_liu_edmonds(opinion: SecondOpinion, heads: Sequence[int], bonus: float) -> tuple[int, ...]:
     """The tree of greatest sum, with one word below ROOT; arcs may cross."""
     from ufal.chu_liu_edmonds import chu_liu_edmonds as best_tree
 
-    words = len(scores)
-    finite = np.where(np.isfinite(scores), scores, -1e4)
-    square = np.full((words + 1, words + 1), np.nan)  # [dependent, head]
-    square[1:] = finite
-    square[1:, 0] -= 1e6  # so that ROOT has as few dependents as it can, which is one
-    square[np.arange(words + 1), np.arange(words + 1)] = np.nan
-    heads, _ = best_tree(square)
-    return tuple(int(head) for head in heads[1:])
+    words = np.arange(len(heads))
+    scores = np.full((len(words) + 1, len(words) + 1), np.nan)  # [dependent, head]
+    scores[1:] = np.where(np.isfinite(opinion.log_probabilities), opinion.log_probabilities, -1e4)
+    scores[1 + words, heads] += bonus
+    scores[1:, 0] -= 1e6  # so that ROOT has as few dependents as it can, which is one
+    scores[1 + words, 1 + words] = np.nan
+    found, _ = best_tree(scores)
+    return tuple(int(head) for head in found[1:])
 
 
-def with_bonus(scores: Scores, heads: Heads, bonus: float) -> Scores:
-    changed = scores.copy()
-    changed[np.arange(len(heads)), heads] += bonus
-    return changed
+def scores_of(sentences: Sequence[Sentence], trees: Sequence[ParsedTree]) -> str:
+    scores = Scores()
+    for sentence, tree in zip(sentences, trees, strict=True):
+        scores.add(sentence, tree.heads, tree.labels)
+    return f"UAS {scores.uas:.2f}  LAS {scores.las:.2f}"
 
 
-def right_share(gold: Sequence[Sentence], found: Sequence[Heads]) -> float:
-    """UAS."""
-    right = sum(
-        head == own
-        for sentence, heads in zip(gold, found, strict=True)
-        for head, own in zip(sentence.heads, heads, strict=True)
-    )
-    return right / sum(map(len, found))
-
-
-def calibration_error(probabilities: Scores, is_right: NDArray[np.bool_]) -> float:
+def calibration_error(probabilities: Floats, is_right: NDArray[np.bool_]) -> float:
     order = probabilities.argsort(kind="stable")
     parts = zip(*(np.array_split(each[order], GROUPS) for each in (probabilities, is_right)), strict=True)
     return float(sum(len(own) * abs(own.mean() - right.mean()) for own, right in parts) / len(order))
 
 
-def area_of_errors(probabilities: Scores, is_right: NDArray[np.bool_]) -> float:
+def area_of_errors(probabilities: Floats, is_right: NDArray[np.bool_]) -> float:
     """The probability that a wrong arc is less probable than a right one."""
     values, rank_of = np.unique(probabilities, return_inverse=True)
     counts = np.bincount(rank_of, minlength=len(values))
@@ -136,33 +93,37 @@ def area_of_errors(probabilities: Scores, is_right: NDArray[np.bool_]) -> float:
     return float((ranks[is_right].sum() - right * (right + 1) / 2) / (right * wrong))
 
 
-def measure(model: Model, sentences: Sequence[Sentence], decode: Callable[[Scores], Heads]) -> None:
+def measure(model: Model, sentences: Sequence[Sentence], crossing: bool) -> None:
     """Print all figures of a model."""
-    trees = parse(model, sentences, probabilities=True)
-    scores = log_probabilities(model, sentences)
-    parsed = [tree.heads for tree in trees]
-    decoded = list(map(decode, scores))
-    equal = np.concatenate([np.equal(a, b) for a, b in zip(parsed, decoded, strict=True)])
-    is_right = np.concatenate([np.equal(s.heads, own) for s, own in zip(sentences, parsed, strict=True)])
-    print(f"parser: UAS {right_share(sentences, parsed):.2%}")
-    print(f"greatest sum: UAS {right_share(sentences, decoded):.2%}")
-    print(f"equal heads: {equal.mean():.2%}, of which are right {is_right[equal].mean():.2%}")
+    own = parse(without_scorers(model), sentences, probabilities=True)
+    opinions = opinions_of(model, sentences)
+    print(f"parser alone: {scores_of(sentences, own)}")
     for bonus in BONUSES:
-        both = [decode(with_bonus(*pair, bonus)) for pair in zip(scores, parsed, strict=True)]
-        print(f"both, bonus {bonus:g}: UAS {right_share(sentences, both):.2%}")
-    of_transitions = np.concatenate([tree.probabilities for tree in trees if tree.probabilities])
+        name = f"both, bonus {bonus:g}" if bonus else "scorers alone"
+        print(f"{name}: {scores_of(sentences, parse(with_bonus(model, bonus), sentences))}")
+        if crossing:
+            heads = (
+                chu_liu_edmonds(*pair, bonus) for pair in zip(opinions, (t.heads for t in own), strict=True)
+            )
+            trees = [tree._replace(heads=found) for tree, found in zip(own, heads, strict=True)]
+            print(f"{name}, crossing: {scores_of(sentences, trees)}")
+    is_right = np.concatenate([np.equal(s.heads, tree.heads) for s, tree in zip(sentences, own, strict=True)])
+    of_parser = np.concatenate([tree.probabilities for tree in own if tree.probabilities])
     of_scorer = np.exp(
-        np.concatenate([own[np.arange(len(heads)), heads] for own, heads in zip(scores, parsed, strict=True)])
-    )
-    for name, own in {
-        "transitions": of_transitions,
+        np.concatenate([
+            opinion.log_probabilities[np.arange(len(tree.heads)), tree.heads]
+            for opinion, tree in zip(opinions, own, strict=True)
+        ])
+    )  # fmt: skip
+    for name, probabilities in {
+        "transitions": of_parser,
         "scorer": of_scorer,
-        "mean of both": (of_transitions + of_scorer) / 2,
-        "geometric mean of both": np.sqrt(of_transitions * of_scorer),
+        "mean of both": (of_parser + of_scorer) / 2,
+        "geometric mean of both": np.sqrt(of_parser * of_scorer),
     }.items():
         print(
-            f"probabilities of {name}: calibration error {calibration_error(own, is_right):.4f}, "
-            f"area of errors {area_of_errors(own, is_right):.4f}"
+            f"probabilities of {name}: calibration error {calibration_error(probabilities, is_right):.4f}, "
+            f"area of errors {area_of_errors(probabilities, is_right):.4f}"
         )
 
 
@@ -172,7 +133,7 @@ def main() -> None:
     )
     arguments.add_argument("models", nargs="+", type=Path)
     arguments.add_argument("--treebank", required=True, type=Path)
-    arguments.add_argument("--crossing", action="store_true", help="trees in which arcs may cross")
+    arguments.add_argument("--crossing", action="store_true", help="trees in which arcs may cross, too")
     given = arguments.parse_args()
     tune_process()
     sentences = read_treebank(str(given.treebank))
@@ -184,7 +145,7 @@ def main() -> None:
         if model.network.arcs is None:
             sys.exit(f"{path}: has no scorer of arcs (parser.network.arcs)")
         print(path)
-        measure(model, sentences, chu_liu_edmonds if given.crossing else eisner)
+        measure(model, sentences, given.crossing)
 
 
 if __name__ == "__main__":

@@ -22,8 +22,8 @@ from simulated_cuda.counts import LAUNCHES, UPLOADS, WAITS_OF_A_TRAINING_STEP
 from simulated_cuda.device import SimulatedCuda
 
 from parser.benchmarks.stack_parser.stack_parser_plugin import StackParserSettings
-from parser.parsing import continuous_batching
-from parser.parsing.continuous_batching import STEPS_BETWEEN_SYNCHRONISATIONS
+from parser.parsing import running_batch
+from parser.parsing.running_batch import STEPS_BETWEEN_SYNCHRONISATIONS
 
 SIZES = 1, 8, 64, 256
 PARSED = 64
@@ -62,15 +62,15 @@ def _training(method: str, size: int, settings: StackParserSettings) -> bool:
 
 
 def _parsing(settings: StackParserSettings) -> bool:
-    choose = continuous_batching.best_transitions
-    with SimulatedCuda() as cuda, mock.patch.object(continuous_batching, "best_transitions") as chosen:
+    choose = running_batch.best_transitions
+    with SimulatedCuda() as cuda, mock.patch.object(running_batch, "best_transitions") as chosen:
         chosen.side_effect = choose
         cell = Cell("step", "infer", PARSED, cuda.name, settings)
         [rows] = cell.chosen()
         cuda.counted()
         cell.plugin.run(rows)
         counts, steps = cuda.counted(), chosen.call_count
-    waits = counts.synchronizations_by_file()["parser/parsing/continuous_batching.py"]
+    waits = counts.synchronizations_by_file()["parser/parsing/running_batch.py"]
     budget = steps // STEPS_BETWEEN_SYNCHRONISATIONS + 1  # one before the first step
     launches = f"{counts.launches / steps:.0f} launches each"
     print(f"\nparsing {len(rows)} sentences, {PARSED} at a time: {steps} steps with {launches},")

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from plain_parser import make_inventory
 from small_parsers import examples, network
 
-from parser.stepping import stepper
-from parser.stepping.stepper import Buffers
+from parser.stepping import buffers
+from parser.stepping.buffers import Buffers
 
 INVENTORY = make_inventory("arc-hybrid")
 
@@ -21,7 +21,7 @@ def chains(lengths):
 def test_states_are_those_of_the_library(lengths, group, layers):
     parser, tokens = network(INVENTORY, layers).eval(), examples(INVENTORY, chains(lengths)).tokens
     with pytest.MonkeyPatch.context() as patched, torch.inference_mode():
-        patched.setattr(stepper, "GROUP_ON_CPU", group)
+        patched.setattr(buffers, "GROUP_ON_CPU", group)
         found = Buffers.of(parser, parser.encode_distinct(tokens)[0], tokens.lengths)
         table, start = parser.word_table(tokens), 0
         rows = found.row_of_front.split((tokens.lengths + 1).tolist())

@@ -1,0 +1,52 @@
+"""A scorer of the labels of arcs (Kiperwasser & Goldberg 2016, section 5.1): one hidden layer over two words.
+
+It reads the word vectors that the parser reads, as `arc_scorer` does.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from parser.batching.device import to_device
+from parser.batching.functional import dropout, linear
+from parser.batching.ragged import gather_rows
+from parser.treebank.vocabulary import UNKNOWN
+
+
+class LabelScorer(nn.Module):
+    def __init__(self, inputs: int, size: int, labels: int, dropout: float):
+        """inputs: size of a word vector; size: of the hidden layer. dropout: on both."""
+        super().__init__()
+        self.head = nn.Linear(inputs, size)
+        self.dependent = nn.Linear(inputs, size, bias=False)
+        self.labels = nn.Linear(size, labels)
+        self.dropout = dropout
+
+    def forward(self, table: Tensor, lengths: Tensor, heads: Tensor) -> Tensor:
+        """[W, labels] The scores of the labels of the arcs from `heads` [W] to all words.
+
+        table: [W + 2, inputs], see `EncodedWords`. lengths: [sentences] in words, on the host. heads: numbers
+        in the sentence; 0 for ROOT.
+        """
+        as_heads, as_dependents = self.hidden_parts(table)
+        hidden = F.relu(gather_rows(as_heads, _rows_of(heads, lengths)) + as_dependents)  # [W, size]
+        return linear(dropout(hidden, self.dropout, self.training), self.labels.weight, self.labels.bias)
+
+    def hidden_parts(self, table: Tensor) -> tuple[Tensor, Tensor]:
+        """[W + 2, size] and [W, size] What words add to the hidden layer as heads and as dependents."""
+        vectors = dropout(table, self.dropout, self.training)
+        as_heads = linear(vectors, self.head.weight, self.head.bias)
+        return as_heads, linear(vectors[:-2], self.dependent.weight)
+
+    def loss(self, table: Tensor, lengths: Tensor, heads: Tensor, labels: Tensor) -> Tensor:
+        """The summed cross entropy of the gold labels [W]; unknown ones have none."""
+        scores = self(table, lengths, heads)
+        return F.cross_entropy(scores, labels, ignore_index=UNKNOWN, reduction="sum")
+
+
+def _rows_of(heads: Tensor, lengths: Tensor) -> Tensor:
+    """[W] The table rows of heads [W]; that of ROOT follows the words."""
+    starts = to_device((lengths.cumsum(0) - lengths).repeat_interleave(lengths), heads.device)
+    return torch.where(heads > 0, starts + heads - 1, len(heads))

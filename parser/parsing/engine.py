@@ -1,0 +1,373 @@
+"""The engine of a parser: sentences that may come at any time are parsed together."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from queue import Full
+from threading import Lock
+from time import monotonic
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from parser.batching.device import TooLongError, compute_alone_after_fork, one_memory_error
+from parser.networks.stack_parser import ReadSentences
+from parser.parsing import BATCH_SIZE
+from parser.parsing.alone import AloneParser
+from parser.parsing.model import Model
+from parser.parsing.parsed_tree import Arcs, ParsedTree
+from parser.parsing.predicted_tags import predicted_tags, votes_of
+from parser.parsing.reparsing import Reparser, SecondOpinion
+from parser.parsing.request import Request
+from parser.parsing.running_batch import RunningBatch
+from parser.parsing.scheduler import WINDOW, Scheduler, Source
+from parser.system.console import warn
+from parser.treebank.projectivity import deprojectivize
+from parser.treebank.sentence import Sentence
+
+GROUP_SENTENCES, GROUP_WORDS = 256, 8_192
+"""Those whose words are encoded together, at most. More gain little, and others wait for them."""
+FEW = 32
+"""Sentences that are parsed one after the other on a CPU, which is faster than a batch of them."""
+SHARE_ALONE, MAX_CREDIT = 1 / 20, 200.0
+"""Words that may be parsed alone for each that the batch has parsed: a tenth of the time, as a word alone
+takes twice as long. And how many may come at once."""
+MAX_WAITING = 16 * WINDOW
+"""Words that may wait, unless asked for otherwise."""
+READ_AHEAD = 2 * WINDOW
+"""Words of a stream that are read and not yielded: the next ones are there when the last of a window end."""
+GROWTH = 4
+"""By which a stream multiplies the words that it reads ahead, beginning with a sentence."""
+SLOW = 0.05
+"""Seconds. An input that lets wait so long gets its trees before more is read."""
+Tags = Mapping[str, tuple[str, ...]]
+
+
+class _Running(NamedTuple):
+    request: Request
+    tags: Tags
+    opinion: SecondOpinion | None
+
+
+class _Alone(NamedTuple):
+    running: _Running
+    tables: Sequence[Tensor]
+    """See `AloneParser.parse`."""
+
+
+class _Read(NamedTuple):
+    requests: Sequence[Request]
+    by_model: list[ReadSentences]
+    tags: list[Tags]
+    opinions: Sequence[SecondOpinion | None]
+
+
+class Engine:
+    """Threads may share it: whichever waits for a tree computes for all, one at a time.
+
+    The weights of the model must not change as long as it is used.
+    """
+
+    def __init__(self, model: Model, batch_size: int = BATCH_SIZE, max_waiting: int = MAX_WAITING):
+        """batch_size: sentences that are parsed at the same time. max_waiting: words that may wait."""
+        self._model, self._batch_size, self._max_waiting = model, batch_size, max_waiting
+        self._batch: RunningBatch | None = None
+        self._running: dict[int, _Running] = {}
+        """By the slot in the batch."""
+        self._alone: deque[_Alone] = deque()
+        """Those that are read and are parsed one after the other."""
+        self._joining: list[Request] = []
+        self._credit = MAX_CREDIT
+        """Words that may be parsed alone beside the batch."""
+        self._most_words = math.inf
+        """Of the sentences in the batch, as far as the memory is known to be enough."""
+        self._reparser = Reparser.of(model)
+        self._scheduler, self._source = Scheduler(), Source()
+        self._scheduling, self._computing, self._ending = Lock(), Lock(), Lock()
+
+    def add(
+        self,
+        sentence: Sentence,
+        probabilities: bool = False,
+        source: Source | None = None,
+        wait: bool = True,
+    ) -> Request:
+        """Hand in a sentence, which is parsed by calls of `step` and `result`.
+
+        probabilities: whether the tree is to have those of its arcs. source: that shares the time with
+        others. wait: whether to compute while too many words wait; otherwise queue.Full is raised.
+        """
+        source = self._source if source is None else source
+        request = Request(sentence, probabilities, source, self._ending)
+        while True:
+            with self._scheduling:
+                words = self._scheduler.words
+                if not words or words + len(sentence) <= self._max_waiting:
+                    self._scheduler.add(request)
+                    return request
+            if not wait:
+                raise Full(f"{words:,} words wait already")
+            self.step()
+
+    def result(self, request: Request) -> ParsedTree:
+        """The tree, for which this thread computes, or another one.
+
+        Raises what went wrong with the sentence, and CancelledError of concurrent.futures.
+        """
+        while not request.has_ended:
+            self.step(request)
+        return request.tree()
+
+    def step(self, wanted: Request | None = None) -> None:
+        """Compute for all until the next refill. wanted: nothing is computed if it is done by then."""
+        with self._computing:
+            if wanted and wanted.has_ended:
+                return
+            compute_alone_after_fork()
+            try:
+                with torch.inference_mode():
+                    self._drop_cancelled()
+                    if not self._parse_few():
+                        self._admit()
+                        self._advance()
+                        self._parse_beside()
+            except BaseException:
+                self._start_over()
+                raise
+
+    def stream(
+        self,
+        sentences: Iterable[Sentence | None],
+        probabilities: bool = False,
+        read_ahead: int = READ_AHEAD,
+        begin_with: int = 1,
+    ) -> Iterator[tuple[Sentence, ParsedTree]]:
+        """Parse sentences in bounded memory, and yield the trees in the order of the sentences.
+
+        sentences: with None where the next one is not there yet; what has been read is parsed then.
+        read_ahead: words that are read and not yielded, at most, or a single longer sentence. begin_with:
+        words that are read before the first tree; they grow from there. Raises ValueError if the memory is
+        too small for a sentence.
+        """
+        most = min(begin_with, read_ahead)
+        pending: deque[Request] = deque()
+        source, following = Source(), iter(sentences)
+        words = yielded = 0
+        has_more = True
+        try:
+            while has_more or pending:
+                is_slow = False
+                while has_more and not is_slow and (not pending or words < most):
+                    began = monotonic()
+                    try:
+                        sentence = next(following)
+                    except StopIteration:
+                        has_more = False
+                        break
+                    is_slow = sentence is None or monotonic() - began > SLOW
+                    if sentence is not None:
+                        pending.append(self.add(sentence, probabilities, source))
+                        words += len(sentence)
+                for _ in range(len(pending) if is_slow else min(1, len(pending))):
+                    found = self.result(pending[0])
+                    sentence = pending.popleft().sentence
+                    words, yielded = words - len(sentence), yielded + len(sentence)
+                    yield sentence, found
+                most = max(most, min(read_ahead, GROWTH * yielded))
+        finally:
+            for request in pending:
+                request.cancel()
+
+    def _drop_cancelled(self) -> None:
+        for slot, running in self._running.items():
+            if running.request.state == "cancelled" and self._batch:
+                self._batch.cancel(slot)
+
+    @cached_property
+    def _alone_parser(self) -> AloneParser:
+        return AloneParser(self._model.members)
+
+    def _parse_few(self) -> bool:
+        """Parse the next sentence alone, if there are few; returns whether there are."""
+        if self._running or self._model.device.type != "cpu":
+            return False
+        if not self._alone:
+            with self._scheduling:
+                group = self._scheduler.take(FEW, GROUP_WORDS) if len(self._scheduler) <= FEW else []
+            self._read_alone(group)
+            self._joining = []
+        return self._parse_alone()
+
+    def _parse_beside(self) -> None:
+        """Parse a sentence alone beside the batch, if it is of a source that has few."""
+        if self._running and self._credit > 0 and self._model.device.type == "cpu":
+            with self._scheduling:
+                group = self._scheduler.take_of_small(FEW)
+            self._credit -= sum(len(request.sentence) for request in group)
+            self._read_alone(group)
+            self._joining = []
+            self._parse_alone()
+
+    def _read_alone(self, group: Sequence[Request]) -> None:
+        """Let requests wait for `_parse_alone`; those whose sentences can not be read fail."""
+        self._joining = list(group)
+        for read in self._readable(group):
+            tables = zip(*(own.tables() for own in read.by_model), strict=True)
+            self._alone.extend(map(_Alone, map(_Running, read.requests, read.tags, read.opinions), tables))
+
+    def _parse_alone(self) -> bool:
+        """Parse a sentence that has been read; returns whether there was one."""
+        if not self._alone:
+            return False
+        running, tables = self._alone.popleft()
+        request = running.request
+        if not request.has_ended:
+            try:
+                arcs = self._alone_parser.parse(tables, request.probabilities)
+            except Exception as error:
+                request.fail(error)
+            else:
+                self._finish_all([(running, arcs)])
+        return True
+
+    def _admit(self) -> None:
+        """Let waiting sentences join the batch, if it will have room for them."""
+        if self._batch and 2 * self._batch.waiting >= self._batch_size:
+            return
+        room = self._most_words - self._words_in_batch
+        with self._scheduling:
+            group = self._scheduler.take(
+                GROUP_SENTENCES, min(GROUP_WORDS, room), room if self._running else math.inf
+            )
+        self._joining = group
+        for read in self._readable(group):
+            self._join(read)
+        self._joining = []
+
+    @property
+    def _words_in_batch(self) -> int:
+        return sum(len(running.request.sentence) for running in self._running.values())
+
+    def _readable(self, group: Sequence[Request]) -> Iterator[_Read]:
+        """The sentences as models read them. If that fails, halves are tried: each sentence fails alone."""
+        if not group or not self._joining:  # which wait again since memory was too small
+            return
+        try:
+            with one_memory_error():
+                read = self._read(group)
+        except Exception as error:
+            if isinstance(error, torch.OutOfMemoryError):
+                self._relieve()
+            elif len(group) == 1:
+                group[0].fail(error)
+            else:
+                yield from self._readable(group[: len(group) // 2])
+                yield from self._readable(group[len(group) // 2 :])
+        else:
+            yield read
+
+    def _join(self, read: _Read) -> None:
+        try:
+            with one_memory_error():
+                self._batch = self._batch or RunningBatch(self._model.members, self._batch_size)
+                slots = self._batch.join(read.by_model, any(own.probabilities for own in read.requests))
+        except torch.OutOfMemoryError:
+            self._relieve()
+            return
+        self._running |= dict(zip(slots, map(_Running, read.requests, read.tags, read.opinions), strict=True))
+        joined = set(read.requests)
+        self._joining = [request for request in self._joining if request not in joined]
+
+    def _read(self, group: Sequence[Request]) -> _Read:
+        """The sentences as the models read them, and the tags that they choose together."""
+        sentences = [request.sentence for request in group]
+        read, votes = [], []
+        for model in self._model.members:
+            tokens = model.vocabulary.encode_tokens(sentences)
+            words, tag_scores = model.network.encode_distinct(tokens)
+            read.append(ReadSentences(tokens, words))
+            votes.append(votes_of(model.vocabulary, words, tag_scores))
+        return _Read(group, read, predicted_tags(votes, sentences), self._opinions(group, read))
+
+    def _opinions(
+        self, group: Sequence[Request], read: Sequence[ReadSentences]
+    ) -> Sequence[SecondOpinion | None]:
+        """Of each sentence what the scorers of arcs say of it, if anybody wants to know."""
+        reparser = self._reparser
+        if reparser and (reparser.changes_trees or any(request.probabilities for request in group)):
+            scoring = zip(self._model.members, read, strict=True)
+            words = [own.words for model, own in scoring if model.network.arcs]
+            return reparser.opinions(read[0].tokens.lengths, words)
+        return [None] * len(group)
+
+    def _advance(self) -> None:
+        """Take steps with the sentences in the batch, and finish the requests of those that are done."""
+        if not self._batch or not self._running:
+            return
+        try:
+            with one_memory_error():
+                self._batch.work()
+                found = self._batch.done()
+        except torch.OutOfMemoryError:
+            self._relieve()
+            return
+        for arcs in found.values():
+            self._credit = min(MAX_CREDIT, self._credit + SHARE_ALONE * len(arcs.heads))
+        self._finish_all([(self._running.pop(slot), arcs) for slot, arcs in found.items()])
+        if not self._running:
+            self._batch = None
+
+    def _finish_all(self, found: Sequence[tuple[_Running, Arcs]]) -> None:
+        wanted = [(running, arcs) for running, arcs in found if not running.request.has_ended]
+        opinions = [running.opinion for running, _ in wanted if running.opinion]
+        trees = [arcs for running, arcs in wanted if running.opinion]
+        reparsed = iter(self._reparser.reparse(opinions, trees) if self._reparser else ())
+        for running, arcs in wanted:
+            self._finish(running, next(reparsed) if running.opinion else arcs)
+
+    def _finish(self, running: _Running, arcs: Arcs) -> None:
+        request = running.request
+        try:
+            labels = tuple(map(self._model.vocabulary.labels.string, arcs.labels))
+            heads, labels = deprojectivize(arcs.heads, labels)
+            probabilities = tuple(arcs.probabilities) if request.probabilities else None
+            tree = ParsedTree(heads, labels, probabilities, running.tags)
+        except Exception as error:
+            request.fail(error)
+        else:
+            request.finish(tree)
+
+    def _relieve(self) -> None:
+        """Go on with fewer sentences at a time, since the memory is too small for so many."""
+        together = [*self._joining, *(running.request for running in self._running.values())]
+        torch.cuda.empty_cache()  # CUDA's libraries can not use what PyTorch keeps
+        if len(together) == 1:
+            self._batch, self._running, self._joining = None, {}, []
+            [request] = together
+            error = TooLongError(0, len(request.sentence))
+            request.fail(ValueError(f"sentence {request.sentence.identifier}: {error}"))
+            return
+        words = sum(len(request.sentence) for request in together)
+        self._most_words = words // 2
+        warn(
+            f"out of memory: from now on, sentences of at most {self._most_words:,} words are parsed together"
+        )
+        self._start_over()
+
+    def _start_over(self) -> None:
+        """Leave the batch. What was in it waits again."""
+        unfinished = [
+            *self._joining,
+            *(alone.running.request for alone in self._alone),
+            *(running.request for running in self._running.values()),
+        ]
+        self._batch, self._running, self._joining = None, {}, []
+        self._alone.clear()
+        with self._scheduling:
+            for request in reversed(unfinished):
+                if request.wait_again():
+                    self._scheduler.put_back(request)

@@ -1,0 +1,371 @@
+"""Continuous batching: sentences that are parsed at the same time, and that others join when they are done.
+
+Each parser takes its best legal transition. A static batch would run until its longest sentence is finished,
+and its other rows would be idle. Here the device itself gives idle rows the next sentences; the host looks at
+it now and then, takes out what is done, and lets further sentences join.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import fields
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from parser.batching.cuda_graph import CudaGraphs, GraphedWork
+from parser.batching.device import to_device
+from parser.networks.loss import ILLEGAL_SCORE
+from parser.networks.stack_parser import ReadSentences
+from parser.parsing.arc_probabilities import ArcProbabilities
+from parser.parsing.ensemble import numbers_in
+from parser.parsing.model import Model
+from parser.parsing.parsed_tree import Arcs
+from parser.stepping.stepper import (
+    EnsembleInference,
+    InferenceStepper,
+    Member,
+    Places,
+    inference_stepper,
+    with_room,
+)
+from parser.transitions.inventory import Inventory
+from parser.transitions.system import State
+from parser.treebank.sentence import NO_HEAD
+from parser.treebank.vocabulary import Tokens
+
+STEPS_BETWEEN_SYNCHRONISATIONS = 16
+"""Steps between two synchronisations of host and GPU."""
+STEPS_BETWEEN_REFILLS = 4
+"""A refill takes a sixth of the time of a step, so a finished row is idle for up to three steps."""
+MAX_FRAMES = 100_000
+"""Memory limit: rows of the batch times the depth of stacks."""
+IDLE = 0
+"""The slot of a row without a sentence."""
+
+
+def mask_illegal(inventory: Inventory, state: State, scores: Tensor) -> Tensor:
+    """[batch, transitions] The scores, with -inf for transitions that are not legal."""
+    legal = inventory.with_labels(inventory.system.legal(state))
+    # Clamping keeps legal scores of -inf above those of illegal transitions.
+    return scores.clamp(min=torch.finfo(scores.dtype).min).masked_fill(~legal, ILLEGAL_SCORE)
+
+
+def best_transitions(inventory: Inventory, state: State, scores: Tensor) -> Tensor:
+    """[batch] The legal transition of highest score; `no_op` when finished. scores: see `mask_illegal`."""
+    return scores.argmax(1).masked_fill(inventory.system.finished(state), inventory.no_op)
+
+
+class _Slots(NamedTuple):
+    """Tables of the sentences that have joined, by slot; on the device."""
+
+    length: Tensor
+    """[slots] In words."""
+    base: Tensor
+    """[slots] The place before the first word, see `State.base`."""
+    is_done: Tensor
+    """[slots] bool"""
+    is_cancelled: Tensor
+    """[slots] bool"""
+
+
+class _Flat(NamedTuple):
+    """The flat tensors of the state."""
+
+    heads: Tensor
+    labels: Tensor
+
+
+class _Sentence(NamedTuple):
+    """Where a sentence is."""
+
+    base: int
+    length: int
+    block: int
+    """Where its block begins: the places of all sentences that joined with it."""
+
+
+class RunningBatch:
+    def __init__(self, models: Sequence[Model], max_rows: int, in_graph: bool = False):
+        """models: whose scores are averaged. in_graph: whether a GPU repeats the steps as a CUDA graph."""
+        first = models[0]
+        self._inventory, self._device, self._max_rows = first.inventory, first.device, max_rows
+        self._parsers = _parsers(models)
+        zero = torch.zeros(1, dtype=torch.long, device=self._device)
+        self._row_slots = zero.clone()
+        """[rows] The slot of the sentence in each row."""
+        self._state = _idle_state(zero)
+        self._slots = _Slots(zero, zero, zero.bool(), zero.bool())
+        self._queue = zero.repeat(self._refills)
+        """[capacity] The slots of the next sentences."""
+        self._queued, self._started = zero[0].clone(), zero[0].clone()
+        self._probabilities: ArcProbabilities | None = None
+        self._graphs = CudaGraphs(self._device) if in_graph else None
+        self._moved()
+        # On the host:
+        self._sentences: dict[int, _Sentence] = {}
+        self._free: list[int] = []
+        self._waiting: deque[int] = deque()
+        self._blocks = _Blocks()
+        self._rows_on_host, self._depths = [IDLE], [1]
+
+    @property
+    def waiting(self) -> int:
+        """Sentences that have joined and were in no row yet."""
+        return len(self._waiting)
+
+    @property
+    def running(self) -> int:
+        """Sentences in rows."""
+        return len(self._sentences) - len(self._waiting)
+
+    def join(self, read: Sequence[ReadSentences], probabilities: bool = False) -> list[int]:
+        """Let sentences join at the next refill; returns their slots. read: the same by each model."""
+        lengths = read[0].tokens.lengths
+        places = read[0].places
+        start = self._blocks.take(places)
+        self._reserve(start + places)
+        if probabilities and not self._probabilities:
+            self._probabilities = ArcProbabilities(self._inventory, len(self._state.heads))
+            self._moved()
+        self._forget(start, start + places)
+        if self._parsers.join(start, read):
+            self._moved()
+        slots = self._take_slots(len(lengths))
+        bases = start - 1 + (lengths + 1).cumsum(0) - (lengths + 1)
+        where, of_slots = torch.tensor(slots), (lengths, bases)
+        where, length, base = to_device(torch.stack([where, *of_slots]), self._device)
+        self._slots.length.index_copy_(0, where, length)
+        self._slots.base.index_copy_(0, where, base)
+        self._slots.is_done.index_fill_(0, where, False)
+        self._slots.is_cancelled.index_fill_(0, where, False)
+        for slot, own_base, own_length in zip(slots, bases.tolist(), lengths.tolist(), strict=True):
+            self._sentences[slot] = _Sentence(own_base, own_length, start)
+        self._blocks.share(start, len(slots))
+        self._waiting.extend(slots)
+        return slots
+
+    def cancel(self, slot: int) -> None:
+        """Finish a sentence at the next refill. What was found is without meaning."""
+        self._slots.is_cancelled[slot : slot + 1] = True
+
+    def work(self) -> None:
+        """Take steps without a synchronisation."""
+        self._adapt_rows()
+        depth = max(self._depths) + self._steps_at_once
+        if self._state.stack.shape[1] < depth:
+            stack = self._state.stack
+            self._state.stack = torch.cat([stack, stack.new_zeros(len(stack), depth)], dim=1)
+            self._moved()
+        if self._parsers.reserve(depth):
+            self._moved()
+        following = list(islice(self._waiting, len(self._queue)))
+        self._queue[: len(following)] = to_device(torch.tensor(following, dtype=torch.long), self._device)
+        self._queued.fill_(len(following))
+        self._started.zero_()
+        self._work()
+
+    def done(self) -> dict[int, Arcs]:
+        """Synchronise host and device, and take out what is done, by slot."""
+        self._retire()
+        state, own = self._state, self._probabilities
+        parts = [self._started[None], self._row_slots, state.depth, self._slots.is_done]
+        parts += [state.heads, state.labels, *([own.of_arcs.view(torch.int32)] if own else [])]
+        sizes = list(map(len, parts))
+        found = torch.cat([part.int() for part in parts]).cpu().split(sizes)
+        (started,), rows, depths, is_done, heads, labels, *of_arcs = (part.numpy() for part in found)
+        for _ in range(started):
+            self._waiting.popleft()
+        self._rows_on_host, self._depths = rows.tolist(), depths.tolist()
+        self._slots.is_done.zero_()
+        taken = {}
+        for slot in is_done.nonzero()[0].tolist():
+            if slot == IDLE:
+                continue
+            base, length, block = self._sentences.pop(slot)
+            here = slice(base + 1, base + 1 + length)
+            probabilities = of_arcs[0][here].view(np.float32).tolist() if of_arcs else []
+            taken[slot] = Arcs(heads[here].tolist(), labels[here].tolist(), probabilities)
+            self._free.append(slot)
+            self._blocks.release(block)
+        return taken
+
+    @property
+    def _steps_at_once(self) -> int:
+        """On a CPU nothing waits for a synchronisation."""
+        on_cpu = self._device.type == "cpu"
+        return STEPS_BETWEEN_REFILLS if on_cpu else STEPS_BETWEEN_SYNCHRONISATIONS
+
+    @property
+    def _refills(self) -> int:
+        """Between two synchronisations."""
+        return self._steps_at_once // STEPS_BETWEEN_REFILLS
+
+    def _steps(self) -> None:
+        inventory, state = self._inventory, self._state
+        for _ in range(self._refills):
+            refilled = self._refill()
+            places = Places.of(state, state.base)
+            self._parsers.restart(refilled, places)
+            for _ in range(STEPS_BETWEEN_REFILLS):
+                scores = mask_illegal(inventory, state, self._parsers.scores(places))
+                best = best_transitions(inventory, state, scores)
+                if self._probabilities:
+                    self._probabilities.add(state, scores, best)
+                inventory.apply(state, best)
+                places = Places.of(state, state.base)
+                self._parsers.advance(best, places)
+
+    def _retire(self) -> None:
+        """Note which sentences are done, and leave their rows idle."""
+        finished = self._inventory.system.finished(self._state)
+        finished |= self._slots.is_cancelled.index_select(0, self._row_slots)
+        self._slots.is_done.index_copy_(0, self._row_slots, finished)
+        self._leave_idle(finished)
+
+    def _leave_idle(self, which: Tensor) -> None:
+        """which: [rows] bool"""
+        self._row_slots.masked_fill_(which, IDLE)
+        self._state.depth.masked_fill_(which, 1)
+        self._state.front.masked_fill_(which, 1)
+        self._state.headless.masked_fill_(which, 0)
+
+    def _refill(self) -> Tensor:
+        """Put the next sentences into idle rows. Returns [rows] bool: which rows have a new one."""
+        self._retire()
+        is_idle = self._row_slots == IDLE
+        following = self._started + is_idle.cumsum(0) - 1
+        is_filled = is_idle & (following < self._queued)
+        slots = self._queue.index_select(0, following.clamp(0, len(self._queue) - 1))
+        torch.where(is_filled, slots, self._row_slots, out=self._row_slots)
+        self._started += is_filled.sum()
+        torch.index_select(self._slots.length, 0, self._row_slots, out=self._state.length)
+        torch.index_select(self._slots.base, 0, self._row_slots, out=self._state.base)
+        return is_filled
+
+    def _adapt_rows(self) -> None:
+        """Have as many rows as there are sentences, about, but not more than fit into the memory."""
+        rows, wanted = len(self._rows_on_host), min(self._max_rows, len(self._sentences))
+        if wanted > rows or 2 * wanted <= rows:
+            rows = min(self._max_rows, 1 << (wanted - 1).bit_length())
+        while rows > 1 and rows * (max(self._depths) + self._steps_at_once) > MAX_FRAMES:
+            rows //= 2
+        if rows != len(self._rows_on_host):
+            self._resize(rows)
+
+    def _resize(self, rows: int) -> None:
+        """Have so many rows. Sentences for which there is none begin anew later; the deepest go on."""
+        busy = [row for row, slot in enumerate(self._rows_on_host) if slot != IDLE]
+        busy.sort(key=lambda row: -self._depths[row])
+        for row in busy[rows:]:
+            slot = self._rows_on_host[row]
+            base, length, _ = self._sentences[slot]
+            self._forget(base + 1, base + 1 + length)
+            self._waiting.appendleft(slot)
+        kept = busy[:rows]
+        self._rows_on_host = [self._rows_on_host[row] for row in kept] + [IDLE] * (rows - len(kept))
+        self._depths = [self._depths[row] for row in kept] + [1] * (rows - len(kept))
+        index = to_device(torch.tensor(kept + [0] * (rows - len(kept))), self._device)
+        self._parsers.select(index)
+        state = self._state
+        for name in ("stack", "depth", "front", "length", "base", "headless"):
+            setattr(state, name, getattr(state, name).index_select(0, index))
+        self._row_slots = self._row_slots.index_select(0, index)
+        self._leave_idle(torch.arange(rows, device=self._device) >= len(kept))
+        self._queue = self._queue.new_zeros(rows * self._refills)
+        self._moved()
+
+    def _moved(self) -> None:
+        """Tensors are in other places: what a graph has captured is of no use."""
+        self._work = GraphedWork(self._steps, self._graphs) if self._graphs else self._steps
+
+    def _reserve(self, places: int) -> None:
+        state = self._state
+        if places < len(state.heads):
+            return
+        state.heads, state.labels = with_room(_Flat(state.heads, state.labels), places + 1)
+        state.heads[-1] = NO_HEAD
+        if self._probabilities:
+            self._probabilities.reserve(len(state.heads))
+        self._moved()
+
+    def _forget(self, start: int, stop: int) -> None:
+        """No word at these places has an arc."""
+        self._state.heads[start:stop] = NO_HEAD
+        if self._probabilities:
+            self._probabilities.forget(start, stop)
+
+    def _take_slots(self, count: int) -> list[int]:
+        """Slots that are free; more are made if there are too few."""
+        if count > len(self._free):
+            before = len(self._slots.length)
+            self._slots = with_room(self._slots, before + count)
+            self._free.extend(range(before, len(self._slots.length)))
+            self._moved()
+        taken = self._free[-count:]
+        del self._free[-count:]
+        return taken
+
+
+def _idle_state(zero: Tensor) -> State:
+    """The state of one row, before any sentence has joined. zero: [1]"""
+    zeros = {field.name: zero.clone() for field in fields(State)}
+    return State(**zeros | {"stack": zero[:, None].clone(), "depth": zero + 1, "front": zero + 1})
+
+
+class _Blocks:
+    """Which places are in use: each block of them is free again when all of its sentences are done."""
+
+    def __init__(self) -> None:
+        self._taken: list[tuple[int, int]] = [(0, 2)]
+        """Starts and ends in order; the first is of idle rows."""
+        self._sentences: Counter[int] = Counter()
+        """That are not done, by the start of their block."""
+
+    def take(self, places: int) -> int:
+        """The start of the first block of this size that is free."""
+        start = 0
+        for begin, end in self._taken:
+            if begin - start >= places:
+                break
+            start = end
+        insort(self._taken, (start, start + places))
+        return start
+
+    def share(self, start: int, sentences: int) -> None:
+        """So many sentences use the block."""
+        self._sentences[start] = sentences
+
+    def release(self, start: int) -> None:
+        """One of its sentences is done."""
+        self._sentences[start] -= 1
+        if not self._sentences[start]:
+            del self._sentences[start]
+            self._taken = [block for block in self._taken if block[0] != start]
+
+
+def _parsers(models: Sequence[Model]) -> InferenceStepper:
+    """One parser, of the models together."""
+    parsers = [inference_stepper(model.network, model.inventory, batch=1) for model in models]
+    if len(models) == 1:
+        return parsers[0]
+    numbers = (numbers_in(model, models[0]) for model in models)
+    return EnsembleInference(list(map(Member, parsers, numbers)))
+
+
+def parse_tokens(
+    model: Model, tokens: Tokens, batch_size: int, probabilities: bool = False, in_graph: bool = False
+) -> list[Arcs]:
+    """Parse sentences by a model alone, for measurements of its steps. in_graph: see `RunningBatch`."""
+    batch = RunningBatch([model], batch_size, in_graph)
+    slots = batch.join([ReadSentences(tokens, model.network.encode_distinct(tokens)[0])], probabilities)
+    found: dict[int, Arcs] = {}
+    while len(found) < len(slots):
+        batch.work()
+        found |= batch.done()
+    return [found[slot] for slot in slots]

@@ -1,0 +1,190 @@
+"""Sentences that come at any time, are cancelled or fail, against each sentence parsed alone."""
+
+import threading
+from concurrent.futures import CancelledError
+from queue import Full
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from plain_parser import sentence
+from random_parsers import model
+
+from parser.parsing import engine as engine_module
+from parser.parsing.engine import Engine
+from parser.parsing.parse import parse
+from parser.parsing.running_batch import RunningBatch, _Blocks
+from parser.parsing.scheduler import Source
+from parser.treebank.vocabulary import Vocabulary
+
+FORMS = [f"word{number}" for number in range(5)]
+
+
+def of(number, length):
+    """A sentence unlike those of other numbers."""
+    forms = [FORMS[(number * 7 + word * (1 + number % 3)) % len(FORMS)] for word in range(length)]
+    return sentence((0, *range(1, length)), forms=forms)
+
+
+@pytest.fixture(scope="module")
+def parser():
+    torch.manual_seed(0)
+    return model("arc-eager", dtype=torch.double, word_features=True)
+
+
+ACTIONS = st.one_of(
+    st.tuples(st.just("add"), st.integers(1, 12), st.booleans(), st.integers(0, 2)),
+    st.tuples(st.just("cancel"), st.integers(0, 40)),
+    st.tuples(st.just("step")),
+)
+
+
+@given(actions=st.lists(ACTIONS, max_size=40), batch_size=st.integers(1, 5), few=st.integers(0, 3))
+def test_any_order_of_arrivals_and_cancellations_gives_the_trees_of_sentences_alone(
+    parser, actions, batch_size, few
+):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(engine_module, "FEW", few)
+        _hand_in_and_cancel(parser, actions, batch_size)
+
+
+def _hand_in_and_cancel(parser, actions, batch_size):
+    engine, requests, cancelled = Engine(parser, batch_size), [], set()
+    sources = [None, Source(), Source(3)]
+    for what, *values in actions:
+        if what == "add":
+            length, probabilities, source = values
+            requests.append(engine.add(of(len(requests), length), probabilities, sources[source]))
+        elif what == "step":
+            engine.step()
+        elif requests:
+            number = values[0] % len(requests)
+            had_ended = requests[number].state == "done"
+            assert requests[number].cancel() is not had_ended
+            if not had_ended:
+                cancelled.add(number)
+    for number, request in enumerate(requests):
+        if number in cancelled:
+            with pytest.raises(CancelledError):
+                engine.result(request)
+            continue
+        [alone] = parse(parser, [request.sentence], probabilities=request.probabilities)
+        found = engine.result(request)
+        assert (found.heads, found.labels) == (alone.heads, alone.labels)
+        if request.probabilities:
+            assert found.probabilities == pytest.approx(alone.probabilities, rel=1e-5)
+        else:
+            assert found.probabilities is None
+
+
+def test_a_sentence_that_can_not_be_read_fails_alone(parser, monkeypatch):
+    encode = Vocabulary.encode_tokens
+
+    def encode_or_fail(vocabulary, sentences):
+        if any("bad" in one.forms for one in sentences):
+            raise RuntimeError("no such word")
+        return encode(vocabulary, sentences)
+
+    monkeypatch.setattr(Vocabulary, "encode_tokens", encode_or_fail)
+    engine = Engine(parser, batch_size=4)
+    given = [of(number, 3 + number) for number in range(9)]
+    given[5] = sentence((0, 1), forms=["word0", "bad"])
+    requests = [engine.add(one) for one in given]
+    for number, request in enumerate(requests):
+        if number == 5:
+            with pytest.raises(RuntimeError, match="no such word"):
+                engine.result(request)
+        else:
+            assert engine.result(request) == parse(parser, [given[number]])[0]
+
+
+def test_what_was_in_the_batch_when_the_user_interrupted_is_parsed_later(parser, monkeypatch):
+    engine = Engine(parser, batch_size=4)
+    requests = [engine.add(of(number, 5)) for number in range(90)]
+    engine.step()
+    work = RunningBatch.work
+
+    def interrupted(batch):
+        work(batch)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RunningBatch, "work", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        engine.step()
+    monkeypatch.setattr(RunningBatch, "work", work)
+    assert [engine.result(each) for each in requests] == parse(parser, [each.sentence for each in requests])
+
+
+def test_a_small_source_is_not_behind_a_large_one(parser):
+    engine, small, large = Engine(parser, batch_size=8), Source(), Source()
+    many = [engine.add(of(number, 10), source=large) for number in range(600)]
+    few = [engine.add(of(number, 10), source=small) for number in range(10)]
+    for request in few:
+        engine.result(request)
+    assert sum(request.state == "done" for request in many) < 300
+
+
+def test_weights_divide_the_words(parser):
+    engine = Engine(parser, batch_size=2)
+    light, heavy = Source(), Source(weight=3)
+    requests = {
+        source: [engine.add(of(number, 10), source=source) for number in range(200)]
+        for source in (light, heavy)
+    }
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(engine_module, "GROUP_SENTENCES", 8)
+        while sum(each.state == "done" for own in requests.values() for each in own) < 100:
+            engine.step()
+    done = {source: sum(each.state == "done" for each in own) for source, own in requests.items()}
+    assert 2 < done[heavy] / done[light] < 4
+
+
+def test_too_many_words_in_waiting(parser):
+    engine = Engine(parser, batch_size=2, max_waiting=20)
+    requests = [engine.add(of(0, 12), wait=False)]
+    with pytest.raises(Full, match="12 words wait already"):
+        engine.add(of(1, 12), wait=False)
+    requests += [engine.add(of(number, 12)) for number in range(1, 9)]  # which computes meanwhile
+    assert [engine.result(each) for each in requests] == parse(parser, [each.sentence for each in requests])
+
+
+def test_threads_share_an_engine(parser):
+    engine, found = Engine(parser, batch_size=4), {}
+
+    def hand_in(thread):
+        for number in range(thread, 60, 6):
+            found[number] = engine.result(engine.add(of(number, 1 + number % 13)))
+
+    threads = [threading.Thread(target=hand_in, args=(thread,)) for thread in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    expected = parse(parser, [of(number, 1 + number % 13) for number in range(60)])
+    assert [found[number] for number in range(60)] == expected
+
+
+def test_a_stream_that_is_closed_leaves_nothing_behind(parser):
+    engine = Engine(parser, batch_size=3)
+    stream = engine.stream([of(number, 6) for number in range(50)])
+    next(stream)
+    stream.close()
+    assert engine.result(engine.add(of(3, 7))) == parse(parser, [of(3, 7)])[0]
+
+
+@given(st.lists(st.one_of(st.integers(1, 9), st.none()), max_size=30), st.integers(0, 1000))
+def test_blocks_do_not_overlap(sizes, seed):
+    blocks, live = _Blocks(), {0: 2}
+    order = torch.Generator().manual_seed(seed)
+    for size in sizes:
+        if size is None and len(live) > 1:
+            start = sorted(live)[1 + int(torch.randint(len(live) - 1, (), generator=order))]
+            blocks.release(start)
+            del live[start]
+        elif size:
+            start = blocks.take(size)
+            assert all(start >= begin + taken or start + size <= begin for begin, taken in live.items())
+            blocks.share(start, 1)
+            live[start] = size
+    assert max((begin + taken for begin, taken in live.items()), default=0) <= 2 + sum(filter(None, sizes))

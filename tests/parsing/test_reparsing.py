@@ -1,0 +1,154 @@
+"""Reparsing, compared with an enumeration of all trees."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from plain_parser import plain_label_scores, projective_trees
+from small_parsers import SMALL
+
+from parser.config.settings import ArcSettings, NetworkSettings, ParserSettings
+from parser.parsing.model import Model
+from parser.parsing.parse import parse
+from parser.parsing.parsed_tree import Arcs
+from parser.parsing.reparsing import Reparser, SecondOpinion, with_bonus
+from parser.treebank.conllu import read_treebank
+from parser.treebank.vocabulary import Vocabulary
+
+CPU = torch.device("cpu")
+SENTENCES = read_treebank("data/quickstart/dev.conllu")[:40]
+SIZE = 5
+
+
+def model_of(seed, sentences=SENTENCES):
+    settings = ParserSettings(network=NetworkSettings(**SMALL, arcs=ArcSettings(size=SIZE), tag_sizes={}))
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = Model.build(settings, Vocabulary.build(sentences, settings.network.columns), CPU)
+        for weight in model.network.parameters():
+            if weight.requires_grad:
+                torch.nn.init.normal_(weight, std=0.4)
+    model.network.eval()
+    return model
+
+
+MODEL = model_of(1)
+
+
+def random_opinion(words, random):
+    scores = random.normal(size=(words, words + 1), scale=2).astype(np.float32)
+    scores[np.arange(words), np.arange(1, words + 1)] = -np.inf
+    logs = scores - np.log(np.exp(scores).sum(1, keepdims=True))
+    parts = random.normal(size=(2 * words + 1, SIZE)).astype(np.float32)
+    return SecondOpinion(logs, logs.max(1), parts[: words + 1], parts[words + 1 :])
+
+
+def trees_of(words):
+    return [list(tree) for tree in projective_trees(words) if list(tree).count(0) == 1]
+
+
+def plain_label(opinion, head, word):
+    scorer, vocabulary = MODEL.network.labels.labels, MODEL.vocabulary
+    scores = scorer(torch.from_numpy(opinion.as_heads[head] + opinion.as_dependents[word]).relu()).tolist()
+    possible = vocabulary.word_labels if head else vocabulary.root_labels
+    return max(possible, key=lambda label: scores[label])
+
+
+@pytest.mark.parametrize("bonus", [None, 0.0, 1.0, 3.0])
+@given(lengths=st.lists(st.integers(1, 5), min_size=1, max_size=6), seed=st.integers(0, 2**32 - 1))
+def test_trees_are_the_best_of_all(bonus, lengths, seed):
+    random = np.random.default_rng(seed)
+    reparser = Reparser.of(with_bonus(MODEL, bonus))
+    opinions = [random_opinion(length, random) for length in lengths]
+    trees = []
+    for length in lengths:
+        candidates = trees_of(length)
+        heads = candidates[random.integers(len(candidates))]
+        trees.append(Arcs(heads, [2] * length, random.random(length).tolist()))
+    for opinion, own, found in zip(opinions, trees, reparser.reparse(opinions, trees), strict=True):
+
+        def total(heads, opinion=opinion, own=own):
+            pairs = zip(opinion.log_probabilities, heads, own.heads, strict=True)
+            return sum(logs[head] + (bonus or 0) * (head == before) for logs, head, before in pairs)
+
+        candidates = [own.heads] if bonus is None else trees_of(len(own.heads))
+        assert found.heads in candidates
+        assert total(found.heads) == pytest.approx(max(map(total, candidates)), abs=1e-4)
+        for word, (head, before) in enumerate(zip(found.heads, own.heads, strict=True)):
+            kept = head == before
+            assert found.labels[word] == (own.labels[word] if kept else plain_label(opinion, head, word))
+            of_parser = own.probabilities[word] if kept else 1 - own.probabilities[word]
+            mean = (of_parser + np.exp(opinion.log_probabilities[word, head])) / 2
+            assert found.probabilities[word] == pytest.approx(mean, abs=1e-6)
+
+
+def plain_opinions(models, sentence):
+    """[words, words + 1] and the scores of the labels of all arcs from the word before."""
+    logs = []
+    for model in models:
+        tokens = model.vocabulary.encode_tokens([sentence])
+        *words, root, _ = table = model.network.word_table(tokens)
+        scorer = model.network.arcs
+        heads = torch.stack([scorer.head(each).relu() for each in (root, *words)])
+        scores = torch.stack([heads @ scorer.attention(scorer.dependent(word).relu()) for word in words])
+        own = torch.eye(len(words), dtype=torch.bool)
+        scores[:, 1:].masked_fill_(own, -torch.inf)
+        logs.append(scores.log_softmax(1))
+        if model is models[0]:
+            labels = plain_label_scores(model.network.labels, root, words, list(range(len(words))))
+        assert len(table) == len(words) + 2
+    return torch.stack(logs).mean(0).log_softmax(1), labels
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_opinions_are_those_of_one_sentence_after_the_other(count):
+    models = [MODEL, model_of(2)][:count]
+    together = replace(MODEL, others=tuple(models[1:]))
+    tokens = [model.vocabulary.encode_tokens(SENTENCES) for model in models]
+    with torch.inference_mode():
+        words = [model.network.encode_distinct(own)[0] for model, own in zip(models, tokens, strict=True)]
+        found = Reparser.of(together).opinions(tokens[0].lengths, words)
+        for sentence, opinion in zip(SENTENCES, found, strict=True):
+            logs, labels = plain_opinions(models, sentence)
+            np.testing.assert_allclose(opinion.log_probabilities, logs, rtol=1e-4, atol=1e-4)
+            np.testing.assert_allclose(opinion.greatest, logs.max(1).values, rtol=1e-4, atol=1e-4)
+            hidden = np.maximum(opinion.as_heads[:-1] + opinion.as_dependents, 0)
+            layer = MODEL.network.labels.labels
+            np.testing.assert_allclose(layer(torch.from_numpy(hidden)), labels, rtol=1e-4, atol=1e-4)
+
+
+def test_labels_have_the_numbers_of_the_first_model():
+    """Of an ensemble whose first model scores no arcs, and numbers the labels otherwise."""
+    settings = ParserSettings(network=NetworkSettings(**SMALL, tag_sizes={}))
+    plain = Model.build(settings, Vocabulary.build(SENTENCES[::-1][:30], settings.network.columns), CPU)
+    scoring = model_of(3, SENTENCES[::-1][:30])
+    numbers = Reparser.of(replace(plain, others=(scoring,))).numbers
+    for number, name in enumerate(scoring.vocabulary.labels.strings, 1):
+        assert plain.vocabulary.labels.string(numbers[number]) == name
+
+
+def test_without_a_scorer_there_is_none():
+    settings = ParserSettings(network=NetworkSettings(**SMALL, tag_sizes={}))
+    assert Reparser.of(Model.build(settings, Vocabulary.build(SENTENCES, ["form"]), CPU)) is None
+
+
+@pytest.mark.parametrize("size", [1, len(SENTENCES)])
+def test_parsing_gives_these_trees_to_one_sentence_as_to_many(size):
+    model, number = with_bonus(MODEL, 0.01), MODEL.vocabulary.labels.number
+    tokens = model.vocabulary.encode_tokens(SENTENCES)
+    words, _ = model.network.encode_distinct(tokens)
+    reparser = Reparser.of(model)
+    own = [
+        Arcs(list(tree.heads), list(map(number, tree.labels)), [])
+        for tree in parse(with_bonus(MODEL, None), SENTENCES)
+    ]
+    expected = reparser.reparse(reparser.opinions(tokens.lengths, [words]), own)
+    assert expected != own
+    groups = (SENTENCES[start : start + size] for start in range(0, len(SENTENCES), size))
+    found = [tree for group in groups for tree in parse(model, group, probabilities=True)]
+    assert [list(tree.heads) for tree in found] == [tree.heads for tree in expected]
+    assert [list(map(number, tree.labels)) for tree in found] == [tree.labels for tree in expected]
+    assert all(0 < probability <= 1 for tree in found for probability in tree.probabilities)
