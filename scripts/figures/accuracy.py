@@ -340,7 +340,7 @@ def arcs() -> str:
     """Means of the seeds, and the differences to parsers without scorers of arcs and labels."""
     found = runs_of_table("arcs")
     without = found["without"]
-    header = ("", "dev LAS", "difference", "test UAS", "test LAS", "difference", "minutes")
+    header = ("", "dev LAS", "difference", "test UAS", "test LAS", "difference")
     return table(
         header,
         (
@@ -351,7 +351,6 @@ def arcs() -> str:
                 f"{mean(run['test']['uas'] for run in runs):.2f}",
                 mean_las(runs, "test"),
                 las_difference(runs, without, "test") if runs is not without else "",
-                mean_minutes(runs),
             ]
             for name, runs in found.items()
         ),
