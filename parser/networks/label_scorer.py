@@ -30,15 +30,19 @@ class LabelScorer(nn.Module):
         table: [W + 2, inputs], see `EncodedWords`. lengths: [sentences] in words, on the host. heads: numbers
         in the sentence; 0 for ROOT.
         """
-        as_heads, as_dependents = self.hidden_parts(table)
-        hidden = F.relu(gather_rows(as_heads, _rows_of(heads, lengths)) + as_dependents)  # [W, size]
-        return linear(dropout(hidden, self.dropout, self.training), self.labels.weight, self.labels.bias)
-
-    def hidden_parts(self, table: Tensor) -> tuple[Tensor, Tensor]:
-        """[W + 2, size] and [W, size] What words add to the hidden layer as heads and as dependents."""
         vectors = dropout(table, self.dropout, self.training)
-        as_heads = linear(vectors, self.head.weight, self.head.bias)
-        return as_heads, linear(vectors[:-2], self.dependent.weight)
+        as_heads = linear(vectors, self.head.weight, self.head.bias)  # [W + 2, size]
+        as_dependents = linear(vectors[:-2], self.dependent.weight)  # [W, size]
+        return self._output(gather_rows(as_heads, _rows_of(heads, lengths)) + as_dependents)
+
+    def scores(self, heads: Tensor, dependents: Tensor) -> Tensor:
+        """[arcs, labels] As `forward`, of some arcs. heads, dependents: [arcs, inputs] the words' vectors."""
+        as_heads = linear(heads, self.head.weight, self.head.bias)
+        return self._output(as_heads + linear(dependents, self.dependent.weight))
+
+    def _output(self, hidden: Tensor) -> Tensor:
+        hidden = dropout(F.relu(hidden), self.dropout, self.training)
+        return linear(hidden, self.labels.weight, self.labels.bias)
 
     def loss(self, table: Tensor, lengths: Tensor, heads: Tensor, labels: Tensor) -> Tensor:
         """The summed cross entropy of the gold labels [W]; unknown ones have none."""

@@ -75,8 +75,7 @@ def _best(first: Scores, second: Scores) -> tuple[Scores, Numbers]:
     first, second: [sentences, spans, splits] The sums of the parts by their widths, from 0 or 1 on.
     """
     sums = first + second[:, :, ::-1]
-    place = sums.argmax(2)
-    return np.take_along_axis(sums, place[:, :, None], 2)[:, :, 0], place
+    return sums.max(2), sums.argmax(2)
 
 
 def _by_root(left: Scores, right_by_end: Scores) -> Scores:

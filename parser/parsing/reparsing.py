@@ -35,10 +35,10 @@ class SecondOpinion(NamedTuple):
     """[n, n + 1] Of each word those of its heads, the first of which is ROOT."""
     greatest: Floats
     """[n] The greatest one of each word."""
-    as_heads: Floats
-    """[n + 1, size] What ROOT and each word add as heads to the hidden layer of the scorer of labels."""
-    as_dependents: Floats
-    """[n, size]"""
+    table: Tensor
+    """[W + 2, token] The word vectors of this sentence and others, from which labels are scored."""
+    start: int
+    """The row of the first word."""
 
 
 @dataclass(frozen=True)
@@ -70,75 +70,82 @@ class Reparser:
         of_models = (
             arcs.log_probabilities(table, groups) for arcs, table in zip(self._arcs, tables, strict=True)
         )
-        as_heads, as_dependents = (
-            part.float().cpu().numpy() for part in self._labels.hidden_parts(tables[0])
-        )
-        root = as_heads[-2:-1]
         starts = (lengths.cumsum(0) - lengths).tolist()
         found: list[SecondOpinion | None] = [None] * len(lengths)
         for group, *logs in zip(groups, *of_models, strict=True):
-            together = torch.stack(logs).mean(0).log_softmax(2).float().cpu().numpy()
+            mean = torch.stack(logs).mean(0).log_softmax(2) if len(logs) > 1 else logs[0]
+            together = mean.float().cpu().numpy()
             greatest = together.max(2)
-            for place, sentence in enumerate(group.sentences.tolist()):
-                length = int(lengths[sentence])
-                own = slice(starts[sentence], starts[sentence] + length)
+            own_lengths = lengths[group.sentences].tolist()
+            for place, (sentence, length) in enumerate(
+                zip(group.sentences.tolist(), own_lengths, strict=True)
+            ):
                 found[sentence] = SecondOpinion(
                     together[place, :length, : length + 1],
                     greatest[place, :length],
-                    np.concatenate([root, as_heads[own]]),
-                    as_dependents[own],
+                    tables[0],
+                    starts[sentence],
                 )
         return [each for each in found if each]
 
+    @torch.inference_mode()
     def reparse(self, opinions: Sequence[SecondOpinion], trees: Sequence[Arcs]) -> list[Arcs]:
         """Of the parser's own trees, those of both. Labels are numbers as in these."""
         found = list(trees)
         doubtful = [
-            number
-            for number, (opinion, tree) in enumerate(zip(opinions, trees, strict=True))
-            if self._bonus is not None
-            and (opinion.greatest > _of_arcs(opinion, tree.heads) + self._bonus).any()
+            number for number, pair in enumerate(zip(opinions, trees, strict=True)) if self._doubts(*pair)
         ]
-        for group in (
-            groups_of(torch.tensor([len(trees[number].heads) for number in doubtful])) if doubtful else ()
-        ):
+        lengths = torch.tensor([len(trees[number].heads) for number in doubtful])
+        for group in groups_of(lengths) if doubtful else ():
             numbers = [doubtful[place] for place in group.sentences.tolist()]
-            own = [(opinions[number], trees[number]) for number in numbers]
-            for number, heads in zip(numbers, self._best_heads(own), strict=True):
-                found[number] = self._changed(opinions[number], trees[number], heads)
+            heads = self._best_heads(
+                [opinions[number] for number in numbers], [trees[number] for number in numbers]
+            )
+            for number, own in zip(numbers, heads, strict=True):
+                found[number] = trees[number]._replace(heads=own)
+        self._label(opinions, trees, found)
         return [
             tree._replace(probabilities=_probabilities(opinion, old, tree)) if tree.probabilities else tree
             for opinion, old, tree in zip(opinions, trees, found, strict=True)
         ]
 
-    def _best_heads(self, own: Sequence[tuple[SecondOpinion, Arcs]]) -> list[list[int]]:
-        lengths = np.array([len(tree.heads) for _, tree in own])
-        scores = np.zeros((len(own), lengths.max(), lengths.max() + 1), np.float32)
-        for place, (opinion, tree) in enumerate(own):
-            length = lengths[place]
-            scores[place, :length, : length + 1] = opinion.log_probabilities
-            scores[place, np.arange(length), tree.heads] += self._bonus or 0.0
+    def _doubts(self, opinion: SecondOpinion, tree: Arcs) -> bool:
+        """Whether there may be a better tree."""
+        if self._bonus is None:
+            return False
+        return bool((opinion.greatest > _of_arcs(opinion, tree.heads) + self._bonus).any())
+
+    def _best_heads(self, opinions: Sequence[SecondOpinion], trees: Sequence[Arcs]) -> list[list[int]]:
+        lengths = np.array([len(tree.heads) for tree in trees])
+        scores = np.zeros((len(trees), lengths.max(), lengths.max() + 1), np.float32)
+        for own, length, opinion, tree in zip(scores, lengths, opinions, trees, strict=True):
+            own[:length, : length + 1] = opinion.log_probabilities
+            own[np.arange(length), tree.heads] += self._bonus or 0.0
         return projective_trees(scores, lengths)
 
-    def _changed(self, opinion: SecondOpinion, tree: Arcs, heads: list[int]) -> Arcs:
-        """The tree with other heads, and with labels for those."""
-        words = np.flatnonzero(np.not_equal(heads, tree.heads))
-        labels = list(tree.labels)
-        for word, label in zip(
-            words.tolist(), self._best_labels(opinion, words, np.take(heads, words)), strict=True
-        ):
-            labels[word] = label
-        return tree._replace(heads=heads, labels=labels)
-
-    def _best_labels(
-        self, opinion: SecondOpinion, words: NDArray[np.intp], heads: NDArray[np.intp]
-    ) -> list[int]:
-        """[n] Of the arcs from `heads` [n] to `words` [n]."""
-        weight, bias, is_possible = self._output
-        hidden = np.maximum(opinion.as_heads[heads] + opinion.as_dependents[words], 0)  # [n, size]
-        scores = hidden @ weight.T + bias  # [n, labels]
-        best = np.where(is_possible[(heads > 0).astype(int)], scores, -np.inf).argmax(1)
-        return [self.numbers[label] for label in best.tolist()]
+    def _label(self, opinions: Sequence[SecondOpinion], before: Sequence[Arcs], found: list[Arcs]) -> None:
+        """Give new arcs the labels that are best for them."""
+        heads, dependents, from_root, changed = [], [], [], []
+        for number, (opinion, old, new) in enumerate(zip(opinions, before, found, strict=True)):
+            if new is not old:
+                words = np.flatnonzero(np.not_equal(old.heads, new.heads)).tolist()
+                of_words = [new.heads[word] for word in words]
+                root = len(opinion.table) - 2
+                rows = [opinion.start + head - 1 if head else root for head in of_words]
+                heads.append(opinion.table[rows])
+                dependents.append(opinion.table[[opinion.start + word for word in words]])
+                from_root += [head == 0 for head in of_words]
+                changed.append((number, words))
+        if not changed:
+            return
+        scores = self._labels.scores(torch.cat(heads), torch.cat(dependents))  # [arcs, labels]
+        possible = self._possible[np.array(from_root, int)]
+        best = iter(np.where(possible, scores.float().cpu().numpy(), -np.inf).argmax(1).tolist())
+        for number, words in changed:
+            labels = list(found[number].labels)
+            for word in words:
+                labels[word] = self.numbers[next(best)]
+            found[number] = found[number]._replace(labels=labels)
 
     @cached_property
     def _arcs(self) -> list[ArcScorer]:
@@ -151,15 +158,13 @@ class Reparser:
         return labels
 
     @cached_property
-    def _output(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-        """Weight and bias of the output layer, and [2, labels] which labels are those of arcs from ROOT and
-        of arcs from words."""
-        vocabulary, layer = self.models[0].vocabulary, self._labels.labels
-        is_possible = np.zeros((2, layer.out_features), bool)
-        for row, labels in enumerate((vocabulary.root_labels, vocabulary.word_labels)):
-            is_possible[row, list(labels)] = True
-        weight, bias = (part.detach().float().cpu().numpy() for part in (layer.weight, layer.bias))
-        return weight, bias, is_possible
+    def _possible(self) -> NDArray[np.bool_]:
+        """[2, labels] Which labels are those of arcs from words and of arcs from ROOT."""
+        vocabulary = self.models[0].vocabulary
+        possible = np.zeros((2, len(vocabulary.labels)), bool)
+        for row, labels in zip(possible, (vocabulary.word_labels, vocabulary.root_labels), strict=True):
+            row[list(labels)] = True
+        return possible
 
     @property
     def _bonus(self) -> float | None:

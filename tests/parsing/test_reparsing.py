@@ -42,8 +42,10 @@ def random_opinion(words, random):
     scores = random.normal(size=(words, words + 1), scale=2).astype(np.float32)
     scores[np.arange(words), np.arange(1, words + 1)] = -np.inf
     logs = scores - np.log(np.exp(scores).sum(1, keepdims=True))
-    parts = random.normal(size=(2 * words + 1, SIZE)).astype(np.float32)
-    return SecondOpinion(logs, logs.max(1), parts[: words + 1], parts[words + 1 :])
+    table = torch.from_numpy(
+        random.normal(size=(words + 5, SMALL["sentence_encoder"].hidden_size * 2)).astype(np.float32)
+    )
+    return SecondOpinion(logs, logs.max(1), table, start=2)
 
 
 def trees_of(words):
@@ -51,8 +53,10 @@ def trees_of(words):
 
 
 def plain_label(opinion, head, word):
-    scorer, vocabulary = MODEL.network.labels.labels, MODEL.vocabulary
-    scores = scorer(torch.from_numpy(opinion.as_heads[head] + opinion.as_dependents[word]).relu()).tolist()
+    scorer, vocabulary = MODEL.network.labels, MODEL.vocabulary
+    *words, root, _ = opinion.table
+    hidden = scorer.head(words[opinion.start + head - 1] if head else root)
+    scores = scorer.labels((hidden + scorer.dependent(words[opinion.start + word])).relu()).tolist()
     possible = vocabulary.word_labels if head else vocabulary.root_labels
     return max(possible, key=lambda label: scores[label])
 
@@ -115,9 +119,10 @@ def test_opinions_are_those_of_one_sentence_after_the_other(count):
             logs, labels = plain_opinions(models, sentence)
             np.testing.assert_allclose(opinion.log_probabilities, logs, rtol=1e-4, atol=1e-4)
             np.testing.assert_allclose(opinion.greatest, logs.max(1).values, rtol=1e-4, atol=1e-4)
-            hidden = np.maximum(opinion.as_heads[:-1] + opinion.as_dependents, 0)
-            layer = MODEL.network.labels.labels
-            np.testing.assert_allclose(layer(torch.from_numpy(hidden)), labels, rtol=1e-4, atol=1e-4)
+            own = opinion.table[opinion.start : opinion.start + len(sentence)]
+            heads = torch.cat([opinion.table[-2:-1], own[:-1]])  # of each word that before it
+            found_labels = MODEL.network.labels.scores(heads, own)
+            torch.testing.assert_close(found_labels, labels, rtol=1e-4, atol=1e-4)
 
 
 def test_labels_have_the_numbers_of_the_first_model():
