@@ -1,7 +1,7 @@
 """A biaffine scorer of arcs (Dozat & Manning 2017, section 2.2): how probable each head of each word is.
 
-It reads the word vectors that the parser reads. In training its loss makes them better; where trees are
-parsed, it says how probable their arcs are.
+It reads the word vectors that the parser reads, and its loss is added to the parser's. In parsing it says how
+probable arcs are, and changes trees (`parser.parsing.reparsing`).
 """
 
 from __future__ import annotations

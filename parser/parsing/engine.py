@@ -24,7 +24,7 @@ from parser.parsing.predicted_tags import predicted_tags, votes_of
 from parser.parsing.reparsing import Reparser, SecondOpinion
 from parser.parsing.request import Request
 from parser.parsing.running_batch import RunningBatch
-from parser.parsing.scheduler import WINDOW, Scheduler, Source
+from parser.parsing.scheduler import WINDOW, RequestSource, Scheduler
 from parser.system.console import warn
 from parser.treebank.projectivity import deprojectivize
 from parser.treebank.sentence import Sentence
@@ -86,14 +86,14 @@ class Engine:
         self._most_words = math.inf
         """Of the sentences in the batch, as far as the memory is known to be enough."""
         self._reparser = Reparser.of(model)
-        self._scheduler, self._source = Scheduler(), Source()
+        self._scheduler, self._source = Scheduler(), RequestSource()
         self._scheduling, self._computing, self._ending = Lock(), Lock(), Lock()
 
     def add(
         self,
         sentence: Sentence,
         probabilities: bool = False,
-        source: Source | None = None,
+        source: RequestSource | None = None,
         wait: bool = True,
     ) -> Request:
         """Hand in a sentence, which is parsed by calls of `step` and `result`.
@@ -155,7 +155,7 @@ class Engine:
         """
         most = min(begin_with, read_ahead)
         pending: deque[Request] = deque()
-        source, following = Source(), iter(sentences)
+        source, following = RequestSource(), iter(sentences)
         words = yielded = 0
         has_more = True
         try:
@@ -196,8 +196,9 @@ class Engine:
         if self._running or self._model.device.type != "cpu":
             return False
         if not self._alone:
+            most = min(GROUP_WORDS, self._most_words)
             with self._scheduling:
-                group = self._scheduler.take(FEW, GROUP_WORDS) if len(self._scheduler) <= FEW else []
+                group = self._scheduler.take(FEW, most) if len(self._scheduler) <= FEW else []
             self._read_alone(group)
             self._joining = []
         return self._parse_alone()
@@ -218,12 +219,13 @@ class Engine:
         for read in self._readable(group):
             tables = zip(*(own.tables() for own in read.by_model), strict=True)
             self._alone.extend(map(_Alone, map(_Running, read.requests, read.tags, read.opinions), tables))
+            self._forget_joining(read)
 
     def _parse_alone(self) -> bool:
         """Parse a sentence that has been read; returns whether there was one."""
         if not self._alone:
             return False
-        running, tables = self._alone.popleft()
+        running, tables = self._alone[0]
         request = running.request
         if not request.has_ended:
             try:
@@ -232,6 +234,7 @@ class Engine:
                 request.fail(error)
             else:
                 self._finish_all([(running, arcs)])
+        self._alone.popleft()
         return True
 
     def _admit(self) -> None:
@@ -279,6 +282,10 @@ class Engine:
             self._relieve()
             return
         self._running |= dict(zip(slots, map(_Running, read.requests, read.tags, read.opinions), strict=True))
+        self._forget_joining(read)
+
+    def _forget_joining(self, read: _Read) -> None:
+        """They are elsewhere now."""
         joined = set(read.requests)
         self._joining = [request for request in self._joining if request not in joined]
 
@@ -317,15 +324,26 @@ class Engine:
             return
         for arcs in found.values():
             self._credit = min(MAX_CREDIT, self._credit + SHARE_ALONE * len(arcs.heads))
-        self._finish_all([(self._running.pop(slot), arcs) for slot, arcs in found.items()])
+        self._finish_all([(self._running[slot], arcs) for slot, arcs in found.items()])
+        for slot in found:
+            del self._running[slot]
         if not self._running:
             self._batch = None
 
     def _finish_all(self, found: Sequence[tuple[_Running, Arcs]]) -> None:
+        """Finish requests with the trees that parser and scorers find together. Each fails alone."""
         wanted = [(running, arcs) for running, arcs in found if not running.request.has_ended]
         opinions = [running.opinion for running, _ in wanted if running.opinion]
         trees = [arcs for running, arcs in wanted if running.opinion]
-        reparsed = iter(self._reparser.reparse(opinions, trees) if self._reparser else ())
+        try:
+            reparsed = iter(self._reparser.reparse(opinions, trees) if self._reparser else ())
+        except Exception as error:
+            if len(wanted) == 1:
+                wanted[0][0].request.fail(error)
+                return
+            for pair in wanted:
+                self._finish_all([pair])
+            return
         for running, arcs in wanted:
             self._finish(running, next(reparsed) if running.opinion else arcs)
 
@@ -352,7 +370,7 @@ class Engine:
             request.fail(ValueError(f"sentence {request.sentence.identifier}: {error}"))
             return
         words = sum(len(request.sentence) for request in together)
-        self._most_words = words // 2
+        self._most_words = min(self._most_words, words // 2)
         warn(
             f"out of memory: from now on, sentences of at most {self._most_words:,} words are parsed together"
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import mean
 from typing import NamedTuple
 
 import numpy as np
@@ -18,13 +19,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from parser.batching.device import to_device
-from parser.networks.arc_scorer import ArcScorer, groups_of
+from parser.networks.arc_scorer import ArcScorer, LengthGroup, groups_of
 from parser.networks.label_scorer import LabelScorer
 from parser.networks.stack_parser import WordVectors
 from parser.parsing.eisner import projective_trees
 from parser.parsing.model import Model
 from parser.parsing.parsed_tree import Arcs
 
+MAX_WORDS = 500
+"""Of a sentence. Time grows with the cube of them: here it is a quarter of a second, for 2,000 words 20 s."""
 Floats = NDArray[np.float32]
 
 
@@ -44,7 +47,8 @@ class SecondOpinion(NamedTuple):
 @dataclass(frozen=True)
 class Reparser:
     models: Sequence[Model]
-    """Those of an ensemble that score arcs; at least one. The first one scores labels for all."""
+    """Those of an ensemble that score arcs; at least one. The first one scores labels for all, and the bonus
+    is the mean of those of the models that have one."""
     numbers: Sequence[int]
     """Of each label of the first one, its number in the trees."""
 
@@ -63,18 +67,25 @@ class Reparser:
         return self._bonus is not None
 
     @torch.inference_mode()
-    def opinions(self, lengths: Tensor, words: Sequence[WordVectors]) -> list[SecondOpinion]:
-        """Of each sentence. lengths: [sentences] in words, on the host. words: as each model reads them."""
+    def opinions(self, lengths: Tensor, words: Sequence[WordVectors]) -> list[SecondOpinion | None]:
+        """Of each sentence; None if it is longer than `MAX_WORDS`.
+
+        lengths: [sentences] in words, on the host. words: as each model reads them.
+        """
         tables = [each.table.index_select(0, to_device(each.row, each.table.device)) for each in words]
-        groups = groups_of(lengths)
+        groups = [
+            LengthGroup(sentences[short], rows[short])
+            for sentences, rows in groups_of(lengths)
+            if (short := lengths[sentences] <= MAX_WORDS).any()
+        ]
         of_models = (
             arcs.log_probabilities(table, groups) for arcs, table in zip(self._arcs, tables, strict=True)
         )
         starts = (lengths.cumsum(0) - lengths).tolist()
         found: list[SecondOpinion | None] = [None] * len(lengths)
         for group, *logs in zip(groups, *of_models, strict=True):
-            mean = torch.stack(logs).mean(0).log_softmax(2) if len(logs) > 1 else logs[0]
-            together = mean.float().cpu().numpy()
+            of_all = torch.stack(logs).mean(0).log_softmax(2) if len(logs) > 1 else logs[0]
+            together = of_all.float().cpu().numpy()
             greatest = together.max(2)
             own_lengths = lengths[group.sentences].tolist()
             for place, (sentence, length) in enumerate(
@@ -86,7 +97,7 @@ class Reparser:
                     tables[0],
                     starts[sentence],
                 )
-        return [each for each in found if each]
+        return found
 
     @torch.inference_mode()
     def reparse(self, opinions: Sequence[SecondOpinion], trees: Sequence[Arcs]) -> list[Arcs]:
@@ -166,11 +177,11 @@ class Reparser:
             row[list(labels)] = True
         return possible
 
-    @property
+    @cached_property
     def _bonus(self) -> float | None:
-        settings = self.models[0].settings.network.arcs
-        assert settings
-        return settings.bonus
+        found = [each.settings.network.arcs for each in self.models]
+        bonuses = [arcs.bonus for arcs in found if arcs and arcs.bonus is not None]
+        return mean(bonuses) if bonuses else None
 
 
 def with_bonus(model: Model, bonus: float | None) -> Model:
@@ -191,5 +202,5 @@ def _probabilities(opinion: SecondOpinion, old: Arcs, new: Arcs) -> list[float]:
     left for all of them."""
     is_kept = np.equal(old.heads, new.heads)
     of_parser = np.where(is_kept, old.probabilities, 1 - np.array(old.probabilities))
-    mean: list[float] = ((of_parser + np.exp(_of_arcs(opinion, new.heads))) / 2).tolist()
-    return mean
+    of_both: list[float] = ((of_parser + np.exp(_of_arcs(opinion, new.heads))) / 2).tolist()
+    return of_both

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import CancelledError
 from threading import Lock
 from typing import TYPE_CHECKING, Literal
@@ -11,22 +10,21 @@ from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.sentence import Sentence
 
 if TYPE_CHECKING:
-    from parser.parsing.scheduler import Source
+    from parser.parsing.scheduler import RequestSource
 
 
 class Request:
     """Without a lock of its own, unlike `concurrent.futures.Future`: there may be many thousands."""
 
-    __slots__ = ("_callbacks", "_error", "_lock", "_tree", "probabilities", "sentence", "source", "state")
+    __slots__ = ("_error", "_lock", "_tree", "probabilities", "sentence", "source", "state")
 
-    def __init__(self, sentence: Sentence, probabilities: bool, source: Source, lock: Lock):
+    def __init__(self, sentence: Sentence, probabilities: bool, source: RequestSource, lock: Lock):
         """probabilities: whether the tree is to have those of its arcs. lock: for changes of the state."""
         self.sentence, self.probabilities, self.source = sentence, probabilities, source
         self.state: Literal["waiting", "running", "done", "cancelled"] = "waiting"
         self._lock = lock
         self._tree: ParsedTree | None = None
         self._error: Exception | None = None
-        self._callbacks: list[Callable[[Request], object]] | None = None
 
     @property
     def has_ended(self) -> bool:
@@ -68,14 +66,6 @@ class Request:
                 self.state = "waiting"
         return not self.has_ended
 
-    def when_ended(self, call: Callable[[Request], object]) -> None:
-        """Call a function with the request when it ends, in the thread that ends it; now if it has ended."""
-        with self._lock:
-            if not self.has_ended:
-                self._callbacks = [*(self._callbacks or []), call]
-                return
-        call(self)
-
     def _end(
         self,
         state: Literal["done", "cancelled"],
@@ -86,6 +76,3 @@ class Request:
             if self.has_ended:
                 return
             self._tree, self._error, self.state = tree, error, state
-            callbacks = self._callbacks or ()
-        for call in callbacks:
-            call(self)

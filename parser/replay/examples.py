@@ -107,7 +107,6 @@ class Examples:
         below = parent[top].clamp(min=0) + nodes.offsets[sentence]
         used = torch.stack([node_vector[top], node_vector[below], front_vector, top_vector])  # [4, S]
         *word_features, top_vector_row = table.row(used, sentence)
-        step = steps.position_in_row()
         histories = Padding.of(steps.lengths, group)
         buffer_tokens: tuple[Tensor, ...] = ()
         compositions = None
@@ -130,7 +129,7 @@ class Examples:
             transitions=transition,
             legal=self.legal.select(rows).values,
             optimal_labels=self.optimal_labels.select(rows).values,
-            step=histories.row(step, sentence),
+            step=histories.row(steps.position_in_row(), sentence),
             top_node=forest.position[top],
             top_vector=top_vector_row,
             word_features=torch.stack(word_features, dim=1),

@@ -57,6 +57,7 @@ from parser.training.tokenizer import refuse_untrainable, tokenizer_training
 from parser.training.trees import read_training_trees
 from parser.treebank.columns import WORD_COLUMNS
 from parser.treebank.conllu import read_treebank
+from parser.treebank.sentence import Sentence
 
 BAD_BATCH = "bad-batch.conllu"
 MANY_UNKNOWN = 0.2
@@ -83,9 +84,6 @@ def train_and_score(
     scores = train(config, run, device, resume, processes)
     if not processes.is_first:
         return None
-    if (arcs := config.parser.network.arcs) and arcs.bonus is None:
-        dev = read_treebank(data_path(config.treebank.dev), config.treebank.roots)
-        scores = fit_bonus(Model.load(run / BEST_MODEL, device), dev, run / BEST_MODEL)
     test_scores = text_scores = None
     if test:
         model = Model.load(run / BEST_MODEL, device)
@@ -146,6 +144,17 @@ def train(
             preparation_seconds=preparation,
             processes=processes,
         ).run(request)
+    return _best_on_dev(config, run, training_data.dev_sentences, training, processes)
+
+
+def _best_on_dev(
+    config: Config, run: Path, dev: list[Sentence], training: TrainingState, processes: ProcessGroup
+) -> Scores:
+    """The scores of the best model, with a fitted bonus if it is to have one."""
+    arcs = config.parser.network.arcs
+    if processes.is_first and arcs and arcs.bonus is None:
+        model = Model.load(run / BEST_MODEL, training.step.device)
+        return fit_bonus(model, dev, run / BEST_MODEL)
     return training.progress.best
 
 

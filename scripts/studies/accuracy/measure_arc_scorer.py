@@ -47,12 +47,12 @@ def without_scorers(model: Model) -> Model:
 def opinions_of(model: Model, sentences: Sequence[Sentence]) -> list[SecondOpinion]:
     reparser = Reparser.of(model)
     assert reparser
-    found = []
+    found: list[SecondOpinion] = []
     for start in range(0, len(sentences), BATCH_SIZE):
         tokens = model.vocabulary.encode_tokens(sentences[start : start + BATCH_SIZE])
         with torch.inference_mode():
             words, _ = model.network.encode_distinct(tokens)
-            found += reparser.opinions(tokens.lengths, [words])
+            found += filter(None, reparser.opinions(tokens.lengths, [words]))
     return found
 
 
