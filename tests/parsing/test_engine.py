@@ -12,6 +12,7 @@ from plain_parser import sentence
 from random_parsers import model
 
 from parser.parsing import engine as engine_module
+from parser.parsing.alone import AloneParser
 from parser.parsing.engine import Engine
 from parser.parsing.parse import parse
 from parser.parsing.running_batch import RunningBatch, _Blocks
@@ -114,6 +115,65 @@ def test_what_was_in_the_batch_when_the_user_interrupted_is_parsed_later(parser,
         engine.step()
     monkeypatch.setattr(RunningBatch, "work", work)
     assert [engine.result(each) for each in requests] == parse(parser, [each.sentence for each in requests])
+
+
+def test_a_sentence_alone_that_the_user_interrupted_is_parsed_later(parser, monkeypatch):
+    engine = Engine(parser)
+    requests = [engine.add(of(number, 5)) for number in range(3)]
+    with monkeypatch.context() as patch:
+        patch.setattr(AloneParser, "parse", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            engine.step()
+    assert [engine.result(each) for each in requests] == parse(parser, [each.sentence for each in requests])
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("count", [3, 90])
+def test_a_sentence_that_cannot_be_parsed_again_fails_alone(parser, monkeypatch, count):
+    """Reparsing fails for sentences of seven words."""
+
+    class Failing:
+        changes_trees = True
+
+        def opinions(self, lengths, words):
+            return lengths.tolist()
+
+        def reparse(self, opinions, trees):
+            if 7 in opinions:
+                raise ValueError("seven")
+            return trees
+
+    monkeypatch.setattr(engine_module.Reparser, "of", lambda model: Failing())
+    engine = Engine(parser, batch_size=8)
+    requests = [engine.add(of(number, 7 if number % 3 == 1 else 5)) for number in range(count)]
+    for number, request in enumerate(requests):
+        if number % 3 == 1:
+            with pytest.raises(ValueError, match="seven"):
+                engine.result(request)
+        else:
+            assert len(engine.result(request).heads) == 5
+
+
+def test_few_sentences_that_are_too_much_for_the_memory_are_read_in_smaller_groups(parser, monkeypatch):
+    read, sizes = Engine._read, []
+
+    def with_little_memory(engine, group):
+        words = sum(len(request.sentence) for request in group)
+        if words > 50:
+            raise torch.OutOfMemoryError
+        sizes.append(words)
+        return read(engine, group)
+
+    engine = Engine(parser)
+    requests = [engine.add(of(number, 10)) for number in range(30)]
+    monkeypatch.setattr(Engine, "_read", with_little_memory)
+    found = [engine.result(each) for each in requests]
+    monkeypatch.undo()
+    assert found == parse(parser, [each.sentence for each in requests])
+    assert len(sizes) < 20
 
 
 def test_a_small_source_is_not_behind_a_large_one(parser):

@@ -11,6 +11,7 @@ from plain_parser import plain_label_scores, projective_trees
 from small_parsers import SMALL
 
 from parser.config.settings import ArcSettings, NetworkSettings, ParserSettings
+from parser.parsing import reparsing
 from parser.parsing.model import Model
 from parser.parsing.parse import parse
 from parser.parsing.parsed_tree import Arcs
@@ -157,3 +158,15 @@ def test_parsing_gives_these_trees_to_one_sentence_as_to_many(size):
     assert [list(tree.heads) for tree in found] == [tree.heads for tree in expected]
     assert [list(map(number, tree.labels)) for tree in found] == [tree.labels for tree in expected]
     assert all(0 < probability <= 1 for tree in found for probability in tree.probabilities)
+
+
+def test_long_sentences_have_no_second_opinion(monkeypatch):
+    monkeypatch.setattr(reparsing, "MAX_WORDS", 6)
+    tokens = MODEL.vocabulary.encode_tokens(SENTENCES)
+    with torch.inference_mode():
+        words, _ = MODEL.network.encode_distinct(tokens)
+    found = Reparser.of(MODEL).opinions(tokens.lengths, [words])
+    assert [opinion is None for opinion in found] == [len(sentence) > 6 for sentence in SENTENCES]
+    monkeypatch.undo()
+    for opinion, other in zip(found, Reparser.of(MODEL).opinions(tokens.lengths, [words]), strict=True):
+        assert opinion is None or np.array_equal(opinion.log_probabilities, other.log_probabilities)
