@@ -23,7 +23,7 @@ from parser.parsing.parsed_tree import Arcs, ParsedTree
 from parser.parsing.predicted_tags import predicted_tags, votes_of
 from parser.parsing.request import Request
 from parser.parsing.running_batch import RunningBatch
-from parser.parsing.scheduler import WINDOW, Scheduler, Source
+from parser.parsing.scheduler import WINDOW, RequestSource, Scheduler
 from parser.system.console import warn
 from parser.treebank.projectivity import deprojectivize
 from parser.treebank.sentence import Sentence
@@ -83,14 +83,14 @@ class Engine:
         """Words that may be parsed alone beside the batch."""
         self._most_words = math.inf
         """Of the sentences in the batch, as far as the memory is known to be enough."""
-        self._scheduler, self._source = Scheduler(), Source()
+        self._scheduler, self._source = Scheduler(), RequestSource()
         self._scheduling, self._computing, self._ending = Lock(), Lock(), Lock()
 
     def add(
         self,
         sentence: Sentence,
         probabilities: bool = False,
-        source: Source | None = None,
+        source: RequestSource | None = None,
         wait: bool = True,
     ) -> Request:
         """Hand in a sentence, which is parsed by calls of `step` and `result`.
@@ -152,7 +152,7 @@ class Engine:
         """
         most = min(begin_with, read_ahead)
         pending: deque[Request] = deque()
-        source, following = Source(), iter(sentences)
+        source, following = RequestSource(), iter(sentences)
         words = yielded = 0
         has_more = True
         try:

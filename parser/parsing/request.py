@@ -11,7 +11,7 @@ from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.sentence import Sentence
 
 if TYPE_CHECKING:
-    from parser.parsing.scheduler import Source
+    from parser.parsing.scheduler import RequestSource
 
 
 class Request:
@@ -19,7 +19,7 @@ class Request:
 
     __slots__ = ("_callbacks", "_error", "_lock", "_tree", "probabilities", "sentence", "source", "state")
 
-    def __init__(self, sentence: Sentence, probabilities: bool, source: Source, lock: Lock):
+    def __init__(self, sentence: Sentence, probabilities: bool, source: RequestSource, lock: Lock):
         """probabilities: whether the tree is to have those of its arcs. lock: for changes of the state."""
         self.sentence, self.probabilities, self.source = sentence, probabilities, source
         self.state: Literal["waiting", "running", "done", "cancelled"] = "waiting"

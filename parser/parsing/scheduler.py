@@ -18,7 +18,7 @@ WINDOW = 32_768
 """Words of a source that are sorted by sentence length at a time, or a single longer sentence."""
 
 
-class Source:
+class RequestSource:
     """Where requests come from that are to get as much of the time together as those of another source."""
 
     def __init__(self, weight: float = 1.0):
@@ -66,7 +66,7 @@ class Scheduler:
     def __init__(self) -> None:
         self.words = 0
         """Of the requests that wait."""
-        self._turns: list[tuple[float, int, Source]] = []
+        self._turns: list[tuple[float, int, RequestSource]] = []
         """A heap of the sources that have requests, each once: with the words for their weight."""
         self._ordinals = count()
         self._spent = 0.0
@@ -93,7 +93,7 @@ class Scheduler:
             source.spent = max(source.spent, self._spent)
             self._take_turn(source)
 
-    def _take_turn(self, source: Source) -> None:
+    def _take_turn(self, source: RequestSource) -> None:
         heapq.heappush(self._turns, (source.spent, next(self._ordinals), source))
 
     def take_of_small(self, few: int) -> list[Request]:
@@ -106,7 +106,7 @@ class Scheduler:
                 return list(filter(None, [self._pop(source)]))
         return []
 
-    def _pop(self, source: Source) -> Request | None:
+    def _pop(self, source: RequestSource) -> Request | None:
         """The next request of a source that is not in the heap; None if that was cancelled."""
         request = source.pop()
         length = len(request.sentence)

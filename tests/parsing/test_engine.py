@@ -15,7 +15,7 @@ from parser.parsing import engine as engine_module
 from parser.parsing.engine import Engine
 from parser.parsing.parse import parse
 from parser.parsing.running_batch import RunningBatch, _Blocks
-from parser.parsing.scheduler import Source
+from parser.parsing.scheduler import RequestSource
 from parser.treebank.vocabulary import Vocabulary
 
 FORMS = [f"word{number}" for number in range(5)]
@@ -51,7 +51,7 @@ def test_any_order_of_arrivals_and_cancellations_gives_the_trees_of_sentences_al
 
 def _hand_in_and_cancel(parser, actions, batch_size):
     engine, requests, cancelled = Engine(parser, batch_size), [], set()
-    sources = [None, Source(), Source(3)]
+    sources = [None, RequestSource(), RequestSource(3)]
     for what, *values in actions:
         if what == "add":
             length, probabilities, source = values
@@ -117,7 +117,7 @@ def test_what_was_in_the_batch_when_the_user_interrupted_is_parsed_later(parser,
 
 
 def test_a_small_source_is_not_behind_a_large_one(parser):
-    engine, small, large = Engine(parser, batch_size=8), Source(), Source()
+    engine, small, large = Engine(parser, batch_size=8), RequestSource(), RequestSource()
     many = [engine.add(of(number, 10), source=large) for number in range(600)]
     few = [engine.add(of(number, 10), source=small) for number in range(10)]
     for request in few:
@@ -127,7 +127,7 @@ def test_a_small_source_is_not_behind_a_large_one(parser):
 
 def test_weights_divide_the_words(parser):
     engine = Engine(parser, batch_size=2)
-    light, heavy = Source(), Source(weight=3)
+    light, heavy = RequestSource(), RequestSource(weight=3)
     requests = {
         source: [engine.add(of(number, 10), source=source) for number in range(200)]
         for source in (light, heavy)
