@@ -19,7 +19,7 @@ from parser.batching.functional import add_product, times_transposed, write_prod
 from parser.batching.lstm import InferenceLSTM, LSTMStates, write_tanh
 from parser.networks.stack_parser import FEATURE_WORDS, ReadSentences, StackParser, WordVectors
 from parser.replay.batch import front_rows
-from parser.stepping.buffers import Buffers
+from parser.stepping.buffers import Buffers, FrontOutputs
 from parser.transitions.inventory import Effects, Inventory
 from parser.transitions.system import Place, State
 from parser.treebank.vocabulary import Tokens
@@ -215,7 +215,9 @@ def write_from_words(network: StackParser, vectors: Tensor, place: int, out: Ten
     write_product(out, vectors, network.from_words.weight.chunk(FEATURE_WORDS)[place])
 
 
-def write_fronts(network: StackParser, words: WordVectors, buffers: Buffers, out: Tensor) -> None:
+def write_fronts(
+    network: StackParser, words: WordVectors, buffers: Buffers | FrontOutputs, out: Tensor
+) -> None:
     """What fronts add. out: [W + 1, hidden]"""
     write_product(out, buffers.output, network.from_buffer.weight)
     if network.from_words is not None:
@@ -291,7 +293,7 @@ class PlainInference:
         [(tokens, words)] = read
         before = self._tables
         self._tables = tables = with_room(before, start + read[0].places)
-        buffers = Buffers.of(self._network, words, tokens.lengths)
+        buffers = FrontOutputs.of(self._network, words, tokens.lengths)
         of_words = slice(start, start + len(words.table))
         self._lstm.write_projection(words.table, out=tables.inputs[of_words])
         if self._network.from_words is not None:
