@@ -42,28 +42,26 @@ class Buffers:
     @classmethod
     def of(cls, network: StackParser, words: WordVectors, lengths: Tensor) -> Buffers:
         """lengths: [sentences] in words, on the host."""
-        device = words.table.device
-        # On a GPU all sentences run together, which needs the fewest kernels.
-        layout = _Layout.of(lengths, GROUP_ON_CPU if device.type == "cpu" else len(lengths))
-        word = to_device(torch.cat([words.row[-1:], words.row[layout.word]]), device)
+        layout = _Layout.of(words, lengths)
         lstm = InferenceLSTM(network.buffer)
-        states = _run(lstm, lstm.project(words.table), word, layout.groups)
-        return cls(states, lstm.output(states), word, to_device(layout.row_of_front, device))
+        states = _run(lstm, lstm.project(words.table), layout.word, layout.groups)
+        return cls(states, lstm.output(states), layout.word, layout.row_of_front)
 
 
 class _Layout(NamedTuple):
-    """On the host."""
-
     word: Tensor
-    """[words] The word of each row but the first."""
+    """[words + 1] As in `Buffers`."""
     row_of_front: Tensor
-    """[words + sentences]"""
+    """[words + sentences] As in `Buffers`."""
     groups: list[list[int]]
     """For each group of sentences, the number of rows of each frame but the first."""
 
     @classmethod
-    def of(cls, lengths: Tensor, size: int) -> _Layout:
-        """size: sentences of a group."""
+    def of(cls, words: WordVectors, lengths: Tensor) -> _Layout:
+        """lengths: [sentences] in words, on the host."""
+        device = words.table.device
+        # On a GPU all sentences run together, which needs the fewest kernels.
+        size = GROUP_ON_CPU if device.type == "cpu" else len(lengths)
         rank = torch.empty_like(lengths)
         rank[lengths.argsort(descending=True, stable=True)] = torch.arange(len(lengths))
         sentence, position = front_positions(lengths)
@@ -73,7 +71,8 @@ class _Layout(NamedTuple):
         order = torch.from_numpy(np.lexsort([rank[sentence].numpy(), frame.numpy(), group.numpy()]))
         row_of_front = torch.zeros(len(front) + len(lengths), dtype=torch.long)
         row_of_front[front[order]] = torch.arange(1, len(front) + 1)
-        return cls(order, row_of_front, _sizes(group, frame))
+        word = torch.cat([words.row[-1:], words.row[order]])
+        return cls(to_device(word, device), to_device(row_of_front, device), _sizes(group, frame))
 
 
 class FrontOutputs(NamedTuple):
@@ -86,10 +85,8 @@ class FrontOutputs(NamedTuple):
     @classmethod
     def of(cls, network: StackParser, words: WordVectors, lengths: Tensor) -> FrontOutputs:
         """lengths: [sentences] in words, on the host."""
-        device = words.table.device
-        layout = _Layout.of(lengths, GROUP_ON_CPU if device.type == "cpu" else len(lengths))
-        word = to_device(torch.cat([words.row[-1:], words.row[layout.word]]), device)
-        inputs = words.table.index_select(0, word)  # [words + 1, token]
+        layout = _Layout.of(words, lengths)
+        inputs = words.table.index_select(0, layout.word)  # [words + 1, token]
         first, states = network.buffer(inputs[:1])  # [1, hidden], and [layers, hidden] each
         outputs = [first]
         groups = inputs[1:].split([sum(frames) for frames in layout.groups])
@@ -97,7 +94,7 @@ class FrontOutputs(NamedTuple):
             packed = PackedSequence(own, torch.tensor(frames))
             start = tuple(part[:, None].repeat(1, frames[0], 1) for part in states)
             outputs.append(network.buffer(packed, start)[0].data)
-        return cls(torch.cat(outputs), word, to_device(layout.row_of_front, device))
+        return cls(torch.cat(outputs), layout.word, layout.row_of_front)
 
 
 def _sizes(group: Tensor, frame: Tensor) -> list[list[int]]:
