@@ -18,7 +18,8 @@ class CudaGraphs:
 
     def __init__(self, device: torch.device):
         self._device = device
-        self._graphs: list[torch.cuda.CUDAGraph] = []
+        self._latest: torch.cuda.CUDAGraph | None = None
+        """Whose memory the next one shares."""
         self.failed = False
 
     def captured(self, work: Callable[[], None]) -> torch.cuda.CUDAGraph | None:
@@ -26,7 +27,7 @@ class CudaGraphs:
         if self.failed:
             return None
         graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self._device)
-        pool = self._graphs[0].pool() if self._graphs else None
+        pool = self._latest.pool() if self._latest else None
         try:
             # Another thread may be preparing batches in pinned memory, which the mode "global" refuses.
             with (
@@ -44,7 +45,7 @@ class CudaGraphs:
             self.failed = True
             warn(f"goes on without CUDA graphs: {error}")
             return None
-        self._graphs.append(graph)
+        self._latest = graph
         return graph
 
 

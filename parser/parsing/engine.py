@@ -75,6 +75,7 @@ class Engine:
     def __init__(self, model: Model, batch_size: int = BATCH_SIZE, max_waiting: int = MAX_WAITING):
         """batch_size: sentences that are parsed at the same time. max_waiting: words that may wait."""
         self._model, self._batch_size, self._max_waiting = model, batch_size, max_waiting
+        self._is_on_gpu = model.device.type == "cuda"
         self._batch: RunningBatch | None = None
         self._running: dict[int, _Running] = {}
         """By the slot in the batch."""
@@ -193,7 +194,7 @@ class Engine:
 
     def _parse_few(self) -> bool:
         """Parse the next sentence alone, if there are few; returns whether there are."""
-        if self._running or self._model.device.type != "cpu":
+        if self._running or self._is_on_gpu:
             return False
         if not self._alone:
             most = min(GROUP_WORDS, self._most_words)
@@ -205,7 +206,7 @@ class Engine:
 
     def _parse_beside(self) -> None:
         """Parse a sentence alone beside the batch, if it is of a source that has few."""
-        if self._running and self._credit > 0 and self._model.device.type == "cpu":
+        if self._running and self._credit > 0 and not self._is_on_gpu:
             with self._scheduling:
                 group = self._scheduler.take_of_small(FEW)
             self._credit -= sum(len(request.sentence) for request in group)
@@ -276,13 +277,16 @@ class Engine:
     def _join(self, read: _Read) -> None:
         try:
             with one_memory_error():
-                self._batch = self._batch or RunningBatch(self._model.members, self._batch_size)
+                self._batch = self._batch or self._new_batch()
                 slots = self._batch.join(read.by_model, any(own.probabilities for own in read.requests))
         except torch.OutOfMemoryError:
             self._relieve()
             return
         self._running |= dict(zip(slots, map(_Running, read.requests, read.tags, read.opinions), strict=True))
         self._forget_joining(read)
+
+    def _new_batch(self) -> RunningBatch:
+        return RunningBatch(self._model.members, self._batch_size, in_graph=self._is_on_gpu)
 
     def _forget_joining(self, read: _Read) -> None:
         """They are elsewhere now."""
@@ -327,7 +331,7 @@ class Engine:
         self._finish_all([(self._running[slot], arcs) for slot, arcs in found.items()])
         for slot in found:
             del self._running[slot]
-        if not self._running:
+        if not self._running and not self._is_on_gpu:  # whose graph is of use for the next ones
             self._batch = None
 
     def _finish_all(self, found: Sequence[tuple[_Running, Arcs]]) -> None:

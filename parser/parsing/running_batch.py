@@ -45,6 +45,8 @@ STEPS_BETWEEN_REFILLS = 4
 """A refill takes a sixth of the time of a step, so a finished row is idle for up to three steps."""
 MAX_FRAMES = 100_000
 """Memory limit: rows of the batch times the depth of stacks."""
+FIRST_DEPTH = 64
+"""Room of the stacks on a GPU from the beginning. Few sentences need more; then the graph is made anew."""
 IDLE = 0
 """The slot of a row without a sentence."""
 
@@ -91,7 +93,7 @@ class _Sentence(NamedTuple):
 
 
 class RunningBatch:
-    def __init__(self, models: Sequence[Model], max_rows: int, in_graph: bool = False):
+    def __init__(self, models: Sequence[Model], max_rows: int, in_graph: bool):
         """models: whose scores are averaged. in_graph: whether a GPU repeats the steps as a CUDA graph."""
         first = models[0]
         self._inventory, self._device, self._max_rows = first.inventory, first.device, max_rows
@@ -158,6 +160,8 @@ class RunningBatch:
         """Take steps without a synchronisation."""
         self._adapt_rows()
         depth = max(self._depths) + self._steps_at_once
+        if self._graphs:
+            depth = max(depth, FIRST_DEPTH)
         if self._state.stack.shape[1] < depth:
             stack = self._state.stack
             self._state.stack = torch.cat([stack, stack.new_zeros(len(stack), depth)], dim=1)
@@ -249,9 +253,12 @@ class RunningBatch:
         return is_filled
 
     def _adapt_rows(self) -> None:
-        """Have as many rows as there are sentences, about, but not more than fit into the memory."""
+        """Have as many rows as there are sentences, about, but not more than fit into the memory.
+
+        A GPU takes as long for few rows as for many, and a graph is of one number of them: there they stay.
+        """
         rows, wanted = len(self._rows_on_host), min(self._max_rows, len(self._sentences))
-        if wanted > rows or 2 * wanted <= rows:
+        if wanted > rows or (2 * wanted <= rows and not self._graphs):
             rows = min(self._max_rows, 1 << (wanted - 1).bit_length())
         while rows > 1 and rows * (max(self._depths) + self._steps_at_once) > MAX_FRAMES:
             rows //= 2
@@ -359,10 +366,9 @@ def _parsers(models: Sequence[Model]) -> InferenceStepper:
 
 
 def parse_tokens(
-    model: Model, tokens: Tokens, batch_size: int, probabilities: bool = False, in_graph: bool = False
+    batch: RunningBatch, model: Model, tokens: Tokens, probabilities: bool = False
 ) -> list[Arcs]:
-    """Parse sentences by a model alone, for measurements of its steps. in_graph: see `RunningBatch`."""
-    batch = RunningBatch([model], batch_size, in_graph)
+    """Parse sentences by the model of a batch in which no others are, for measurements of its steps."""
     slots = batch.join([ReadSentences(tokens, model.network.encode_distinct(tokens)[0])], probabilities)
     found: dict[int, Arcs] = {}
     while len(found) < len(slots):

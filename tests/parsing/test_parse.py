@@ -90,7 +90,7 @@ def test_static_batches_and_single_sentences_give_the_same_trees(system, device)
     parser = model(system, dtype=torch.double, device=device)
     tokens = parser.vocabulary.encode_tokens([words(length) for length in LENGTHS])
     with torch.inference_mode():
-        continuous = parse_tokens(parser, tokens, batch_size=3)
+        continuous = parse_tokens(RunningBatch([parser], 3, in_graph=False), parser, tokens)
         together = parse_batch(parser, tokens.to(device))
         unbatched = [
             parse_one(parser, tokens.select(row[None]).to(device)) for row in torch.arange(len(tokens))
@@ -178,8 +178,12 @@ def test_steps_in_a_cuda_graph_give_the_same_trees(system, composition, word_fea
     found = []
     for in_graph in (False, True):
         with torch.inference_mode():
-            found.append(parse_tokens(parser, tokens, 3, probabilities=True, in_graph=in_graph))
-    assert found[0] == found[1]
+            batch = RunningBatch([parser], 3, in_graph)
+            found += [parse_tokens(batch, parser, tokens, probabilities=True) for _ in range(2)]
+    for own in found[1:]:
+        assert [(arcs.heads, arcs.labels) for arcs in own] == [(arcs.heads, arcs.labels) for arcs in found[0]]
+        for arcs, expected in zip(own, found[0], strict=True):
+            assert arcs.probabilities == pytest.approx(expected.probabilities, rel=1e-5)
     assert not capsys.readouterr().err  # no warning that it went on without a graph
 
 

@@ -32,7 +32,7 @@ from parser.optimization.graphed_gradients import GraphedGradients, PaddedBatch,
 from parser.optimization.optimizer import make_optimizer
 from parser.optimization.training_step import Phase, TrainingStep
 from parser.parsing.model import Model
-from parser.parsing.running_batch import parse_tokens
+from parser.parsing.running_batch import RunningBatch, parse_tokens
 from parser.replay.batch import Batch
 from parser.replay.examples import Examples
 from parser.replay.padded import EPOCHS, Shape, fitting, shapes_of, shapes_of_epochs
@@ -168,6 +168,9 @@ class StackParserPlugin:
             self._graphed.capture(self.batches())
         if setup.mode == "infer":
             self._train()
+            with torch.inference_mode():
+                in_graph = setup.method == STEP_GRAPH
+                self._running_batch = RunningBatch([self._model], setup.batch_size, in_graph)
         network.train(setup.mode == "train")
 
     def _train(self) -> None:
@@ -277,7 +280,7 @@ class StackParserPlugin:
                 elif method == "step-naive":
                     state = parse_batch(model, tokens.to(device))
                 else:
-                    arcs = parse_tokens(model, tokens, self._setup.batch_size, in_graph=method == STEP_GRAPH)
+                    arcs = parse_tokens(self._running_batch, model, tokens)
                     found += [torch.tensor([own.heads, own.labels]) for own in arcs]
                     continue
             with phase("data"):
