@@ -36,7 +36,7 @@ REPORT = "report: "
 """What it says when it has come to its end."""
 SUMMARY = re.compile(r"\d+ (passed|failed)")
 """What pytest says at its end."""
-LINES_KEPT = 30
+LINES_KEPT = 1000
 """Of the tests' output, which are kept."""
 
 
@@ -68,7 +68,9 @@ def do_next_part(folder: Path, parts: Mapping[str, Part]) -> str:
 def run_tests(folder: Path) -> None:
     """The quick ones, to their end: they can not be continued."""
     environment = {**os.environ, "PARSER_TEST_DEVICE": "cuda"}
-    done = _run(["pytest", "-q", "-n", "4", "-m", "not extended and not real_data and not soak"], environment)
+    # pytest-benchmark, which NVIDIA's images have, warns of several processes, and warnings are errors here.
+    options = ["-q", "-n", str(min(16, os.cpu_count() or 1)), "--tb=short", "-p", "no:benchmark"]
+    done = _run(["pytest", *options, "-m", "not extended and not real_data and not soak"], environment)
     if done.status in (0, 1) and SUMMARY.search(done.output):  # 1: some failed
         lines = done.output.splitlines()[-LINES_KEPT:]
         (folder / "tests.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")

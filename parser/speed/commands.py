@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from parser.benchmarks.discovery import entry_of, find, unknown
 from parser.config.file import ConfigFile
 from parser.speed.measuring import external, learning, run
+from parser.speed.measuring.cells import on_this_machine
 from parser.speed.measuring.external import external_is_left, measure_external
 from parser.speed.measuring.learning import learn, learning_cells, learning_is_left
 from parser.speed.measuring.rows import SKIPPED, WRONG, CellRow, FailedRow, has_rows
@@ -38,7 +39,7 @@ def speed(
 
     minutes: after these, no further group of cells is begun, and nothing of `external` and `learning`.
     """
-    config = read_config(path, overrides)
+    config = on_this_machine(read_config(path, overrides))
     for text in ratios:  # find mistakes before hours of measuring
         read_ratio(text)
     learning_cells(config)

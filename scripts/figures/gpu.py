@@ -1,7 +1,8 @@
-"""What is predicted for GPUs from counts, how well these give a CPU's speed, and what CUDA graphs need."""
+"""What was measured on a GPU; what is predicted from counts, for GPUs and a CPU; what CUDA graphs need."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
@@ -10,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from prediction.model import GPUS
 
-from figures.kept import Row, rows, table
+from figures.kept import Row, plain_speed, printed, rows, speed_run, table
 from parser.speed.measuring.statistics import Estimate, exactly
 from parser.speed.reporting.document import Heading, Picture, Table, write_document
 from parser.speed.reporting.plot_style import PLAIN, draw_panels
@@ -38,8 +39,67 @@ SHOWN = GPUS[0].name, "float32"
 """The device and the precision of which everything is shown."""
 
 
+H100 = "gpu-h100"
+PAPER = "ding-koehn-2019"
+MEASURED: dict[str, dict[str, tuple[int, ...]]] = {
+    "sentence by sentence": {"none": (1,)},
+    "by step, as the paper's authors": {"step-naive": (64,)},
+    "by step, our implementation": {"step": (256,)},
+    "by replay": {"replay": (8, 64, 256, 1024)},
+    "by replay in CUDA graphs": {"replay-graph": (64, 256, 1024)},
+}
+"""By what they are called: methods with their batch sizes."""
+
+
 def rows_of(what: What) -> list[Row]:
     return [row for row in rows(f"{FOLDER}/rows.jsonl") if row["what"] == what]
+
+
+def measured() -> str:
+    """Training steps on an H100."""
+    sizes, run = (1, 8, 64, 256, 1024), speed_run(H100)
+
+    def speed(method: str, size: int) -> str:
+        return plain_speed(run.cell(PAPER, f"{method}@{size}").sentences_per_second)
+
+    return table(
+        ("training, sentences/s", "batch 1", *sizes[1:]),
+        (
+            (title, *(speed(method, size) if size in there else "" for size in sizes))
+            for title, methods in MEASURED.items()
+            for method, there in methods.items()
+        ),
+    )
+
+
+def measured_over_predicted() -> str:
+    """How far the prediction for this GPU is from what was measured."""
+    run = speed_run(H100)
+    found = {(row["method"], row["batch_size"]): row for row in rows_of("training") if _is_first(row)}
+
+    def share(method: str, size: int) -> str:
+        cell = f"{method}@{size}"
+        if not run.has(PAPER, cell):
+            return ""
+        return (
+            f"{run.cell(PAPER, cell).sentences_per_second / found[method, size]['sentences_per_second']:.2f}"
+        )
+
+    return table(
+        ("measured / predicted", *(f"batches of {size}" for size in SIZES)),
+        ((title, *(share(method, size) for size in SIZES)) for method, title in METHODS.items()),
+    )
+
+
+def training_with_graphs() -> str:
+    """What `stack-parser train` printed for the last of three epochs."""
+    runs = {
+        "without": "training-h100-graphs-false",
+        "`training.cuda_graphs: true`": "training-h100-graphs-true",
+    }
+    lines = {title: "\n".join(printed("speed/printed.jsonl", name)) for title, name in runs.items()}
+    speeds = {title: re.findall(r"([\d,]+) sentences/s", text)[-1] for title, text in lines.items()}
+    return table(("batches of 256, third epoch", "sentences/s"), speeds.items())
 
 
 def predicted() -> str:
@@ -179,6 +239,9 @@ def _plot(own: Sequence[Row]) -> Figure:
 
 
 FIGURES: dict[str, Callable[[], str]] = {
+    "measured-gpu": measured,
+    "measured-gpu-over-predicted": measured_over_predicted,
+    "training-with-graphs": training_with_graphs,
     "predicted-gpu": predicted,
     "predicted-this-cpu": this_cpu,
     "predicted-transformer": transformer,

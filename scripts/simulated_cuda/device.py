@@ -93,7 +93,7 @@ class SimulatedCuda:
                 "is_initialized": lambda: True,
                 "device_count": lambda: 1,
                 "current_device": lambda: 0,
-                "set_device": lambda device: None,
+                "set_device": _set_device,
                 "get_device_name": lambda device=None: "simulated",
                 "get_device_capability": lambda device=None: (9, 0),
                 "get_device_properties": lambda device=None: SimpleNamespace(total_memory=MEMORY),
@@ -275,3 +275,9 @@ class Event:
     def elapsed_time(self, later: Event) -> float:
         """Milliseconds."""
         return 1000 * (later._time - self._time)
+
+
+def _set_device(device: torch.device | int) -> None:
+    """As of PyTorch's: a device without a number is refused."""
+    if isinstance(device, torch.device) and device.index is None:
+        raise ValueError(f"Expected a torch.device with a specified index or an integer, but got:{device}")

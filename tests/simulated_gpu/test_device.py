@@ -3,7 +3,10 @@
 import pytest
 import torch
 from simulated_cuda.device import SimulatedCuda
+from speed_rows import cell
 from torch import nn
+
+from parser.speed.measuring.cell_process import MeasuredCell
 
 pytestmark = pytest.mark.extended
 
@@ -164,3 +167,8 @@ def test_outside_of_the_context_there_is_no_device():
     with SimulatedCuda() as cuda, torch.no_grad():
         torch.zeros(3, device="cuda")
         assert cuda.counts.launches == 1
+
+
+def test_a_cell_is_measured_on_the_gpu_that_cuda_means(cuda):
+    measured = MeasuredCell(cell(plugin="bilstm_tagger", device="cuda"))
+    assert measured.results()

@@ -87,7 +87,7 @@ class MeasuredCell:
         self._device = torch.device(cell.device)
         self._precision = cell.precision
         if self._device.type == "cuda":
-            torch.cuda.set_device(self._device)
+            torch.cuda.set_device(self._device.index or 0)
         self._clock = PhaseClock(self._device)
         self._plugin: AnyPlugin = find(cell.plugin)()
         self._setup = Setup(

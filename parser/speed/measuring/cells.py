@@ -72,12 +72,17 @@ class Cell:
         return replace(self, method=NO_BATCHING, batch_size=batch_size)
 
 
+def on_this_machine(config: SpeedConfig) -> SpeedConfig:
+    """With the devices that a config's names mean here. Raises ValueError for those that are not there."""
+    devices = dict.fromkeys(str(choose_device(name)) for name in config.devices)
+    return config.model_copy(update={"devices": list(devices)})
+
+
 def cells_of(config: SpeedConfig, find: Callable[[str], type[AnyPlugin]]) -> list[Cell]:
     """All cells of a config. Cells that are compared are adjacent.
 
-    find: returns a plugin by its name. Raises ValueError for unknown methods, modes and devices.
+    find: returns a plugin by its name. Raises ValueError for unknown methods and modes.
     """
-    devices = list(dict.fromkeys(str(choose_device(name)) for name in config.devices))
     cells = []
     for name, experiment in config.experiments.items():
         plugin = find(experiment.plugin)
@@ -87,7 +92,7 @@ def cells_of(config: SpeedConfig, find: Callable[[str], type[AnyPlugin]]) -> lis
         for method in experiment.batch_sizes if isinstance(experiment.batch_sizes, dict) else ():
             _check_method(f"experiments.{name}.batch_sizes", method, plugin, chosen)
         threads, precisions = dict.fromkeys(config.threads), dict.fromkeys(config.precisions)
-        for mode, device, count in product(modes, devices, threads):
+        for mode, device, count in product(modes, config.devices, threads):
             cell = partial(Cell, name, experiment.plugin, mode, device, count)
             available = [method for method in chosen if method in plugin.methods[mode]]
             cells += [

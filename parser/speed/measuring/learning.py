@@ -17,7 +17,6 @@ from parser.speed.measuring.origin import origin
 from parser.speed.measuring.rows import SKIPPED, FailedRow, LearningRow, RowFile, new_row
 from parser.speed.measuring.settings import SpeedConfig
 from parser.system.console import say
-from parser.system.machine import choose_device
 from parser.system.progress_bar import ProgressBar
 from parser.system.remote import Remote, RemoteError
 
@@ -49,14 +48,15 @@ def learning_cells(config: SpeedConfig) -> list[Cell]:
 
     Raises ValueError for unknown methods.
     """
-    device = str(choose_device(config.devices[0]))
     cells = []
     for name, learning in config.learning.items():
         plugin = find(learning.plugin)
         settings = settings_of(plugin, learning.settings, f"learning.{name}.settings")
         for method in methods_of(f"learning.{name}", plugin, learning.methods, ["train"]):
             threads, precision = max(config.threads), config.precisions[0]
-            cell = partial(Cell, name, learning.plugin, "train", device, threads, precision, method)
+            cell = partial(
+                Cell, name, learning.plugin, "train", config.devices[0], threads, precision, method
+            )
             seeds = range(config.seed, config.seed + learning.seeds)
             cells += [cell(learning.batch_size, seed, settings) for seed in seeds]
     return cells

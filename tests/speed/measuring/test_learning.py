@@ -35,7 +35,8 @@ def started(toys, tmp_path, capsys, monkeypatch):
             "epochs": epochs,
         }
         experiments = {"toy": {"plugin": "toy"}}
-        config = SpeedConfig.model_validate({"experiments": experiments, "learning": {"toys": toy}})
+        own = {"devices": ["cpu"], "experiments": experiments, "learning": {"toys": toy}}
+        config = SpeedConfig.model_validate(own)
         counts.unlink(missing_ok=True)
         learning.learn(config, tmp_path)
         rows = learning.learned(config, tmp_path)
