@@ -8,10 +8,13 @@ lie in slices.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from parser.treebank.projectivity import is_projective
 
 Scores = NDArray[np.floating]
 Numbers = NDArray[np.integer]
@@ -26,6 +29,23 @@ class _Splits(NamedTuple):
     """Of complete spans with the head at the right end: the dependent's part begins there."""
     right: Numbers
     """Of those with the head at the left end: the last dependent."""
+
+
+def is_projective_tree(heads: Sequence[int]) -> bool:
+    """Whether heads, of word 1 first, are those of a projective tree with one word below ROOT."""
+    if heads.count(0) != 1 or not is_projective(heads):
+        return False
+    is_below_root = [True] + [False] * len(heads)
+    for word in range(1, len(heads) + 1):
+        way = []
+        while not is_below_root[word]:
+            if len(way) > len(heads):
+                return False
+            way.append(word)
+            word = heads[word - 1]
+        for passed in way:
+            is_below_root[passed] = True
+    return True
 
 
 def projective_trees(scores: Scores, lengths: Numbers) -> list[list[int]]:

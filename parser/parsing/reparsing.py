@@ -7,7 +7,7 @@ labels finds best. Word vectors are read when a sentence is, the rest is done on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import mean
@@ -22,7 +22,7 @@ from parser.batching.device import to_device
 from parser.networks.arc_scorer import ArcScorer, LengthGroup, groups_of
 from parser.networks.label_scorer import LabelScorer
 from parser.networks.stack_parser import WordVectors
-from parser.parsing.eisner import projective_trees
+from parser.parsing.eisner import is_projective_tree, projective_trees
 from parser.parsing.model import Model
 from parser.parsing.parsed_tree import Arcs
 
@@ -103,17 +103,17 @@ class Reparser:
     def reparse(self, opinions: Sequence[SecondOpinion], trees: Sequence[Arcs]) -> list[Arcs]:
         """Of the parser's own trees, those of both. Labels are numbers as in these."""
         found = list(trees)
-        doubtful = [
-            number for number, pair in enumerate(zip(opinions, trees, strict=True)) if self._doubts(*pair)
-        ]
-        lengths = torch.tensor([len(trees[number].heads) for number in doubtful])
-        for group in groups_of(lengths) if doubtful else ():
-            numbers = [doubtful[place] for place in group.sentences.tolist()]
-            heads = self._best_heads(
-                [opinions[number] for number in numbers], [trees[number] for number in numbers]
-            )
-            for number, own in zip(numbers, heads, strict=True):
-                found[number] = trees[number]._replace(heads=own)
+        left: list[tuple[int, Floats]] = []
+        for number, (opinion, tree) in enumerate(zip(opinions, trees, strict=True)):
+            if self._doubts(opinion, tree):
+                scores = self._scores(opinion, tree)
+                heads = scores.argmax(1).tolist()
+                if is_projective_tree(heads):  # no other one has a greater sum
+                    found[number] = tree._replace(heads=heads)
+                else:
+                    left.append((number, scores))
+        for number, heads in _trees_of_greatest_sum(left):
+            found[number] = trees[number]._replace(heads=heads)
         self._label(opinions, trees, found)
         return [
             tree._replace(probabilities=_probabilities(opinion, old, tree)) if tree.probabilities else tree
@@ -126,13 +126,11 @@ class Reparser:
             return False
         return bool((opinion.greatest > _of_arcs(opinion, tree.heads) + self._bonus).any())
 
-    def _best_heads(self, opinions: Sequence[SecondOpinion], trees: Sequence[Arcs]) -> list[list[int]]:
-        lengths = np.array([len(tree.heads) for tree in trees])
-        scores = np.zeros((len(trees), lengths.max(), lengths.max() + 1), np.float32)
-        for own, length, opinion, tree in zip(scores, lengths, opinions, trees, strict=True):
-            own[:length, : length + 1] = opinion.log_probabilities
-            own[np.arange(length), tree.heads] += self._bonus or 0.0
-        return projective_trees(scores, lengths)
+    def _scores(self, opinion: SecondOpinion, tree: Arcs) -> Floats:
+        """[n, n + 1] Of each word those of its heads."""
+        scores = opinion.log_probabilities.copy()
+        scores[np.arange(len(scores)), tree.heads] += self._bonus or 0.0
+        return scores
 
     def _label(self, opinions: Sequence[SecondOpinion], before: Sequence[Arcs], found: list[Arcs]) -> None:
         """Give new arcs the labels that are best for them."""
@@ -190,6 +188,22 @@ def with_bonus(model: Model, bonus: float | None) -> Model:
     assert arcs
     network = model.settings.network.model_copy(update={"arcs": arcs.model_copy(update={"bonus": bonus})})
     return replace(model, settings=model.settings.model_copy(update={"network": network}))
+
+
+def _trees_of_greatest_sum(scored: Sequence[tuple[int, Floats]]) -> Iterator[tuple[int, list[int]]]:
+    """Numbers of sentences with the heads of their words. scored: numbers, each with scores [n, n + 1]."""
+    lengths = torch.tensor([len(scores) for _, scores in scored])
+    for group in groups_of(lengths) if scored else ():
+        own = [scored[place] for place in group.sentences.tolist()]
+        longest = max(len(scores) for _, scores in own)
+        padded = np.zeros((len(own), longest, longest + 1), np.float32)
+        for place, (_, scores) in zip(padded, own, strict=True):
+            place[: len(scores), : len(scores) + 1] = scores
+        yield from zip(
+            (number for number, _ in own),
+            projective_trees(padded, lengths[group.sentences].numpy()),
+            strict=True,
+        )
 
 
 def _of_arcs(opinion: SecondOpinion, heads: Sequence[int]) -> Floats:

@@ -1,11 +1,13 @@
 """The projective trees of greatest sum, compared with an enumeration of all trees."""
 
+from itertools import product
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from plain_parser import projective_trees as all_projective_trees
 
-from parser.parsing.eisner import projective_trees
+from parser.parsing.eisner import is_projective_tree, projective_trees
 
 
 def greatest(scores):
@@ -37,3 +39,10 @@ def test_long_sentences():
     scores = np.zeros((1, 200, 201))
     scores[0, range(200), range(200)] = 1.0
     assert projective_trees(scores, np.array([200])) == [list(range(200))]
+
+
+def test_heads_that_are_a_projective_tree_are_known():
+    for length in range(1, 6):
+        trees = {tuple(tree) for tree in all_projective_trees(length) if tree.count(0) == 1}
+        for heads in product(range(length + 1), repeat=length):
+            assert is_projective_tree(heads) == (heads in trees)
