@@ -40,7 +40,7 @@ MAX_WAITING = 16 * WINDOW
 """Words that may wait, unless asked for otherwise."""
 READ_AHEAD = 2 * WINDOW
 """Words of a stream that are read and not yielded: the next ones are there when the last of a window end."""
-GROWTH = 4
+GROWTH = 256
 """By which a stream multiplies the words that it reads ahead, beginning with a sentence."""
 SLOW = 0.05
 """Seconds. An input that lets wait so long gets its trees before more is read."""
