@@ -40,8 +40,6 @@ MAX_WAITING = 16 * WINDOW
 """Words that may wait, unless asked for otherwise."""
 READ_AHEAD = 2 * WINDOW
 """Words of a stream that are read and not yielded: the next ones are there when the last of a window end."""
-GROWTH = 256
-"""By which a stream multiplies the words that it reads ahead, beginning with a sentence."""
 SLOW = 0.05
 """Seconds. An input that lets wait so long gets its trees before more is read."""
 Tags = Mapping[str, tuple[str, ...]]
@@ -151,14 +149,12 @@ class Engine:
 
         sentences: with None where the next one is not there yet; what has been read is parsed then.
         read_ahead: words that are read and not yielded, at most, or a single longer sentence. begin_with:
-        words that are read before the first tree; they grow from there. Raises ValueError if the memory is
-        too small for a sentence.
+        the same before the first tree. Raises ValueError if the memory is too small for a sentence.
         """
         most = min(begin_with, read_ahead)
         pending: deque[Request] = deque()
         source, following = RequestSource(), iter(sentences)
-        words = yielded = 0
-        has_more = True
+        words, has_more = 0, True
         try:
             while has_more or pending:
                 is_slow = False
@@ -176,9 +172,9 @@ class Engine:
                 for _ in range(len(pending) if is_slow else min(1, len(pending))):
                     found = self.result(pending[0])
                     sentence = pending.popleft().sentence
-                    words, yielded = words - len(sentence), yielded + len(sentence)
+                    words -= len(sentence)
                     yield sentence, found
-                most = max(most, min(read_ahead, GROWTH * yielded))
+                most = read_ahead
         finally:
             for request in pending:
                 request.cancel()
