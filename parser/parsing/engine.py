@@ -105,14 +105,27 @@ class Engine:
         source = self._source if source is None else source
         request = Request(sentence, probabilities, source, self._ending)
         while True:
-            with self._scheduling:
-                words = self._scheduler.words
-                if not words or words + len(sentence) <= self._max_waiting:
-                    self._scheduler.add(request)
-                    return request
-            if not wait:
-                raise Full(f"{words:,} words wait already")
+            try:
+                self.hand_in(request)
+                return request
+            except Full:
+                if not wait:
+                    raise
             self.step()
+
+    def hand_in(self, request: Request) -> None:
+        """Let it wait. Raises queue.Full if too many words do."""
+        with self._scheduling:
+            words = self._scheduler.words
+            if words and words + len(request.sentence) > self._max_waiting:
+                raise Full(f"{words:,} words wait already")
+            self._scheduler.add(request)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to compute; for the thread that computes."""
+        with self._scheduling:
+            return not (self._running or self._alone or len(self._scheduler))
 
     def result(self, request: Request) -> ParsedTree:
         """The tree, for which this thread computes, or another one.
