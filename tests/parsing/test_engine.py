@@ -9,7 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from plain_parser import sentence
-from random_parsers import model
+from random_parsers import model, refuse_bad_words
+from random_parsers import numbered_sentence as of
 
 from parser.parsing import engine as engine_module
 from parser.parsing.alone import AloneParser
@@ -17,15 +18,6 @@ from parser.parsing.engine import Engine
 from parser.parsing.parse import parse
 from parser.parsing.running_batch import RunningBatch, _Blocks
 from parser.parsing.scheduler import RequestSource
-from parser.treebank.vocabulary import Vocabulary
-
-FORMS = [f"word{number}" for number in range(5)]
-
-
-def of(number, length):
-    """A sentence unlike those of other numbers."""
-    forms = [FORMS[(number * 7 + word * (1 + number % 3)) % len(FORMS)] for word in range(length)]
-    return sentence((0, *range(1, length)), forms=forms)
 
 
 @pytest.fixture(scope="module")
@@ -80,14 +72,7 @@ def _hand_in_and_cancel(parser, actions, batch_size):
 
 
 def test_a_sentence_that_can_not_be_read_fails_alone(parser, monkeypatch):
-    encode = Vocabulary.encode_tokens
-
-    def encode_or_fail(vocabulary, sentences):
-        if any("bad" in one.forms for one in sentences):
-            raise RuntimeError("no such word")
-        return encode(vocabulary, sentences)
-
-    monkeypatch.setattr(Vocabulary, "encode_tokens", encode_or_fail)
+    refuse_bad_words(monkeypatch)
     engine = Engine(parser, batch_size=4)
     given = [of(number, 3 + number) for number in range(9)]
     given[5] = sentence((0, 1), forms=["word0", "bad"])
