@@ -1,5 +1,6 @@
 """Sentences that come at any time, are cancelled or fail, against each sentence parsed alone."""
 
+import gc
 import threading
 from concurrent.futures import CancelledError
 from queue import Full
@@ -216,6 +217,19 @@ def test_a_stream_that_is_closed_leaves_nothing_behind(parser):
     next(stream)
     stream.close()
     assert engine.result(engine.add(of(3, 7))) == parse(parser, [of(3, 7)])[0]
+
+
+def test_a_batch_that_is_done_is_freed_at_once(parser):
+    """Python counts objects, not the memory of tensors, so that it would come late to those in cycles."""
+    engine = Engine(parser)
+    gc.collect()
+    gc.disable()
+    try:
+        requests = [engine.add(of(number, 5)) for number in range(90)]
+        list(map(engine.result, requests))
+        assert not any(type(each) is RunningBatch for each in gc.get_objects())
+    finally:
+        gc.enable()
 
 
 @given(st.lists(st.one_of(st.integers(1, 9), st.none()), max_size=30), st.integers(0, 1000))
