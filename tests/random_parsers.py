@@ -1,4 +1,4 @@
-"""Small parsers with random weights."""
+"""Small parsers with random weights, and sentences for them."""
 
 import torch
 from plain_parser import sentence
@@ -32,3 +32,24 @@ def model(system="arc-hybrid", scale=0.8, dtype=torch.float32, device="cpu", **o
         torch.nn.init.normal_(weight, std=scale)
     built.network.to(dtype).eval()
     return built
+
+
+FORMS = [f"word{number}" for number in range(5)]
+
+
+def numbered_sentence(number, length):
+    """Unlike those of other numbers."""
+    forms = [FORMS[(number * 7 + word * (1 + number % 3)) % len(FORMS)] for word in range(length)]
+    return sentence((0, *range(1, length)), forms=forms)
+
+
+def refuse_bad_words(monkeypatch):
+    """Let sentences fail that have the word `bad`."""
+    encode = Vocabulary.encode_tokens
+
+    def encode_or_fail(vocabulary, sentences):
+        if any("bad" in one.forms for one in sentences):
+            raise RuntimeError("no such word")
+        return encode(vocabulary, sentences)
+
+    monkeypatch.setattr(Vocabulary, "encode_tokens", encode_or_fail)

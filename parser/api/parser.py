@@ -7,6 +7,7 @@ import pickle
 import re
 import sys
 import warnings
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
@@ -20,6 +21,7 @@ from parser.api.token_lists import columns_of, with_tree
 from parser.api.tree import COMMENTS, TAGS, Tags, Tree
 from parser.parsing import BATCH_SIZE, refuse_batch_size
 from parser.parsing.engine import READ_AHEAD, Engine
+from parser.parsing.engine_thread import EngineThread
 from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.model import Model
 from parser.parsing.parsed_tree import ParsedTree
@@ -83,6 +85,7 @@ class Parser:
         """make_reader: called when the first text is parsed."""
         self._model, self._make_reader = model, make_reader
         self._engines: dict[int, Engine] = {}
+        self._engine_threads: dict[int, EngineThread] = {}
 
     def __repr__(self) -> str:
         network = self._model.network
@@ -131,6 +134,16 @@ class Parser:
         sentence: Any = words if isinstance(words, TokenList) else {"words": words, **tags}
         [tree] = self._parsed([sentence], probabilities, BATCH_SIZE)
         return tree
+
+    async def parse_async(
+        self, words: Sequence[str], *, probabilities: bool = False, **tags: Unpack[Tags]
+    ) -> Tree:
+        """As `parse`, for tasks of asyncio: sentences of several are parsed together, by a thread.
+
+        A task that is cancelled is not parsed for.
+        """
+        [sentence] = self._model.watch().check([_sentence({"words": words, **tags}, 1)], _warn)
+        return _tree(sentence, await self._engine_thread.parse(sentence, probabilities))
 
     @overload
     def parse_all(
@@ -244,6 +257,16 @@ class Parser:
         if process not in self._engines:
             self._engines = {process: Engine(self._model)}
         return self._engines[process]
+
+    @property
+    def _engine_thread(self) -> EngineThread:
+        """As `_engine`. It ends with the parser."""
+        process = os.getpid()
+        if process not in self._engine_threads:
+            own = EngineThread(Engine(self._model))
+            self._engine_threads = {process: own}
+            weakref.finalize(self, own.close, join=False).atexit = False
+        return self._engine_threads[process]
 
 
 def _unpickled(model: bytes, make_reader: Callable[[], TextReader] | None) -> Parser:

@@ -33,6 +33,8 @@ GROUP_SENTENCES, GROUP_WORDS = 256, 8_192
 """Those whose words are encoded together, at most. More gain little, and others wait for them."""
 FEW = 32
 """Sentences that are parsed one after the other on a CPU, which is faster than a batch of them."""
+LATE_STEPS = 2
+"""For which few sentences wait for others on a CPU, at most, as encoding few takes almost as long as many."""
 SHARE_ALONE, MAX_CREDIT = 1 / 20, 200.0
 """Words that may be parsed alone for each that the batch has parsed: a tenth of the time, as a word alone
 takes twice as long. And how many may come at once."""
@@ -82,6 +84,8 @@ class Engine:
         self._joining: list[Request] = []
         self._credit = MAX_CREDIT
         """Words that may be parsed alone beside the batch."""
+        self._late = 0
+        """Steps for which the next sentences have waited for others."""
         self._most_words = math.inf
         """Of the sentences in the batch, as far as the memory is known to be enough."""
         self._reparser = Reparser.of(model)
@@ -103,14 +107,27 @@ class Engine:
         source = self._source if source is None else source
         request = Request(sentence, probabilities, source, self._ending)
         while True:
-            with self._scheduling:
-                words = self._scheduler.words
-                if not words or words + len(sentence) <= self._max_waiting:
-                    self._scheduler.add(request)
-                    return request
-            if not wait:
-                raise Full(f"{words:,} words wait already")
+            try:
+                self.hand_in(request)
+                return request
+            except Full:
+                if not wait:
+                    raise
             self.step()
+
+    def hand_in(self, request: Request) -> None:
+        """Let it wait. Raises queue.Full if too many words do."""
+        with self._scheduling:
+            words = self._scheduler.words
+            if words and words + len(request.sentence) > self._max_waiting:
+                raise Full(f"{words:,} words wait already")
+            self._scheduler.add(request)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to compute; for the thread that computes."""
+        with self._scheduling:
+            return not (self._running or self._alone or len(self._scheduler))
 
     def result(self, request: Request) -> ParsedTree:
         """The tree, for which this thread computes, or another one.
@@ -236,7 +253,7 @@ class Engine:
 
     def _admit(self) -> None:
         """Let waiting sentences join the batch, if it will have room for them."""
-        if self._batch and 2 * self._batch.waiting >= self._batch_size:
+        if (self._batch and 2 * self._batch.waiting >= self._batch_size) or self._waits_for_others():
             return
         room = self._most_words - self._words_in_batch
         with self._scheduling:
@@ -247,6 +264,14 @@ class Engine:
         for read in self._readable(group):
             self._join(read)
         self._joining = []
+
+    def _waits_for_others(self) -> bool:
+        """Whether few sentences are to join a large batch, and may do so later."""
+        with self._scheduling:
+            waiting = len(self._scheduler)
+        is_few = 0 < 2 * waiting < len(self._running) and not self._is_on_gpu
+        self._late = self._late + 1 if is_few and self._late < LATE_STEPS else 0
+        return self._late > 0
 
     @property
     def _words_in_batch(self) -> int:

@@ -71,8 +71,10 @@ class Request:
         state: Literal["done", "cancelled"],
         tree: ParsedTree | None = None,
         error: Exception | None = None,
-    ) -> None:
+    ) -> bool:
+        """Returns whether it had not ended before."""
         with self._lock:
             if self.has_ended:
-                return
+                return False
             self._tree, self._error, self.state = tree, error, state
+        return True

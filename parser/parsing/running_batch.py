@@ -172,7 +172,7 @@ class RunningBatch:
         self._queue[: len(following)] = to_device(torch.tensor(following, dtype=torch.long), self._device)
         self._queued.fill_(len(following))
         self._started.zero_()
-        self._work()
+        (self._graphed or self._steps)()
 
     def done(self) -> dict[int, Arcs]:
         """Synchronise host and device, and take out what is done, by slot."""
@@ -289,7 +289,7 @@ class RunningBatch:
 
     def _moved(self) -> None:
         """Tensors are in other places: what a graph has captured is of no use."""
-        self._work = GraphedWork(self._steps, self._graphs) if self._graphs else self._steps
+        self._graphed = GraphedWork(self._steps, self._graphs) if self._graphs else None
 
     def _reserve(self, places: int) -> None:
         state = self._state

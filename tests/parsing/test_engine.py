@@ -1,5 +1,6 @@
 """Sentences that come at any time, are cancelled or fail, against each sentence parsed alone."""
 
+import gc
 import threading
 from concurrent.futures import CancelledError
 from queue import Full
@@ -9,7 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from plain_parser import sentence
-from random_parsers import model
+from random_parsers import model, refuse_bad_words
+from random_parsers import numbered_sentence as of
 
 from parser.parsing import engine as engine_module
 from parser.parsing.alone import AloneParser
@@ -17,15 +19,6 @@ from parser.parsing.engine import Engine
 from parser.parsing.parse import parse
 from parser.parsing.running_batch import RunningBatch, _Blocks
 from parser.parsing.scheduler import RequestSource
-from parser.treebank.vocabulary import Vocabulary
-
-FORMS = [f"word{number}" for number in range(5)]
-
-
-def of(number, length):
-    """A sentence unlike those of other numbers."""
-    forms = [FORMS[(number * 7 + word * (1 + number % 3)) % len(FORMS)] for word in range(length)]
-    return sentence((0, *range(1, length)), forms=forms)
 
 
 @pytest.fixture(scope="module")
@@ -80,14 +73,7 @@ def _hand_in_and_cancel(parser, actions, batch_size):
 
 
 def test_a_sentence_that_can_not_be_read_fails_alone(parser, monkeypatch):
-    encode = Vocabulary.encode_tokens
-
-    def encode_or_fail(vocabulary, sentences):
-        if any("bad" in one.forms for one in sentences):
-            raise RuntimeError("no such word")
-        return encode(vocabulary, sentences)
-
-    monkeypatch.setattr(Vocabulary, "encode_tokens", encode_or_fail)
+    refuse_bad_words(monkeypatch)
     engine = Engine(parser, batch_size=4)
     given = [of(number, 3 + number) for number in range(9)]
     given[5] = sentence((0, 1), forms=["word0", "bad"])
@@ -231,6 +217,36 @@ def test_a_stream_that_is_closed_leaves_nothing_behind(parser):
     next(stream)
     stream.close()
     assert engine.result(engine.add(of(3, 7))) == parse(parser, [of(3, 7)])[0]
+
+
+def test_few_that_come_one_after_the_other_are_read_together(parser, monkeypatch):
+    monkeypatch.setattr(engine_module, "MAX_CREDIT", 0.0)  # so that all join the batch
+    read, sizes = Engine._read, []
+    monkeypatch.setattr(
+        Engine, "_read", lambda engine, group: sizes.append(len(group)) or read(engine, group)
+    )
+    engine = Engine(parser, batch_size=64)
+    requests = [engine.add(of(number, 40)) for number in range(64)]
+    for number in range(12):
+        engine.step()
+        requests.append(engine.add(of(number, 40)))
+    assert sum(sizes) > 64 + 8
+    assert len(sizes) < 6
+    monkeypatch.undo()
+    assert [engine.result(each) for each in requests] == parse(parser, [each.sentence for each in requests])
+
+
+def test_a_batch_that_is_done_is_freed_at_once(parser):
+    """Python counts objects, not the memory of tensors, so that it would come late to those in cycles."""
+    engine = Engine(parser)
+    gc.collect()
+    gc.disable()
+    try:
+        requests = [engine.add(of(number, 5)) for number in range(90)]
+        list(map(engine.result, requests))
+        assert not any(type(each) is RunningBatch for each in gc.get_objects())
+    finally:
+        gc.enable()
 
 
 @given(st.lists(st.one_of(st.integers(1, 9), st.none()), max_size=30), st.integers(0, 1000))

@@ -1,0 +1,260 @@
+"""A thread that computes for an engine: those who want trees, threads and tasks of asyncio, only wait."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+from collections import deque
+from contextlib import suppress
+from queue import Full
+from threading import Condition, Event, Lock, Thread, current_thread
+from types import TracebackType
+from typing import Literal, Self
+
+from parser.parsing.engine import Engine
+from parser.parsing.parsed_tree import ParsedTree
+from parser.parsing.request import Request
+from parser.parsing.scheduler import RequestSource
+from parser.treebank.sentence import Sentence
+
+
+class AwaitedRequest(Request):
+    """It notes that it has ended, and has what wakes up those who wait for it."""
+
+    __slots__ = ("_ended", "waiter")
+
+    def __init__(
+        self,
+        sentence: Sentence,
+        probabilities: bool,
+        source: RequestSource,
+        lock: Lock,
+        ended: deque[AwaitedRequest],
+    ):
+        """ended: to which it is appended when it ends."""
+        super().__init__(sentence, probabilities, source, lock)
+        self._ended = ended
+        self.waiter: Event | asyncio.Future[None] | None = None
+
+    def _end(
+        self,
+        state: Literal["done", "cancelled"],
+        tree: ParsedTree | None = None,
+        error: Exception | None = None,
+    ) -> bool:
+        has_ended_now = super()._end(state, tree, error)
+        if has_ended_now:
+            self._ended.append(self)
+        return has_ended_now
+
+
+class EngineThread:
+    """Threads and tasks may share it. The thread begins with the first request, and sleeps without any.
+
+    An error of the engine reaches all who wait then, as RuntimeError with the error as its cause; later
+    requests are tried. As a context it is closed at the end. What still waits when the program ends is
+    cancelled.
+    """
+
+    def __init__(self, engine: Engine):
+        """engine: for which nobody else computes."""
+        self._engine, self._source, self._process = engine, RequestSource(), os.getpid()
+        self._changed, self._ending = Condition(), Lock()
+        self._thread: Thread | None = None
+        self._is_closed = False
+        self._has_failed = False
+        """The engine failed although nobody waited: it is not tried again before the next request."""
+        self._unfinished: set[AwaitedRequest] = set()
+        """Those who wait for these have not been woken up."""
+        self._ended: deque[AwaitedRequest] = deque()
+        """Of the unfinished ones."""
+        self._unadmitted: deque[tuple[AwaitedRequest, Event]] = deque()
+        """Of the unfinished ones, those for which the engine had no room, and what tells that it has."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(cancel=error is not None)
+
+    async def parse(
+        self,
+        sentence: Sentence,
+        probabilities: bool = False,
+        source: RequestSource | None = None,
+        wait: bool = True,
+    ) -> ParsedTree:
+        """The tree, for asyncio. If the task is cancelled, so is the request.
+
+        For arguments and what is raised see `add` and `result`.
+        """
+        request = self._request(sentence, probabilities, source)
+        request.waiter = ended = asyncio.get_running_loop().create_future()
+        self._hand_in(request, wait)
+        try:
+            await ended
+        finally:
+            request.cancel()  # without effect if it has ended
+        return request.tree()
+
+    def add(
+        self,
+        sentence: Sentence,
+        probabilities: bool = False,
+        source: RequestSource | None = None,
+        wait: bool = True,
+    ) -> AwaitedRequest:
+        """Hand in a sentence, from any thread.
+
+        probabilities: whether the tree is to have those of its arcs. source: that shares the time with
+        others. wait: whether to wait while too many words do; otherwise queue.Full is raised. Raises
+        RuntimeError if this is closed, and in a forked process.
+        """
+        request = self._request(sentence, probabilities, source)
+        if admitted := self._hand_in(request, wait):
+            admitted.wait()
+        return request
+
+    def result(self, request: AwaitedRequest) -> ParsedTree:
+        """Wait for a tree, in any thread but that of an event loop.
+
+        Raises what went wrong with the sentence, RuntimeError if the engine failed, and CancelledError of
+        concurrent.futures.
+        """
+        self._refuse_fork()
+        with self._changed:
+            if request.has_ended:
+                return request.tree()
+            if not isinstance(request.waiter, Event):
+                request.waiter = Event()
+            waiter = request.waiter
+        waiter.wait()
+        return request.tree()
+
+    def close(self, cancel: bool = False, join: bool = True) -> None:
+        """Take no more requests. cancel: those that wait, instead of parsing them. join: wait for the end."""
+        atexit.unregister(self._close_at_exit)
+        if os.getpid() != self._process:
+            return
+        with self._changed:
+            self._is_closed = True
+            if cancel:
+                for request in self._unfinished:
+                    request.cancel()
+            self._changed.notify()
+        if join and self._thread and self._thread is not current_thread():
+            self._thread.join()
+
+    def _close_at_exit(self) -> None:
+        """The interpreter does not wait for such threads, nor should it end while one computes."""
+        self.close(cancel=True)
+
+    def _request(
+        self, sentence: Sentence, probabilities: bool, source: RequestSource | None
+    ) -> AwaitedRequest:
+        source = self._source if source is None else source
+        return AwaitedRequest(sentence, probabilities, source, self._ending, self._ended)
+
+    def _hand_in(self, request: AwaitedRequest, wait: bool) -> Event | None:
+        """Returns what tells that there is room for it, if there is none yet; see `add`."""
+        self._refuse_fork()
+        admitted = None
+        with self._changed:
+            if self._is_closed:
+                raise RuntimeError("this EngineThread was closed: make a new one")
+            try:
+                if self._unadmitted:
+                    raise Full(f"{len(self._unadmitted):,} sentences wait for others to be parsed already")
+                self._engine.hand_in(request)
+            except Full:
+                if not wait:
+                    raise
+                admitted = Event()
+                self._unadmitted.append((request, admitted))
+            self._unfinished.add(request)
+            self._has_failed = False
+            if not self._thread:
+                self._start()
+            self._changed.notify()
+        return admitted
+
+    def _refuse_fork(self) -> None:
+        if os.getpid() != self._process:
+            raise RuntimeError("a forked process has no threads of the other: make a new EngineThread here")
+
+    def _start(self) -> None:
+        self._thread = Thread(target=self._run, name="engine", daemon=True)
+        self._thread.start()
+        atexit.register(self._close_at_exit)
+
+    def _run(self) -> None:
+        try:
+            while self._has_work():
+                try:
+                    self._engine.step()
+                    self._admit()
+                except BaseException as error:
+                    self._fail(error)
+                self._wake()
+        finally:
+            self.close(join=False)
+            self._fail(RuntimeError("its thread has ended"))  # nobody waits unless waking them up failed
+            self._wake()
+
+    def _has_work(self) -> bool:
+        """Sleep until there is some; False if there will be none."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_closed or self._can_compute)
+            return self._can_compute
+
+    @property
+    def _can_compute(self) -> bool:
+        return not (self._has_failed or self._engine.is_idle)
+
+    def _admit(self) -> None:
+        """Let those that wait outside come in, as long as there is room."""
+        with self._changed, suppress(Full):
+            while self._unadmitted:
+                request, admitted = self._unadmitted[0]
+                if not request.has_ended:
+                    self._engine.hand_in(request)
+                self._unadmitted.popleft()
+                admitted.set()
+
+    def _wake(self) -> None:
+        """Wake up those whose requests have ended: tasks all at once, since an event loop is woken slowly."""
+        by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+        with self._changed:
+            while self._ended:
+                request = self._ended.popleft()
+                self._unfinished.discard(request)
+                if isinstance(request.waiter, Event):
+                    request.waiter.set()
+                elif request.waiter is not None:
+                    by_loop.setdefault(request.waiter.get_loop(), []).append(request.waiter)
+        for loop, futures in by_loop.items():
+            with suppress(RuntimeError):  # closed, so that nobody waits
+                loop.call_soon_threadsafe(_resolve, futures)
+
+    def _fail(self, error: BaseException) -> None:
+        """Tell all who wait."""
+        with self._changed:
+            waiting = [request for request in self._unfinished if not request.has_ended]
+            self._has_failed = not waiting
+            for request in waiting:
+                own = RuntimeError(f"the engine failed while sentences waited: {error!r}")
+                own.__cause__ = error
+                request.fail(own)
+            for _, admitted in self._unadmitted:
+                admitted.set()
+            self._unadmitted.clear()
+
+
+def _resolve(futures: list[asyncio.Future[None]]) -> None:
+    """In the thread of their loop."""
+    for future in futures:
+        if not future.done():
+            future.set_result(None)
