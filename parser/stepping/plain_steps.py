@@ -8,7 +8,6 @@ its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -33,20 +32,30 @@ def array(tensor: Tensor) -> Array:
 
 
 class PlainLSTM:
-    """The cell of `parser.batching.lstm`, with sigmoid(x) = tanh(x / 2) / 2 + 1 / 2."""
+    """The cell of `parser.batching.lstm`, with sigmoid(x) = tanh(x / 2) / 2 + 1 / 2.
+
+    The halves of x are in the weights.
+    """
 
     def __init__(self, lstm: nn.LSTM):
+        self._size = size = lstm.hidden_size
+        zero = torch.zeros(size, dtype=next(lstm.parameters()).dtype)
+        scale = torch.cat([zero + 0.5, zero + 0.5, zero + 1, zero + 0.5])
+        self._scale, self._shift = array(scale), array(1 - scale)
         self._layers = []
         for layer in range(lstm.num_layers):
             names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
             of_input, recurrent, *biases = (getattr(lstm, f"{name}_l{layer}") for name in names)
-            self._layers.append((array(of_input.T), array(sum(biases)), array(recurrent.T)))
-        self._size = size = lstm.hidden_size
-        dtype = self._layers[0][0].dtype
-        self._scale = np.repeat(np.array([0.5, 0.5, 1, 0.5], dtype), size)
-        self._shift = np.repeat(np.array([0.5, 0.5, 0, 0.5], dtype), size)
-        self.zeros: States = [(np.zeros(size, dtype), np.zeros(size, dtype)) for _ in self._layers]
+            parts = of_input.T * scale, sum(biases) * scale, recurrent.T * scale
+            self._layers.append(tuple(map(array, parts)))
+        self.zeros: States = [(array(zero), array(zero)) for _ in self._layers]
         """The states before the first input."""
+
+    @property
+    def of_input(self) -> tuple[Tensor, Tensor]:
+        """[4 * hidden, input] and [4 * hidden] Weight and bias of `project`."""
+        weight, bias, _ = self._layers[0]
+        return torch.from_numpy(weight.T), torch.from_numpy(bias)
 
     def project(self, inputs: Array) -> Array:
         """[4 * hidden] The part of the lowest layer's gates that depends on inputs [input]."""
@@ -60,8 +69,8 @@ class PlainLSTM:
         for (of_input, bias, recurrent), (hidden, cell) in zip(self._layers, states, strict=True):
             if found:
                 gates = found[-1][0].dot(of_input) + bias
-            active = gates + hidden.dot(recurrent)
-            active *= self._scale
+            active = hidden.dot(recurrent)
+            active += gates
             np.tanh(active, out=active)
             active *= self._scale
             active += self._shift
@@ -98,8 +107,8 @@ class PlainNetwork:
         self.stack, self.buffer, self.history = map(
             PlainLSTM, (network.stack, network.buffer, network.history)
         )
-        of_input, _, *biases = (weight.detach() for weight in islice(network.stack.parameters(), 4))
-        self.word_parts, weight, bias = [], of_input, biases[0] + biases[1]
+        weight, bias = self.stack.of_input
+        self.word_parts = []
         """Where the parts begin of what words add, but the first."""
         if network.from_words:
             hidden = network.scores.in_features
@@ -107,8 +116,7 @@ class PlainNetwork:
             weight = torch.cat([weight, network.from_words.weight.detach()])
         self.of_words = weight, F.pad(bias, (0, len(weight) - len(bias)))
         """To the gates of the stack's LSTM and, with word features, to the input of the scores."""
-        self.buffer_weights = [weight.detach() for weight in network.buffer.parameters()]
-        self.buffer_start = bias.new_zeros(network.buffer.num_layers, 1, network.buffer.hidden_size)
+        self.to_buffer = self.buffer.of_input
         self.from_stack, self.stack_bias = array(network.from_stack.weight.T), array(network.from_stack.bias)
         self.from_buffer = array(network.from_buffer.weight.T)
         self.from_history = array(network.from_history.weight.T)
@@ -164,19 +172,12 @@ class PlainParser:
         arrays = self._arrays
         gates, *features = np.split(F.linear(table, *arrays.of_words).numpy(), arrays.word_parts, axis=1)
         from_end = torch.cat([table[-1:], table[:-2].flip(0)])  # [W + 1, token]
-        start = arrays.buffer_start
-        outputs, _, _ = torch.lstm(
-            from_end[:, None],
-            (start, start),
-            arrays.buffer_weights,
-            True,
-            len(start),
-            0.0,
-            False,
-            False,
-            False,
-        )  # [W + 1, 1, hidden]
-        self._fronts = F.linear(outputs[:, 0].flip(0), arrays.network.from_buffer.weight).numpy()
+        states, outputs = arrays.buffer.zeros, []
+        for own in F.linear(from_end, *arrays.to_buffer).numpy():
+            states = arrays.buffer.advance(own, states)
+            outputs.append(states[-1][0])
+        hidden = torch.from_numpy(np.stack(outputs[::-1]))  # [W + 1, hidden]
+        self._fronts = F.linear(hidden, arrays.network.from_buffer.weight).numpy()
         self._pushed: list[tuple[Array, Array | float, Array | float]]
         """Of each word: the gates, and what it adds as S0, without its state, and as S1."""
         if features:
