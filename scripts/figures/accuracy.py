@@ -357,6 +357,26 @@ def arcs() -> str:
     )
 
 
+def arcs_any() -> str:
+    """LAS of `ud-any` without scorers of arcs and with them, and the mean differences."""
+    runs = only_runs("treebanks")
+
+    def las(name: str, split: str) -> float:
+        score: float = runs[name][split]["las"]
+        return score
+
+    pairs = {name: (f"{name}, without scorers", name) for name in UDPIPE}
+    lines = [
+        (name, *(f"{las(own, split):.2f}" for split in SPLITS for own in pair))
+        for name, pair in pairs.items()
+    ]
+    gains = [
+        mean(las(own, split) - las(without, split) for without, own in pairs.values()) for split in SPLITS
+    ]
+    means = ("mean difference", *(text for gain in gains for text in ("", f"{gain:+.2f}")))
+    return table(("", "dev LAS without", "with", "test LAS without", "with"), [*lines, means])
+
+
 def reparsing() -> str:
     """UAS and LAS on dev of the trees of parsers, of their scorers, and of both."""
     found = _means_of_pairs(r"(.+): UAS ([\d.]+)  LAS ([\d.]+)")
@@ -453,7 +473,10 @@ def ensembles() -> str:
     return table(
         ("", "dev LAS", "test LAS"),
         (
-            ("three seeds of `ud-any`", *(spread_las(seeds, split) for split in SPLITS)),
+            (
+                "three seeds of `ud-any` without scorers of arcs",
+                *(spread_las(seeds, split) for split in SPLITS),
+            ),
             ("the three together", *_together("three seeds")),
             (
                 "two taught by the three, and by their silver trees",
@@ -569,6 +592,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "crossing-arcs": crossing_arcs,
     "distillation": distillation,
     "arcs": arcs,
+    "arcs-any": arcs_any,
     "reparsing": reparsing,
     "arc-features": arc_features,
     "arc-probabilities": arc_probabilities,

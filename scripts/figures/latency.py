@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from figures.kept import rows, table
 from parser.speed.measuring.rows import OK
 from parser.speed.measuring.statistics import Estimate, median_of, ratio_of
-from parser.speed.reporting.plot_style import PLAIN, WIDTH, draw_lines, legend_below
+from parser.speed.reporting.plot_style import LABEL_SIZE, PLAIN, WIDTH, draw_lines, legend_below
 
 ROWS = "speed/latency/external.jsonl"
 OURS = "ud-fast"
@@ -63,21 +63,21 @@ def draw() -> Figure:
         for program, own in by_program.items()
     }
     figure = Figure(figsize=(WIDTH, 3.2), layout="constrained")
-    panels = figure.subplots(1, 2)
+    left, right = figure.subplots(1, 2)
     sizes = sorted(by_program[OURS])
-    for axes, curves, label in zip(
-        panels,
-        (waiting, by_program),
-        ("milliseconds until all trees are there", "sentences per second"),
-        strict=True,
+    for axes, curves, title in (
+        (left, waiting, "milliseconds until all trees are there"),
+        (right, by_program, "sentences per second"),
     ):
         draw_lines(axes, curves, list(curves))
+        axes.set_title(title, fontsize=LABEL_SIZE)
         axes.set_xscale("log", base=2)
-        axes.set_yscale("log")
         axes.set_xticks(sizes, [str(size) for size in sizes])
-        axes.yaxis.set_major_formatter(PLAIN)
         axes.set_xlabel("sentences handed in at once")
-        axes.set_ylabel(label)
+    left.set_yscale("log")
+    right.set_ylim(bottom=0)
+    for axes in (left, right):
+        axes.yaxis.set_major_formatter(PLAIN)
     legend_below(figure)
     return figure
 

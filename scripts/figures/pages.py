@@ -14,6 +14,7 @@ from figures import (
     gpu,
     headline,
     headline_plot,
+    latency,
     levels,
     libraries,
     messages,
@@ -33,7 +34,10 @@ from parser.tables.runs import rows_of as rows_of_table
 BEGIN = re.compile(r"^<!-- rows: (\S+) -->$", re.MULTILINE)
 END = re.compile(r"^<!-- end -->$", re.MULTILINE)
 MARKED = re.compile(r"^(<!-- rows: (\S+) -->\n)(.*?)^(<!-- end -->)$", re.MULTILINE | re.DOTALL)
-MODULES = accuracy, choosing, gpu, headline, levels, libraries, messages, on_the_fly, recurrence, speed
+MODULES = (
+    *(accuracy, choosing, gpu, headline, latency, levels, libraries, messages, on_the_fly, recurrence),
+    speed,
+)
 """Of figures."""
 TABLES = MEASUREMENTS.parent.parent / "configs/tables"
 Draw = Callable[[Path], None]
@@ -98,7 +102,10 @@ def draw_table(name: str, folder: Path) -> None:
 
 def pictures() -> dict[str, str]:
     """All of them as SVG, by the names of their files in docs/."""
-    drawn = {"headline.svg": svg(headline_plot.draw(headline.headlines(headline.CONFIG)))}
+    drawn = {
+        "headline.svg": svg(headline_plot.draw(headline.headlines(headline.CONFIG))),
+        "latency.svg": svg(latency.draw()),
+    }
     for name, (report, plot) in OF_REPORTS.items():
         with TemporaryDirectory() as folder:
             reports()[report](Path(folder))
