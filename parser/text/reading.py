@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from io import BufferedReader
+from io import BufferedReader, BytesIO
 from typing import Literal, NamedTuple
 
 from parser.text.sentences import TokenizedSentence, as_sentence
@@ -39,21 +39,28 @@ def stream_text(path: str, one_sentence_per_line: bool = False) -> Iterator[Text
     where the text is not UTF-8, with the number of the line.
     """
     with open_bytes(path) as file:
-        offset, line = 0, 1
-        for content in _contents(file, one_sentence_per_line):
-            try:
-                text = content.decode("utf-8")
-            except UnicodeDecodeError as error:
-                line += content.count(b"\n", 0, error.start)
-                byte = content[error.start]
-                message = f"byte 0x{byte:02x} is not UTF-8; convert the file to UTF-8"
-                raise ValueError(f"{path}:{line}: {message}") from None
-            line += content.count(b"\n")
-            yield TextPart(offset, text)
-            offset += len(text)
+        yield from text_parts(file, path, one_sentence_per_line)
 
 
-def _contents(file: BufferedReader, by_lines: bool) -> Iterator[bytes]:
+def text_parts(
+    file: BufferedReader | BytesIO, name: str, one_sentence_per_line: bool = False
+) -> Iterator[TextPart]:
+    """As `stream_text`. name: of the file, for messages."""
+    offset, line = 0, 1
+    for content in _contents(file, one_sentence_per_line):
+        try:
+            text = content.decode("utf-8")
+        except UnicodeDecodeError as error:
+            line += content.count(b"\n", 0, error.start)
+            byte = content[error.start]
+            message = f"byte 0x{byte:02x} is not UTF-8; convert the file to UTF-8"
+            raise ValueError(f"{name}:{line}: {message}") from None
+        line += content.count(b"\n")
+        yield TextPart(offset, text)
+        offset += len(text)
+
+
+def _contents(file: BufferedReader | BytesIO, by_lines: bool) -> Iterator[bytes]:
     """The bytes of the parts, each but the last with the line at its end that may end it."""
     pending, searched, most = b"", 0, PART_BYTES
     while piece := file.read1(PART_BYTES):
