@@ -44,6 +44,7 @@ class _Multipart:
         self._header, self._value = bytearray(), bytearray()
         self._name: bytes | None = None
         self._content = bytearray()
+        self._is_complete = False
 
     def fields(self, body: bytes) -> dict[str, str]:
         """Raises RefusedError."""
@@ -57,6 +58,7 @@ class _Multipart:
                 "on_header_end": self._end_header,
                 "on_part_data": lambda data, start, end: self._content.extend(data[start:end]),
                 "on_part_end": self._end,
+                "on_end": self._end_body,
             },
         )
         try:
@@ -64,6 +66,8 @@ class _Multipart:
             parser.finalize()
         except (MultipartParseError, UnicodeDecodeError):
             raise wrong("the parts of the body are broken, or not UTF-8") from None
+        if not self._is_complete:
+            raise wrong("the parts of the body are broken: the last one has no end")
         return self._fields
 
     def _begin(self) -> None:
@@ -83,3 +87,6 @@ class _Multipart:
             self._fields[self._name.decode()] = self._content.decode()
         if len(self._fields) > MAX_FIELDS:
             raise wrong("there are too many parameters")
+
+    def _end_body(self) -> None:
+        self._is_complete = True

@@ -11,8 +11,8 @@ from typing import Any
 
 from parser.system.console import warn
 
-LIBRARY = "uvicorn.error"
-"""The logger of the server."""
+QUIET = "python_multipart", "uvicorn.access"
+"""Loggers of libraries that quote requests."""
 
 
 class _Lines(logging.Handler):
@@ -35,13 +35,13 @@ class _Lines(logging.Handler):
 
 
 def service_logger() -> logging.Logger:
-    """The log of this service, which has the messages of the server, too."""
+    """The log of this service, which has the warnings of libraries, too."""
     handler = _Lines(as_json=not (sys.stderr and sys.stderr.isatty()))
     own = logging.Logger("service", logging.INFO)  # of nobody else, so that there may be several
     own.addHandler(handler)
-    library = logging.getLogger(LIBRARY)
-    library.handlers, library.propagate = [handler], False
-    library.setLevel(logging.WARNING)
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    for name in QUIET:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     return own
 
 

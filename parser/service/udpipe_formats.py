@@ -30,7 +30,7 @@ def sentences_in(content: str, form: str) -> Iterator[ReadSentence]:
     """The sentences of an input. Raises RefusedError for an unknown format, and ValueError."""
     name, _, options = form.partition("=")
     if name == CONLLU:
-        return conllu_sentences(content)
+        return conllu_sentences(content.replace("\r\n", "\n"))  # as UDPipe, whose client sends such ends
     if name not in BY_LIBRARY:
         raise wrong(f"input {quoted(form)}: there are {', '.join((CONLLU, *BY_LIBRARY))}")
     reader = library().InputFormat.newInputFormat(f"{name}={options}" if options else name)

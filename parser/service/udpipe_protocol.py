@@ -67,7 +67,8 @@ async def _parameters(request: Request, service: Service) -> Parameters:
     query = urlencoded(request.url.query)
     if request.method == "GET":
         return query
-    body = await request.body()
+    if not (body := await request.body()):
+        return query
     read = partial(form_in, request.headers.get("content-type", ""), body)
     return query | await service.thread.run(len(body), read)
 
