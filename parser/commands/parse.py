@@ -27,12 +27,11 @@ from parser.system.console import LinesError, counted, lines_of, warn
 from parser.system.files import STANDARD, atomic_file, refuse_to_overwrite
 from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
 from parser.system.remote import Remote
-from parser.text.reading import TextPart, read_parts, stream_text
+from parser.text.reading import read_parts_as_they_come, stream_text, text_as_it_comes
 from parser.text.sentences import numbered_from
 from parser.treebank.conllu import NO_SENTENCE, sentences_as_they_come
 from parser.treebank.faults import Faults, TreebankError
 from parser.treebank.parts import stream_parts
-from parser.treebank.sentence import Sentence
 
 NO_COLUMNS = "no tabs: a line needs ten columns"
 """In the message for a file that is no treebank."""
@@ -88,7 +87,8 @@ def _parse(options: argparse.Namespace, model: Model) -> None:
 def _by_one_process(options: argparse.Namespace, model: Model) -> Iterator[_Parsed]:
     if options.form:
         reader = text_reader(options.model, options.form)
-        sentences: Iterator[Sentence | None] = read_parts(reader, _text(options))
+        text = text_as_it_comes(options.input, one_sentence_per_line=options.form != "raw")
+        sentences = read_parts_as_they_come(reader, text)
     else:
         sentences = sentences_as_they_come(options.input, tree=False)
     read = with_column_warnings(model, sentences, options.input)
@@ -96,10 +96,6 @@ def _by_one_process(options: argparse.Namespace, model: Model) -> Iterator[_Pars
     for sentence, tree in parsed:
         content, is_dropped = output_of(sentence, tree, options.retag, options.deps)
         yield _Parsed(content, 1, len(sentence), int(is_dropped))
-
-
-def _text(options: argparse.Namespace) -> Iterator[TextPart]:
-    return stream_text(options.input, one_sentence_per_line=options.form != "raw")
 
 
 def _workers(options: argparse.Namespace) -> AbstractContextManager[list[Remote]]:
@@ -115,7 +111,8 @@ def _workers(options: argparse.Namespace) -> AbstractContextManager[list[Remote]
 def _by_processes(options: argparse.Namespace, model: Model, workers: Sequence[Remote]) -> Iterator[_Parsed]:
     """As `_by_one_process`, but all parts are parsed; nothing after a fault is written."""
     faults, check = Faults(), model.watch()
-    parts = _text(options) if options.form else stream_parts(options.input)
+    by_lines = options.form != "raw"
+    parts = stream_text(options.input, by_lines) if options.form else stream_parts(options.input)
     sentences = 0
     for part in answers(workers, parts):
         if not faults.total:

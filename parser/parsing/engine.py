@@ -33,6 +33,8 @@ GROUP_SENTENCES, GROUP_WORDS = 256, 8_192
 """Those whose words are encoded together, at most. More gain little, and others wait for them."""
 FEW = 32
 """Sentences that are parsed one after the other on a CPU, which is faster than a batch of them."""
+LATE_STEPS = 2
+"""For which few sentences wait for others on a CPU, at most, as encoding few takes almost as long as many."""
 SHARE_ALONE, MAX_CREDIT = 1 / 20, 200.0
 """Words that may be parsed alone for each that the batch has parsed: a tenth of the time, as a word alone
 takes twice as long. And how many may come at once."""
@@ -40,8 +42,6 @@ MAX_WAITING = 16 * WINDOW
 """Words that may wait, unless asked for otherwise."""
 READ_AHEAD = 2 * WINDOW
 """Words of a stream that are read and not yielded: the next ones are there when the last of a window end."""
-GROWTH = 4
-"""By which a stream multiplies the words that it reads ahead, beginning with a sentence."""
 SLOW = 0.05
 """Seconds. An input that lets wait so long gets its trees before more is read."""
 Tags = Mapping[str, tuple[str, ...]]
@@ -96,6 +96,8 @@ class Engine:
         self._joining: list[Request] = []
         self._credit = MAX_CREDIT
         """Words that may be parsed alone beside the batch."""
+        self._late = 0
+        """Steps for which the next sentences have waited for others."""
         self._most_words = math.inf
         """Of the sentences in the batch, as far as the memory is known to be enough."""
         self._reparser = Reparser.of(model)
@@ -183,14 +185,12 @@ class Engine:
 
         sentences: with None where the next one is not there yet; what has been read is parsed then.
         read_ahead: words that are read and not yielded, at most, or a single longer sentence. begin_with:
-        words that are read before the first tree; they grow from there. Raises ValueError if the memory is
-        too small for a sentence.
+        the same before the first tree. Raises ValueError if the memory is too small for a sentence.
         """
         most = min(begin_with, read_ahead)
         pending: deque[Request] = deque()
         source, following = RequestSource(), iter(sentences)
-        words = yielded = 0
-        has_more = True
+        words, has_more = 0, True
         try:
             while has_more or pending:
                 is_slow = False
@@ -208,9 +208,9 @@ class Engine:
                 for _ in range(len(pending) if is_slow else min(1, len(pending))):
                     found = self.result(pending[0])
                     sentence = pending.popleft().sentence
-                    words, yielded = words - len(sentence), yielded + len(sentence)
+                    words -= len(sentence)
                     yield sentence, found
-                most = max(most, min(read_ahead, GROWTH * yielded))
+                most = read_ahead
         finally:
             for request in pending:
                 request.cancel()
@@ -272,7 +272,7 @@ class Engine:
 
     def _admit(self) -> None:
         """Let waiting sentences join the batch, if it will have room for them."""
-        if self._batch and 2 * self._batch.waiting >= self._batch_size:
+        if (self._batch and 2 * self._batch.waiting >= self._batch_size) or self._waits_for_others():
             return
         room = self._most_words - self._words_in_batch
         with self._scheduling:
@@ -283,6 +283,14 @@ class Engine:
         for read in self._readable(group):
             self._join(read)
         self._joining = []
+
+    def _waits_for_others(self) -> bool:
+        """Whether few sentences are to join a large batch, and may do so later."""
+        with self._scheduling:
+            waiting = len(self._scheduler)
+        is_few = 0 < 2 * waiting < len(self._running) and not self._is_on_gpu
+        self._late = self._late + 1 if is_few and self._late < LATE_STEPS else 0
+        return self._late > 0
 
     @property
     def _words_in_batch(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from io import BytesIO, StringIO
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 from parser.api.parser import refuse_surrogates, sentence_of
 from parser.api.tree import COMMENTS
 from parser.service.typed_messages import GivenSentence
-from parser.text.reading import TextReader, text_parts
+from parser.text.reading import PART_BYTES, TextReader, text_parts
 from parser.text.sentences import TokenizedSentence, as_sentence
 from parser.treebank.conllu import bounded_blocks, parse_block
 from parser.treebank.faults import Faults
@@ -36,7 +37,8 @@ def text_sentences(
     """Those of a text are numbered from 1. Raises ValueError."""
     for number, text in enumerate(texts):
         refuse_surrogates(text, f"text {number + 1}")
-        parts = text_parts(BytesIO(text.encode()), f"text {number + 1}", one_sentence_per_line)
+        pieces = iter(partial(BytesIO(text.encode()).read, PART_BYTES), b"")
+        parts = text_parts(pieces, f"text {number + 1}", one_sentence_per_line)
         found = (one for part in parts for one in reader.sentences(part.content, part.offset))
         for ordinal, one in enumerate(found, 1):
             yield ReadSentence(as_sentence(one, ordinal), one, number)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from io import BufferedReader, BytesIO
+from functools import partial
+from itertools import count
 from typing import Literal, NamedTuple
 
 from parser.text.sentences import TokenizedSentence, as_sentence
@@ -13,6 +14,7 @@ from parser.text.treebank_text import divided_text, treebank_text
 from parser.treebank.parts import LAST_SPACE
 from parser.treebank.sentence import Sentence
 from parser.treebank.text_files import BYTE_ORDER_MARK, open_bytes
+from parser.treebank.waiting_input import chunks_as_they_come, waits
 
 PART_BYTES = 1 << 18
 """About two thousand sentences. Larger parts fill batches better, smaller ones end together."""
@@ -39,39 +41,57 @@ def stream_text(path: str, one_sentence_per_line: bool = False) -> Iterator[Text
     where the text is not UTF-8, with the number of the line.
     """
     with open_bytes(path) as file:
-        yield from text_parts(file, path, one_sentence_per_line)
+        pieces = iter(partial(file.read1, PART_BYTES), b"")
+        yield from text_parts(pieces, path, one_sentence_per_line)
 
 
 def text_parts(
-    file: BufferedReader | BytesIO, name: str, one_sentence_per_line: bool = False
+    pieces: Iterable[bytes], name: str, one_sentence_per_line: bool = False
 ) -> Iterator[TextPart]:
-    """As `stream_text`. name: of the file, for messages."""
+    """As `stream_text`. pieces: of the text. name: of it, for messages."""
+    yield from filter(None, _parts(name, _contents(pieces, one_sentence_per_line)))
+
+
+def text_as_it_comes(path: str, one_sentence_per_line: bool = False) -> Iterator[TextPart | None]:
+    """As `stream_text`, with None where standard input lets wait; what is complete comes before."""
+    if waits(path):
+        yield from _parts(path, _contents(chunks_as_they_come(), one_sentence_per_line))
+    else:
+        yield from stream_text(path, one_sentence_per_line)
+
+
+def _parts(path: str, contents: Iterable[bytes | None]) -> Iterator[TextPart | None]:
     offset, line = 0, 1
-    for content in _contents(file, one_sentence_per_line):
+    for content in contents:
+        if content is None:
+            yield None
+            continue
         try:
             text = content.decode("utf-8")
         except UnicodeDecodeError as error:
             line += content.count(b"\n", 0, error.start)
             byte = content[error.start]
             message = f"byte 0x{byte:02x} is not UTF-8; convert the file to UTF-8"
-            raise ValueError(f"{name}:{line}: {message}") from None
+            raise ValueError(f"{path}:{line}: {message}") from None
         line += content.count(b"\n")
         yield TextPart(offset, text)
         offset += len(text)
 
 
-def _contents(file: BufferedReader | BytesIO, by_lines: bool) -> Iterator[bytes]:
+def _contents(pieces: Iterable[bytes | None], by_lines: bool) -> Iterator[bytes | None]:
     """The bytes of the parts, each but the last with the line at its end that may end it."""
     pending, searched, most = b"", 0, PART_BYTES
-    while piece := file.read1(PART_BYTES):
-        pending += piece
-        if len(pending) < most:
+    for piece in pieces:
+        pending += piece or b""
+        if piece is not None and len(pending) < most:
             continue
         if end := pending.rfind(b"\n") + 1 if by_lines else _last_end(pending, searched):
             yield pending[:end]
             pending, searched, most = pending[end:], 0, PART_BYTES
-        else:  # no blank line: more is read at a time, so that the search is linear
+        elif piece is not None:  # no blank line: more is read at a time, so that the search is linear
             searched, most = max(0, len(pending) - PART_BYTES), 2 * len(pending)
+        if piece is None:
+            yield None
     if pending:
         yield pending
 
@@ -126,8 +146,20 @@ class TextReader:
 
 def read_parts(reader: TextReader, parts: Iterable[TextPart]) -> Iterator[Sentence]:
     """The sentences of a text of any length, numbered from 1."""
-    found = (one for part in parts for one in reader.sentences(part.content, part.offset))
-    return (as_sentence(one, ordinal) for ordinal, one in enumerate(found, 1))
+    return (one for one in read_parts_as_they_come(reader, parts) if one is not None)
+
+
+def read_parts_as_they_come(
+    reader: TextReader, parts: Iterable[TextPart | None]
+) -> Iterator[Sentence | None]:
+    """As `read_parts`, with None where the parts have it."""
+    ordinals = count(1)
+    for part in parts:
+        if part is None:
+            yield None
+            continue
+        for found in reader.sentences(part.content, part.offset):
+            yield as_sentence(found, next(ordinals))
 
 
 def _lines(text: str) -> Iterator[tuple[int, int]]:

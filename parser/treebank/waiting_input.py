@@ -36,7 +36,7 @@ def lines_as_they_come() -> Iterator[str | None]:
     """
     decoder = codecs.getincrementaldecoder("utf-8-sig")("surrogateescape")
     pending, number = "", 1
-    for chunk in _chunks():
+    for chunk in chunks_as_they_come():
         if chunk is None:
             yield None
             continue
@@ -52,8 +52,8 @@ def lines_as_they_come() -> Iterator[str | None]:
         yield pending
 
 
-def _chunks() -> Iterator[bytes | None]:
-    """The last one is empty. None where the next one is not there yet."""
+def chunks_as_they_come() -> Iterator[bytes | None]:
+    """The bytes of standard input; the last chunk is empty. None where the next one is not there yet."""
     read: Queue[bytes | OSError] = Queue(CHUNKS_AHEAD)
     # Not by `sys.stdin`: a thread that waits in it when the program ends would keep its lock.
     descriptor = sys.stdin.fileno()

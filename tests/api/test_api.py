@@ -1,8 +1,11 @@
 """The program's functions for other programs."""
 
+import asyncio
+import gc
 import re
 import subprocess
 import sys
+import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
@@ -55,6 +58,29 @@ def test_one_sentence(english):
     assert tree.lemmas[2] == "sleep"
     assert tree.probabilities is None
     assert len(english.parse(CAT, probabilities=True).probabilities) == 4
+
+
+def test_tasks_of_asyncio(english):
+    async def parse_all(sentences):
+        return await asyncio.gather(*map(english.parse_async, sentences), return_exceptions=True)
+
+    sentences = [CAT[:words] for words in (1, 2, 3, 4)] * 20
+    *trees, error = asyncio.run(parse_all([*sentences, []]))
+    assert trees == list(english.parse_all(sentences))
+    assert str(error) == "sentence 1: it has no words"
+    tree = asyncio.run(asyncio.wait_for(english.parse_async(CAT, upos=["X"] * 4, probabilities=True), 60))
+    assert tree == english.parse(CAT, upos=["X"] * 4, probabilities=True)
+
+
+def test_the_thread_for_tasks_ends_with_the_parser():
+    before = set(threading.enumerate())
+    own = parser.load(MODEL, device="cpu")
+    asyncio.run(own.parse_async(CAT))
+    [thread] = set(threading.enumerate()) - before
+    del own
+    gc.collect()
+    thread.join(60)
+    assert not thread.is_alive()
 
 
 def test_what_is_given_is_kept(english):

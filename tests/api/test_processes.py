@@ -1,7 +1,9 @@
 """A parser in other processes: forked and started anew, by pickling, and as copies."""
 
+import asyncio
 import copy
 import json
+import os
 import pickle
 import shutil
 from concurrent.futures import ProcessPoolExecutor
@@ -34,6 +36,21 @@ def test_processes_parse_as_one_does(english, method):
     alone = [english.parse(words) for words in SENTENCES]
     with get_context(method).Pool(2) as pool:
         assert pool.map_async(english.parse, SENTENCES, chunksize=4).get(SECONDS) == alone
+
+
+@pytest.mark.usefixtures("several_threads")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+def test_a_forked_process_has_tasks_of_its_own(english):
+    alone = [english.parse(words) for words in SENTENCES]
+    assert asyncio.run(parse_as_tasks(english)) == alone
+    if not (child := os.fork()):
+        os._exit(asyncio.run(parse_as_tasks(english)) != alone)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert asyncio.run(parse_as_tasks(english)) == alone
+
+
+async def parse_as_tasks(own):
+    return await asyncio.gather(*map(own.parse_async, SENTENCES))
 
 
 @pytest.mark.extended

@@ -219,6 +219,23 @@ def test_a_stream_that_is_closed_leaves_nothing_behind(parser):
     assert engine.result(engine.add(of(3, 7))) == parse(parser, [of(3, 7)])[0]
 
 
+def test_few_that_come_one_after_the_other_are_read_together(parser, monkeypatch):
+    monkeypatch.setattr(engine_module, "MAX_CREDIT", 0.0)  # so that all join the batch
+    read, sizes = Engine._read, []
+    monkeypatch.setattr(
+        Engine, "_read", lambda engine, group: sizes.append(len(group)) or read(engine, group)
+    )
+    engine = Engine(parser, batch_size=64)
+    requests = [engine.add(of(number, 40)) for number in range(64)]
+    for number in range(12):
+        engine.step()
+        requests.append(engine.add(of(number, 40)))
+    assert sum(sizes) > 64 + 8
+    assert len(sizes) < 6
+    monkeypatch.undo()
+    assert [engine.result(each) for each in requests] == parse(parser, [each.sentence for each in requests])
+
+
 def test_a_batch_that_is_done_is_freed_at_once(parser):
     """Python counts objects, not the memory of tensors, so that it would come late to those in cycles."""
     engine = Engine(parser)

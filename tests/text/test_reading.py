@@ -1,5 +1,6 @@
 """Sentences of texts, by a tokenizer that was trained on the treebank that ships with the project."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -177,3 +178,23 @@ def test_in_parts_as_in_one_piece(tokenizer, tmp_path, monkeypatch):
     several = parts_of(text.encode(), tmp_path)
     assert len(several) > 10
     assert list(read_parts(reader, several)) == list(read_parts(reader, [whole]))
+
+
+PIECES = st.lists(
+    st.one_of(st.none(), st.sampled_from([b"a.", b" ", b"\n", b"\n\n", "é".encode()])), max_size=30
+)
+
+
+@given(PIECES, st.booleans())
+def test_what_is_complete_comes_before_the_text_lets_wait(pieces, by_lines):
+    found = list(reading._contents(pieces, by_lines))
+    assert found.count(None) == pieces.count(None)
+    end = b"\n" if by_lines else b"\n\n"
+    there, given = b"", iter(found)
+    for number, piece in enumerate(pieces):
+        if piece is None:
+            there += b"".join(iter(partial(next, given), None))
+            whole = b"".join(filter(None, pieces[:number]))
+            assert whole.startswith(there)
+            assert end not in whole[len(there) :]
+    assert there + b"".join(given) == b"".join(filter(None, pieces))

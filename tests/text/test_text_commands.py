@@ -3,10 +3,12 @@
 import json
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from programs import running
 
 import parser
 from parser.cli import main
@@ -63,6 +65,20 @@ def test_several_processes_write_the_same(form, model, tmp_path, monkeypatch):
     count = one.count(b"# sent_id")
     assert count >= 200
     assert f"# sent_id = {count}\n".encode() in one
+
+
+@pytest.mark.parametrize(("form", "end"), [("--text", b"\n\n"), ("--one-sentence-per-line", b"\n")])
+def test_trees_come_while_the_text_is_still_being_written(form, end, model):
+    command = [sys.executable, "-m", "parser", "parse", str(model), form, "-"]
+    with running(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        for number, text in enumerate((b"The cat sleeps.", b"Was it round?"), 1):
+            process.stdin.write(text + end)
+            process.stdin.flush()
+            lines = list(iter(process.stdout.readline, b"\n"))
+            assert f"# sent_id = {number}\n".encode() in lines
+            assert b"# text = " + text + b"\n" in lines
+        process.stdin.close()
+        assert process.wait() == 0
 
 
 def test_a_model_without_tokenizer_says_what_to_do(text, capsys):

@@ -7,7 +7,8 @@ needs `pip install ufal.chu_liu_edmonds`), and have the labels of the parser.
 
 Of the probabilities of the parser's own arcs, the calibration error is the mean distance between probability
 and share of right heads, over twenty groups of equally many arcs; the area is that under the curve by which
-wrong heads are found, the least probable first (0.5: by chance).
+wrong heads are found, the least probable first (0.5: by chance). Sentences that are too long for the scorers
+are left out of everything.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from parser.evaluation.scores import Scores
 from parser.parsing.model import Model
 from parser.parsing.parse import parse
 from parser.parsing.parsed_tree import ParsedTree
-from parser.parsing.reparsing import Reparser, SecondOpinion, with_bonus
+from parser.parsing.reparsing import MAX_WORDS, Reparser, SecondOpinion, with_bonus
 from parser.system.machine import tune_process
 from parser.treebank.conllu import read_treebank
 from parser.treebank.sentence import Sentence
@@ -52,7 +53,8 @@ def opinions_of(model: Model, sentences: Sequence[Sentence]) -> list[SecondOpini
         tokens = model.vocabulary.encode_tokens(sentences[start : start + BATCH_SIZE])
         with torch.inference_mode():
             words, _ = model.network.encode_distinct(tokens)
-            found += filter(None, reparser.opinions(tokens.lengths, [words]))
+            own = reparser.opinions(tokens.lengths, [words])
+            found += [opinion for opinion in own if opinion]  # all, as `main` has left out the others
     return found
 
 
@@ -136,7 +138,8 @@ def main() -> None:
     arguments.add_argument("--crossing", action="store_true", help="trees in which arcs may cross, too")
     given = arguments.parse_args()
     tune_process()
-    sentences = read_treebank(str(given.treebank))
+    whole = read_treebank(str(given.treebank))
+    sentences = [sentence for sentence in whole if len(sentence) <= MAX_WORDS]
     for path in given.models:
         try:
             model = Model.load(path, torch.device("cpu"))

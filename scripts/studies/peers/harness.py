@@ -1,16 +1,20 @@
-"""The command line of the other programs, `train TRAIN DEV PLACE`, then `parse MODEL TEST`, and their LAS."""
+"""The command line of programs that are compared, `train TRAIN DEV PLACE`, `parse MODEL TEST`; their LAS."""
 
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+Given, Found = TypeVar("Given"), TypeVar("Found")
 
 Train = Callable[[Path, Path, Path, int], None]
 """Called with the training treebank, the dev treebank, where the model goes, and how long to train."""
-Parse = Callable[[Path, Path], None]
-"""Called with the model and the test treebank."""
+Parse = Callable[[Path, Path, int], None]
+"""Called with the model, the test treebank and the number of sentences that are handed in at once."""
+ALL = 1 << 30
 
 
 def run(description: str, train: Train, parse: Parse, length: str, default: int, length_help: str) -> None:
@@ -23,14 +27,31 @@ def run(description: str, train: Train, parse: Parse, length: str, default: int,
     for name in ("train", "dev", "place"):
         command.add_argument(name, type=Path)
     command.add_argument(length, dest="length", type=int, default=default, help=length_help)
-    command = commands.add_parser("parse")
-    for name in ("model", "test"):
-        command.add_argument(name, type=Path)
+    add_arguments_of_parse(commands.add_parser("parse"))
     arguments = parser.parse_args()
     if arguments.command == "train":
         train(arguments.train, arguments.dev, arguments.place, arguments.length)
     else:
-        parse(arguments.model, arguments.test)
+        parse(arguments.model, arguments.test, arguments.together)
+
+
+def add_arguments_of_parse(command: argparse.ArgumentParser) -> None:
+    for name in ("model", "test"):
+        command.add_argument(name, type=Path)
+    command.add_argument(
+        "--together", type=int, default=ALL, help="sentences that are handed in at once (default: all)"
+    )
+
+
+def timed(
+    parse: Callable[[Sequence[Given]], Sequence[Found]], sentences: Sequence[Given], together: int
+) -> tuple[list[Found], float]:
+    """What `parse` finds for groups of sentences, one group after the other; and the sentences per second."""
+    found: list[Found] = []
+    began = time.perf_counter()
+    for start in range(0, len(sentences), together):
+        found += parse(sentences[start : start + together])
+    return found, len(sentences) / (time.perf_counter() - began)
 
 
 class Tree(NamedTuple):

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import spacy
-from harness import Tree, las, run, trees
+from harness import Tree, las, run, timed, trees
 from spacy.tokens import Doc
 
 
@@ -37,14 +36,12 @@ def _run(*command: str) -> None:
     subprocess.run([sys.executable, "-m", "spacy", *command], check=True)
 
 
-def parse(model: Path, test: Path) -> None:
+def parse(model: Path, test: Path, together: int) -> None:
     nlp = spacy.load(model)
     gold = trees(test.read_text(encoding="utf-8"))
     docs = [Doc(nlp.vocab, tree.forms, sent_starts=_starts(len(tree.forms))) for tree in gold]
-    began = time.perf_counter()
-    parsed = list(nlp.pipe(docs, batch_size=256))
-    seconds = time.perf_counter() - began
-    print(f"LAS {las(gold, list(map(_tree, parsed))):.2f}, {len(gold) / seconds:,.1f} sentences/s")
+    parsed, speed = timed(lambda group: list(nlp.pipe(group, batch_size=256)), docs, together)
+    print(f"LAS {las(gold, list(map(_tree, parsed))):.2f}, {speed:,.1f} sentences/s")
 
 
 def _starts(words: int) -> list[bool]:

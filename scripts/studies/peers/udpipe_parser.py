@@ -8,11 +8,10 @@ python scripts/studies/peers/udpipe_parser.py parse MODEL TEST.conllu
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from harness import las, run, trees
+from harness import las, run, timed, trees
 from ufal import udpipe
 
 
@@ -46,19 +45,23 @@ def _read(path: Path) -> Iterator[udpipe.Sentence]:
         raise SystemExit(f"{path}: {error.message}")
 
 
-def parse(model: Path, test: Path) -> None:
+def parse(model: Path, test: Path, together: int) -> None:
     loaded = udpipe.Model.load(str(model))
     if not loaded:
         raise SystemExit(f"{model}: no UDPipe model")
     pipeline = udpipe.Pipeline(loaded, "conllu", udpipe.Pipeline.NONE, udpipe.Pipeline.DEFAULT, "conllu")
+    error = udpipe.ProcessingError()
+
+    def process(blocks: Sequence[str]) -> list[str]:
+        parsed = pipeline.process("\n\n".join(blocks) + "\n\n", error)
+        if error.occurred():
+            raise SystemExit(error.message)
+        return parsed.strip().split("\n\n")
+
     text = test.read_text(encoding="utf-8")
-    gold, error = trees(text), udpipe.ProcessingError()
-    began = time.perf_counter()
-    parsed = pipeline.process(text, error)
-    seconds = time.perf_counter() - began
-    if error.occurred():
-        raise SystemExit(error.message)
-    print(f"LAS {las(gold, trees(parsed)):.2f}, {len(gold) / seconds:,.1f} sentences/s")
+    parsed, speed = timed(process, text.strip().split("\n\n"), together)
+    whole = "\n\n".join(parsed)
+    print(f"LAS {las(trees(text), trees(whole)):.2f}, {speed:,.1f} sentences/s")
 
 
 if __name__ == "__main__":

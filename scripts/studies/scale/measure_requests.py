@@ -161,8 +161,8 @@ def measure_beside(model: Model, document: Sequence[Sentence], single: Sentence,
         late = [(one - other) / step for one, other, step in zip(there, alone, steps, strict=True)]
         print(f"beside a document, {name}: {ratio_of(there, alone, True)} times that alone", end="")
         print(f", later by {median_of(late)} steps of the batch")
-    undisturbed, disturbed = ([turn[name].of_document for turn in of_turns] for name in ("document", "beside"))
-    print(f"speed of the document beside such sentences: {ratio_of(undisturbed, disturbed, True)} of that alone")
+    whole, disturbed = ([turn[name].of_document for turn in of_turns] for name in ("document", "beside"))
+    print(f"speed of the document beside such sentences: {ratio_of(whole, disturbed, True)} of that alone")
 
 
 async def single_alone(model: Model, single: Sentence) -> Latencies:
