@@ -13,11 +13,12 @@ from queue import Queue
 from subprocess import PIPE, Popen
 from typing import Any
 
-import httpx
+import pytest
 from programs import running
 
 from parser.cli import main
 
+httpx = pytest.importorskip("httpx")
 TEXT = "The cat sleeps. Don't go!\n\nWas it round?\n"
 TREEBANK = Path("data/quickstart/test.conllu")
 
@@ -42,12 +43,13 @@ class RunningService:
 
     def _read(self) -> None:
         for line in self.process.stderr or ():
-            self.lines.put(json.loads(line))
+            self.lines.put(json.loads(line) if line.startswith("{") else {"event": "other", "line": line})
+        self.lines.put({"event": "ended"})
 
     def next(self, event: str) -> dict[str, Any]:
         """The next line of such an event."""
         while (line := self.lines.get(timeout=120))["event"] != event:
-            pass
+            assert line["event"] not in ("ended", "other"), line
         return line
 
     def process_text(self, **parameters: str) -> str:

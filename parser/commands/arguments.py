@@ -167,7 +167,7 @@ def _add_serve(commands: Commands) -> None:
         "--host", default="127.0.0.1", help="address that is listened at (default: %(default)s, this machine)"
     )
     command.add_argument(
-        "--port", type=whole, default=8001, help="of TCP; 0 takes a free one (default: %(default)s)"
+        "--port", type=_port, default=8001, help="of TCP; 0 takes a free one (default: %(default)s)"
     )
     command.add_argument("--default", metavar="NAME", help="the model of requests that name none")
     for option, default, what in (
@@ -199,6 +199,12 @@ def _add_serve(commands: Commands) -> None:
         "given several times",
     )
     command.set_defaults(run="parser.commands.serve:serve")
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65_535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number up to 65535")
+    return int(text)
 
 
 def _add_draw(commands: Commands) -> None:
@@ -484,13 +490,6 @@ def _add_text(command: argparse.ArgumentParser, what_is: str) -> None:
         ("--tokenized", "tokenized", "text with a sentence in each line, and blanks between its words"),
     ):
         forms.add_argument(option, dest="form", action="store_const", const=form, help=f"{what_is} {text}")
-
-
-def whole(text: str) -> int:
-    """The type of an option that is a number from 0."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
-    return int(text)
 
 
 def positive(text: str) -> int:

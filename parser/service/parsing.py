@@ -13,8 +13,8 @@ from parser.parsing.scheduler import RequestSource
 from parser.service.reading import ReadSentence
 from parser.service.reading_thread import ReadingThread
 
-BEGIN_WITH, GROWTH, READ_AHEAD = 256, 4, 16_384
-"""Words that are read and not yet parsed: of a new request, by which they grow, and at most."""
+BEGIN_WITH, READ_AHEAD = 256, 16_384
+"""Words that are read and not yet parsed: before the first tree, and later."""
 WORD_BYTES = 16
 """About what a word takes to write, in bytes that are read."""
 NO_TREE = ParsedTree((), ())
@@ -44,7 +44,7 @@ async def parse_sentences(
     """
     source, has_more = RequestSource(), True
     pending: deque[tuple[ReadSentence, asyncio.Task[ParsedTree]]] = deque()
-    most, words, done = BEGIN_WITH, 0, 0
+    most, words = BEGIN_WITH, 0
     sentences = await thread.run(given.size, given.open)
     try:
         while has_more or pending:
@@ -60,10 +60,9 @@ async def parse_sentences(
                 found.append(ParsedSentence(pending[0][0], await pending[0][1]))
                 pending.popleft()
             if found:
-                ended = sum(len(one.read.sentence) for one in found)
-                words, done = words - ended, done + ended
+                words -= sum(len(one.read.sentence) for one in found)
+                most = READ_AHEAD
                 yield found
-            most = max(most, min(READ_AHEAD, GROWTH * done))
     finally:
         for _, task in pending:
             task.cancel()

@@ -45,9 +45,7 @@ def stream_text(path: str, one_sentence_per_line: bool = False) -> Iterator[Text
         yield from text_parts(pieces, path, one_sentence_per_line)
 
 
-def text_parts(
-    pieces: Iterable[bytes], name: str, one_sentence_per_line: bool = False
-) -> Iterator[TextPart]:
+def text_parts(pieces: Iterable[bytes], name: str, one_sentence_per_line: bool = False) -> Iterator[TextPart]:
     """As `stream_text`. pieces: of the text. name: of it, for messages."""
     yield from filter(None, _parts(name, _contents(pieces, one_sentence_per_line)))
 

@@ -7,12 +7,11 @@ import threading
 import time
 
 import pytest
+from extended import first_of
+from services import TEXT, parsed_by_command, serving
 
 pytest.importorskip("fastapi")
 httpx = pytest.importorskip("httpx")
-
-from extended import first_of
-from services import TEXT, parsed_by_command, serving
 
 LONG = "It was round. " * 20_000
 

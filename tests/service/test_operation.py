@@ -6,13 +6,12 @@ import socket
 import threading
 
 import pytest
-
-pytest.importorskip("fastapi")
-httpx = pytest.importorskip("httpx")
-
 from services import TEXT, serving
 
 from parser.cli import main
+
+pytest.importorskip("fastapi")
+httpx = pytest.importorskip("httpx")
 
 LONG = "It was round. " * 6_000
 """A text that takes seconds."""
@@ -20,8 +19,9 @@ LONG = "It was round. " * 6_000
 
 @pytest.fixture(scope="module")
 def limited(model):
-    limits = "--max-bytes=2000 --max-words=100 --max-sentence-words=20 --max-requests=2 --timeout=2".split()
-    with serving(model, *limits) as service:
+    limits = {"bytes": 2000, "words": 100, "sentence-words": 20}
+    options = [f"--max-{name}={limit}" for name, limit in limits.items()]
+    with serving(model, *options, "--timeout=2") as service:
         yield service
 
 
@@ -79,23 +79,17 @@ def test_too_many_requests_are_told_to_come_again(model):
 
 @pytest.mark.extended
 def test_what_takes_too_long_is_broken_off(model):
+    """Whoever has a part of an answer sees that it is none."""
     with serving(model, "--timeout=1", "--max-sentence-words=100000") as service:
-        wanted = {"sentences": [{"words": ["dog"] * 50_000}]}
-        answer = httpx.post(f"{service.url}/v1/parse", json=wanted, timeout=60)
-        assert answer.status_code == 503
-        assert answer.json() == {
-            "detail": "not done within 1 seconds; send less at a time, or try again later"
-        }
+        url, lines = f"{service.url}/v1/parse", {"Accept": "application/x-ndjson"}
         with pytest.raises(httpx.RemoteProtocolError):
-            httpx.post(
-                f"{service.url}/v1/parse",
-                json={"texts": [LONG * 10]},
-                headers={"Accept": "application/x-ndjson"},
-                timeout=60,
-            )
-        assert service.next("request")["status"] == 503
-        told = service.next("request")
-        assert (told["status"], told["outcome"]) == (200, "broken off")
+            httpx.post(url, json={"texts": [LONG * 10]}, headers=lines, timeout=60)
+        answer = httpx.post(url, json={"sentences": [{"words": ["dog"] * 50_000}]}, timeout=60)
+        assert answer.status_code == 503
+        expected = "not done within 1 seconds; send less at a time, or try again later"
+        assert answer.json() == {"detail": expected}
+        found = [service.next("request") for _ in range(2)]
+    assert [(told["status"], told["outcome"]) for told in found] == [(200, "broken off"), (503, "broken off")]
 
 
 def test_health_and_metrics(service):

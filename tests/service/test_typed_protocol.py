@@ -1,15 +1,15 @@
 """`POST /v1/parse`, and its description."""
 
 import json
+from itertools import chain
 
 import pytest
-
-pytest.importorskip("fastapi")
-httpx = pytest.importorskip("httpx")
-
 from services import TEXT, TREEBANK, parsed_by_command
 
 import parser
+
+pytest.importorskip("fastapi")
+httpx = pytest.importorskip("httpx")
 
 KINDS = ["application/json", "application/x-ndjson"]
 
@@ -31,7 +31,7 @@ def test_texts_get_the_trees_of_a_program(kind, service, model):
     found = sentences_of(ask(service, kind, texts=texts, probabilities=True))
     expected = list(parser.load(model, "cpu").parse_texts(texts, probabilities=True))
     assert [one["input"] for one in found] == [0] * 3 + [2] * 300
-    for own, tree in zip(found, sum(expected, []), strict=True):
+    for own, tree in zip(found, chain(*expected), strict=True):
         for name in ("words", "heads", "labels", "upos", "feats", "lemmas"):
             assert own[name] == list(getattr(tree, name))
         assert own["probabilities"] == pytest.approx(tree.probabilities, abs=1e-5)
@@ -118,9 +118,7 @@ def test_no_form_that_is_accepted(service):
 
 @pytest.mark.parametrize("body", [b"{", b'{"texts": ["\xff"]}', b'{"texts": ["\\ud800"]}', b"[" * 100_000])
 def test_what_is_no_json_is_refused(body, service):
-    answer = httpx.post(
-        f"{service.url}/v1/parse", content=body, headers={"Content-Type": "application/json"}
-    )
+    answer = httpx.post(f"{service.url}/v1/parse", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code in (400, 422)
     assert answer.json()["detail"]
 

@@ -9,11 +9,10 @@ import urllib.request
 from urllib.parse import urlencode
 
 import pytest
+from services import TEXT, TREEBANK, parsed_by_command, without_program
 
 pytest.importorskip("fastapi")
 httpx = pytest.importorskip("httpx")
-
-from services import TEXT, TREEBANK, parsed_by_command, without_program
 
 WORDS = "The cat sleeps .\nIt was round .\n"
 
@@ -121,8 +120,12 @@ def test_models_have_names_and_parts(service):
 
 @pytest.mark.parametrize(
     ("asked", "found"),
-    [({}, "en-tiny-2.5"), ({"model": "en"}, "en-tiny-2.5"), ({"model": "en-tiny"}, "en-tiny-2.5")]
-    + [({"model": "words"}, "words")],
+    [
+        ({}, "en-tiny-2.5"),
+        ({"model": "en"}, "en-tiny-2.5"),
+        ({"model": "en-tiny"}, "en-tiny-2.5"),
+        ({"model": "words"}, "words"),
+    ],
 )
 def test_a_model_is_found_by_its_name_up_to_a_hyphen(asked, found, service):
     answer = httpx.post(f"{service.url}/process", data={"data": "a", "input": "horizontal", **asked})
