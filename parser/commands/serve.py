@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 from importlib.util import find_spec
 
 from parser.commands.options import prepared_device
@@ -37,6 +38,8 @@ def serve(options: argparse.Namespace) -> None:
     )
     service, logger = Service(models, limits), service_logger()
     application = make_application(service, logger, tokens, options.cors)
+    gc.collect()
+    gc.freeze()  # what is there now stays: to look through it again would stop all threads for a tenth of a second
     with listen(options.host, options.port) as listener:
         host, port = listener.getsockname()[:2]
         tell(logger, "serving", url=f"http://{host}:{port}", models=models.names)
