@@ -39,7 +39,7 @@ def serve(options: argparse.Namespace) -> None:
     service, logger = Service(models, limits), service_logger()
     application = make_application(service, logger, tokens, options.cors)
     gc.collect()
-    gc.freeze()  # what is there now stays: to look through it again would stop all threads for a tenth of a second
+    gc.freeze()  # what is there now stays; looking through it again and again would stop all threads
     with listen(options.host, options.port) as listener:
         host, port = listener.getsockname()[:2]
         tell(logger, "serving", url=f"http://{host}:{port}", models=models.names)

@@ -60,10 +60,10 @@ def writer_of(form: str, tags: bool, tree: bool) -> Write:
         raise wrong(f"output {quoted(form)}: there are {', '.join(OUTPUTS)}")
     if name == CONLLU:
         return lambda parsed: _conllu(parsed, tags, tree)
-    return _Words(is_vertical=name == VERTICAL, has_paragraphs=PARAGRAPHS in option.split(";"))
+    return _PlainWords(is_vertical=name == VERTICAL, has_paragraphs=PARAGRAPHS in option.split(";"))
 
 
-class _Words:
+class _PlainWords:
     """Writes nothing but words."""
 
     def __init__(self, is_vertical: bool, has_paragraphs: bool):
