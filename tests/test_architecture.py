@@ -33,6 +33,7 @@ ORDER = [
     {"parser.speed.reporting"},
     {"parser.speed"},
     {"parser.tables"},
+    {"parser.service"},
     {"parser.commands"},
     {"parser", "parser.cli", "parser.__main__"},
 ]

@@ -142,8 +142,8 @@ class Parser:
 
         A task that is cancelled is not parsed for.
         """
-        [sentence] = self._model.watch().check([_sentence({"words": words, **tags}, 1)], _warn)
-        return _tree(sentence, await self._engine_thread.parse(sentence, probabilities))
+        [sentence] = self._model.watch().check([sentence_of({"words": words, **tags}, 1)], _warn)
+        return tree_of(sentence, await self._engine_thread.parse(sentence, probabilities))
 
     @overload
     def parse_all(
@@ -218,7 +218,7 @@ class Parser:
             while not lengths[0]:
                 lengths.popleft()
                 yield []
-            trees.append(_tree_of_text(sentence, tree, found.popleft()))
+            trees.append(tree_of_text(sentence, tree, found.popleft()))
             if len(trees) == lengths[0]:
                 lengths.popleft()
                 yield trees
@@ -233,13 +233,13 @@ class Parser:
 
         def read() -> Iterator[Sentence]:
             for number, given in enumerate(sentences, 1):
-                sentence = _sentence(given, number)
+                sentence = sentence_of(given, number)
                 waiting.append((given, _comments(given)))
                 yield sentence
 
         watched = self._model.watch().check(read(), _warn)
         for sentence, tree in self._stream(sentences, watched, probabilities, batch_size):
-            (given, comments), found = waiting.popleft(), _tree(sentence, tree)
+            (given, comments), found = waiting.popleft(), tree_of(sentence, tree)
             yield with_tree(given, found) if isinstance(given, TokenList) else replace(found, **comments)
 
     def _stream(
@@ -294,8 +294,8 @@ def _are_token_lists(words: object) -> TypeGuard[Sequence[TokenList]]:
     )
 
 
-def _sentence(given: Sequence[str] | Mapping[str, Any] | TokenList, number: int) -> Sentence:
-    """number: of the sentence, from 1. Raises ValueError."""
+def sentence_of(given: Sequence[str] | Mapping[str, Any] | TokenList, number: int) -> Sentence:
+    """What `Parser.parse_all` takes, as a sentence. number: of it, from 1. Raises ValueError."""
     try:
         columns: dict[str, Any] = dict(given) if isinstance(given, Mapping) else {"words": given}
         if isinstance(given, TokenList):
@@ -346,9 +346,10 @@ def _refuse_value(name: str, value: object) -> None:
         raise ValueError(f"{name}: {value!r} has a lone surrogate, which is no character")
 
 
-def _tree_of_text(sentence: Sentence, tree: ParsedTree, found: TokenizedSentence) -> Tree:
+def tree_of_text(sentence: Sentence, tree: ParsedTree, found: TokenizedSentence) -> Tree:
+    """As `tree_of`, of a sentence that was found in a text."""
     return replace(
-        _tree(sentence, tree),
+        tree_of(sentence, tree),
         tokens=found.tokens,
         text=found.text,
         sent_id=sentence.identifier,
@@ -356,7 +357,8 @@ def _tree_of_text(sentence: Sentence, tree: ParsedTree, found: TokenizedSentence
     )
 
 
-def _tree(sentence: Sentence, tree: ParsedTree) -> Tree:
+def tree_of(sentence: Sentence, tree: ParsedTree) -> Tree:
+    """A sentence and what was found of it."""
     tags: dict[str, Any] = {
         name: _filled(sentence.column(column), tree.tags.get(column)) for name, column in TAGS.items()
     }

@@ -47,6 +47,7 @@ def argument_parser() -> argparse.ArgumentParser:
     _add_evaluate(commands)
     _add_parse(commands)
     _add_parse_corpus(commands)
+    _add_serve(commands)
     _add_draw(commands)
     _add_compare(commands)
     _add_pack(commands)
@@ -149,6 +150,61 @@ def _add_parse_corpus(commands: Commands) -> None:
     _add_deps(command)
     _add_text(command, "the files are")
     command.set_defaults(run="parser.commands.parse_corpus:parse_folder")
+
+
+def _add_serve(commands: Commands) -> None:
+    command = commands.add_parser(
+        "serve", help="parse over HTTP", description="Parse over HTTP, until SIGTERM or Ctrl-C ends it."
+    )
+    command.add_argument(
+        "models",
+        nargs="+",
+        metavar="MODEL",
+        help="folder or package of a trained model, or NAME=MODEL; the first one is the default",
+    )
+    _add_computing(command)
+    command.add_argument(
+        "--host", default="127.0.0.1", help="address that is listened at (default: %(default)s, this machine)"
+    )
+    command.add_argument(
+        "--port", type=_port, default=8001, help="of TCP; 0 takes a free one (default: %(default)s)"
+    )
+    command.add_argument("--default", metavar="NAME", help="the model of requests that name none")
+    for option, default, what in (
+        ("--max-bytes", 1 << 22, "bytes of a request"),
+        ("--max-words", 1_000_000, "words of a request"),
+        ("--max-sentence-words", 1_000, "words of a sentence"),
+        ("--max-requests", 128, "requests that are parsed at the same time; others are told to try again"),
+        ("--timeout", 300, "seconds for a request, from its first byte to the last one of its answer"),
+    ):
+        command.add_argument(
+            option, type=positive, default=default, metavar="N", help=f"{what} (default: %(default)s)"
+        )
+    command.add_argument(
+        "--grace",
+        type=positive,
+        default=30,
+        metavar="N",
+        help="seconds in which running requests may end after SIGTERM (default: %(default)s)",
+    )
+    command.add_argument(
+        "--token-file", type=Path, metavar="FILE", help="a token in each line; requests need one of them"
+    )
+    command.add_argument(
+        "--cors",
+        action="append",
+        default=[],
+        metavar="ORIGIN",
+        help="pages of this origin may use the service, such as https://example.org, or '*' for all; may be "
+        "given several times",
+    )
+    command.set_defaults(run="parser.commands.serve:serve")
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65_535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number up to 65535")
+    return int(text)
 
 
 def _add_draw(commands: Commands) -> None:
@@ -352,6 +408,10 @@ def _add_punctuation(command: argparse.ArgumentParser) -> None:
 
 def _add_model(command: argparse.ArgumentParser, name: str = "MODEL") -> None:
     command.add_argument("model", type=Path, metavar=name, help="folder or package of a trained model")
+    _add_computing(command)
+
+
+def _add_computing(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--device", default="auto", help="cpu, cuda, cuda:1, ... (default: CUDA where available)"
     )

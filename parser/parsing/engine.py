@@ -66,6 +66,18 @@ class _Read(NamedTuple):
     opinions: Sequence[SecondOpinion | None]
 
 
+class EngineLoad(NamedTuple):
+    """What there is to compute."""
+
+    waiting: int
+    """Sentences."""
+    waiting_words: int
+    running: int
+    """Sentences that are parsed together."""
+    batch_size: int
+    """How many there may be."""
+
+
 class Engine:
     """Threads may share it: whichever waits for a tree computes for all, one at a time.
 
@@ -128,6 +140,13 @@ class Engine:
         """Whether there is nothing to compute; for the thread that computes."""
         with self._scheduling:
             return not (self._running or self._alone or len(self._scheduler))
+
+    @property
+    def load(self) -> EngineLoad:
+        """For any thread, which does not wait for a step."""
+        with self._scheduling:
+            waiting, words = len(self._scheduler), self._scheduler.words
+        return EngineLoad(waiting + len(self._alone), words, len(self._running), self._batch_size)
 
     def result(self, request: Request) -> ParsedTree:
         """The tree, for which this thread computes, or another one.

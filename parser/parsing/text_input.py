@@ -36,6 +36,13 @@ def reader_of_model(model: Path, form: TextFormat, tokenizer: StoredTokenizer) -
         raise ValueError(f"{model}: {TOKENIZER}: {error}") from None
 
 
+def has_tokenizer(model: Path) -> bool:
+    """Whether there is one with the model, which may be broken. Raises ValueError if there is no model."""
+    found = model_files(model)
+    refuse_without_model(found)
+    return members_of(found)[0].has(TOKENIZER)
+
+
 def tokenizer_of(model: Path, form: TextFormat) -> StoredTokenizer:
     """The tokenizer that finds what the text does not say; `reader_with` opens it.
 

@@ -42,7 +42,12 @@ def stream_text(path: str, one_sentence_per_line: bool = False) -> Iterator[Text
     """
     with open_bytes(path) as file:
         pieces = iter(partial(file.read1, PART_BYTES), b"")
-        yield from filter(None, _parts(path, _contents(pieces, one_sentence_per_line)))
+        yield from text_parts(pieces, path, one_sentence_per_line)
+
+
+def text_parts(pieces: Iterable[bytes], name: str, one_sentence_per_line: bool = False) -> Iterator[TextPart]:
+    """As `stream_text`. pieces: of the text. name: of it, for messages."""
+    yield from filter(None, _parts(name, _contents(pieces, one_sentence_per_line)))
 
 
 def text_as_it_comes(path: str, one_sentence_per_line: bool = False) -> Iterator[TextPart | None]:

@@ -1,0 +1,111 @@
+"""An answer that is computed while it is sent, as long as there is a client for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import aclosing
+from http import HTTPStatus
+from typing import Any
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from parser.service.admission import Admission
+from parser.service.limits import RefusedError, wrong
+from parser.service.request_record import record_of
+
+HELD_BYTES = 1 << 16
+"""Of an answer that are not sent before the next ones are there: a fault until then is told by the status."""
+
+
+class GoneError(Exception):
+    """The client has broken off."""
+
+
+class Answer(Response):
+    """Takes a slot, and gives it back while the client lets wait.
+
+    What goes wrong before the first byte raises RefusedError; after it, the answer is broken off, so that
+    nobody takes it for a whole one.
+    """
+
+    def __init__(
+        self,
+        chunks: AsyncGenerator[bytes, None],
+        media_type: str,
+        admission: Admission,
+        seconds: float,
+        held_bytes: int = HELD_BYTES,
+    ):
+        """seconds: after which it is broken off."""
+        super().__init__(media_type=media_type)
+        del self.headers["content-length"]
+        self._chunks, self._admission = chunks, admission
+        self._seconds, self._held_bytes = seconds, held_bytes
+        self._has_begun = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        record = record_of(scope)
+        try:
+            with self._admission.slot():
+                async with asyncio.timeout(self._seconds - record.seconds):
+                    await _unless_gone(receive, self._send_all(send))
+        except GoneError:
+            record.outcome = "gone"
+        except (TimeoutError, ValueError, RefusedError) as error:
+            record.outcome = "broken off"
+            if not self._has_begun:
+                raise self._refusal(error) from None
+        except Exception as error:
+            record.fail(error)
+            if not self._has_begun:
+                message = "the service failed; its log says where"
+                raise RefusedError(HTTPStatus.INTERNAL_SERVER_ERROR, message) from None
+
+    def _refusal(self, error: Exception) -> RefusedError:
+        if isinstance(error, RefusedError):
+            return error
+        if isinstance(error, TimeoutError):
+            message = f"not done within {self._seconds:g} seconds; send less at a time, or try again later"
+            return RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, message)
+        return wrong(str(error))
+
+    async def _send_all(self, send: Send) -> None:
+        held = bytearray()
+        async with aclosing(self._chunks) as chunks:
+            async for chunk in chunks:
+                held += chunk
+                if len(held) >= self._held_bytes:
+                    await self._send(send, bytes(held), has_more=True)
+                    held.clear()
+        await self._send(send, bytes(held), has_more=False)
+
+    async def _send(self, send: Send, content: bytes, has_more: bool) -> None:
+        with self._admission.given_back():
+            if not self._has_begun:
+                if not has_more:
+                    self.headers["content-length"] = str(len(content))
+                self._has_begun = True
+                status = {"status": self.status_code, "headers": self.raw_headers}
+                await send({"type": "http.response.start", **status})
+            await send({"type": "http.response.body", "body": content, "more_body": has_more})
+
+
+async def _unless_gone(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
+    """Raises GoneError if the client goes away before the work is done, which is cancelled then."""
+    working, watching = asyncio.create_task(work), asyncio.create_task(_gone(receive))
+    try:
+        await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise GoneError
+        working.result()
+    finally:
+        working.cancel()
+        watching.cancel()
+        await asyncio.gather(working, watching, return_exceptions=True)
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,80 @@
+"""The application that a server runs: its routes, and what each request passes before it reaches them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from logging import Logger
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+
+from parser.pages.interface_page import interface_page
+from parser.service.bearer_tokens import BearerTokens
+from parser.service.body_limit import BodyLimit
+from parser.service.metrics import Metrics
+from parser.service.operation import operation_routes
+from parser.service.recording import Recording
+from parser.service.service import Service
+from parser.service.typed_protocol import PARSE, typed_routes
+from parser.service.udpipe_protocol import udpipe_routes
+from parser.system.version import __version__
+
+DOCS = "/docs"
+FAULTS_SHOWN = 10
+
+
+def make_application(
+    service: Service, logger: Logger, tokens: Sequence[bytes] = (), origins: Sequence[str] = ()
+) -> FastAPI:
+    """tokens: one of which is needed, if there are some. origins: of pages that may use the service."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncGenerator[None, None]:
+        yield
+        service.close()
+
+    application = FastAPI(
+        title="stack-parser", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None
+    )
+    metrics = Metrics(service.models, service.admission)
+    application.include_router(operation_routes(service.admission, metrics))
+    application.include_router(typed_routes(service))
+    application.include_router(udpipe_routes(service))
+    page = interface_page(application.openapi())
+    application.add_api_route(DOCS, lambda: HTMLResponse(page), include_in_schema=False)
+    application.add_exception_handler(HTTPException, _refusal)
+    application.add_exception_handler(RequestValidationError, _invalid)
+    # The last one is the first that a request passes.
+    application.add_middleware(BodyLimit, limits=service.limits)
+    if tokens:
+        application.add_middleware(BearerTokens, tokens=tokens)
+    if origins:
+        methods, headers = ["GET", "POST"], ["Authorization", "Content-Type"]
+        application.add_middleware(
+            CORSMiddleware, allow_origins=origins, allow_methods=methods, allow_headers=headers
+        )
+    application.add_middleware(Recording, metrics=metrics, logger=logger)
+    return application
+
+
+async def _refusal(request: Request, error: Exception) -> Response:
+    """In the form of the protocol: UDPipe's has plain text."""
+    assert isinstance(error, HTTPException)
+    if request.url.path == PARSE:
+        return JSONResponse({"detail": error.detail}, error.status_code, error.headers)
+    return PlainTextResponse(f"{error.detail}\n", error.status_code, error.headers)
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    """Says what is wrong and where, without the text itself."""
+    assert isinstance(error, RequestValidationError)
+    faults = [
+        f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()[:FAULTS_SHOWN]
+    ]
+    return JSONResponse({"detail": "; ".join(faults)}, HTTPStatus.UNPROCESSABLE_ENTITY)

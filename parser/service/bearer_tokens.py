@@ -1,0 +1,50 @@
+"""Who may use the service: those who have one of its tokens (RFC 6750)."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Sequence
+from http import HTTPStatus
+from pathlib import Path
+
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from parser.service.operation import HEALTH
+
+SCHEME = "bearer"
+MIN_LENGTH = 16
+"""Characters of a token. Shorter ones can be guessed."""
+
+
+def read_tokens(path: Path) -> tuple[bytes, ...]:
+    """A token in each line of the file. Raises ValueError if there is none, or a short one, and OSError."""
+    tokens = tuple(path.read_bytes().split())
+    if not tokens:
+        raise ValueError(f"{path}: there is no token in it; write one in each line")
+    if min(map(len, tokens)) < MIN_LENGTH:
+        raise ValueError(f"{path}: a token has fewer than {MIN_LENGTH} characters, and could be guessed")
+    return tokens
+
+
+class BearerTokens:
+    """Middleware of ASGI. Whether the service lives may be asked without a token."""
+
+    def __init__(self, app: ASGIApp, tokens: Sequence[bytes]):
+        self._app, self._tokens = app, tokens
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] in HEALTH or self._may_pass(Headers(scope=scope)):
+            await self._app(scope, receive, send)
+            return
+        message = "a token is needed: send the header Authorization: Bearer TOKEN"
+        headers = {"WWW-Authenticate": "Bearer"}
+        await PlainTextResponse(message, HTTPStatus.UNAUTHORIZED, headers)(scope, receive, send)
+
+    def _may_pass(self, headers: Headers) -> bool:
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        given = token.strip().encode("latin-1", "replace")
+        # All are compared, so that the time tells nothing.
+        found = [hmac.compare_digest(given, each) for each in self._tokens]
+        return scheme.lower() == SCHEME and any(found)

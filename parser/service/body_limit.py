@@ -1,0 +1,49 @@
+"""Bodies of requests: neither too large nor too slow."""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from parser.service.limits import Limits, RefusedError, too_large
+from parser.service.request_record import record_of
+
+
+class BodyLimit:
+    """Middleware of ASGI. What reads the body gets RefusedError."""
+
+    def __init__(self, app: ASGIApp, limits: Limits):
+        self._app, self._limits = app, limits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        record, length = record_of(scope), Headers(scope=scope).get("content-length", "")
+        told, got, is_complete = int(length) if length.isdecimal() else 0, 0, False
+
+        async def limited() -> Message:
+            nonlocal got, is_complete
+            if is_complete:  # what comes now is that the client goes away
+                return await receive()
+            if told > self._limits.bytes:
+                raise self._too_large()
+            try:
+                async with asyncio.timeout(self._limits.seconds - record.seconds):
+                    message = await receive()
+            except TimeoutError:
+                text = f"the request did not come within {self._limits.seconds:g} seconds"
+                raise RefusedError(HTTPStatus.REQUEST_TIMEOUT, text) from None
+            got += len(message.get("body", b""))
+            is_complete = not message.get("more_body", False)
+            if got > self._limits.bytes:
+                raise self._too_large()
+            return message
+
+        await self._app(scope, limited, send)
+
+    def _too_large(self) -> RefusedError:
+        return too_large(f"the request has more than {self._limits.bytes:,} bytes; divide it")

@@ -1,0 +1,53 @@
+"""What a request may ask for, and how one is told that it asks for more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from starlette.exceptions import HTTPException
+
+from parser.service.reading import ReadSentence
+
+
+class RefusedError(HTTPException):
+    """A request that gets a message instead of trees."""
+
+    def __init__(self, status: HTTPStatus, message: str, headers: dict[str, str] | None = None):
+        super().__init__(status, message, headers)
+
+
+@dataclass(frozen=True)
+class Limits:
+    bytes: int
+    """Of the body of a request."""
+    sentence_words: int
+    words: int
+    """Of a request."""
+    requests: int
+    """That are parsed at the same time; those whose clients are slow are not counted."""
+    seconds: float
+    """From the first byte of a request to the last one of its answer."""
+
+    def check(self, sentences: Iterable[ReadSentence]) -> Iterator[ReadSentence]:
+        """The sentences. Raises RefusedError where there are too many words."""
+        total = 0
+        for number, read in enumerate(sentences, 1):
+            words = len(read.sentence)
+            if words > self.sentence_words:
+                raise too_large(
+                    f"sentence {number} has {words:,} words; at most {self.sentence_words:,} are parsed"
+                )
+            total += words
+            if total > self.words:
+                raise too_large(f"the request has more than {self.words:,} words; divide it")
+            yield read
+
+
+def too_large(message: str) -> RefusedError:
+    return RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
+
+
+def wrong(message: str) -> RefusedError:
+    return RefusedError(HTTPStatus.BAD_REQUEST, message)

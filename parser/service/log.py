@@ -1,0 +1,50 @@
+"""The log: a line of JSON for each event, or of words where standard error is a terminal."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+from parser.system.console import warn
+
+QUIET = "python_multipart", "uvicorn.access"
+"""Loggers of libraries that quote requests."""
+
+
+class _Lines(logging.Handler):
+    """Writes an event as a line. A full disk, or a terminal that was closed, ends no request."""
+
+    def __init__(self, as_json: bool):
+        super().__init__(logging.INFO)
+        self._as_json = as_json
+
+    def emit(self, record: logging.LogRecord) -> None:
+        told: dict[str, Any] = getattr(record, "told", {})
+        event = record.getMessage()
+        if self._as_json:
+            time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+            line = json.dumps({"time": time, "level": record.levelname.lower(), "event": event, **told})
+        else:
+            line = " ".join([event, *(f"{name}={value}" for name, value in told.items())])
+        with suppress(OSError):
+            warn(line)
+
+
+def service_logger() -> logging.Logger:
+    """The log of this service, which has the warnings of libraries, too."""
+    handler = _Lines(as_json=not (sys.stderr and sys.stderr.isatty()))
+    own = logging.Logger("service", logging.INFO)  # of nobody else, so that there may be several
+    own.addHandler(handler)
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    for name in QUIET:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    return own
+
+
+def tell(logger: logging.Logger, event: str, **told: Any) -> None:
+    """Write an event."""
+    logger.info(event, extra={"told": told})

@@ -1,0 +1,35 @@
+"""Whether the service lives and is ready, and its metrics. Nothing here waits for parsing."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from fastapi import APIRouter
+from fastapi.responses import PlainTextResponse, Response
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from parser.service.admission import Admission
+from parser.service.metrics import Metrics
+
+LIVE, READY, METRICS = "/live", "/ready", "/metrics"
+HEALTH = {LIVE, READY}
+
+
+def operation_routes(admission: Admission, metrics: Metrics) -> APIRouter:
+    router = APIRouter(tags=["operation"], default_response_class=PlainTextResponse)
+
+    @router.get(LIVE, summary="Whether the process answers")
+    async def live() -> str:
+        return "live"
+
+    @router.get(READY, summary="Whether requests are taken; 503 when the service ends")
+    async def ready() -> PlainTextResponse:
+        if admission.drains:
+            return PlainTextResponse("the service is being stopped", HTTPStatus.SERVICE_UNAVAILABLE)
+        return PlainTextResponse("ready")
+
+    @router.get(METRICS, summary="For Prometheus")
+    async def prometheus() -> Response:
+        return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+    return router

@@ -1,0 +1,44 @@
+"""Notes each request: its line in the log, and its metrics."""
+
+from __future__ import annotations
+
+from logging import Logger
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from parser.service.log import tell
+from parser.service.metrics import Metrics
+from parser.service.request_record import RequestRecord, put_record
+
+QUIET = {"/live", "/ready", "/metrics"}
+"""Paths that are asked all the time, and have no line in the log."""
+
+
+class Recording:
+    """Middleware of ASGI."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, logger: Logger):
+        self._app, self._metrics, self._logger = app, metrics, logger
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        record = RequestRecord(scope["method"])
+        put_record(scope, record)
+
+        async def noted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                record.status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noted)
+        except Exception as error:
+            record.fail(error)  # uvicorn would log its message, too; it breaks the answer off when we return
+        finally:
+            if route := scope.get("route"):  # other paths may hold anything
+                record.path = route.path
+            self._metrics.add(record)
+            if record.path not in QUIET:
+                tell(self._logger, "request", **record.told())

@@ -1,0 +1,73 @@
+"""What is noted of a request, for the log and for metrics. No text of users is in it."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any
+
+from starlette.types import Scope
+
+STATE, RECORD = "state", "record"
+
+
+@dataclass
+class RequestRecord:
+    method: str
+    began: float = field(default_factory=monotonic)
+    path: str = "other"
+    """One that the service has."""
+    status: int = 0
+    """0 if nothing was answered."""
+    outcome: str = "done"
+    """Or gone, if the client was, or broken off, or failed."""
+    model: str = ""
+    sentences: int = 0
+    words: int = 0
+    """That were parsed."""
+    first_tree: float | None = None
+    """Seconds until it was there."""
+    error: str = ""
+    """Its class and where it was raised: a message may quote a text."""
+
+    @property
+    def seconds(self) -> float:
+        """Since the request began."""
+        return monotonic() - self.began
+
+    def add(self, sentences: int, words: int) -> None:
+        """These have been parsed."""
+        if self.first_tree is None:
+            self.first_tree = self.seconds
+        self.sentences += sentences
+        self.words += words
+
+    def fail(self, error: BaseException) -> None:
+        cause = error.__cause__ or error
+        places = [f"{place.filename}:{place.lineno}" for place in traceback.extract_tb(cause.__traceback__)]
+        self.outcome, self.error = "failed", f"{type(cause).__name__} at {' < '.join(reversed(places[-5:]))}"
+
+    def told(self) -> dict[str, Any]:
+        """For a line of the log."""
+        told = {
+            "method": self.method,
+            "path": self.path,
+            "status": self.status,
+            "outcome": self.outcome,
+            "seconds": round(self.seconds, 4),
+        }
+        if self.model:
+            told |= {"model": self.model, "sentences": self.sentences, "words": self.words}
+        if self.first_tree is not None:
+            told["first_tree_seconds"] = round(self.first_tree, 4)
+        return told | ({"error": self.error} if self.error else {})
+
+
+def put_record(scope: Scope, record: RequestRecord) -> None:
+    scope.setdefault(STATE, {})[RECORD] = record
+
+
+def record_of(scope: Scope) -> RequestRecord:
+    record: RequestRecord = scope[STATE][RECORD]
+    return record

@@ -1,0 +1,116 @@
+"""The models of a service, each loaded once, by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from parser.parsing.engine import Engine
+from parser.parsing.engine_thread import EngineThread
+from parser.parsing.ensemble import ModelChoice, load_models
+from parser.parsing.model import Model
+from parser.parsing.text_input import MISSING, has_tokenizer, text_reader, tokenizer_of
+from parser.service.limits import Limits, wrong
+from parser.service.parsing import READ_AHEAD
+from parser.system.console import quoted
+from parser.text.reading import TextFormat, TextReader
+
+
+class NamedPath(NamedTuple):
+    name: str
+    path: Path
+
+    @classmethod
+    def of(cls, text: str) -> NamedPath:
+        """NAME=PATH, or a path that gives the name. Raises ValueError if there is none in it."""
+        name, is_named, path = text.partition("=")
+        if not is_named or Path(text).exists():
+            path = text
+            place = Path(text).resolve()
+            name = (place.parent if place.name == "model" else place).name.removesuffix(".stackparser")
+        if not name or not path:
+            raise ValueError(f"{text}: should be the path of a model, or NAME=PATH")
+        return cls(name, Path(path))
+
+
+class ServedModel:
+    """A model, with the thread that computes for all its requests."""
+
+    def __init__(self, name: str, model: Model, readers: dict[TextFormat, TextReader], engine: Engine):
+        """readers: by form of the text; those that there are."""
+        self.name, self._readers = name, readers
+        self.predicts = bool(model.predicted_columns)
+        """Whether it finds tags or lemmas."""
+        self.engine = engine
+        self.thread = EngineThread(engine)
+
+    @classmethod
+    def load(cls, named: NamedPath, device: torch.device, batch_size: int, limits: Limits) -> ServedModel:
+        """Raises ValueError if there is no model, or if it or its tokenizer is broken."""
+        model = load_models(ModelChoice((named.path,)), device)
+        readers: dict[TextFormat, TextReader] = {"tokenized": text_reader(named.path, "tokenized")}
+        if has_tokenizer(named.path):
+            stored = tokenizer_of(named.path, "raw")
+            try:
+                tokenizer = stored.settings.opened(stored.content)
+            except ValueError as error:
+                raise ValueError(f"{named.path}: {error}") from None
+            readers["raw"] = TextReader("raw", tokenizer)
+            readers["one-sentence-per-line"] = TextReader("one-sentence-per-line", tokenizer)
+        most = limits.requests * (READ_AHEAD + limits.sentence_words)
+        return cls(named.name, model, readers, Engine(model, batch_size, max_waiting=most))
+
+    @property
+    def has_tokenizer(self) -> bool:
+        return "raw" in self._readers
+
+    def reader(self, form: TextFormat) -> TextReader:
+        """Raises RefusedError if there is no tokenizer for such text."""
+        if form not in self._readers:
+            raise wrong(f"the model {self.name} can not read text: {MISSING}")
+        return self._readers[form]
+
+
+class ServedModels:
+    """Each is known by its name, and by all that stands before a hyphen in it, as by english-ewt and english.
+    A name of several is that of the first.
+    """
+
+    def __init__(self, models: Sequence[ServedModel], default: str | None = None):
+        """default: that of requests without a name; otherwise the first model. Raises ValueError."""
+        self._by_name: dict[str, ServedModel] = {}
+        self._models = tuple(models)
+        for model in models:
+            if any(other.name == model.name for other in models if other is not model):
+                raise ValueError(f"two models would be called {model.name}: use NAME=PATH")
+            self._by_name[model.name] = model
+        for model in models:
+            parts = model.name.split("-")
+            for length in range(1, len(parts)):
+                self._by_name.setdefault("-".join(parts[:length]), model)
+        if default is not None and default not in self._by_name:
+            raise ValueError(f"--default {default}: the models are {', '.join(self.names)}")
+        self.default = self._models[0] if default is None else self._by_name[default]
+
+    def __iter__(self) -> Iterator[ServedModel]:
+        return iter(self._models)
+
+    @property
+    def names(self) -> list[str]:
+        return [model.name for model in self._models]
+
+    def find(self, name: str | None) -> ServedModel:
+        """None, or an empty name, is that of the default. Raises RefusedError."""
+        if not name:
+            return self.default
+        if name not in self._by_name:
+            raise wrong(f"there is no model {quoted(name)}; there are {', '.join(self.names)}")
+        return self._by_name[name]
+
+    def close(self) -> None:
+        """Cancel what is still parsed."""
+        for model in self:
+            model.thread.close(cancel=True)

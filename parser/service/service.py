@@ -1,0 +1,46 @@
+"""What all routes use: the models, the limits, and how a request is parsed and answered."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from parser.service.admission import Admission
+from parser.service.answer import HELD_BYTES, Answer
+from parser.service.limits import Limits
+from parser.service.parsing import Input, ParsedSentence, parse_sentences, read_sentences
+from parser.service.reading_thread import ReadingThread
+from parser.service.request_record import RequestRecord
+from parser.service.served_models import ServedModel, ServedModels
+
+
+class Service:
+    def __init__(self, models: ServedModels, limits: Limits):
+        self.models, self.limits = models, limits
+        self.admission = Admission(limits.requests)
+        self.thread = ReadingThread()
+
+    def read(self, given: Input) -> AsyncGenerator[list[ParsedSentence], None]:
+        """See `read_sentences`."""
+        return read_sentences(self.thread, given)
+
+    async def parse(
+        self, model: ServedModel, given: Input, record: RequestRecord, probabilities: bool = False
+    ) -> AsyncGenerator[list[ParsedSentence], None]:
+        """See `parse_sentences`. record: where it is noted."""
+        record.model = model.name
+        async with aclosing(parse_sentences(model.thread, self.thread, given, probabilities)) as parsed:
+            async for several in parsed:
+                record.add(len(several), sum(len(one.read.sentence) for one in several))
+                yield several
+
+    def answer(
+        self, chunks: AsyncGenerator[bytes, None], media_type: str, held_bytes: int = HELD_BYTES
+    ) -> Answer:
+        """See `Answer`."""
+        return Answer(chunks, media_type, self.admission, self.limits.seconds, held_bytes)
+
+    def close(self) -> None:
+        """Cancel what is still parsed."""
+        self.models.close()
+        self.thread.close()

@@ -1,0 +1,111 @@
+"""The forms in which `POST /v1/parse` answers, of which the header Accept chooses one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+
+from parser.api.parser import tree_of, tree_of_text
+from parser.api.tree import Tree
+from parser.parsing.part_parser import output_of
+from parser.service.limits import RefusedError
+from parser.service.parsing import ParsedSentence
+from parser.service.typed_messages import AnsweredSentence, AnsweredToken
+
+JSON, NDJSON, CONLLU = "application/json", "application/x-ndjson", "text/x-conllu"
+ALIASES = {
+    "*/*": JSON,
+    "application/*": JSON,
+    "application/ndjson": NDJSON,
+    "text/plain": CONLLU,
+    "text/*": CONLLU,
+}
+"""What is chosen for other media types."""
+
+
+@dataclass(frozen=True)
+class AnswerFormat:
+    media_type: str
+    begin: str
+    """Before the first sentence."""
+    between: str
+    """Between sentences."""
+    after: str
+    """After each sentence."""
+    end: str
+
+    def write(self, parsed: Sequence[ParsedSentence], is_first: bool) -> bytes:
+        """is_first: whether the first one is that of the answer."""
+        write = _conllu if self.media_type == CONLLU else _json
+        text = self.between.join(write(one) + self.after for one in parsed)
+        return (text if is_first else self.between + text).encode()
+
+
+def answer_format(accept: str, model: str) -> AnswerFormat:
+    """accept: the header. model: its name. Raises RefusedError if there is none that it accepts."""
+    for wanted in _in_order(accept):
+        name = ALIASES.get(wanted, wanted)
+        if name == JSON:
+            return AnswerFormat(name, f'{{"model": {json.dumps(model)}, "sentences": [', ", ", "", "]}\n")
+        if name == NDJSON:
+            return AnswerFormat(name, "", "", "\n", "")
+        if name == CONLLU:
+            return AnswerFormat(name, "", "", "", "")
+    raise RefusedError(HTTPStatus.NOT_ACCEPTABLE, f"Accept: there are {JSON}, {NDJSON} and {CONLLU}")
+
+
+def _in_order(accept: str) -> Iterator[str]:
+    """The media types of a header, the most wanted first (RFC 9110, section 12.5.1)."""
+    found: list[tuple[float, int, str]] = []
+    for part in (accept or "*/*").lower().split(","):
+        name, *options = (piece.strip() for piece in part.split(";"))
+        [quality] = [option[2:] for option in options if option.startswith("q=")][:1] or ["1"]
+        try:
+            found.append((-float(quality), len(found), name))
+        except ValueError:
+            continue
+    return (name for quality, _, name in sorted(found) if quality < 0)
+
+
+def _tree(parsed: ParsedSentence) -> Tree:
+    read, tree = parsed
+    if read.found:
+        return tree_of_text(read.sentence, tree, read.found)
+    return replace(tree_of(read.sentence, tree), **read.comments)
+
+
+def _conllu(parsed: ParsedSentence) -> str:
+    if parsed.read.sentence.lines:
+        return output_of(parsed.read.sentence, parsed.tree, retag=False, deps="drop").content.decode()
+    return _tree(parsed).to_conllu()
+
+
+def _json(parsed: ParsedSentence) -> str:
+    tree = _tree(parsed)
+    answered = AnsweredSentence.model_construct(
+        input=parsed.read.text,
+        sent_id=tree.sent_id or parsed.read.sentence.identifier,
+        text=tree.text,
+        tokens=[
+            AnsweredToken.model_construct(
+                form=token.form, start=token.start, end=token.end, words=len(token.words)
+            )
+            for token in tree.tokens or ()
+        ]
+        or None,
+        words=list(tree.words),
+        upos=_listed(tree.upos),
+        xpos=_listed(tree.xpos),
+        feats=_listed(tree.feats),
+        lemmas=_listed(tree.lemmas),
+        heads=list(tree.heads),
+        labels=list(tree.labels),
+        probabilities=None if tree.probabilities is None else list(tree.probabilities),
+    )
+    return answered.model_dump_json(exclude_none=True)
+
+
+def _listed(column: Sequence[str] | None) -> list[str] | None:
+    return None if column is None else list(column)

@@ -1,0 +1,92 @@
+"""The formats of UDPipe's protocol other than CoNLL-U: words in lines, and texts that it divides itself.
+
+UDPipe's own library reads them, so that they mean the same; see "Input formats" in its manual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from parser.parsing.part_parser import output_of
+from parser.service.limits import wrong
+from parser.service.parsing import NO_TREE, ParsedSentence
+from parser.service.reading import ReadSentence, conllu_sentences
+from parser.system.console import quoted
+from parser.text.udpipe import library
+from parser.treebank.conllu_output import with_tags
+
+CONLLU, HORIZONTAL, VERTICAL = "conllu", "horizontal", "vertical"
+OUTPUTS = CONLLU, HORIZONTAL, VERTICAL
+BY_LIBRARY = HORIZONTAL, VERTICAL, "generic_tokenizer"
+PARAGRAPHS = "paragraphs"
+"""The option of horizontal and vertical output for an empty line between paragraphs."""
+BEGINS_PARAGRAPH = "# newpar", "# newdoc"
+NO_BREAK_SPACE = "\u00a0"
+Write = Callable[[ParsedSentence], str]
+
+
+def sentences_in(content: str, form: str) -> Iterator[ReadSentence]:
+    """The sentences of an input. Raises RefusedError for an unknown format, and ValueError."""
+    name, _, options = form.partition("=")
+    if name == CONLLU:
+        return conllu_sentences(content.replace("\r\n", "\n"))  # as UDPipe, whose client sends such ends
+    if name not in BY_LIBRARY:
+        raise wrong(f"input {quoted(form)}: there are {', '.join((CONLLU, *BY_LIBRARY))}")
+    reader = library().InputFormat.newInputFormat(f"{name}={options}" if options else name)
+    if not reader:
+        raise wrong(f"input {quoted(form)}: UDPipe knows no such options")
+    return _read_by_library(reader, content)
+
+
+def _read_by_library(reader: Any, content: str) -> Iterator[ReadSentence]:
+    udpipe = library()
+    output, error = udpipe.OutputFormat.newConlluOutputFormat(), udpipe.ProcessingError()
+    sentence = udpipe.Sentence()
+    reader.setText(content)
+    while reader.nextSentence(sentence, error):
+        yield from conllu_sentences(output.writeSentence(sentence))
+    if error.occurred():
+        raise ValueError(error.message)
+
+
+def writer_of(form: str, tags: bool, tree: bool) -> Write:
+    """What writes a sentence. Raises RefusedError for an unknown format.
+
+    tags, tree: which of what was found.
+    """
+    name, _, option = form.partition("=")
+    if name not in OUTPUTS:
+        raise wrong(f"output {quoted(form)}: there are {', '.join(OUTPUTS)}")
+    if name == CONLLU:
+        return lambda parsed: _conllu(parsed, tags, tree)
+    return _PlainWords(is_vertical=name == VERTICAL, has_paragraphs=PARAGRAPHS in option.split(";"))
+
+
+class _PlainWords:
+    """Writes nothing but words."""
+
+    def __init__(self, is_vertical: bool, has_paragraphs: bool):
+        """is_vertical: each in a line. has_paragraphs: whether an empty line begins a paragraph."""
+        self._is_vertical, self._has_paragraphs = is_vertical, has_paragraphs
+        self._has_begun = False
+
+    def __call__(self, parsed: ParsedSentence) -> str:
+        sentence = parsed.read.sentence
+        begins = self._has_begun and any(line.startswith(BEGINS_PARAGRAPH) for line in sentence.lines)
+        self._has_begun = True
+        if self._is_vertical:
+            written = "".join(f"{form}\n" for form in sentence.forms)
+        else:
+            written = " ".join(form.replace(" ", NO_BREAK_SPACE) for form in sentence.forms)
+        return f"{chr(10) if begins and self._has_paragraphs else ''}{written}\n"
+
+
+def _conllu(parsed: ParsedSentence, tags: bool, tree: bool) -> str:
+    sentence, found = parsed.read.sentence, parsed.tree
+    if tree:
+        wanted = found if tags else found._replace(tags={})
+        return output_of(sentence, wanted, retag=True, deps="drop").content.decode()
+    if tags and found is not NO_TREE:
+        sentence = with_tags(sentence, found.tags, retag=True)
+    return "".join(sentence.lines)

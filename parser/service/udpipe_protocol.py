@@ -1,0 +1,140 @@
+"""The REST protocol of UDPipe, https://lindat.mff.cuni.cz/services/udpipe/api-reference.php."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from functools import partial
+
+from fastapi import APIRouter, Request
+from starlette.responses import JSONResponse, Response
+
+from parser.service.form import form_in, urlencoded
+from parser.service.limits import wrong
+from parser.service.parsing import WORD_BYTES, Input, ParsedSentence
+from parser.service.reading import ReadSentence, read_in_advance, text_sentences
+from parser.service.request_record import record_of
+from parser.service.served_models import ServedModel
+from parser.service.service import Service
+from parser.service.udpipe_formats import CONLLU, Write, sentences_in, writer_of
+from parser.system.version import __version__
+from parser.text.reading import TextFormat
+from parser.treebank.columns import BLANK
+
+MODELS, PROCESS = "/models", "/process"
+JSON = "application/json"
+TOKENIZER, TAGGER, PARSER = "tokenizer", "tagger", "parser"
+NONE = "none"
+"""The value of `tagger` and of `parser` that leaves it out, too."""
+PRESEGMENTED, RANGES = "presegmented", "ranges"
+"""Options of the tokenizer: each line is a sentence; MISC has the places of the tokens."""
+TOKEN_RANGE = re.compile(r"([\t|])TokenRange=\d+:\d+(?=\n)")
+Parameters = Mapping[str, str]
+
+
+def udpipe_routes(service: Service) -> APIRouter:
+    router = APIRouter(include_in_schema=False)
+
+    @router.api_route(MODELS, methods=["GET", "POST"])
+    async def models() -> JSONResponse:
+        told = {model.name: _components(model) for model in service.models}
+        return JSONResponse({"models": told, "default_model": service.models.default.name})
+
+    @router.api_route(PROCESS, methods=["GET", "POST"])
+    async def process(request: Request) -> Response:
+        try:
+            parameters = await _parameters(request, service)
+            if "data" not in parameters:
+                raise wrong("the parameter data is needed")
+            return _answer(request, service, parameters)
+        except ValueError as error:
+            raise wrong(str(error)) from None
+
+    return router
+
+
+def _components(model: ServedModel) -> list[str]:
+    has = {TOKENIZER: model.has_tokenizer, TAGGER: model.predicts, PARSER: True}
+    return [name for name, is_there in has.items() if is_there]
+
+
+async def _parameters(request: Request, service: Service) -> Parameters:
+    """Those of the query and, before these, of the body."""
+    query = urlencoded(request.url.query)
+    if request.method == "GET":
+        return query
+    if not (body := await request.body()):
+        return query
+    read = partial(form_in, request.headers.get("content-type", ""), body)
+    return query | await service.thread.run(len(body), read)
+
+
+def _answer(request: Request, service: Service, parameters: Parameters) -> Response:
+    """Raises RefusedError and ValueError."""
+    model = service.models.find(parameters.get("model"))
+    tags, tree = (parameters.get(name, NONE) != NONE for name in (TAGGER, PARSER))
+    if tags and not model.predicts:
+        raise wrong(f"the model {model.name} has no tagger; leave out the parameter {TAGGER}")
+    form = parameters.get("output", CONLLU)
+    write = writer_of(form, tags, tree)
+    read = _reader(model, parameters)
+    given = Input(lambda: service.limits.check(read()), len(parameters["data"]))
+    if TOKENIZER not in parameters:
+        given = Input(partial(read_in_advance, given.open), given.size)
+    record = record_of(request.scope)
+    found = service.parse(model, given, record) if tags or tree else service.read(given)
+
+    async def chunks() -> AsyncGenerator[bytes, None]:
+        begin = {"model": model.name, "acknowledgements": [], "result": _comments(model, form)}
+        yield json.dumps(begin, ensure_ascii=False).removesuffix('"}').encode()
+        async with aclosing(found) as parsed:
+            async for several in parsed:
+                words = sum(len(one.read.sentence) for one in several)
+                yield await service.thread.run(words * WORD_BYTES, partial(_in_string, write, several))
+        yield b'"}\n'
+
+    return service.answer(chunks(), JSON)
+
+
+def _reader(model: ServedModel, parameters: Parameters) -> Callable[[], Iterator[ReadSentence]]:
+    """What reads the data. Raises RefusedError and ValueError."""
+    data = parameters["data"]
+    if TOKENIZER not in parameters:
+        form = parameters.get("input", CONLLU)
+        return lambda: sentences_in(unicodedata.normalize("NFC", data), form)
+    options = {option.partition("=")[0] for option in parameters[TOKENIZER].split(";")}
+    is_divided = PRESEGMENTED in options
+    form_of_text: TextFormat = "one-sentence-per-line" if is_divided else "raw"
+    reader = model.reader(form_of_text)
+
+    def read() -> Iterator[ReadSentence]:
+        found = text_sentences(reader, [unicodedata.normalize("NFC", data)], is_divided)
+        return found if RANGES in options else map(_without_ranges, found)
+
+    return read
+
+
+def _without_ranges(read: ReadSentence) -> ReadSentence:
+    lines = [line if line.startswith("#") else TOKEN_RANGE.sub(_rest, line) for line in read.sentence.lines]
+    return ReadSentence(replace(read.sentence, lines=tuple(lines)))
+
+
+def _rest(found: re.Match[str]) -> str:
+    """Of MISC, which is never empty."""
+    return f"\t{BLANK}" if found[1] == "\t" else ""
+
+
+def _comments(model: ServedModel, form: str) -> str:
+    """What stands before the first sentence."""
+    if form.partition("=")[0] != CONLLU:
+        return ""
+    return f"# generator = stack-parser {__version__}\n# udpipe_model = {model.name}\n"
+
+
+def _in_string(write: Write, several: Sequence[ParsedSentence]) -> bytes:
+    """As it stands within a string of JSON."""
+    return json.dumps("".join(map(write, several)), ensure_ascii=False)[1:-1].encode()

@@ -1,0 +1,62 @@
+"""Answers of which something fails that is nobody's fault."""
+
+import asyncio
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from parser.service.admission import Admission
+from parser.service.answer import Answer
+from parser.service.limits import RefusedError
+from parser.service.request_record import RequestRecord, put_record
+
+
+def answered(fails_after, held_bytes):
+    """The messages of an answer that fails after so many chunks, its record, and its admission."""
+    admission, record, messages, scope = Admission(1), RequestRecord("POST"), [], {}
+    put_record(scope, record)
+
+    async def chunks():
+        for _ in range(fails_after):
+            yield b"12345678"
+        raise RuntimeError("a text of a user")
+
+    async def receive():
+        await asyncio.Event().wait()
+
+    async def send(message):
+        messages.append(message)
+
+    answer = Answer(chunks(), "text/plain", admission, 60, held_bytes)
+    error = None
+    try:
+        asyncio.run(answer(scope, receive, send))
+    except RefusedError as refused:
+        error = refused
+    assert admission.running == 0
+    assert record.outcome == "failed"
+    assert record.error.startswith("RuntimeError at ")
+    assert "a text of a user" not in str(record.told())
+    return messages, error
+
+
+def test_a_failure_before_the_first_byte_has_a_status():
+    messages, error = answered(2, held_bytes=100)
+    assert messages == []
+    assert error.status_code == 500
+    assert "a text of a user" not in error.detail
+
+
+def test_a_failure_after_the_first_byte_leaves_the_answer_incomplete():
+    messages, error = answered(2, held_bytes=1)
+    assert error is None
+    assert [message["type"] for message in messages] == ["http.response.start", *["http.response.body"] * 2]
+    assert all(message["more_body"] for message in messages[1:])
+
+
+def test_a_draining_service_refuses():
+    admission = Admission(1)
+    admission.drains = True
+    with pytest.raises(RefusedError, match="being stopped"), admission.slot():
+        pass

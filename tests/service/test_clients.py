@@ -1,0 +1,121 @@
+"""Clients that go away or are slow, and the end of the service."""
+
+import os
+import signal
+import socket
+import threading
+import time
+
+import pytest
+from extended import first_of
+from services import TEXT, parsed_by_command, serving
+
+pytest.importorskip("fastapi")
+httpx = pytest.importorskip("httpx")
+
+LONG = "It was round. " * 20_000
+
+
+def sent(service, texts, kind="application/json"):
+    """A raw connection that has sent its request."""
+    request = httpx.Request(
+        "POST", f"{service.url}/v1/parse", json={"texts": texts}, headers={"Accept": kind}
+    )
+    connection = socket.create_connection(("127.0.0.1", service.port))
+    headers = "".join(f"{name}: {value}\r\n" for name, value in request.headers.items())
+    connection.sendall(f"POST /v1/parse HTTP/1.1\r\n{headers}\r\n".encode() + request.read())
+    return connection
+
+
+def short(service):
+    return httpx.post(f"{service.url}/v1/parse", json={"texts": [TEXT]}, timeout=60)
+
+
+@pytest.mark.parametrize("kind", ["application/json", "application/x-ndjson"])
+def test_a_client_that_goes_away_is_cancelled(kind, model):
+    with serving(model, "--max-requests=1") as service:
+        with sent(service, [LONG * 2], kind) as connection:
+            if kind == "application/x-ndjson":
+                connection.recv(100)
+        told = service.next("request")
+        assert told["outcome"] == "gone"
+        assert told.get("sentences", 0) < 40_000
+        assert short(service).status_code == 200
+
+
+@pytest.mark.extended
+def test_a_slow_client_holds_no_slot(model):
+    with serving(model, "--max-requests=1") as service, sent(service, [LONG]) as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deadline = time.monotonic() + 60
+        while (answer := short(service)).status_code == 429:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert answer.status_code == 200
+        assert len(answer.json()["sentences"]) == 3
+
+
+def test_many_clients_get_what_is_theirs(service, model):
+    texts = [f"{TEXT}Number {number}. It was round.\n" for number in range(24)]
+    expected = [parsed_by_command(model, text, "--text") for text in texts]
+    found = {}
+
+    def ask(number):
+        asked = {"data": texts[number], "tokenizer": "ranges", "tagger": "", "parser": ""}
+        found[number] = service.process_text(**asked)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(len(texts))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [found[number] for number in range(len(texts))] == expected
+
+
+def test_a_short_request_does_not_wait_for_a_long_one(service):
+    with sent(service, [LONG]) as connection:
+        assert short(service).status_code == 200
+        assert httpx.get(f"{service.url}/live").status_code == 200
+        connection.setblocking(False)
+        rest = bytearray()
+        while not rest.endswith(b"0\r\n\r\n"):
+            try:
+                rest += connection.recv(1 << 20)
+            except BlockingIOError:
+                time.sleep(0.01)
+        assert rest.startswith(b"HTTP/1.1 200")
+        assert rest.count(b'"sent_id"') == 20_000
+
+
+@pytest.mark.parametrize("number", first_of([signal.SIGTERM, signal.SIGINT, signal.SIGHUP]))
+def test_a_signal_lets_running_requests_end(number, model):
+    with serving(model) as service, httpx.Client(timeout=120) as client:
+        assert client.get(f"{service.url}/ready").status_code == 200
+        results = []
+        wanted = {"json": {"texts": [LONG[: 1 << 16]]}, "timeout": 120}
+        running = threading.Thread(
+            target=lambda: results.append(httpx.post(f"{service.url}/v1/parse", **wanted))
+        )
+        running.start()
+        while "running_requests 1.0" not in client.get(f"{service.url}/metrics").text:
+            pass
+        os.kill(service.process.pid, number)
+        assert service.next("stopping")["running_requests"] <= 1
+        running.join()
+        assert len(results[0].json()["sentences"]) > 4_000
+        assert service.process.wait(timeout=60) == 0
+        with pytest.raises(httpx.ConnectError):
+            httpx.get(f"{service.url}/live")
+
+
+@pytest.mark.extended
+def test_grace_ends(model):
+    with serving(model, "--grace=1") as service, sent(service, [LONG * 10]) as connection:
+        while "running_requests 1.0" not in httpx.get(f"{service.url}/metrics").text:
+            pass
+        os.kill(service.process.pid, signal.SIGTERM)
+        assert service.process.wait(timeout=60) == 0
+        rest = b""
+        while piece := connection.recv(1 << 20):
+            rest += piece
+        assert not rest.endswith(b"0\r\n\r\n")  # which would end a whole answer

@@ -1,0 +1,177 @@
+"""Limits, health, metrics, the log, tokens, other origins, and what the command refuses."""
+
+import json
+import re
+import socket
+import threading
+
+import pytest
+from services import TEXT, serving
+
+from parser.cli import main
+
+pytest.importorskip("fastapi")
+httpx = pytest.importorskip("httpx")
+
+LONG = "It was round. " * 6_000
+"""A text that takes seconds."""
+
+
+@pytest.fixture(scope="module")
+def limited(model):
+    limits = {"bytes": 2000, "words": 100, "sentence-words": 20}
+    options = [f"--max-{name}={limit}" for name, limit in limits.items()]
+    with serving(model, *options, "--timeout=2") as service:
+        yield service
+
+
+@pytest.mark.parametrize(
+    ("texts", "told"),
+    [
+        (["x" * 2_000], "the request has more than 2,000 bytes"),
+        (["It was round. " * 26], "the request has more than 100 words"),
+        (["It was round. " + "it was " * 11], "sentence 2 has"),
+    ],
+)
+def test_too_much_is_refused(texts, told, limited):
+    for path, body in (("v1/parse", {"json": {"texts": texts}}), ("process", {"data": {"data": texts[0]}})):
+        if path == "process":
+            body["data"] |= {"tokenizer": "", "parser": ""}
+        answer = httpx.post(f"{limited.url}/{path}", **body)
+        assert answer.status_code == 413, path
+        assert told in answer.text
+
+
+def test_a_body_without_a_length_is_counted(limited):
+    answer = httpx.post(f"{limited.url}/process", content=iter([b"data=", *[b"x" * 100] * 30]))
+    assert answer.status_code == 413
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(limited):
+    with socket.create_connection(("127.0.0.1", limited.port)) as slow:
+        slow.sendall(b"POST /process HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\ndata=")
+        slow.settimeout(30)
+        assert slow.recv(1000).startswith(b"HTTP/1.1 408 ")
+
+
+@pytest.mark.extended
+def test_too_many_requests_are_told_to_come_again(model):
+    with serving(model, "--max-requests=1") as service:
+        results = []
+        wanted = {"json": {"texts": [LONG]}, "timeout": 120}
+        long = threading.Thread(
+            target=lambda: results.append(httpx.post(f"{service.url}/v1/parse", **wanted))
+        )
+        long.start()
+        while "running_requests 1.0" not in httpx.get(f"{service.url}/metrics").text:
+            pass
+        answers = []
+        while not answers or (answers[-1].status_code != 429 and long.is_alive()):
+            answers.append(httpx.post(f"{service.url}/v1/parse", json={"texts": [TEXT]}))
+        assert answers[-1].status_code == 429
+        assert answers[-1].headers["retry-after"] == "1"
+        assert "try again later" in answers[-1].json()["detail"]
+        assert httpx.get(f"{service.url}/ready").status_code == 200
+        long.join()
+        assert len(results[0].json()["sentences"]) == 6_000
+        assert httpx.post(f"{service.url}/v1/parse", json={"texts": [TEXT]}).status_code == 200
+
+
+@pytest.mark.extended
+def test_what_takes_too_long_is_broken_off(model):
+    """Whoever has a part of an answer sees that it is none."""
+    with serving(model, "--timeout=1", "--max-sentence-words=100000") as service:
+        url, lines = f"{service.url}/v1/parse", {"Accept": "application/x-ndjson"}
+        with pytest.raises(httpx.RemoteProtocolError):
+            httpx.post(url, json={"texts": [LONG * 10]}, headers=lines, timeout=60)
+        answer = httpx.post(url, json={"sentences": [{"words": ["dog"] * 50_000}]}, timeout=60)
+        assert answer.status_code == 503
+        expected = "not done within 1 seconds; send less at a time, or try again later"
+        assert answer.json() == {"detail": expected}
+        found = [service.next("request") for _ in range(2)]
+    assert [(told["status"], told["outcome"]) for told in found] == [(200, "broken off"), (503, "broken off")]
+
+
+def test_health_and_metrics(service):
+    assert httpx.get(f"{service.url}/live").text == "live"
+    assert httpx.get(f"{service.url}/ready").text == "ready"
+    before = metrics_of(service)
+    service.process_text(data="a b c\nd\n", input="horizontal", parser="", model="words")
+    after = metrics_of(service)
+    grown = {name for name, value in after.items() if value != before.get(name, 0.0)}
+    for name, by in (("words", 4), ("sentences", 2)):
+        key = f'stack_parser_{name}_total{{model="words"}}'
+        assert after[key] - before.get(key, 0) == by
+    assert 'stack_parser_first_tree_seconds_count{model="words"}' in grown
+    assert {
+        'stack_parser_batch_fill{model="words"}',
+        'stack_parser_waiting_words{model="en-tiny-2.5"}',
+        "stack_parser_running_requests",
+        "process_resident_memory_bytes",
+    } <= after.keys()
+
+
+def metrics_of(service):
+    found = re.findall(r"^([^#\s]\S*) (\S+)$", httpx.get(f"{service.url}/metrics").text, re.MULTILINE)
+    return {name: float(value) for name, value in found}
+
+
+def test_the_log_holds_no_text(model):
+    with serving(model) as service:
+        secret = "Sesame"
+        for path in ("/process", f"/{secret}"):
+            httpx.get(f"{service.url}{path}", params={"data": secret, "input": secret, "model": secret})
+        service.process_text(data=secret, tokenizer="", parser="")
+        httpx.post(f"{service.url}/v1/parse", json={"texts": secret})
+        told = [service.next("request") for _ in range(4)]
+    assert [line["path"] for line in told] == ["/process", "other", "/process", "/v1/parse"]
+    assert [line["status"] for line in told] == [400, 404, 200, 422]
+    assert told[2]["sentences"] == 1
+    assert secret not in json.dumps(told)
+
+
+def test_only_other_origins_that_are_named_may_use_it(service):
+    for origin, allowed in (("https://example.org", "https://example.org"), ("https://evil.example", None)):
+        answer = httpx.get(f"{service.url}/models", headers={"Origin": origin})
+        assert answer.headers.get("access-control-allow-origin") == allowed
+    wrong = httpx.get(f"{service.url}/process", headers={"Origin": "https://example.org"})
+    assert wrong.headers["access-control-allow-origin"] == "https://example.org"
+    asked = {"Origin": "https://example.org", "Access-Control-Request-Method": "POST"}
+    assert httpx.options(f"{service.url}/v1/parse", headers=asked).status_code == 200
+
+
+def test_a_token_is_needed(model, tmp_path):
+    tokens = tmp_path / "tokens"
+    tokens.write_text("0123456789abcdef\nanother-token-of-mine\n")
+    with serving(model, "--token-file", tokens, "--cors", "*") as service:
+        assert httpx.get(f"{service.url}/live").status_code == 200
+        for given in (None, "Bearer 0123456789abcde", "Basic 0123456789abcdef", "Bearer", "Bearer é"):
+            headers = {"Authorization": given.encode("latin-1")} if given else {}
+            refused = httpx.get(f"{service.url}/models", headers=headers | {"Origin": "https://a.example"})
+            assert refused.status_code == 401
+            assert refused.headers["www-authenticate"] == "Bearer"
+            assert refused.headers["access-control-allow-origin"] == "*"
+        for given in ("Bearer 0123456789abcdef", "bearer another-token-of-mine"):
+            assert httpx.get(f"{service.url}/models", headers={"Authorization": given}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["nowhere"], "nowhere: "),
+        (["a=tests/model", "a=tests/model"], "two models would be called a: use NAME=PATH"),
+        (["tests/model", "--default", "x"], "--default x: the models are tests"),
+        (["tests/model", "--token-file", "{short}"], "a token has fewer than 16 characters"),
+        (["tests/model", "--token-file", "{empty}"], "there is no token in it"),
+        (["tests/model", "--port", "{taken}"], "Address already in use"),
+        (["tests/model", "--host", "nowhere.invalid"], "nowhere.invalid, port 8001: "),
+    ],
+)
+def test_what_can_not_be_served_is_told(arguments, told, tmp_path, capsys):
+    (tmp_path / "short").write_text("abc\n")
+    (tmp_path / "empty").write_text("\n")
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        names = {"short": tmp_path / "short", "empty": tmp_path / "empty", "taken": other.getsockname()[1]}
+        command = ["serve", "--device", "cpu", *(one.format(**names) for one in arguments)]
+        assert main(command) == 2
+    assert told in capsys.readouterr().err

@@ -1,0 +1,147 @@
+"""`POST /v1/parse`, and its description."""
+
+import json
+from itertools import chain
+
+import pytest
+from services import TEXT, TREEBANK, parsed_by_command
+
+import parser
+
+pytest.importorskip("fastapi")
+httpx = pytest.importorskip("httpx")
+
+KINDS = ["application/json", "application/x-ndjson"]
+
+
+def ask(service, accept="application/json", **wanted):
+    return httpx.post(f"{service.url}/v1/parse", json=wanted, headers={"Accept": accept}, timeout=60)
+
+
+def sentences_of(answer):
+    assert answer.status_code == 200, answer.text
+    if answer.headers["content-type"] == "application/json":
+        return answer.json()["sentences"]
+    return list(map(json.loads, answer.text.splitlines()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_texts_get_the_trees_of_a_program(kind, service, model):
+    texts = [TEXT, "", "It was round. " * 300]
+    found = sentences_of(ask(service, kind, texts=texts, probabilities=True))
+    expected = list(parser.load(model, "cpu").parse_texts(texts, probabilities=True))
+    assert [one["input"] for one in found] == [0] * 3 + [2] * 300
+    for own, tree in zip(found, chain(*expected), strict=True):
+        for name in ("words", "heads", "labels", "upos", "feats", "lemmas"):
+            assert own[name] == list(getattr(tree, name))
+        assert own["probabilities"] == pytest.approx(tree.probabilities, abs=1e-5)
+        assert own["text"], own["sent_id"] == (tree.text, tree.sent_id)
+        places = [(token.form, token.start, token.end, len(token.words)) for token in tree.tokens]
+        assert [tuple(token.values()) for token in own["tokens"]] == places
+
+
+@pytest.mark.parametrize("form", ["raw", "one-sentence-per-line", "tokenized"])
+def test_texts_give_the_conllu_of_the_command(form, service, model):
+    option = {"raw": "--text"}.get(form, f"--{form}")
+    answer = ask(service, "text/x-conllu", texts=[TEXT], text_format=form)
+    assert answer.text == parsed_by_command(model, TEXT, option)
+
+
+@pytest.mark.parametrize("scores", [False, True])
+def test_conllu_gives_the_conllu_of_the_command(scores, service, model):
+    treebank = TREEBANK.read_text(encoding="utf-8")
+    answer = ask(service, "text/x-conllu", conllu=treebank, probabilities=scores)
+    assert answer.text == parsed_by_command(model, treebank, *["--scores"] * scores)
+
+
+def test_words_keep_their_tags(service, model):
+    given = {"words": ["The", "cat", "sleeps"], "upos": ["_", "X", "_"], "sent_id": "s", "text": "The cat…"}
+    [found] = sentences_of(ask(service, sentences=[given]))
+    tree = parser.load(model, "cpu").parse(given["words"], upos=given["upos"])
+    assert (found["heads"], found["upos"]) == (list(tree.heads), list(tree.upos))
+    assert found["upos"][1] == "X"
+    assert (found["sent_id"], found["text"]) == ("s", "The cat…")
+    conllu = ask(service, "text/plain", sentences=[given, {"words": ["a"]}]).text
+    assert conllu.startswith("# sent_id = s\n# text = The cat…\n1\tThe\t")
+    assert conllu.endswith("\n\n1\ta\ta\tDET\tDT\t_\t0\troot\t_\t_\n\n")
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "text/x-conllu"])
+def test_nothing_has_no_trees(kind, service):
+    answer = ask(service, kind, texts=[])
+    assert answer.status_code == 200
+    assert answer.text in ('{"model": "en-tiny-2.5", "sentences": []}\n', "")
+
+
+@pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        ("*/*", "application/json"),
+        ("text/html, application/*;q=0.5", "application/json"),
+        ("application/json;q=0.1, application/x-ndjson", "application/x-ndjson"),
+        ("application/x-ndjson;q=0, text/plain", "text/x-conllu"),
+        ("application/x-ndjson;q=?, text/plain", "text/x-conllu"),
+    ],
+)
+def test_accept_chooses_the_form(accept, kind, service):
+    answer = ask(service, accept, texts=["It was round."])
+    assert answer.headers["content-type"].partition(";")[0] == kind
+
+
+@pytest.mark.parametrize(
+    ("wanted", "status", "told"),
+    [
+        ({"texts": ["a"], "model": "x"}, 400, "there is no model 'x'"),
+        ({"texts": ["a"], "model": "words"}, 400, "the model has no tokenizer"),
+        ({"sentences": [{"words": ["a"]}, {"words": ["a b\n"]}]}, 400, "sentence 2: words, number 1"),
+        ({"sentences": [{"words": ["a"], "upos": ["A", "B"]}]}, 400, "1 words, but 2 upos"),
+        ({"conllu": "1\ta\n"}, 400, "data:1: sentence #1: 2 columns instead of 10"),
+        ({}, 422, "give one of texts, sentences, conllu"),
+        ({"texts": ["a"], "conllu": ""}, 422, "give one of texts, sentences, conllu"),
+        ({"texts": "secret"}, 422, "body.texts: Input should be a valid list"),
+        ({"sentences": [{"words": []}]}, 422, "body.sentences.0.words: List should have at least 1 item"),
+        ({"texts": [], "other": 1}, 422, "body.other: Extra inputs are not permitted"),
+    ],
+)
+def test_a_wrong_request_is_told_why(wanted, status, told, service):
+    answer = ask(service, **wanted)
+    assert answer.status_code == status
+    assert told in answer.json()["detail"]
+    assert "secret" not in answer.text
+
+
+def test_no_form_that_is_accepted(service):
+    answer = ask(service, "image/png", texts=["a"])
+    assert answer.status_code == 406
+    assert "application/x-ndjson" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("body", [b"{", b'{"texts": ["\xff"]}', b'{"texts": ["\\ud800"]}', b"[" * 100_000])
+def test_what_is_no_json_is_refused(body, service):
+    answer = httpx.post(f"{service.url}/v1/parse", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code in (400, 422)
+    assert answer.json()["detail"]
+
+
+def test_lines_come_before_all_is_parsed(service):
+    wanted = {"texts": ["It was round. " * 20_000]}
+    headers = {"Accept": "application/x-ndjson"}
+    with httpx.stream("POST", f"{service.url}/v1/parse", json=wanted, headers=headers, timeout=60) as answer:
+        lines = answer.iter_lines()
+        assert json.loads(next(lines))["words"] == ["It", "was", "round", "."]
+        early = answer.num_bytes_downloaded
+        assert sum(1 for _ in lines) == 19_999
+        assert early < answer.num_bytes_downloaded / 10
+
+
+def test_the_interface_is_described(service):
+    document = httpx.get(f"{service.url}/openapi.json").json()
+    assert set(document["paths"]) == {"/live", "/ready", "/metrics", "/v1/parse"}
+    answers = document["paths"]["/v1/parse"]["post"]["responses"]
+    assert set(answers["200"]["content"]) == {*KINDS, "text/x-conllu"}
+    assert {"400", "406", "408", "413", "422", "429", "503"} < set(answers)
+    page = httpx.get(f"{service.url}/docs").text
+    assert "POST /v1/parse" in page
+    assert "Number of its text in the request" in page
+    assert "src=" not in page
+    assert "http" not in page.replace("http-equiv", "").replace("HTTP", "")

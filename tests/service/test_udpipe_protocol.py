@@ -1,0 +1,197 @@
+"""UDPipe's REST protocol, spoken as its clients speak it."""
+
+import email.mime.multipart
+import email.mime.nonmultipart
+import email.policy
+import json
+import subprocess
+import urllib.request
+from urllib.parse import urlencode
+
+import pytest
+from services import TEXT, TREEBANK, parsed_by_command, without_program
+
+pytest.importorskip("fastapi")
+httpx = pytest.importorskip("httpx")
+
+WORDS = "The cat sleeps .\nIt was round .\n"
+
+
+def as_the_python_client(url, **parameters):
+    """A body of several parts, each with a character set and an encoding of its own."""
+    message = email.mime.multipart.MIMEMultipart("form-data", policy=email.policy.HTTP)
+    for name, value in parameters.items():
+        part = email.mime.nonmultipart.MIMENonMultipart("text", "plain")
+        part.add_header("Content-Disposition", f'form-data; name="{name}"')
+        part.add_header("Content-Transfer-Encoding", "8bit")
+        part.set_payload(value, charset="utf-8")
+        message.attach(part)
+    body = message.as_bytes().split(b"\r\n\r\n", maxsplit=1)[1]
+    request = urllib.request.Request(f"{url}/process", body, {"Content-Type": message["Content-Type"]})
+    with urllib.request.urlopen(request) as answer:
+        return json.loads(answer.read())
+
+
+def as_curl(url, **parameters):
+    fields = [part for name, value in parameters.items() for part in ("-F", f"{name}={value}")]
+    done = subprocess.run(["curl", "-sS", *fields, f"{url}/process"], capture_output=True, check=True)
+    return json.loads(done.stdout)
+
+
+def as_a_browser(url, **parameters):
+    return httpx.post(f"{url}/process", data=parameters).json()
+
+
+def in_the_query(url, **parameters):
+    with urllib.request.urlopen(f"{url}/process?{urlencode(parameters)}") as answer:
+        return json.loads(answer.read())
+
+
+@pytest.mark.parametrize("client", [as_the_python_client, as_curl, as_a_browser, in_the_query])
+def test_any_client_gets_what_parse_writes(client, service, model):
+    text = TEXT + "Ärger — naïve „Wörter“ & 100% + 日本.\n"
+    answer = client(service.url, data=text, tokenizer="ranges", tagger="", parser="")
+    assert answer.keys() == {"model", "acknowledgements", "result"}
+    assert answer["model"] == "en-tiny-2.5"
+    if client is as_the_python_client:  # as it sends them
+        text = text.replace("\n", "\r\n")
+    assert without_program(answer["result"]) == parsed_by_command(model, text, "--text")
+
+
+def test_conllu_is_parsed_and_tagged_again(service, model):
+    treebank = TREEBANK.read_text(encoding="utf-8")
+    found = service.process_text(data=treebank, tagger="", parser="")
+    assert found == parsed_by_command(model, treebank, "--retag")
+    assert len(found) > 1 << 16  # so that it is sent in several pieces
+    answer = as_the_python_client(service.url, data=treebank, input="conllu", tagger="", parser="")
+    assert without_program(answer["result"]) == found
+
+
+def test_a_part_runs_only_if_it_is_asked_for(service):
+    columns = {}
+    for parts in ((), ("tagger",), ("parser",), ("tagger", "parser")):
+        found = service.process_text(data=WORDS, input="horizontal", **dict.fromkeys(parts, ""))
+        rows = [line.split("\t") for line in found.splitlines() if line and line[0] != "#"]
+        columns[parts] = [{row[place] for row in rows} != {"_"} for place in (3, 6)]
+    assert list(columns.values()) == [[False, False], [True, False], [False, True], [True, True]]
+    assert "\t_\n" in service.process_text(data=WORDS, input="horizontal", tagger="none", parser="none")
+
+
+@pytest.mark.parametrize(
+    ("form", "data", "expected"),
+    [
+        ("horizontal", "a\u00a0b c\nd\n\ne", "a\u00a0b c\nd\ne\n"),
+        ("vertical", "a b\tx\nc\n\nd\n", "a\u00a0b c\nd\n"),
+        ("generic_tokenizer", "One, two. Three!", "One , two .\nThree !\n"),
+    ],
+)
+def test_the_other_inputs_are_read_as_the_library_reads_them(form, data, expected, service):
+    assert service.process_text(data=data, input=form, output="horizontal") == expected
+
+
+def test_the_other_outputs(service):
+    given = {"data": "a b\nc\n\n\nd", "input": "horizontal"}
+    assert service.process_text(**given, output="horizontal=paragraphs") == "a b\nc\n\nd\n"
+    assert service.process_text(**given, output="vertical") == "a\nb\n\nc\n\nd\n\n"
+    assert service.process_text(**given, output="vertical=paragraphs") == "a\nb\n\nc\n\n\nd\n\n"
+
+
+def test_a_tokenizer_has_options(service, model):
+    lines = "It was round. Or not?\nThe cat sleeps\n"
+    told = parsed_by_command(model, lines, "--one-sentence-per-line")
+    asked = {"data": lines, "tagger": "", "parser": ""}
+    assert service.process_text(**asked, tokenizer="presegmented;ranges") == told
+    plain = service.process_text(**asked, tokenizer="presegmented")
+    assert "TokenRange" not in plain
+    assert plain.count("\tSpaceAfter=No\n") == told.count("\tSpaceAfter=No|") > 0
+    assert service.process_text(**asked, tokenizer="").count("# sent_id") == 3
+
+
+def test_the_text_is_normalized_as_theirs(service):
+    assert service.process_text(data="e\u0301", input="horizontal", output="horizontal") == "\u00e9\n"
+
+
+def test_models_have_names_and_parts(service):
+    parts = ["tokenizer", "tagger", "parser"]
+    expected = {"models": {"en-tiny-2.5": parts, "words": parts[1:]}, "default_model": "en-tiny-2.5"}
+    assert httpx.get(f"{service.url}/models").json() == expected
+    assert httpx.post(f"{service.url}/models").json() == expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ({}, "en-tiny-2.5"),
+        ({"model": "en"}, "en-tiny-2.5"),
+        ({"model": "en-tiny"}, "en-tiny-2.5"),
+        ({"model": "words"}, "words"),
+    ],
+)
+def test_a_model_is_found_by_its_name_up_to_a_hyphen(asked, found, service):
+    answer = httpx.post(f"{service.url}/process", data={"data": "a", "input": "horizontal", **asked})
+    assert answer.json()["model"] == found
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({}, "data is needed"),
+        ({"data": "a", "model": "en-ti"}, "no model 'en-ti'; there are en-tiny-2.5, words"),
+        ({"data": "a", "model": "words", "tokenizer": ""}, "words can not read text: the model has no tok"),
+        ({"data": "a b c"}, "data:1: sentence #1: no tabs"),
+        ({"data": "1\ta\n\n"}, "2 columns instead of 10"),
+        ({"data": "a", "input": "epe"}, "'epe': there are conllu, horizontal, vertical, generic_tokenizer"),
+        ({"data": "a", "input": "vertical", "output": "epe"}, "there are conllu, horizontal, vertical"),
+    ],
+)
+def test_a_wrong_request_is_told_why(wrong, told, service):
+    answer = httpx.post(f"{service.url}/process", data=wrong)
+    assert answer.status_code == 400
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert told in answer.text
+
+
+def test_a_late_fault_refuses_all(service):
+    """However much stands before it."""
+    treebank = TREEBANK.read_text(encoding="utf-8") * 3 + "1\tno columns\n\n"
+    answer = httpx.post(f"{service.url}/process", data={"data": treebank, "parser": ""}, timeout=60)
+    assert answer.status_code == 400
+    assert "2 columns instead of 10" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "told"),
+    [
+        (b"x", "application/json", "the body should be application/x-www-form-urlencoded or multi"),
+        (b"data=%ff", "application/x-www-form-urlencoded", "not urlencoded UTF-8"),
+        (b"data=\xff", "application/x-www-form-urlencoded", "not urlencoded"),
+        (b"data=1&" * 200, "application/x-www-form-urlencoded", "too many"),
+        (b"no part", "multipart/form-data; boundary=x", "the parts of the body are broken"),
+        (b"no part", "multipart/form-data", "the body should be"),
+        (
+            b'--x\r\nContent-Disposition: form-data; name="data"\r\n\r\n\xff\r\n--x--\r\n',
+            "multipart/form-data; boundary=x",
+            "not UTF-8",
+        ),
+        (
+            b'--x\r\nContent-Disposition: form-data; name="data"\r\n\r\ncut',
+            "multipart/form-data; boundary=x",
+            "the parts of the body are broken",
+        ),
+    ],
+)
+def test_a_broken_body_is_told_so(body, kind, told, service):
+    answer = httpx.post(f"{service.url}/process", content=body, headers={"Content-Type": kind})
+    assert answer.status_code == 400
+    assert told in answer.text
+
+
+def test_a_file_is_a_parameter(service):
+    files = {"data": ("text.txt", b"a b\n")}
+    fields = {"input": "horizontal", "output": "vertical"}
+    answer = httpx.post(f"{service.url}/process", data=fields, files=files)
+    assert answer.json()["result"] == "a\nb\n\n"
+
+
+def test_other_paths_are_not_there(service):
+    assert httpx.get(f"{service.url}/other").status_code == 404

@@ -1,0 +1,79 @@
+"""Services that tests start, on free ports of this machine, and what stands beside them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Queue
+from subprocess import PIPE, Popen
+from typing import Any
+
+import pytest
+from programs import running
+
+from parser.cli import main
+
+httpx = pytest.importorskip("httpx")
+TEXT = "The cat sleeps. Don't go!\n\nWas it round?\n"
+TREEBANK = Path("data/quickstart/test.conllu")
+
+
+def make_model(folder: Path) -> Path:
+    """A model with a tokenizer."""
+    shutil.copytree("tests/model", folder)
+    shutil.copy("tests/text/tokenizer.json", folder)
+    return folder
+
+
+class RunningService:
+    """A program that serves."""
+
+    def __init__(self, process: Popen[str]):
+        self.process = process
+        self.lines: Queue[dict[str, Any]] = Queue()
+        """Of its log."""
+        threading.Thread(target=self._read, daemon=True).start()
+        self.url = self.next("serving")["url"]
+        self.port = int(self.url.rpartition(":")[2])
+
+    def _read(self) -> None:
+        for line in self.process.stderr or ():
+            self.lines.put(json.loads(line) if line.startswith("{") else {"event": "other", "line": line})
+        self.lines.put({"event": "ended"})
+
+    def next(self, event: str) -> dict[str, Any]:
+        """The next line of such an event."""
+        while (line := self.lines.get(timeout=120))["event"] != event:
+            assert line["event"] not in ("ended", "other"), line
+        return line
+
+    def process_text(self, **parameters: str) -> str:
+        """What UDPipe's protocol answers, without the comments on the program."""
+        answer = httpx.post(f"{self.url}/process", data=parameters, timeout=60)
+        assert answer.status_code == 200, answer.text
+        return without_program(answer.json()["result"])
+
+
+def without_program(result: str) -> str:
+    lines = result.splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith(("# generator = ", "# udpipe_model = ")))
+
+
+@contextmanager
+def serving(*arguments: str | Path) -> Iterator[RunningService]:
+    command = [sys.executable, "-m", "parser", "serve", "--port", "0", "--device", "cpu"]
+    with running([*command, *map(str, arguments)], stderr=PIPE, text=True) as process:
+        yield RunningService(process)
+
+
+def parsed_by_command(model: Path, content: str, *options: str) -> str:
+    """What `stack-parser parse` writes."""
+    source, target = model.parent / "in", model.parent / "out"
+    source.write_text(content, encoding="utf-8")
+    assert main(["parse", str(model), *options, str(source), "-o", str(target), "--device", "cpu"]) == 0
+    return target.read_text(encoding="utf-8")
