@@ -175,7 +175,7 @@ def _add_serve(commands: Commands) -> None:
         ("--max-words", 1_000_000, "words of a request"),
         ("--max-sentence-words", 1_000, "words of a sentence"),
         ("--max-requests", 128, "requests that are parsed at the same time; others are told to try again"),
-        ("--timeout", 300, "seconds for a request, from its first byte to the last one of its answer"),
+        ("--timeout", 300, "seconds for a request, from the end of its headers to that of its answer"),
     ):
         command.add_argument(
             option, type=positive, default=default, metavar="N", help=f"{what} (default: %(default)s)"

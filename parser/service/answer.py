@@ -54,7 +54,8 @@ class Answer(Response):
         except GoneError:
             record.outcome = "gone"
         except (TimeoutError, ValueError, RefusedError) as error:
-            record.outcome = "broken off"
+            if self._has_begun or isinstance(error, TimeoutError):
+                record.outcome = "broken off"
             if not self._has_begun:
                 raise self._refusal(error) from None
         except Exception as error:
@@ -98,6 +99,7 @@ async def _unless_gone(receive: Receive, work: Coroutine[Any, Any, None]) -> Non
     try:
         await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
+            watching.result()  # or what was wrong with the body
             raise GoneError
         working.result()
     finally:

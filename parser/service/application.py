@@ -40,7 +40,12 @@ def make_application(
         service.close()
 
     application = FastAPI(
-        title="stack-parser", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None
+        title="stack-parser",
+        version=__version__,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
     )
     metrics = Metrics(service.models, service.admission)
     application.include_router(operation_routes(service.admission, metrics))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from http import HTTPStatus
 
 from starlette.datastructures import Headers
@@ -10,6 +11,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from parser.service.limits import Limits, RefusedError, too_large
 from parser.service.request_record import record_of
+
+DROPPED = 16
+"""Times the limit: so much of a body that is too large is read and forgotten."""
 
 
 class BodyLimit:
@@ -30,6 +34,7 @@ class BodyLimit:
             if is_complete:  # what comes now is that the client goes away
                 return await receive()
             if told > self._limits.bytes:
+                await self._drop(receive, record.seconds)
                 raise self._too_large()
             try:
                 async with asyncio.timeout(self._limits.seconds - record.seconds):
@@ -40,10 +45,25 @@ class BodyLimit:
             got += len(message.get("body", b""))
             is_complete = not message.get("more_body", False)
             if got > self._limits.bytes:
+                if not is_complete:
+                    await self._drop(receive, record.seconds)
                 raise self._too_large()
             return message
 
         await self._app(scope, limited, send)
+
+    async def _drop(self, receive: Receive, seconds: float) -> None:
+        """The rest of a body, within bounds: most clients read no answer while they still send.
+
+        seconds: that the request has taken.
+        """
+        dropped, has_more = 0, True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._limits.seconds - seconds):
+                while has_more and dropped < DROPPED * self._limits.bytes:
+                    message = await receive()
+                    has_more = message.get("more_body", False)
+                    dropped += len(message.get("body", b""))
 
     def _too_large(self) -> RefusedError:
         return too_large(f"the request has more than {self._limits.bytes:,} bytes; divide it")

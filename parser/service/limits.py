@@ -10,6 +10,9 @@ from starlette.exceptions import HTTPException
 
 from parser.service.reading import ReadSentence
 
+WORD_CHARACTERS = 1_000
+"""Of a word. Characters are read one after the other, while other requests wait."""
+
 
 class RefusedError(HTTPException):
     """A request that gets a message instead of trees."""
@@ -28,7 +31,7 @@ class Limits:
     requests: int
     """That are parsed at the same time; those whose clients are slow are not counted."""
     seconds: float
-    """From the first byte of a request to the last one of its answer."""
+    """From the end of the headers of a request to that of its answer."""
 
     def check(self, sentences: Iterable[ReadSentence]) -> Iterator[ReadSentence]:
         """The sentences. Raises RefusedError where there are too many words."""
@@ -38,6 +41,11 @@ class Limits:
             if words > self.sentence_words:
                 raise too_large(
                     f"sentence {number} has {words:,} words; at most {self.sentence_words:,} are parsed"
+                )
+            longest = max(map(len, read.sentence.forms))
+            if longest > WORD_CHARACTERS:
+                raise too_large(
+                    f"sentence {number} has a word of {longest:,} characters, of at most {WORD_CHARACTERS:,}"
                 )
             total += words
             if total > self.words:

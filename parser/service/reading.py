@@ -20,6 +20,10 @@ from parser.treebank.sentence import Sentence
 KEPT_WORDS = 4_096
 """Of an input that is read before it is parsed. A longer one is read again, as memory is bounded."""
 
+UNDIVIDED = 20_000
+"""Characters without a blank: more than a paragraph has of a language without them. A tokenizer reads them at
+once, and all others wait."""
+
 
 class ReadSentence(NamedTuple):
     sentence: Sentence
@@ -37,6 +41,8 @@ def text_sentences(
     """Those of a text are numbered from 1. Raises ValueError."""
     for number, text in enumerate(texts):
         refuse_surrogates(text, f"text {number + 1}")
+        if any(len(piece) > UNDIVIDED for piece in text.split()):
+            raise ValueError(f"text {number + 1} has more than {UNDIVIDED:,} characters without a blank")
         pieces = iter(partial(BytesIO(text.encode()).read, PART_BYTES), b"")
         parts = text_parts(pieces, f"text {number + 1}", one_sentence_per_line)
         found = (one for part in parts for one in reader.sentences(part.content, part.offset))

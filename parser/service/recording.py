@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from logging import Logger
 
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from parser.service.log import tell
@@ -34,6 +36,11 @@ class Recording:
 
         try:
             await self._app(scope, receive, noted)
+        except ClientDisconnect:
+            record.outcome = "gone"
+        except CancelledError:
+            record.outcome = "broken off"
+            raise
         except Exception as error:
             record.fail(error)  # uvicorn would log its message, too; it breaks the answer off when we return
         finally:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from parser.text.reading import TextFormat
 
-Values = Annotated[list[str], Field(min_length=1)]
+Values = Annotated[list[str], Field(min_length=1, fail_fast=True)]
 INPUTS = "texts", "sentences", "conllu"
 
 
@@ -32,9 +32,13 @@ class ParseRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     model: str | None = Field(None, description="The name of a model; that of the default if there is none")
-    texts: list[str] | None = Field(None, description="Texts that are divided into sentences and words")
+    texts: list[str] | None = Field(
+        None, description="Texts that are divided into sentences and words", fail_fast=True
+    )
     text_format: TextFormat = Field("raw", description="Of the texts: where sentences, or words, end")
-    sentences: list[GivenSentence] | None = Field(None, description="Sentences that are divided into words")
+    sentences: list[GivenSentence] | None = Field(
+        None, description="Sentences that are divided into words", fail_fast=True
+    )
     conllu: str | None = Field(None, description="Sentences in CoNLL-U")
     probabilities: bool = Field(False, description="Whether the probability of each arc is wanted")
 

@@ -51,7 +51,7 @@ def typed_routes(service: Service) -> APIRouter:
         after the first of them, the answer is broken off.
         """
         model = service.models.find(wanted.model)
-        form = answer_format(request.headers.get("accept", ""), model.name)
+        form = answer_format(", ".join(request.headers.getlist("accept")), model.name)
         found = service.parse(
             model, _input(service, model, wanted), record_of(request.scope), wanted.probabilities
         )
@@ -78,7 +78,7 @@ def _input(service: Service, model: ServedModel, wanted: ParseRequest) -> Input:
     if wanted.texts is not None:
         reader, texts = model.reader(wanted.text_format), wanted.texts
         by_lines = wanted.text_format != "raw"
-        size = sum(map(len, texts))
+        size = sum(len(text) + WORD_BYTES for text in texts)
         return Input(lambda: service.limits.check(text_sentences(reader, texts, by_lines)), size)
     read: Callable[[], Iterator[ReadSentence]]
     if wanted.conllu is not None:
@@ -86,5 +86,5 @@ def _input(service: Service, model: ServedModel, wanted: ParseRequest) -> Input:
     else:
         given = wanted.sentences or []
         read = partial(word_sentences, given)
-        size = WORD_BYTES * sum(len(one.words) for one in given)
+        size = sum(len(word) + WORD_BYTES for one in given for word in one.words)
     return Input(partial(read_in_advance, lambda: service.limits.check(read())), size)

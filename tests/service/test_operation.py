@@ -4,6 +4,8 @@ import json
 import re
 import socket
 import threading
+import urllib.error
+import urllib.request
 
 import pytest
 from services import TEXT, serving
@@ -40,6 +42,39 @@ def test_too_much_is_refused(texts, told, limited):
         answer = httpx.post(f"{limited.url}/{path}", **body)
         assert answer.status_code == 413, path
         assert told in answer.text
+
+
+def test_a_client_that_sends_all_before_it_reads_is_told_too(limited):
+    request = urllib.request.Request(f"{limited.url}/process", b"data=" + b"a+" * 10_000)
+    with pytest.raises(urllib.error.HTTPError) as error:
+        urllib.request.urlopen(request, timeout=60)
+    with error.value:  # which is the answer
+        assert error.value.code == 413
+
+
+def test_a_get_with_a_body_that_is_too_large_is_refused(limited):
+    answer = httpx.request("GET", f"{limited.url}/process?data=A.&tokenizer=&parser=", content=b"x" * 3_000)
+    assert answer.status_code == 413
+
+
+def test_words_and_texts_that_would_keep_all_others_waiting_are_refused(service):
+    long = {"sentences": [{"words": ["a" * 1_001]}]}
+    answer = httpx.post(f"{service.url}/v1/parse", json=long)
+    assert (answer.status_code, "a word of 1,001 characters" in answer.text) == (413, True)
+    answer = httpx.post(f"{service.url}/v1/parse", json={"texts": ["A.", "a" * 20_001]})
+    assert (answer.status_code, "text 2 has more than 20,000 characters" in answer.text) == (400, True)
+
+
+def test_of_many_faults_the_first_is_told(service):
+    for wrong in ({"texts": [1] * 100_000}, {"sentences": [{"words": []}] * 100_000}):
+        answer = httpx.post(f"{service.url}/v1/parse", json=wrong, timeout=60)
+        assert answer.status_code == 422
+        assert ".0" in answer.json()["detail"]
+        assert ";" not in answer.json()["detail"]
+
+
+def test_no_path_leads_to_another_one(service):
+    assert httpx.get(f"{service.url}/models/").status_code == 404
 
 
 def test_a_body_without_a_length_is_counted(limited):
