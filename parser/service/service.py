@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 
 from parser.service.admission import Admission
 from parser.service.answer import HELD_BYTES, Answer
 from parser.service.limits import Limits
-from parser.service.parsing import Input, ParsedSentence, parse_sentences, read_sentences
+from parser.service.parsing import WORD_BYTES, Input, ParsedSentence, parse_sentences, read_sentences
 from parser.service.reading_thread import ReadingThread
 from parser.service.request_record import RequestRecord
 from parser.service.served_models import ServedModel, ServedModels
@@ -33,6 +33,11 @@ class Service:
             async for several in parsed:
                 record.add(len(several), sum(len(one.read.sentence) for one in several))
                 yield several
+
+    async def write(self, several: Sequence[ParsedSentence], written: Callable[[], bytes]) -> bytes:
+        """What the function makes of some sentences, outside of the event loop if these are long."""
+        words = sum(len(one.read.sentence) for one in several)
+        return await self.thread.run(words * WORD_BYTES, written)
 
     def answer(
         self, chunks: AsyncGenerator[bytes, None], media_type: str, held_bytes: int = HELD_BYTES

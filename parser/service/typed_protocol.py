@@ -61,9 +61,7 @@ def typed_routes(service: Service) -> APIRouter:
             yield form.begin.encode()
             async with aclosing(found) as parsed:
                 async for several in parsed:
-                    words = sum(len(one.read.sentence) for one in several)
-                    write = partial(form.write, several, is_first)
-                    yield await service.thread.run(words * WORD_BYTES, write)
+                    yield await service.write(several, partial(form.write, several, is_first))
                     is_first = False
             yield form.end.encode()
 

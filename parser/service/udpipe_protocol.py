@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 
 from parser.service.form import form_in, urlencoded
 from parser.service.limits import wrong
-from parser.service.parsing import WORD_BYTES, Input, ParsedSentence
+from parser.service.parsing import Input, ParsedSentence
 from parser.service.reading import ReadSentence, read_in_advance, text_sentences
 from parser.service.request_record import record_of
 from parser.service.served_models import ServedModel
@@ -93,8 +93,7 @@ def _answer(request: Request, service: Service, parameters: Parameters) -> Respo
         yield json.dumps(begin, ensure_ascii=False).removesuffix('"}').encode()
         async with aclosing(found) as parsed:
             async for several in parsed:
-                words = sum(len(one.read.sentence) for one in several)
-                yield await service.thread.run(words * WORD_BYTES, partial(_in_string, write, several))
+                yield await service.write(several, partial(_in_string, write, several))
         yield b'"}\n'
 
     return service.answer(chunks(), JSON)
