@@ -64,6 +64,6 @@ class Server(uvicorn.Server):
                 loop.remove_signal_handler(number)
 
     def _stop(self) -> None:
-        self.force_exit = self.should_exit
+        self.force_exit = self._admission.drains
         self.should_exit = self._admission.drains = True
         tell(self._logger, "stopping", running_requests=self._admission.running)
