@@ -237,8 +237,8 @@ class Engine:
         return self._parse_alone()
 
     def _parse_beside(self) -> None:
-        """Parse a sentence alone beside the batch, if it is of a source that has few."""
-        if self._running and self._credit > 0 and not self._is_on_gpu:
+        """Parse a sentence alone, if it is of a source that has few and the batch has no room for it."""
+        if self._batch and self._batch.waiting and self._credit > 0 and not self._is_on_gpu:
             with self._scheduling:
                 group = self._scheduler.take_of_small(FEW)
             self._credit -= sum(len(request.sentence) for request in group)
