@@ -9,6 +9,7 @@
 # make test                                     runs the tests that tell whether the program is right
 # make test-all                                 runs these and the others: clusters, kills, a simulated GPU, real data
 # make release-check                            builds the wheel and uses it in an empty environment
+# make help                                     prints these lines
 # PYTHON=python3 uses an interpreter that has everything, and installs nothing.
 
 ifdef PYTHON
@@ -38,7 +39,10 @@ INSTALL = .venv/bin/python -m pip install --quiet --disable-pip-version-check -c
 IMPORTED = import parser.commands.train, torch._dynamo, parser.commands.parse, torch.utils.tensorboard, \
 	matplotlib.backends.backend_svg
 
-.PHONY: setup train evaluate parse table speed plots reports figures test test-all soak data test-simulated test-gpu budgets gpu release-check check
+.PHONY: help setup train evaluate parse table speed plots reports figures test test-all soak data test-simulated test-gpu budgets gpu release-check check
+
+help:
+	@sed -n '/^# /!q; s/^# //p' $(firstword $(MAKEFILE_LIST))
 
 setup: $(READY)
 
@@ -130,5 +134,6 @@ check: $(CHECK_READY)
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy
+	$(PYTHON) -m codespell_lib
 	$(PYTHON) scripts/write_settings.py --check
 	$(PYTHON) scripts/write_figures.py --check
