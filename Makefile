@@ -9,6 +9,7 @@
 # make test                                     runs the tests that tell whether the program is right
 # make test-all                                 runs these and the others: clusters, kills, a simulated GPU, real data
 # make release-check                            builds the wheel and uses it in an empty environment
+# make docs                                     makes a site of docs/ below runs/docs/
 # make help                                     prints these lines
 # PYTHON=python3 uses an interpreter that has everything, and installs nothing.
 
@@ -16,11 +17,13 @@ ifdef PYTHON
 READY :=
 TEST_READY :=
 CHECK_READY :=
+DOCS_READY :=
 else
 PYTHON := .venv/bin/python
 READY := .venv/ready
 TEST_READY := .venv/ready-to-test
 CHECK_READY := .venv/ready-to-check
+DOCS_READY := .venv/ready-to-docs
 endif
 BASE_PYTHON ?= python3
 CONFIG ?= configs/quickstart.yaml
@@ -39,7 +42,7 @@ INSTALL = .venv/bin/python -m pip install --quiet --disable-pip-version-check -c
 IMPORTED = import parser.commands.train, torch._dynamo, parser.commands.parse, torch.utils.tensorboard, \
 	matplotlib.backends.backend_svg
 
-.PHONY: help setup train evaluate parse table speed plots reports figures test test-all soak data test-simulated test-gpu budgets gpu release-check check
+.PHONY: help setup train evaluate parse table speed plots reports figures test test-all soak data test-simulated test-gpu budgets gpu docs release-check check
 
 help:
 	@sed -n '/^# /!q; s/^# //p' $(firstword $(MAKEFILE_LIST))
@@ -125,6 +128,11 @@ reports: $(READY)
 # What README and docs/ show of the measurements.
 figures: $(READY)
 	$(PYTHON) scripts/write_figures.py $(ARGUMENTS)
+
+# The site of documentation; a warning is an error.
+docs: $(DOCS_READY)
+	$(PYTHON) -m sphinx --fail-on-warning --keep-going --quiet docs runs/docs
+	@echo runs/docs/index.html
 
 # The wheel in an empty environment, far from the source: it trains, evaluates and parses.
 release-check: $(TEST_READY)
