@@ -1,4 +1,4 @@
-"""The page of a service: a text is written there, and its trees are drawn. Its styles and scripts are files."""
+"""The page of a service: a text is written there, and its trees are drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page at `/`, on which a person tries the service. Its files need no token: they hold nothing of models."""
+"""The page at `/`, on which a person tries the service. It needs no token: it holds nothing of models."""
 
 from __future__ import annotations
 
