@@ -1,1 +1,1 @@
-"""Pages for a browser, each one file."""
+"""Pages for a browser, each one file, and that of a service."""

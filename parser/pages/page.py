@@ -21,10 +21,10 @@ def rendered(template: str, **values: object) -> str:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        loader=FunctionLoader(_asset),
+        loader=FunctionLoader(asset),
     )
     environment.policies["json.dumps_kwargs"] = COMPACT
-    environment.globals.update(asset=_asset, digest=_digest)
+    environment.globals.update(asset=asset, digest=_digest)
     environment.filters["base64"] = _base64
     return environment.get_template(template).render(values)
 
@@ -33,14 +33,14 @@ def _without_controls(value: object) -> object:
     return value.translate(CONTROLS) if isinstance(value, str) else value
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
     """The text of a file of this package, such as `page.css`."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def _digest(name: str) -> str:
     """The hash by which the policy of a page allows a script or a style."""
-    return _base64(sha256(_asset(name).encode()).digest())
+    return _base64(sha256(asset(name).encode()).digest())
 
 
 def _base64(content: bytes) -> str:

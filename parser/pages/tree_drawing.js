@@ -1,7 +1,7 @@
 /**
  * Trees as SVG. Colours and lines are those of tree.css.
  *
- * `drawTree(sentence)` draws what `tree_data` of trees_page.py returns. Words are elements with the class `word`
+ * `drawTree(sentence)` draws what tree_layout.js describes. Words are elements with the class `word`
  * and `data-word`; arcs have `data-head` and `data-dependent`.
  */
 const treeDrawing = (() => {
@@ -92,10 +92,15 @@ const treeDrawing = (() => {
   function drawArc({ arc, base, up, ...shape }) {
     const tip = base - up * (ARROW - 1);
     const line = arc.head ? bow({ base, tip, up, ...shape }) : `M${shape.end} ${shape.level + up * ROOT_GAP}V${tip}`;
-    return svg('g', { class: `arc ${arc.kind}`, 'data-head': arc.head, 'data-dependent': arc.dependent }, [
+    const drawn = svg('g', { class: `arc ${arc.kind}`, 'data-head': arc.head, 'data-dependent': arc.dependent }, [
       svg('path', { class: 'line', d: line }),
       arrow(arc.kind, shape.end, base, up),
     ]);
+    if (arc.probability !== undefined) {
+      drawn.classList.add('weighted');
+      drawn.style.setProperty('--probability', arc.probability);
+    }
+    return drawn;
   }
 
   /** Two strokes from the label, to the head and to the dependent, so that dashes are whole beside it. */

@@ -1,7 +1,8 @@
 /**
  * Where the words and arcs of a tree stand, in pixels. Nothing is drawn here.
  *
- * A sentence is what `tree_data` of trees_page.py returns. Words have numbers from 1; ROOT is 0.
+ * A sentence is what `tree_data` of trees_page.py returns, or `sentenceOf` of conllu_reading.js, which also has the
+ * probabilities of the arcs to its words. Words have numbers from 1; ROOT is 0.
  *
  * @typedef {object} Arc
  * @property {number} head
@@ -9,6 +10,7 @@
  * @property {string} label
  * @property {'plain'|'right'|'wrong'|'mislabelled'|'missed'} kind
  * @property {string} [goldLabel] Of a mislabelled arc.
+ * @property {number} [probability] From 0 to 1.
  * @property {number} height Above all shorter arcs below it, from 1.
  */
 const treeLayout = (() => {
@@ -33,7 +35,7 @@ const treeLayout = (() => {
       const [goldHead, goldLabel, error] = sentence.gold?.[dependent] ?? [];
       const right = sentence.gold ? 'right' : 'plain';
       const kind = { head: 'wrong', label: 'mislabelled' }[error] ?? right;
-      const arc = { head, dependent, label: sentence.labels[index], kind };
+      const arc = { head, dependent, label: sentence.labels[index], kind, probability: sentence.probabilities?.[index] };
       above.push(kind === 'mislabelled' ? { ...arc, goldLabel } : arc);
       if (kind === 'wrong') {
         below.push({ head: goldHead, dependent, label: goldLabel, kind: 'missed' });

@@ -3,7 +3,7 @@
  *
  * @typedef {object} SentenceRecord
  * @property {object} sentence
- * @property {number} position In the file, from 0.
+ * @property {number} position In the list, as it was filled, from 0.
  * @property {HTMLElement} article
  * @property {HTMLElement} box Where the tree is drawn.
  * @property {SVGSVGElement|null} tree
@@ -17,9 +17,14 @@ const treeList = (() => {
   const HEADING_HEIGHT = 84;
   const numbers = new Intl.NumberFormat('en');
 
-  /** @returns {SentenceRecord[]} */
-  function fillList(list, sentences) {
-    const records = sentences.map(recordOf);
+  /**
+   * Add sentences to the end of a list.
+   *
+   * @param {number} [before] How many it has already.
+   * @returns {SentenceRecord[]}
+   */
+  function fillList(list, sentences, before = 0) {
+    const records = sentences.map((sentence, index) => recordOf(sentence, before + index));
     const byArticle = new Map(records.map((record) => [record.article, record]));
     list.append(...byArticle.keys());
     const observer = new IntersectionObserver((entries) => {
@@ -49,8 +54,11 @@ const treeList = (() => {
 
   function headingOf(sentence, position, errors) {
     const heading = element('div', 'heading');
-    const place = `sentence ${numbers.format(position + 1)}, line ${numbers.format(sentence.line)}`;
-    heading.append(element('h2', '', sentence.id), element('span', 'quiet', place));
+    heading.append(element('h2', '', sentence.id));
+    if (sentence.line) {
+      const place = `sentence ${numbers.format(position + 1)}, line ${numbers.format(sentence.line)}`;
+      heading.append(element('span', 'quiet', place));
+    }
     if (sentence.scores) {
       const { uas, las } = sentence.scores;
       const count = errors === 1 ? '1 error' : `${errors || 'no'} errors`;

@@ -153,29 +153,15 @@
 
   const recordAt = (node) => records[node.closest('.sentence').dataset.position];
 
-  function onPointer(event) {
-    const word = event.target.closest('.word');
-    if (word) {
-      wordBox.show(recordAt(word), Number(word.dataset.word));
-    } else {
-      wordBox.hideSoon();
-    }
-  }
-
   function listen() {
     form.addEventListener('submit', (event) => event.preventDefault());
     form.addEventListener('input', () => { apply(); writeAddress(); });
     byId('reset-button').addEventListener('click', reset);
     addEventListener('hashchange', readAddress);
     addEventListener('beforeprint', () => shown.forEach(treeList.draw));
-    addEventListener('resize', wordBox.place);
     document.addEventListener('keydown', onKey);
-    list.addEventListener('pointerover', onPointer);
-    list.addEventListener('pointerleave', wordBox.hideSoon);
-    list.addEventListener('scroll', wordBox.place, { capture: true });
+    wordBox.follow(list, recordAt);
     list.addEventListener('focusin', (event) => setCurrent(recordAt(event.target)));
-    byId('word-box').addEventListener('pointerenter', wordBox.keep);
-    byId('word-box').addEventListener('pointerleave', wordBox.hideSoon);
   }
 
   start();

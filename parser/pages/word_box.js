@@ -83,9 +83,29 @@ const wordBox = (() => {
       ['XPOS', of('xpos')],
       ['features', of('feats').replaceAll('|', ', ')],
       ['arc', `${of('labels')} of ${name(of('heads'))}`],
+      ['probability', shareOf(sentence.probabilities?.[number - 1])],
       ['gold', head === undefined ? '_' : `${label} of ${name(head)}`],
     ].filter(([, value]) => value !== '_');
   }
 
-  return { show, hide, hideSoon, keep, place, shown: () => shown };
+  const shareOf = (probability) => (probability === undefined ? '_' : `${(100 * probability).toFixed(1)} %`);
+
+  /** Show it for the words that the pointer reaches. recordAt: gives the sentence of an element. */
+  function follow(list, recordAt) {
+    list.addEventListener('pointerover', ({ target }) => {
+      const word = target.closest('.word');
+      if (word) {
+        show(recordAt(word), Number(word.dataset.word));
+      } else {
+        hideSoon();
+      }
+    });
+    list.addEventListener('pointerleave', hideSoon);
+    list.addEventListener('scroll', place, { capture: true });
+    box().addEventListener('pointerenter', keep);
+    box().addEventListener('pointerleave', hideSoon);
+    addEventListener('resize', place);
+  }
+
+  return { show, hide, place, follow, shown: () => shown };
 })();

@@ -19,6 +19,7 @@ from parser.service.bearer_tokens import BearerTokens
 from parser.service.body_limit import BodyLimit
 from parser.service.metrics import Metrics
 from parser.service.operation import operation_routes
+from parser.service.page import page_routes
 from parser.service.recording import Recording
 from parser.service.service import Service
 from parser.service.typed_protocol import PARSE, typed_routes
@@ -51,8 +52,9 @@ def make_application(
     application.include_router(operation_routes(service.admission, metrics))
     application.include_router(typed_routes(service))
     application.include_router(udpipe_routes(service))
-    page = interface_page(application.openapi())
-    application.add_api_route(DOCS, lambda: HTMLResponse(page), include_in_schema=False)
+    application.include_router(page_routes())
+    docs = interface_page(application.openapi())
+    application.add_api_route(DOCS, lambda: HTMLResponse(docs), include_in_schema=False)
     application.add_exception_handler(HTTPException, _refusal)
     application.add_exception_handler(RequestValidationError, _invalid)
     # The last one is the first that a request passes.

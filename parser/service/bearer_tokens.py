@@ -12,6 +12,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from parser.service.operation import HEALTH
+from parser.service.page import is_of_page
 
 SCHEME = "bearer"
 MIN_LENGTH = 16
@@ -29,13 +30,13 @@ def read_tokens(path: Path) -> tuple[bytes, ...]:
 
 
 class BearerTokens:
-    """Middleware of ASGI. Whether the service lives may be asked without a token."""
+    """Middleware of ASGI. Whether the service lives, and its page, may be asked for without a token."""
 
     def __init__(self, app: ASGIApp, tokens: Sequence[bytes]):
         self._app, self._tokens = app, tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in HEALTH or self._may_pass(Headers(scope=scope)):
+        if scope["type"] != "http" or _is_open(scope["path"]) or self._may_pass(Headers(scope=scope)):
             await self._app(scope, receive, send)
             return
         message = "a token is needed: send the header Authorization: Bearer TOKEN"
@@ -48,3 +49,7 @@ class BearerTokens:
         # All are compared, so that the time tells nothing.
         found = [hmac.compare_digest(given, each) for each in self._tokens]
         return scheme.lower() == SCHEME and any(found)
+
+
+def _is_open(path: str) -> bool:
+    return path in HEALTH or is_of_page(path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,22 +28,28 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def open_page(browser: Any) -> Iterator[Opened]:
-    """Opens an HTML file; the test fails if the page writes to the console, opens a dialog, or asks for more.
+    """Opens an HTML file, or the page of a service; the test fails if the page writes to the console, opens a
+    dialog, or asks for something elsewhere.
 
-    address: what follows the name of the file, such as "#word=dog". Further arguments are those of a browser
-    context, such as color_scheme="dark".
+    address: what follows the name of the file, such as "#word=dog". refusals: what the service may refuse, of
+    which the browser writes to the console. Further arguments are those of a browser context, such as
+    color_scheme="dark".
     """
     complaints: list[str] = []
     contexts = []
 
-    def opened(path: Path, address: str = "", **settings: Any) -> Any:
+    def opened(place: Path | str, address: str = "", refusals: Sequence[int] = (), **settings: Any) -> Any:
         contexts.append(browser.new_context(**settings))
         page = contexts[-1].new_page()
-        own = path.resolve().as_uri()
+        own = place if isinstance(place, str) else place.resolve().as_uri()
 
         def watch(request: Any) -> None:
             if not request.url.startswith((own, "data:")):
                 complaints.append(f"asks for {request.url}")
+
+        def hear(message: Any) -> None:
+            if not any(f"responded with a status of {status} " in message.text for status in refusals):
+                complaints.append(f"console: {message.text}")
 
         def dismiss(dialog: Any) -> None:
             complaints.append(f"dialog: {dialog.message}")
@@ -51,7 +57,7 @@ def open_page(browser: Any) -> Iterator[Opened]:
 
         page.on("request", watch)
         page.on("dialog", dismiss)
-        page.on("console", lambda message: complaints.append(f"console: {message.text}"))
+        page.on("console", hear)
         page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
         page.goto(f"{own}{address}")
         return page
