@@ -5,17 +5,16 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
-from http.client import HTTPConnection, HTTPException
-from urllib.parse import urlencode
+from http.client import HTTPConnection
 
 import psutil
 import pytest
 from programs import children_of, running, wait_until
-from services import TEXT, serving
+from service_clients import ask, clients_of
+from services import serving
 
 pytestmark = pytest.mark.extended
 httpx = pytest.importorskip("httpx")
@@ -32,48 +31,6 @@ def two_processes(model, *options):
     """A service of two, both of which are ready; as the second one's number in the system."""
     with serving(model, "--processes", "2", *options) as service:
         yield service, service.next("process ready")["pid"]
-
-
-class Client(threading.Thread):
-    """Asks again and again, by one connection as long as that is kept."""
-
-    def __init__(self, service):
-        super().__init__()
-        self._service, self._ends = service, threading.Event()
-        self.answers, self.lost = [], 0
-
-    def run(self):
-        connection = HTTPConnection("127.0.0.1", self._service.port, timeout=60)
-        while not self._ends.is_set():
-            try:
-                self.answers.append(ask(connection))
-            except (OSError, HTTPException):
-                self.lost += 1
-                connection.close()
-        connection.close()
-
-    def end(self):
-        self._ends.set()
-        self.join()
-
-
-def ask(connection, text=TEXT):
-    body = urlencode({"data": text, "tokenizer": "", "parser": ""})
-    connection.request("POST", "/process", body, {"Content-Type": "application/x-www-form-urlencoded"})
-    answer = connection.getresponse()
-    return answer.status, answer.read()
-
-
-@contextmanager
-def clients_of(service, count):
-    clients = [Client(service) for _ in range(count)]
-    for client in clients:
-        client.start()
-    try:
-        yield clients
-    finally:
-        for client in clients:
-            client.end()
 
 
 def requests_of(service):
@@ -121,7 +78,7 @@ def test_while_one_is_busy_the_other_answers(model):
 
 
 def test_a_process_that_is_killed_is_replaced_while_the_other_answers(model):
-    with two_processes(model) as (service, process), clients_of(service, 8) as clients:
+    with two_processes(model) as (service, process), clients_of(service.port, 8) as clients:
         with closing(HTTPConnection("127.0.0.1", service.port)) as connection:
             expected = ask(connection)
         for pause in (0.5, 1.0):  # the second time it waits longer
