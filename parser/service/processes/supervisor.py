@@ -26,7 +26,7 @@ from parser.system.lifeline import lifeline
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
 """Seconds before a process that has ended is replaced. They double, until one lives for the longest pause."""
-TIME_TO_END = 10.0
+TIME_TO_END = 5.0
 """Seconds after the grace, in which a process ends. Then it is killed."""
 
 
