@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from logging import Logger
 
-    from parser.service.processes.place import Place
+    from parser.service.processes.place import WorkerPlace
     from parser.service.service import Service
 
 NEEDED = "fastapi", "uvicorn", "prometheus_client", "python_multipart"
@@ -22,10 +22,10 @@ def serve(options: argparse.Namespace) -> None:
     if missing := [name for name in NEEDED if not find_spec(name)]:
         raise ValueError(f"serving needs {', '.join(missing)}: pip install -e '.[serve]'")
     from parser.service.log import service_logger
-    from parser.service.processes.place import Place
+    from parser.service.processes.place import WorkerPlace
 
     logger = service_logger()
-    if place := Place.of_this_process():
+    if place := WorkerPlace.of_this_process():
         _serve_at(place, options, logger)
     elif options.processes > 1:
         _supervise(options, logger)
@@ -81,7 +81,7 @@ def _supervise(options: argparse.Namespace, logger: Logger) -> None:
         sys.exit(code)
 
 
-def _serve_at(place: Place, options: argparse.Namespace, logger: Logger) -> None:
+def _serve_at(place: WorkerPlace, options: argparse.Namespace, logger: Logger) -> None:
     """By this process, which is one of several."""
     from parser.service.application import make_application
     from parser.service.bearer_tokens import read_tokens

@@ -29,8 +29,7 @@ def build(settings: dict[str, str]) -> serve.Application:
     def application() -> FastAPI:
         return make_application(load_service(options), service_logger(), tokens, options.cors)
 
-    return serve.deployment(
-        serve.ingress(application)(),
+    deployment = serve.deployment(
         name="parser",
         max_ongoing_requests=options.max_requests,
         ray_actor_options={"num_cpus": options.threads},
@@ -39,4 +38,5 @@ def build(settings: dict[str, str]) -> serve.Application:
             "max_replicas": int(settings.get("most", 4)),
             "target_ongoing_requests": options.max_requests // 4,
         },
-    ).bind()
+    )
+    return deployment(serve.ingress(application)()).bind()

@@ -10,7 +10,7 @@ PLACE = "PARSER_PLACE"
 """Environment variable of a worker, which has its place."""
 
 
-class Place(NamedTuple):
+class WorkerPlace(NamedTuple):
     number: int
     """From 1. A worker that is started for one that has ended has the same."""
     descriptor: int
@@ -19,7 +19,7 @@ class Place(NamedTuple):
     """Which all workers share, and nobody else can read."""
 
     @classmethod
-    def of_this_process(cls) -> Place | None:
+    def of_this_process(cls) -> WorkerPlace | None:
         """None if it is no worker."""
         if PLACE not in os.environ:
             return None

@@ -20,7 +20,7 @@ from pathlib import Path
 from parser.distributed.launcher import lost_process
 from parser.service.listening import url_of
 from parser.service.log import tell
-from parser.service.processes.worker import Worker
+from parser.service.processes.worker import WorkerProcess
 from parser.system.interruption import SIGNALS, Interrupted
 from parser.system.lifeline import lifeline
 
@@ -37,7 +37,7 @@ class Supervisor:
         """arguments: of the program, which say what each process serves. grace: seconds, see `Server`."""
         self._arguments, self._count, self._listener = arguments, count, listener
         self._grace, self._logger = grace, logger
-        self._workers: list[Worker] = []
+        self._workers: list[WorkerProcess] = []
         self._waiting: list[socket.socket] = []
         """Connections that no process has yet."""
         self._serves, self._stops = asyncio.Event(), asyncio.Event()
@@ -117,13 +117,13 @@ class Supervisor:
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    def _start(self, number: int, folder: Path, line: int) -> Worker:
-        worker = Worker(self._arguments, number, folder, line)
+    def _start(self, number: int, folder: Path, line: int) -> WorkerProcess:
+        worker = WorkerProcess(self._arguments, number, folder, line)
         self._workers.append(worker)
         asyncio.get_running_loop().add_reader(worker.channel, self._hear, worker)
         return worker
 
-    def _bury(self, worker: Worker) -> None:
+    def _bury(self, worker: WorkerProcess) -> None:
         self._workers.remove(worker)
         asyncio.get_running_loop().remove_reader(worker.channel)
         self._waiting += worker.bury()
@@ -131,10 +131,10 @@ class Supervisor:
         self._hand_out()
 
     @property
-    def _ready(self) -> list[Worker]:
+    def _ready(self) -> list[WorkerProcess]:
         return [worker for worker in self._workers if worker.is_ready]
 
-    def _hear(self, worker: Worker) -> None:
+    def _hear(self, worker: WorkerProcess) -> None:
         if not worker.hear():
             return
         tell(self._logger, "process ready", process=worker.number, pid=worker.pid)

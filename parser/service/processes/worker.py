@@ -10,20 +10,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from parser.service.processes.channel import CLOSED, READY, Giver
-from parser.service.processes.place import Place
+from parser.service.processes.place import WorkerPlace
 from parser.system.lifeline import end, start_process
 
 SECONDS_BETWEEN_CHECKS = 0.1
 
 
-class Worker:
+class WorkerProcess:
     def __init__(self, arguments: Sequence[str], number: int, folder: Path, line: int):
-        """Start it. arguments: of the program. folder: see `Place`. line: it ends with this lifeline."""
+        """arguments: of the program. folder: see `WorkerPlace`. line: it ends with this lifeline."""
         self.number, self.channel = number, Giver()
         self.connections = 0
         """That it has, and that wait for it."""
         self.is_ready = False
-        environment = Place(number, self.channel.theirs, folder).environment()
+        environment = WorkerPlace(number, self.channel.theirs, folder).environment()
         command = [sys.executable, "-m", "parser", *arguments]
         self._process = start_process(command, line, (self.channel.theirs,), env=environment)
 
