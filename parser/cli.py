@@ -19,7 +19,9 @@ TRAIN = "parser.commands.train:train_parser"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code: 0 done, 2 an error in the user's input, from 128 a signal."""
+    arguments = sys.argv[1:] if arguments is None else arguments
     options = argument_parser().parse_args(arguments)
+    options.arguments = arguments
     module, _, function = options.run.partition(":")
     try:
         # Only now, since PyTorch takes seconds; and before a signal raises an error, which would harm.

@@ -37,7 +37,8 @@ class RunningService:
         self.process = process
         self.lines: Queue[dict[str, Any]] = Queue()
         """Of its log."""
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reading = threading.Thread(target=self._read, daemon=True)
+        self._reading.start()
         self.url = self.next("serving")["url"]
         self.port = int(self.url.rpartition(":")[2])
 
@@ -45,6 +46,11 @@ class RunningService:
         for line in self.process.stderr or ():
             self.lines.put(json.loads(line) if line.startswith("{") else {"event": "other", "line": line})
         self.lines.put({"event": "ended"})
+
+    def kill(self) -> None:
+        """And wait until its processes have ended, and nobody writes into the log."""
+        self.process.kill()
+        self._reading.join()
 
     def next(self, event: str) -> dict[str, Any]:
         """The next line of such an event."""
@@ -68,7 +74,11 @@ def without_program(result: str) -> str:
 def serving(*arguments: str | Path) -> Iterator[RunningService]:
     command = [sys.executable, "-m", "parser", "serve", "--port", "0", "--device", "cpu"]
     with running([*command, *map(str, arguments)], stderr=PIPE, text=True) as process:
-        yield RunningService(process)
+        service = RunningService(process)
+        try:
+            yield service
+        finally:
+            service.kill()
 
 
 def parsed_by_command(model: Path, content: str, *options: str) -> str:

@@ -27,6 +27,7 @@ SPEED_SETTINGS = (
     "all, `stack-parser plugins NAME` the methods and settings of one. docs/settings.md explains them."
 )
 """What `speed --help` ends with."""
+PARTS = "parse parts of the input on a CPU in N processes at the same time"
 Commands = Any
 """What `argparse.ArgumentParser.add_subparsers` returns, a class that it does not name."""
 
@@ -163,6 +164,7 @@ def _add_serve(commands: Commands) -> None:
         help="folder or package of a trained model, or NAME=MODEL; the first one is the default",
     )
     _add_computing(command)
+    _add_processes(command, "serve by N processes with one port, each with its models and on a CPU")
     command.add_argument(
         "--host", default="127.0.0.1", help="address that is listened at (default: %(default)s, this machine)"
     )
@@ -461,13 +463,14 @@ def _add_treebank_name(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_processes(command: argparse.ArgumentParser) -> None:
+def _add_processes(command: argparse.ArgumentParser, what: str = PARTS) -> None:
+    """what: they do."""
     command.add_argument(
         "--processes",
         type=positive,
         default=1,
         metavar="N",
-        help="parse parts of the input on a CPU in N processes at the same time (default: %(default)s)",
+        help=f"{what} (default: %(default)s)",
     )
 
 

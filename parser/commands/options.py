@@ -33,11 +33,17 @@ def prepared_device(options: argparse.Namespace) -> torch.device:
     return device
 
 
-def model_of(options: argparse.Namespace) -> Model:
-    """The model of a command with `--processes`. Raises ValueError for several processes on a GPU."""
+def device_of_processes(options: argparse.Namespace) -> torch.device:
+    """That of a command with `--processes`. Raises ValueError, also for several processes on a GPU."""
     device = prepared_device(options)
     if options.processes > 1 and device.type != "cpu":
         raise ValueError(f"--processes is for CPUs, not for {device}: use --device cpu, or one process")
+    return device
+
+
+def model_of(options: argparse.Namespace) -> Model:
+    """The model of a command with `--processes`. Raises ValueError."""
+    device = device_of_processes(options)
     if options.processes > 1:
         start_server(WORKER_MODULES)  # which imports them while the model is loaded
     return load_models(models_of(options), device)

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import argparse
 import gc
+import sys
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
-from parser.commands.options import prepared_device
+if TYPE_CHECKING:
+    from logging import Logger
+
+    from parser.service.processes.place import WorkerPlace
+    from parser.service.service import Service
 
 NEEDED = "fastapi", "uvicorn", "prometheus_client", "python_multipart"
 
@@ -15,15 +21,25 @@ def serve(options: argparse.Namespace) -> None:
     """Raises ValueError for models that can not be loaded, and if the port is taken or a package missing."""
     if missing := [name for name in NEEDED if not find_spec(name)]:
         raise ValueError(f"serving needs {', '.join(missing)}: pip install -e '.[serve]'")
-    from parser.service.application import make_application
-    from parser.service.bearer_tokens import read_tokens
+    from parser.service.log import service_logger
+    from parser.service.processes.place import WorkerPlace
+
+    logger = service_logger()
+    if place := WorkerPlace.of_this_process():
+        _serve_at(place, options, logger)
+    elif options.processes > 1:
+        _supervise(options, logger)
+    else:
+        _serve(options, logger)
+
+
+def load_service(options: argparse.Namespace) -> Service:
+    """With its models. Raises ValueError."""
+    from parser.commands.options import device_of_processes
     from parser.service.limits import Limits
-    from parser.service.log import service_logger, tell
     from parser.service.served_models import NamedPath, ServedModel, ServedModels
-    from parser.service.server import Server, listen
     from parser.service.service import Service
 
-    tokens = read_tokens(options.token_file) if options.token_file else ()
     limits = Limits(
         options.max_bytes,
         options.max_sentence_words,
@@ -32,15 +48,58 @@ def serve(options: argparse.Namespace) -> None:
         options.timeout,
     )
     named = [NamedPath.of(text) for text in options.models]
-    device = prepared_device(options)
-    models = ServedModels(
-        [ServedModel.load(one, device, options.batch_size, limits) for one in named], options.default
-    )
-    service, logger = Service(models, limits), service_logger()
+    device = device_of_processes(options)
+    models = [ServedModel.load(one, device, options.batch_size, limits) for one in named]
+    return Service(ServedModels(models, options.default), limits)
+
+
+def _serve(options: argparse.Namespace, logger: Logger) -> None:
+    """By this process alone."""
+    from parser.service.application import make_application
+    from parser.service.bearer_tokens import read_tokens
+    from parser.service.listening import listen, url_of
+    from parser.service.log import tell
+    from parser.service.server import Server
+
+    tokens = read_tokens(options.token_file) if options.token_file else ()
+    service = load_service(options)
     application = make_application(service, logger, tokens, options.cors)
-    gc.collect()
-    gc.freeze()  # what is there now stays; looking through it again and again would stop all threads
+    _keep_what_is_there()
     with listen(options.host, options.port) as listener:
-        host, port = listener.getsockname()[:2]
-        tell(logger, "serving", url=f"http://{host}:{port}", models=models.names)
+        tell(logger, "serving", url=url_of(listener), models=service.models.names)
         Server(application, service.admission, options.grace, logger).run([listener])
+
+
+def _supervise(options: argparse.Namespace, logger: Logger) -> None:
+    """By several processes. This one imports neither PyTorch nor what serves."""
+    from parser.service.listening import listen
+    from parser.service.processes.supervisor import Supervisor
+
+    with listen(options.host, options.port) as listener:
+        code = Supervisor(options.arguments, options.processes, listener, options.grace, logger).run()
+    if code:
+        sys.exit(code)
+
+
+def _serve_at(place: WorkerPlace, options: argparse.Namespace, logger: Logger) -> None:
+    """By this process, which is one of several."""
+    from parser.service.application import make_application
+    from parser.service.bearer_tokens import read_tokens
+    from parser.service.processes.channel import GivenConnections
+    from parser.service.processes.joined_metrics import JoinedMetrics
+    from parser.service.processes.leaving import Leaving
+    from parser.service.server import Server
+
+    tokens = read_tokens(options.token_file) if options.token_file else ()
+    service = load_service(options)
+    joined = JoinedMetrics(place.folder, place.number)
+    leaving = Leaving(make_application(service, logger, tokens, options.cors, joined))
+    _keep_what_is_there()
+    with GivenConnections(place.descriptor, leaving.release) as listener:
+        Server(leaving, service.admission, options.grace, logger).run([listener])
+
+
+def _keep_what_is_there() -> None:
+    """Looking through it again and again for garbage would stop all threads."""
+    gc.collect()
+    gc.freeze()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from http import HTTPStatus
 from logging import Logger
 
@@ -20,6 +20,7 @@ from parser.service.body_limit import BodyLimit
 from parser.service.metrics import Metrics
 from parser.service.operation import operation_routes
 from parser.service.page import page_routes
+from parser.service.processes.joined_metrics import JoinedMetrics
 from parser.service.recording import Recording
 from parser.service.service import Service
 from parser.service.typed_protocol import PARSE, typed_routes
@@ -31,13 +32,21 @@ FAULTS_SHOWN = 10
 
 
 def make_application(
-    service: Service, logger: Logger, tokens: Sequence[bytes] = (), origins: Sequence[str] = ()
+    service: Service,
+    logger: Logger,
+    tokens: Sequence[bytes] = (),
+    origins: Sequence[str] = (),
+    joined: JoinedMetrics | None = None,
 ) -> FastAPI:
-    """tokens: one of which is needed, if there are some. origins: of pages that may use the service."""
+    """tokens: one of which is needed, if there are some. origins: of pages that may use the service. joined:
+    with those of other processes.
+    """
+    metrics = Metrics(service.models, service.admission)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None, None]:
-        yield
+        async with joined.told(metrics.text) if joined else nullcontext():
+            yield
         service.close()
 
     application = FastAPI(
@@ -48,8 +57,7 @@ def make_application(
         redoc_url=None,
         redirect_slashes=False,
     )
-    metrics = Metrics(service.models, service.admission)
-    application.include_router(operation_routes(service.admission, metrics))
+    application.include_router(operation_routes(service.admission, joined or metrics))
     application.include_router(typed_routes(service))
     application.include_router(udpipe_routes(service))
     application.include_router(page_routes())

@@ -61,7 +61,8 @@ class Metrics:
         if record.first_tree is not None:
             self._first.labels(record.model).observe(record.first_tree)
 
-    def text(self) -> bytes:
+    async def text(self) -> bytes:
+        """For Prometheus."""
         return generate_latest(self._registry)
 
 

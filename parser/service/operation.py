@@ -10,12 +10,13 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from parser.service.admission import Admission
 from parser.service.metrics import Metrics
+from parser.service.processes.joined_metrics import JoinedMetrics
 
 LIVE, READY, METRICS = "/live", "/ready", "/metrics"
 HEALTH = {LIVE, READY}
 
 
-def operation_routes(admission: Admission, metrics: Metrics) -> APIRouter:
+def operation_routes(admission: Admission, metrics: Metrics | JoinedMetrics) -> APIRouter:
     router = APIRouter(tags=["operation"], default_response_class=PlainTextResponse)
 
     @router.get(LIVE, summary="Whether the process answers")
@@ -30,6 +31,6 @@ def operation_routes(admission: Admission, metrics: Metrics) -> APIRouter:
 
     @router.get(METRICS, summary="For Prometheus")
     async def prometheus() -> Response:
-        return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
+        return Response(await metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
     return router

@@ -4,42 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from logging import Logger
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from parser.service.admission import Admission
 from parser.service.log import tell
 from parser.system.interruption import SIGNALS
 
-BACKLOG = 1_024
 KEPT_ALIVE = 30
 """Seconds that a connection may wait for its next request."""
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A socket that the server gets. port: 0 is a free one. Raises ValueError if it can not be had."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
-    except OSError as error:
-        raise ValueError(f"{host}, port {port}: {error}") from None
-    # Connections inherit it. An answer is written in two pieces, and the second would wait for 40 ms.
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
-    return listener
 
 
 class Server(uvicorn.Server):
     """Serves until a signal comes, and ends as if it had been asked to."""
 
-    def __init__(self, application: FastAPI, admission: Admission, grace: float, logger: Logger):
+    def __init__(self, application: ASGIApp, admission: Admission, grace: float, logger: Logger):
         """grace: seconds in which running requests may end; then they are broken off."""
         config = uvicorn.Config(
             application,
+            loop="asyncio",  # others do not ask sockets of ours to accept
             log_config=None,
             access_log=False,
             lifespan="on",

@@ -52,7 +52,8 @@ def _write(lines: Sequence[str], file: TextIO | None) -> None:
     try:
         bars = sys.modules.get("tqdm")  # without it there is no bar, and the libraries do not need it
         write = bars.tqdm.write if bars else print
-        write("\n".join(map(printable, lines)), file=file)
+        # With its end in one piece, between those of other processes: PYTHONUNBUFFERED writes each at once.
+        write("".join(f"{printable(line)}\n" for line in lines), file=file, end="")
         file.flush()
     except OSError as error:
         if error.errno not in (errno.EPIPE, errno.EIO):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,6 +22,14 @@ TEXT = NAME.replace("\udcff", "")
 MODEL = f"{TEXT}model"
 ESCAPED = r"\x1b[31mred\rforged\nforged\u202e\udcff\x9b"
 TREE = "1\ta\ta\tX\tX\t_\t{}\troot\t_\t_\n\n"
+
+
+def test_a_message_is_written_in_one_piece(monkeypatch):
+    """So that those of several processes do not mix."""
+    pieces = []
+    monkeypatch.setattr(sys, "stderr", SimpleNamespace(write=pieces.append, flush=lambda: None))
+    warn("one", "two")
+    assert [piece for piece in pieces if piece] == ["one\ntwo\n"]
 
 
 @pytest.fixture

@@ -1,0 +1,24 @@
+"""The socket that a service listens at."""
+
+from __future__ import annotations
+
+import socket
+
+BACKLOG = 1_024
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that the server gets. port: 0 is a free one. Raises ValueError if it can not be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise ValueError(f"{host}, port {port}: {error}") from None
+    # Connections inherit it. An answer is written in two pieces, and the second would wait for 40 ms.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
+    return listener
+
+
+def url_of(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://{host}:{port}"

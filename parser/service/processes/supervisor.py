@@ -1,0 +1,173 @@
+"""Several processes that serve at one socket: starts them, shares connections among them, replaces the dead.
+
+uvicorn's own supervisor does not: its workers share a socket (see `channel`), outlive a supervisor that is
+killed, and are started again at once however often they fail.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from logging import Logger
+from operator import attrgetter
+from pathlib import Path
+
+from parser.distributed.launcher import lost_process
+from parser.service.listening import url_of
+from parser.service.log import tell
+from parser.service.processes.worker import WorkerProcess
+from parser.system.interruption import SIGNALS, Interrupted
+from parser.system.lifeline import lifeline
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
+"""Seconds before a process that has ended is replaced. They double, until one lives for the longest pause."""
+TIME_TO_END = 5.0
+"""Seconds after the grace, in which a process ends. Then it is killed."""
+
+
+class Supervisor:
+    def __init__(
+        self, arguments: Sequence[str], count: int, listener: socket.socket, grace: float, logger: Logger
+    ):
+        """arguments: of the program, which say what each process serves. grace: seconds, see `Server`."""
+        self._arguments, self._count, self._listener = arguments, count, listener
+        self._grace, self._logger = grace, logger
+        self._workers: list[WorkerProcess] = []
+        self._waiting: list[socket.socket] = []
+        """Connections that no process has yet."""
+        self._serves, self._stops = asyncio.Event(), asyncio.Event()
+        """Set when the first process is ready, and by a signal."""
+        self._signal = 0
+
+    def run(self) -> int:
+        """Serve until a signal comes, and all processes have drained.
+
+        Returns 0, or what the first process ends with if it can not serve, which has told why. Raises
+        ValueError if it was killed instead, and Interrupted for a signal that comes before it serves.
+        """
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stack-parser-")))
+            line = stack.enter_context(lifeline())
+            code = asyncio.run(self._run(folder, line))
+        if self._signal and not self._serves.is_set():
+            raise Interrupted(self._signal)
+        if code < 0:
+            raise ValueError(lost_process(self._count))
+        return code
+
+    async def _run(self, folder: Path, line: int) -> int:
+        # The first one alone: if it can not load its models none can, and it is told once.
+        tasks = [
+            asyncio.create_task(self._keep(number, folder, line)) for number in range(1, self._count + 1)
+        ]
+        tasks.append(asyncio.create_task(self._stops.wait()))
+        try:
+            with self._signals_handled():
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                code = 0 if self._stops.is_set() else int(done.pop().result())
+                for task in tasks:
+                    task.cancel()
+                self._listen(False)
+                self._listener.close()
+                await self._drain()
+                return code
+        finally:
+            for worker in list(self._workers):
+                self._bury(worker)
+
+    @contextmanager
+    def _signals_handled(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        handled = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+        for number in handled:
+            loop.add_signal_handler(number, self._stop, number)
+        try:
+            yield
+        finally:
+            for number in handled:
+                loop.remove_signal_handler(number)
+
+    def _stop(self, number: int) -> None:
+        """The first signal drains, and a second one breaks off what still runs."""
+        self._signal = number
+        self._stops.set()
+        for worker in self._workers:
+            worker.stop()
+
+    async def _keep(self, number: int, folder: Path, line: int) -> int:
+        """Have a process, always. Returns the code of the first one if it ends before it is ready."""
+        pause = FIRST_PAUSE
+        while True:
+            if number > 1:
+                await self._serves.wait()
+            began = time.monotonic()
+            worker = self._start(number, folder, line)
+            code = await worker.ended()
+            self._bury(worker)
+            if not self._serves.is_set():
+                return code
+            if time.monotonic() - began >= LONGEST_PAUSE:
+                pause = FIRST_PAUSE
+            tell(self._logger, "process ended", process=number, pid=worker.pid, code=code, pause=pause)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _start(self, number: int, folder: Path, line: int) -> WorkerProcess:
+        worker = WorkerProcess(self._arguments, number, folder, line)
+        self._workers.append(worker)
+        asyncio.get_running_loop().add_reader(worker.channel, self._hear, worker)
+        return worker
+
+    def _bury(self, worker: WorkerProcess) -> None:
+        self._workers.remove(worker)
+        asyncio.get_running_loop().remove_reader(worker.channel)
+        self._waiting += worker.bury()
+        self._listen(bool(self._ready))
+        self._hand_out()
+
+    @property
+    def _ready(self) -> list[WorkerProcess]:
+        return [worker for worker in self._workers if worker.is_ready]
+
+    def _hear(self, worker: WorkerProcess) -> None:
+        if not worker.hear():
+            return
+        tell(self._logger, "process ready", process=worker.number, pid=worker.pid)
+        if not self._serves.is_set():
+            self._serves.set()
+            tell(self._logger, "serving", url=url_of(self._listener), processes=self._count)
+        self._listen(True)
+        self._hand_out()
+        fair = sum(each.connections for each in self._ready) // len(self._ready)
+        for each in self._ready:
+            each.release(each.connections - fair)
+
+    def _listen(self, is_wanted: bool) -> None:
+        """Connections wait in the socket as long as there is no process."""
+        loop = asyncio.get_running_loop()
+        if is_wanted and not self._stops.is_set():
+            loop.add_reader(self._listener, self._accept)
+        elif self._listener.fileno() != -1:
+            loop.remove_reader(self._listener)
+
+    def _accept(self) -> None:
+        with suppress(OSError):  # none waits, or its client is gone
+            self._waiting.append(self._listener.accept()[0])
+        self._hand_out()
+
+    def _hand_out(self) -> None:
+        """Give connections to the processes that have the fewest; close them if none takes any more."""
+        while self._waiting and self._ready:
+            with self._waiting.pop() as connection:
+                able = sorted(self._ready, key=attrgetter("connections"))
+                any(worker.give(connection) for worker in able)
+
+    async def _drain(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._grace + TIME_TO_END):
+                await asyncio.gather(*(worker.ended() for worker in self._workers))

@@ -1,0 +1,42 @@
+"""The service as an application of Ray Serve: replicas on the machines of a cluster, as many as are needed.
+
+    pip install 'ray[serve]'
+    serve run scripts.serving.ray_serve:build arguments="english.stackparser fr=french.stackparser" most=8
+
+`arguments` are those of `stack-parser serve`; those about addresses, processes and the end have no effect
+here. Each replica has an engine of its own, which batches what Ray gives it.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+from fastapi import FastAPI
+from ray import serve
+
+from parser.commands.arguments import argument_parser
+from parser.commands.serve import load_service
+from parser.service.application import make_application
+from parser.service.bearer_tokens import read_tokens
+from parser.service.log import service_logger
+
+
+def build(settings: dict[str, str]) -> serve.Application:
+    """settings: `arguments`, and the `least` and `most` replicas, by default 1 and 4."""
+    options = argument_parser().parse_args(["serve", *shlex.split(settings["arguments"])])
+    tokens = read_tokens(options.token_file) if options.token_file else ()
+
+    def application() -> FastAPI:
+        return make_application(load_service(options), service_logger(), tokens, options.cors)
+
+    deployment = serve.deployment(
+        name="parser",
+        max_ongoing_requests=options.max_requests,
+        ray_actor_options={"num_cpus": options.threads},
+        autoscaling_config={
+            "min_replicas": int(settings.get("least", 1)),
+            "max_replicas": int(settings.get("most", 4)),
+            "target_ongoing_requests": options.max_requests // 4,
+        },
+    )
+    return deployment(serve.ingress(application)()).bind()

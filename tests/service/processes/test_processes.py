@@ -1,0 +1,155 @@
+"""`stack-parser serve --processes`: load is shared, a process may be killed, and nothing is left."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from http.client import HTTPConnection
+
+import psutil
+import pytest
+from programs import children_of, running, wait_until
+from service_clients import ask, clients_of
+from services import serving
+
+pytestmark = pytest.mark.extended
+httpx = pytest.importorskip("httpx")
+pytest.importorskip("fastapi")
+
+CLIENTS = 32
+LONG = "It was round. " * 3_000
+"""A text that takes seconds."""
+SERVE = [sys.executable, "-m", "parser", "serve", "--port", "0", "--device", "cpu", "--processes", "2"]
+
+
+@contextmanager
+def two_processes(model, *options):
+    """A service of two, both of which are ready; as the second one's number in the system."""
+    with serving(model, "--processes", "2", *options) as service:
+        yield service, service.next("process ready")["pid"]
+
+
+def requests_of(service):
+    """By process, how many have parsed."""
+    text = httpx.get(f"{service.url}/metrics", timeout=60).text
+    counts = re.findall(r'requests_total{.*path="/process",process="(\d)".*} (\S+)', text)
+    return {process: float(count) for process, count in counts}
+
+
+def running_in(service):
+    """Requests that each process parses."""
+    text = httpx.get(f"{service.url}/metrics", timeout=60).text
+    return [float(count) for count in re.findall(r"running_requests{\S+ (\S+)", text)]
+
+
+def wait_for_each(service, earlier):
+    """Until each of the two processes has answered more than earlier."""
+    while any(requests_of(service).get(process, 0) <= earlier.get(process, 0) for process in "12"):
+        time.sleep(0.05)
+
+
+def test_connections_that_are_kept_are_shared_evenly(model):
+    with two_processes(model) as (service, _):
+        connections = [HTTPConnection("127.0.0.1", service.port, timeout=60) for _ in range(CLIENTS)]
+        for _ in range(3):
+            with ThreadPoolExecutor(CLIENTS) as pool:  # at once, so that both are busy
+                assert {status for status, _ in pool.map(ask, connections)} == {200}
+        found = requests_of(service)
+        assert sum(found.values()) == 3 * CLIENTS
+        assert min(found.values()) >= CLIENTS
+        for connection in connections:
+            connection.close()
+
+
+def test_while_one_is_busy_the_other_answers(model):
+    with two_processes(model) as (service, _), ThreadPoolExecutor(1) as pool:
+        long = pool.submit(httpx.post, f"{service.url}/v1/parse", json={"texts": [LONG]}, timeout=120)
+        while not any(running_in(service)) and not long.done():
+            time.sleep(0.05)
+        with closing(HTTPConnection("127.0.0.1", service.port)) as connection:
+            assert {ask(connection)[0] for _ in range(5)} == {200}
+        assert not long.done()
+        assert long.result().status_code == 200
+        assert set(requests_of(service).values()) == {5.0}
+
+
+def test_a_process_that_is_killed_is_replaced_while_the_other_answers(model):
+    with two_processes(model) as (service, process), clients_of(service.port, 8) as clients:
+        with closing(HTTPConnection("127.0.0.1", service.port)) as connection:
+            expected = ask(connection)
+        for pause in (0.5, 1.0):  # the second time it waits longer
+            wait_for_each(service, {})
+            os.kill(process, signal.SIGKILL)
+            ended = service.next("process ended")
+            assert (ended["process"], ended["code"], ended["pause"]) == (2, -signal.SIGKILL, pause)
+            before = [len(client.answers) for client in clients]
+            process = service.next("process ready")["pid"]
+            after = [len(client.answers) for client in clients]
+            assert all(now > earlier for now, earlier in zip(after, before, strict=True))
+        wait_for_each(service, {"1": requests_of(service)["1"]})  # by the clients that the first one had
+    assert {answer for client in clients for answer in client.answers} == {expected}
+    assert sum(client.lost for client in clients) <= 2 * len(clients)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_at_a_signal_running_requests_end_and_nothing_is_left(number, model, tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with two_processes(model) as (service, _), ThreadPoolExecutor(4) as pool:
+        workers = children_of(service.process)
+        assert any(path.name.startswith("stack-parser-") for path in tmp_path.iterdir())
+        wanted = {"json": {"texts": [LONG]}, "timeout": 120}
+        running = [pool.submit(httpx.post, f"{service.url}/v1/parse", **wanted) for _ in range(4)]
+        while 0.0 in running_in(service) and not any(one.done() for one in running):
+            time.sleep(0.05)
+        assert not any(one.done() for one in running)
+        service.process.send_signal(number)
+        assert {len(one.result().json()["sentences"]) for one in running} == {3_000}
+        assert service.process.wait() == 0
+        psutil.wait_procs(workers)
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_the_processes_end_with_a_supervisor_that_is_killed(model):
+    with two_processes(model) as (service, _):
+        workers = children_of(service.process)
+        assert len(workers) >= 2
+        service.process.kill()
+        psutil.wait_procs(workers)
+
+
+def test_what_can_not_be_loaded_is_told_once(tmp_path):
+    done = subprocess.run([*SERVE, str(tmp_path / "nowhere")], capture_output=True, text=True, check=False)
+    alone = subprocess.run(
+        [*SERVE[:-2], str(tmp_path / "nowhere")], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (alone.returncode, alone.stderr)
+    assert done.returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("whom", "number", "code", "told"),
+    [
+        ("program", signal.SIGTERM, 128 + signal.SIGTERM, "interrupted\n"),
+        ("worker", signal.SIGKILL, 2, "one of the 2 processes has ended without a message"),
+    ],
+)
+def test_what_ends_before_it_serves_says_so(whom, number, code, told, model):
+    with running([*SERVE, str(model)], stderr=subprocess.PIPE, text=True) as program:
+        wait_until(lambda: any("parser" in line for line in commands_below(program)), program)
+        pid = program.pid if whom == "program" else psutil.Process(program.pid).children()[0].pid
+        os.kill(pid, number)
+        _, said = program.communicate()
+        assert said.startswith(told)
+        assert program.returncode == code
+
+
+def commands_below(program):
+    """Of its children that have become what they should be."""
+    for child in children_of(program):
+        with suppress(psutil.Error):
+            if child.cmdline()[0] == sys.executable:
+                yield from child.cmdline()
