@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 from importlib.util import find_spec
 
 from parser.commands.options import prepared_device
@@ -22,6 +21,7 @@ def serve(options: argparse.Namespace) -> None:
     from parser.service.served_models import NamedPath, ServedModel, ServedModels
     from parser.service.server import Server, listen
     from parser.service.service import Service
+    from parser.service.short_pauses import keep_pauses_short
 
     tokens = read_tokens(options.token_file) if options.token_file else ()
     limits = Limits(
@@ -34,12 +34,11 @@ def serve(options: argparse.Namespace) -> None:
     named = [NamedPath.of(text) for text in options.models]
     device = prepared_device(options)
     models = ServedModels(
-        [ServedModel.load(one, device, options.batch_size, limits) for one in named], options.default
+        [ServedModel.load(one, device, options.batch_size) for one in named], options.default
     )
     service, logger = Service(models, limits), service_logger()
     application = make_application(service, logger, tokens, options.cors)
-    gc.collect()
-    gc.freeze()  # what is there now stays; looking through it again and again would stop all threads
+    keep_pauses_short()
     with listen(options.host, options.port) as listener:
         host, port = listener.getsockname()[:2]
         tell(logger, "serving", url=f"http://{host}:{port}", models=models.names)

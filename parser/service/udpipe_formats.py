@@ -5,6 +5,7 @@ UDPipe's own library reads them, so that they mean the same; see "Input formats"
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,6 +22,9 @@ OUTPUTS = CONLLU, HORIZONTAL, VERTICAL
 BY_LIBRARY = HORIZONTAL, VERTICAL, "generic_tokenizer"
 PARAGRAPHS = "paragraphs"
 """The option of horizontal and vertical output for an empty line between paragraphs."""
+PROGRAM, MODEL, LICENCE = "generator", "udpipe_model", "udpipe_model_licence"
+"""Comments of an answer on how it was made."""
+MADE_BY = re.compile(rf"(?m)^# (?:{PROGRAM}|{MODEL}|{LICENCE}) = .*\n")
 BEGINS_PARAGRAPH = "# newpar", "# newdoc"
 NO_BREAK_SPACE = "\u00a0"
 Write = Callable[[ParsedSentence], str]
@@ -86,7 +90,12 @@ def _conllu(parsed: ParsedSentence, tags: bool, tree: bool) -> str:
     sentence, found = parsed.read.sentence, parsed.tree
     if tree:
         wanted = found if tags else found._replace(tags={})
-        return output_of(sentence, wanted, retag=True, deps="drop").content.decode()
+        return _without_maker(output_of(sentence, wanted, retag=True, deps="drop").content.decode())
     if tags and found is not NO_TREE:
         sentence = with_tags(sentence, found.tags, retag=True)
-    return "".join(sentence.lines)
+    return _without_maker("".join(sentence.lines))
+
+
+def _without_maker(conllu: str) -> str:
+    """A sentence of an earlier answer says how that was made."""
+    return MADE_BY.sub("", conllu) if conllu.startswith("#") else conllu
