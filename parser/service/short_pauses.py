@@ -6,11 +6,11 @@ import gc
 import sys
 
 SWITCH_SECONDS = 0.001
-"""After which a thread has to give the lock to another one; usually five times as much. An answer takes several
-turns."""
+"""After which a thread has to give the lock to another one; usually five times as much. An answer takes
+several turns."""
 OLD_GARBAGE = 100
-"""How many collections of young objects there are before one of all objects, which stops all threads for tens of
-milliseconds; usually ten. Sentences that wait are many objects, and no garbage."""
+"""Collections of young objects before one of all objects, which stops all threads for tens of milliseconds;
+usually ten. Sentences that wait are many objects, and no garbage."""
 
 
 def keep_pauses_short() -> None:
