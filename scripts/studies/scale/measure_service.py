@@ -7,7 +7,7 @@ FILE has a sentence in each line. Services are measured in turns; numbers are me
 intervals, and the first service is compared with the others.
 
 Without --rate each client asks again when it has its answer. With it, requests come at random times
-(Poisson), so many a second, and latencies count from these times; --clients is how many connections there are.
+(Poisson), so many a second, and latencies count from these times; there are --clients connections.
 --pid is the process of each service, which may have others below it. --live asks the first one for /live all
 the time, too. --large sends one request of so many bytes instead, alone and beside short ones, and short ones
 alone.
