@@ -20,10 +20,13 @@ fields <- list(data = paste0(text, "\\n"), tokenizer = "ranges;normalized_spaces
 boundary <- "------------------------d74496d66958873e"
 part <- function(name) sprintf(
     '--%s\\r\\nContent-Disposition: form-data; name="%s"\\r\\n\\r\\n%s\\r\\n', boundary, name, fields[[name]])
-body <- charToRaw(enc2utf8(paste0(paste0(sapply(names(fields), part), collapse = ""), "--", boundary, "--\\r\\n")))
+parts <- paste0(sapply(names(fields), part), collapse = "")
+body <- charToRaw(enc2utf8(paste0(parts, "--", boundary, "--\\r\\n")))
 head <- paste0(
-    "POST /process HTTP/1.1\\r\\nHost: localhost\\r\\nUser-Agent: libcurl/7.88.1 r-curl/5.0.0 httr/1.4.6\\r\\n",
-    "Accept-Encoding: deflate, gzip\\r\\nAccept: application/json, text/xml, application/xml, */*\\r\\n",
+    "POST /process HTTP/1.1\\r\\nHost: localhost\\r\\n",
+    "User-Agent: libcurl/7.88.1 r-curl/5.0.0 httr/1.4.6\\r\\n",
+    "Accept-Encoding: deflate, gzip\\r\\n",
+    "Accept: application/json, text/xml, application/xml, */*\\r\\n",
     "Expect: 100-continue\\r\\nConnection: close\\r\\nContent-Length: ", length(body), "\\r\\n",
     "Content-Type: multipart/form-data; boundary=", boundary, "\\r\\n\\r\\n")
 connection <- socketConnection("127.0.0.1", as.integer(given[1]), blocking = TRUE, open = "r+b", timeout = 60)
@@ -38,8 +41,9 @@ cat(rawToChar(answer))
 R_QUERY = """
 given <- commandArgs(TRUE)
 text <- paste0(paste(readLines(given[2], encoding = "UTF-8"), collapse = "\\n"), "\\n")
-asked <- paste0("data=", URLencode(text, reserved = TRUE), "&tokenizer=ranges;normalized_spaces&tagger&parser")
-writeLines(readLines(paste0("http://127.0.0.1:", given[1], "/process?", asked), encoding = "UTF-8"), useBytes = TRUE)
+parts <- "&tokenizer=ranges;normalized_spaces&tagger&parser"
+address <- paste0("http://127.0.0.1:", given[1], "/process?data=", URLencode(text, reserved = TRUE), parts)
+writeLines(readLines(address, encoding = "UTF-8"), useBytes = TRUE)
 """
 NODE = """
 const { readFileSync } = require('node:fs');

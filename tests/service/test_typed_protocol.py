@@ -110,6 +110,24 @@ def test_a_wrong_request_is_told_why(wanted, status, told, service):
     assert "secret" not in answer.text
 
 
+def test_what_the_input_lacks_is_told(service):
+    strange = {"words": [f"word{number}" for number in range(100)]}
+    answer = ask(service, sentences=[strange]).json()
+    [warning] = answer["warnings"]
+    assert warning.startswith("FORM: 100% of the values do not occur in training")
+    assert "warnings" not in ask(service, sentences=[{"words": ["The", "cat"]}]).json()
+    asked = {"data": " ".join(strange["words"]), "input": "horizontal", "parser": ""}
+    assert httpx.post(f"{service.url}/process", data=asked).json()["warnings"] == [warning]
+
+
+def test_what_is_not_said_to_be_json_is_refused(service):
+    answer = httpx.post(
+        f"{service.url}/v1/parse", content=b'{"texts": []}', headers={"Content-Type": "text/plain"}
+    )
+    assert answer.status_code == 415
+    assert "Content-Type: application/json" in answer.json()["detail"]
+
+
 def test_no_form_that_is_accepted(service):
     answer = ask(service, "image/png", texts=["a"])
     assert answer.status_code == 406
