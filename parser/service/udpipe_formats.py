@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from parser.parsing.part_parser import output_of
-from parser.service.limits import wrong
+from parser.service.limits import too_large, wrong
 from parser.service.parsing import NO_TREE, ParsedSentence
 from parser.service.reading import ReadSentence, conllu_sentences
 from parser.system.console import quoted
@@ -20,6 +20,10 @@ from parser.treebank.conllu_output import with_tags
 CONLLU, HORIZONTAL, VERTICAL = "conllu", "horizontal", "vertical"
 OUTPUTS = CONLLU, HORIZONTAL, VERTICAL
 BY_LIBRARY = HORIZONTAL, VERTICAL, "generic_tokenizer"
+ENDS = {HORIZONTAL: re.compile("\n"), VERTICAL: re.compile("\n\r?\n")}
+"""Of sentences, where the input says where these end."""
+MAX_CHARACTERS = 1 << 18
+"""Of a sentence, which the library reads at once while all others wait. A thousand words have fewer."""
 PARAGRAPHS = "paragraphs"
 """The option of horizontal and vertical output for an empty line between paragraphs."""
 PROGRAM, MODEL, LICENCE = "generator", "udpipe_model", "udpipe_model_licence"
@@ -40,6 +44,8 @@ def sentences_in(content: str, form: str) -> Iterator[ReadSentence]:
     reader = library().InputFormat.newInputFormat(f"{name}={options}" if options else name)
     if not reader:
         raise wrong(f"input {quoted(form)}: UDPipe knows no such options")
+    if name in ENDS and max(map(len, ENDS[name].split(content))) > MAX_CHARACTERS:
+        raise too_large(f"a sentence has more than {MAX_CHARACTERS:,} characters")
     return _read_by_library(reader, content)
 
 
