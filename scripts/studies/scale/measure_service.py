@@ -29,7 +29,7 @@ from itertools import cycle
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote_plus, urlencode, urlsplit
 
 import numpy as np
 import psutil
@@ -43,6 +43,8 @@ from parser.speed.measuring.statistics import median_of, ratio_of
 END, CHUNKED, LENGTH = b"\r\n\r\n", b"transfer-encoding: chunked", b"content-length:"
 LAST_CHUNK = b"\r\n0\r\n\r\n"
 """No JSON has line ends such as stand before it."""
+PARTS = {"tokenizer": "", "tagger": "", "parser": "", "data": ""}
+"""All parts run."""
 PAUSE = 0.002
 """Seconds between two questions whether a service lives."""
 WARM_UP = 1.0
@@ -73,7 +75,7 @@ class Place(NamedTuple):
         return f"POST {path} HTTP/1.1\r\n{host}{kind}{length}".encode() + body
 
     def trees(self, text: str) -> bytes:
-        return self.request("/process", {"data": text, "tokenizer": "", "tagger": "", "parser": ""})
+        return self.request("/process", PARTS | {"data": text})
 
 
 class Connection(asyncio.Protocol):
@@ -371,10 +373,13 @@ def _told(turns: Sequence[Measured]) -> str:
 
 def measure_large(places: dict[str, Place], sentences: Sequence[str], size: int, turns: int) -> None:
     """Print what a large request and short ones lose by each other."""
-    text, following = "", cycle(sentences)
-    while len(text.encode()) < size:
-        text += "\n".join(next(following) for _ in range(1000)) + "\n\n"
-    text = text.encode()[:size].decode("utf-8", "ignore")
+    lines, written = [], len(urlencode(PARTS))
+    for sentence in cycle(sentences):
+        written += len(quote_plus(f"{sentence}\n\n"))
+        if written > size:
+            break
+        lines.append(f"{sentence}\n\n")
+    text = "".join(lines)
     for name, place in places.items():
         measure_beside(name, place, list(map(place.trees, sentences)), place.trees(text), turns)
 
