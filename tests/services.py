@@ -60,9 +60,12 @@ class RunningService:
 
     def process_text(self, **parameters: str) -> str:
         """What UDPipe's protocol answers, without the comments on the program."""
+        return without_program(self.raw_result(**parameters))
+
+    def raw_result(self, **parameters: str) -> str:
         answer = httpx.post(f"{self.url}/process", data=parameters, timeout=60)
         assert answer.status_code == 200, answer.text
-        return without_program(answer.json()["result"])
+        return answer.json()["result"]
 
 
 def without_program(result: str) -> str:

@@ -20,11 +20,12 @@ from conllu import SentenceList, TokenList
 from parser.api.token_lists import columns_of, with_tree
 from parser.api.tree import COMMENTS, TAGS, Tags, Tree
 from parser.parsing import BATCH_SIZE, refuse_batch_size
-from parser.parsing.engine import READ_AHEAD, Engine
+from parser.parsing.engine import Engine
 from parser.parsing.engine_thread import EngineThread
 from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.model import Model
 from parser.parsing.parsed_tree import ParsedTree
+from parser.parsing.read_ahead import READ_AHEAD
 from parser.parsing.text_input import reader_of_model, tokenizer_of
 from parser.system.machine import choose_device
 from parser.text.reading import TextReader
@@ -275,9 +276,11 @@ def _unpickled(model: bytes, make_reader: Callable[[], TextReader] | None) -> Pa
 
 def refuse_surrogates(text: str, name: str) -> None:
     """Raises ValueError if there is one. name: of the text, for the message."""
-    if lone := SURROGATE.search(text):
-        place = f"character {lone.start() + 1}"
-        raise ValueError(f"{name}, {place}: a lone surrogate, which is no character")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        place = f"character {error.start + 1}"
+        raise ValueError(f"{name}, {place}: a lone surrogate, which is no character") from None
 
 
 def _warn(text: str) -> None:

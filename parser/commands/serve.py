@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -49,7 +48,7 @@ def load_service(options: argparse.Namespace) -> Service:
     )
     named = [NamedPath.of(text) for text in options.models]
     device = device_of_processes(options)
-    models = [ServedModel.load(one, device, options.batch_size, limits) for one in named]
+    models = [ServedModel.load(one, device, options.batch_size) for one in named]
     return Service(ServedModels(models, options.default), limits)
 
 
@@ -60,11 +59,12 @@ def _serve(options: argparse.Namespace, logger: Logger) -> None:
     from parser.service.listening import listen, url_of
     from parser.service.log import tell
     from parser.service.server import Server
+    from parser.service.short_pauses import keep_pauses_short
 
     tokens = read_tokens(options.token_file) if options.token_file else ()
     service = load_service(options)
     application = make_application(service, logger, tokens, options.cors)
-    _keep_what_is_there()
+    keep_pauses_short()
     with listen(options.host, options.port) as listener:
         tell(logger, "serving", url=url_of(listener), models=service.models.names)
         Server(application, service.admission, options.grace, logger).run([listener])
@@ -89,17 +89,12 @@ def _serve_at(place: WorkerPlace, options: argparse.Namespace, logger: Logger) -
     from parser.service.processes.joined_metrics import JoinedMetrics
     from parser.service.processes.leaving import Leaving
     from parser.service.server import Server
+    from parser.service.short_pauses import keep_pauses_short
 
     tokens = read_tokens(options.token_file) if options.token_file else ()
     service = load_service(options)
     joined = JoinedMetrics(place.folder, place.number)
     leaving = Leaving(make_application(service, logger, tokens, options.cors, joined))
-    _keep_what_is_there()
+    keep_pauses_short()
     with GivenConnections(place.descriptor, leaving.release) as listener:
         Server(leaving, service.admission, options.grace, logger).run([listener])
-
-
-def _keep_what_is_there() -> None:
-    """Looking through it again and again for garbage would stop all threads."""
-    gc.collect()
-    gc.freeze()

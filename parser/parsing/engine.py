@@ -21,6 +21,7 @@ from parser.parsing.alone import AloneParser
 from parser.parsing.model import Model
 from parser.parsing.parsed_tree import Arcs, ParsedTree
 from parser.parsing.predicted_tags import predicted_tags, votes_of
+from parser.parsing.read_ahead import READ_AHEAD, ReadAhead
 from parser.parsing.reparsing import Reparser, SecondOpinion
 from parser.parsing.request import Request
 from parser.parsing.running_batch import RunningBatch
@@ -40,8 +41,6 @@ SHARE_ALONE, MAX_CREDIT = 1 / 20, 200.0
 takes twice as long. And how many may come at once."""
 MAX_WAITING = 16 * WINDOW
 """Words that may wait, unless asked for otherwise."""
-READ_AHEAD = 2 * WINDOW
-"""Words of a stream that are read and not yielded: the next ones are there when the last of a window end."""
 SLOW = 0.05
 """Seconds. An input that lets wait so long gets its trees before more is read."""
 Tags = Mapping[str, tuple[str, ...]]
@@ -187,14 +186,12 @@ class Engine:
         read_ahead: words that are read and not yielded, at most, or a single longer sentence. begin_with:
         the same before the first tree. Raises ValueError if the memory is too small for a sentence.
         """
-        most = min(begin_with, read_ahead)
-        pending: deque[Request] = deque()
-        source, following = RequestSource(), iter(sentences)
-        words, has_more = 0, True
+        ahead, pending = ReadAhead(begin_with, read_ahead), deque[Request]()
+        source, following, has_more = RequestSource(), iter(sentences), True
         try:
             while has_more or pending:
                 is_slow = False
-                while has_more and not is_slow and (not pending or words < most):
+                while has_more and not is_slow and ahead.room > 0:
                     began = monotonic()
                     try:
                         sentence = next(following)
@@ -204,13 +201,12 @@ class Engine:
                     is_slow = sentence is None or monotonic() - began > SLOW
                     if sentence is not None:
                         pending.append(self.add(sentence, probabilities, source))
-                        words += len(sentence)
+                        ahead.read(len(sentence))
                 for _ in range(len(pending) if is_slow else min(1, len(pending))):
                     found = self.result(pending[0])
                     sentence = pending.popleft().sentence
-                    words -= len(sentence)
+                    ahead.yielded(len(sentence))
                     yield sentence, found
-                most = read_ahead
         finally:
             for request in pending:
                 request.cancel()

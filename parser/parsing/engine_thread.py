@@ -134,6 +134,17 @@ class EngineThread:
         waiter.wait()
         return request.tree()
 
+    async def ended(self, request: AwaitedRequest) -> None:
+        """Wait, in a task, until `request.tree()` returns or raises. Nobody else may wait for the request.
+
+        Of many sentences this needs no task for each; see `add`.
+        """
+        with self._changed:
+            if request.has_ended:
+                return
+            request.waiter = waiter = asyncio.get_running_loop().create_future()
+        await waiter
+
     def close(self, cancel: bool = False, join: bool = True) -> None:
         """Take no more requests. cancel: those that wait, instead of parsing them. join: wait for the end."""
         atexit.unregister(self._close_at_exit)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from parser.parsing import BATCH_SIZE
-from parser.parsing.engine import READ_AHEAD, Engine
+from parser.parsing.engine import Engine
 from parser.parsing.model import Model
 from parser.parsing.parsed_tree import ParsedTree
+from parser.parsing.read_ahead import READ_AHEAD
 from parser.treebank.sentence import Sentence
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
-from io import BytesIO, StringIO
+from io import StringIO
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from parser.api.parser import refuse_surrogates, sentence_of
 from parser.api.tree import COMMENTS
 from parser.service.typed_messages import GivenSentence
-from parser.text.reading import PART_BYTES, TextReader, text_parts
+from parser.text.reading import TextFormat, TextReader, text_parts
 from parser.text.sentences import TokenizedSentence, as_sentence
 from parser.treebank.conllu import bounded_blocks, parse_block
 from parser.treebank.faults import Faults
@@ -21,8 +21,12 @@ KEPT_WORDS = 4_096
 """Of an input that is read before it is parsed. A longer one is read again, as memory is bounded."""
 
 UNDIVIDED = 20_000
-"""Characters without a blank: more than a paragraph has of a language without them. A tokenizer reads them at
-once, and all others wait."""
+"""Characters without a blank, or of a line that is a sentence: more than a paragraph has of a language
+without blanks. A tokenizer reads them at once, and all others wait."""
+
+PIECE = 1 << 16
+"""Characters, about, of what is looked at in one go. In a longer time other threads would have to wait."""
+SPACE = re.compile(r"\s")
 
 
 class ReadSentence(NamedTuple):
@@ -35,25 +39,44 @@ class ReadSentence(NamedTuple):
     """What is known of the sentence as a whole, see `COMMENTS`."""
 
 
-def text_sentences(
-    reader: TextReader, texts: Iterable[str], one_sentence_per_line: bool = False
-) -> Iterator[ReadSentence]:
-    """Those of a text are numbered from 1. Raises ValueError."""
+def pieces_of(text: str) -> Iterator[str]:
+    """The text in pieces, of which all but the first begin with white space."""
+    start = 0
+    while start < len(text):
+        found = SPACE.search(text, start + PIECE)
+        end = found.start() if found else len(text)
+        yield text[start:end]
+        start = end
+
+
+def text_sentences(reader: TextReader, form: TextFormat, texts: Iterable[str]) -> Iterator[ReadSentence]:
+    """Those of a text are numbered from 1. form: that of the reader. Raises ValueError."""
     for number, text in enumerate(texts):
-        refuse_surrogates(text, f"text {number + 1}")
-        if any(len(piece) > UNDIVIDED for piece in text.split()):
-            raise ValueError(f"text {number + 1} has more than {UNDIVIDED:,} characters without a blank")
-        pieces = iter(partial(BytesIO(text.encode()).read, PART_BYTES), b"")
-        parts = text_parts(pieces, f"text {number + 1}", one_sentence_per_line)
+        name = f"text {number + 1}"
+        refuse_surrogates(text, name)
+        _refuse_undivided(text, name, form)
+        parts = text_parts(map(str.encode, pieces_of(text)), name, one_sentence_per_line=form != "raw")
         found = (one for part in parts for one in reader.sentences(part.content, part.offset))
         for ordinal, one in enumerate(found, 1):
             yield ReadSentence(as_sentence(one, ordinal), one, number)
 
 
+def _refuse_undivided(text: str, name: str, form: TextFormat) -> None:
+    """Raises ValueError. Of tokenized text there is nothing that a tokenizer has to find."""
+    if form == "raw":
+        lacking, lengths = "blank", (len(word) for piece in pieces_of(text) for word in piece.split())
+    elif form == "one-sentence-per-line":
+        lacking, lengths = "line end", (len(line) for line in text.split("\n"))
+    else:
+        return
+    if max(lengths, default=0) > UNDIVIDED:
+        raise ValueError(f"{name} has more than {UNDIVIDED:,} characters without a {lacking}")
+
+
 def word_sentences(given: Iterable[GivenSentence]) -> Iterator[ReadSentence]:
     """Raises ValueError."""
     for number, one in enumerate(given, 1):
-        columns = one.model_dump(exclude_none=True)
+        columns = {name: value for name, value in one.items() if value is not None}
         comments = {name: columns[name] for name in COMMENTS if name in columns}
         yield ReadSentence(sentence_of(columns, number), comments=comments)
 

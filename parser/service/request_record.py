@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import traceback
 from dataclasses import dataclass, field
 from time import monotonic
@@ -28,6 +29,8 @@ class RequestRecord:
     """That were parsed."""
     first_tree: float | None = None
     """Seconds until it was there."""
+    warnings: list[str] = field(default_factory=list)
+    """Of columns that the model reads and that the input lacks."""
     error: str = ""
     """Its class and where it was raised: a message may quote a text."""
 
@@ -42,6 +45,14 @@ class RequestRecord:
             self.first_tree = self.seconds
         self.sentences += sentences
         self.words += words
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
+
+    @property
+    def warnings_in_json(self) -> str:
+        """The last field of an object; nothing without any."""
+        return f', "warnings": {json.dumps(self.warnings, ensure_ascii=False)}' if self.warnings else ""
 
     def fail(self, error: BaseException) -> None:
         cause = error.__cause__ or error
@@ -61,6 +72,8 @@ class RequestRecord:
             told |= {"model": self.model, "sentences": self.sentences, "words": self.words}
         if self.first_tree is not None:
             told["first_tree_seconds"] = round(self.first_tree, 4)
+        if self.warnings:
+            told["warnings"] = self.warnings
         return told | ({"error": self.error} if self.error else {})
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,10 +15,11 @@ from parser.parsing.engine_thread import EngineThread
 from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.model import Model
 from parser.parsing.text_input import MISSING, has_tokenizer, text_reader, tokenizer_of
-from parser.service.limits import Limits, wrong
-from parser.service.parsing import READ_AHEAD
+from parser.service.limits import wrong
+from parser.service.reading import ReadSentence
 from parser.system.console import quoted
 from parser.text.reading import TextFormat, TextReader
+from parser.treebank.sentence import Sentence
 
 
 class NamedPath(NamedTuple):
@@ -44,11 +47,11 @@ class ServedModel:
         self.name, self._readers = name, readers
         self.predicts = bool(model.predicted_columns)
         """Whether it finds tags or lemmas."""
-        self.engine = engine
+        self._model, self.engine = model, engine
         self.thread = EngineThread(engine)
 
     @classmethod
-    def load(cls, named: NamedPath, device: torch.device, batch_size: int, limits: Limits) -> ServedModel:
+    def load(cls, named: NamedPath, device: torch.device, batch_size: int) -> ServedModel:
         """Raises ValueError if there is no model, or if it or its tokenizer is broken."""
         model = load_models(ModelChoice((named.path,)), device)
         readers: dict[TextFormat, TextReader] = {"tokenized": text_reader(named.path, "tokenized")}
@@ -60,12 +63,25 @@ class ServedModel:
                 raise ValueError(f"{named.path}: {error}") from None
             readers["raw"] = TextReader("raw", tokenizer)
             readers["one-sentence-per-line"] = TextReader("one-sentence-per-line", tokenizer)
-        most = limits.requests * (READ_AHEAD + limits.sentence_words)
-        return cls(named.name, model, readers, Engine(model, batch_size, max_waiting=most))
+        # Each request reads ahead as far as it may, and needs no other bound.
+        return cls(named.name, model, readers, Engine(model, batch_size, max_waiting=sys.maxsize))
 
     @property
     def has_tokenizer(self) -> bool:
         return "raw" in self._readers
+
+    def watched(
+        self, sentences: Iterable[ReadSentence], warn: Callable[[str], None]
+    ) -> Iterator[ReadSentence]:
+        """The sentences; warns if they lack what the model reads."""
+        passing: deque[ReadSentence] = deque()
+
+        def passed() -> Iterator[Sentence]:
+            for read in sentences:
+                passing.append(read)
+                yield read.sentence
+
+        return (passing.popleft() for _ in self._model.watch().check(passed(), warn))
 
     def reader(self, form: TextFormat) -> TextReader:
         """Raises RefusedError if there is no tokenizer for such text."""

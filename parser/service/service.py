@@ -29,7 +29,8 @@ class Service:
     ) -> AsyncGenerator[list[ParsedSentence], None]:
         """See `parse_sentences`. record: where it is noted."""
         record.model = model.name
-        async with aclosing(parse_sentences(model.thread, self.thread, given, probabilities)) as parsed:
+        watched = Input(lambda: model.watched(given.open(), record.warn), given.size)
+        async with aclosing(parse_sentences(model.thread, self.thread, watched, probabilities)) as parsed:
             async for several in parsed:
                 record.add(len(several), sum(len(one.read.sentence) for one in several))
                 yield several

@@ -12,6 +12,7 @@ from parser.api.tree import Tree
 from parser.parsing.part_parser import output_of
 from parser.service.limits import RefusedError
 from parser.service.parsing import ParsedSentence
+from parser.service.request_record import RequestRecord
 from parser.service.typed_messages import AnsweredSentence, AnsweredToken
 
 JSON, NDJSON, CONLLU = "application/json", "application/x-ndjson", "text/x-conllu"
@@ -34,7 +35,10 @@ class AnswerFormat:
     """Between sentences."""
     after: str
     """After each sentence."""
-    end: str
+
+    def end(self, record: RequestRecord) -> bytes:
+        """After the last sentence."""
+        return f"]{record.warnings_in_json}}}\n".encode() if self.media_type == JSON else b""
 
     def write(self, parsed: Sequence[ParsedSentence], is_first: bool) -> bytes:
         """is_first: whether the first one is that of the answer."""
@@ -48,11 +52,11 @@ def answer_format(accept: str, model: str) -> AnswerFormat:
     for wanted in _in_order(accept):
         name = ALIASES.get(wanted, wanted)
         if name == JSON:
-            return AnswerFormat(name, f'{{"model": {json.dumps(model)}, "sentences": [', ", ", "", "]}\n")
+            return AnswerFormat(name, f'{{"model": {json.dumps(model)}, "sentences": [', ", ", "")
         if name == NDJSON:
-            return AnswerFormat(name, "", "", "\n", "")
+            return AnswerFormat(name, "", "", "\n")
         if name == CONLLU:
-            return AnswerFormat(name, "", "", "", "")
+            return AnswerFormat(name, "", "", "")
     raise RefusedError(HTTPStatus.NOT_ACCEPTABLE, f"Accept: there are {JSON}, {NDJSON} and {CONLLU}")
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Required
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator, with_config
+from typing_extensions import TypedDict  # pydantic reads no older ones
 
 from parser.text.reading import TextFormat
 
@@ -12,18 +13,18 @@ Values = Annotated[list[str], Field(min_length=1, fail_fast=True)]
 INPUTS = "texts", "sentences", "conllu"
 
 
-class GivenSentence(BaseModel):
+@with_config(ConfigDict(extra="forbid"))
+class GivenSentence(TypedDict, total=False):
     """The words of a sentence, and what is known of each; `_` for nothing."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    words: Values
-    upos: Values | None = None
-    xpos: Values | None = None
-    feats: Values | None = None
-    lemmas: Values | None = None
-    sent_id: str | None = None
-    text: str | None = None
+    # A body may have a hundred thousand of them, which as objects of a class would take seconds.
+    words: Required[Values]
+    upos: Values | None
+    xpos: Values | None
+    feats: Values | None
+    lemmas: Values | None
+    sent_id: str | None
+    text: str | None
 
 
 class ParseRequest(BaseModel):
@@ -78,6 +79,7 @@ class AnsweredSentence(BaseModel):
 class ParseAnswer(BaseModel):
     model: str
     sentences: list[AnsweredSentence]
+    warnings: list[str] | None = Field(None, description="If the input lacks what the model reads")
 
 
 class Problem(BaseModel):

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from parser.service.answer import HELD_BYTES
-from parser.service.parsing import WORD_BYTES, Input
+from parser.service.parsing import Input
 from parser.service.reading import (
     ReadSentence,
     conllu_sentences,
@@ -22,6 +22,7 @@ from parser.service.reading import (
 from parser.service.request_record import record_of
 from parser.service.served_models import ServedModel
 from parser.service.service import Service
+from parser.service.typed_body import route_that_reads_by
 from parser.service.typed_formats import CONLLU, NDJSON, answer_format
 from parser.service.typed_messages import ParseAnswer, ParseRequest, Problem
 
@@ -33,6 +34,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     406: {"model": Problem, "description": "Accept names none of the forms"},
     408: {"model": Problem, "description": "The body did not come in time"},
     413: {"model": Problem, "description": "There are too many bytes or words"},
+    415: {"model": Problem, "description": "The body is not said to be JSON"},
     422: {"model": Problem, "description": "The body is not as described"},
     429: {"model": Problem, "description": "Too many requests wait; see Retry-After"},
     503: {"model": Problem, "description": "It took too long, or the service is being stopped"},
@@ -40,7 +42,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 
 
 def typed_routes(service: Service) -> APIRouter:
-    router = APIRouter(tags=["parsing"])
+    router = APIRouter(tags=["parsing"], route_class=route_that_reads_by(service.thread))
     forms = {"description": "The trees", "content": {NDJSON: TEXT, CONLLU: TEXT}}
 
     @router.post(PARSE, response_model=ParseAnswer, responses={200: forms, **PROBLEMS})
@@ -50,11 +52,10 @@ def typed_routes(service: Service) -> APIRouter:
         The header Accept chooses. Lines come as soon as their sentences are parsed. If something goes wrong
         after the first of them, the answer is broken off.
         """
-        model = service.models.find(wanted.model)
+        model, record = service.models.find(wanted.model), record_of(request.scope)
         form = answer_format(", ".join(request.headers.getlist("accept")), model.name)
-        found = service.parse(
-            model, _input(service, model, wanted), record_of(request.scope), wanted.probabilities
-        )
+        given = _input(service, model, wanted, len(await request.body()))
+        found = service.parse(model, given, record, wanted.probabilities)
 
         async def chunks() -> AsyncGenerator[bytes, None]:
             is_first = True
@@ -63,7 +64,7 @@ def typed_routes(service: Service) -> APIRouter:
                 async for several in parsed:
                     yield await service.write(several, partial(form.write, several, is_first))
                     is_first = False
-            yield form.end.encode()
+            yield form.end(record)
 
         held = 1 if form.media_type == NDJSON else HELD_BYTES
         return service.answer(chunks(), form.media_type, held)
@@ -71,18 +72,15 @@ def typed_routes(service: Service) -> APIRouter:
     return router
 
 
-def _input(service: Service, model: ServedModel, wanted: ParseRequest) -> Input:
-    """Raises RefusedError if the model can not read it."""
+def _input(service: Service, model: ServedModel, wanted: ParseRequest, size: int) -> Input:
+    """size: of the body. Raises RefusedError if the model can not read it."""
     if wanted.texts is not None:
-        reader, texts = model.reader(wanted.text_format), wanted.texts
-        by_lines = wanted.text_format != "raw"
-        size = sum(len(text) + WORD_BYTES for text in texts)
-        return Input(lambda: service.limits.check(text_sentences(reader, texts, by_lines)), size)
+        form, texts = wanted.text_format, wanted.texts
+        reader = model.reader(form)
+        return Input(lambda: service.limits.check(text_sentences(reader, form, texts)), size)
     read: Callable[[], Iterator[ReadSentence]]
     if wanted.conllu is not None:
-        read, size = partial(conllu_sentences, wanted.conllu), len(wanted.conllu)
+        read = partial(conllu_sentences, wanted.conllu)
     else:
-        given = wanted.sentences or []
-        read = partial(word_sentences, given)
-        size = sum(len(word) + WORD_BYTES for one in given for word in one.words)
+        read = partial(word_sentences, wanted.sentences or [])
     return Input(partial(read_in_advance, lambda: service.limits.check(read())), size)

@@ -5,11 +5,12 @@ UDPipe's own library reads them, so that they mean the same; see "Input formats"
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from parser.parsing.part_parser import output_of
-from parser.service.limits import wrong
+from parser.service.limits import too_large, wrong
 from parser.service.parsing import NO_TREE, ParsedSentence
 from parser.service.reading import ReadSentence, conllu_sentences
 from parser.system.console import quoted
@@ -19,8 +20,15 @@ from parser.treebank.conllu_output import with_tags
 CONLLU, HORIZONTAL, VERTICAL = "conllu", "horizontal", "vertical"
 OUTPUTS = CONLLU, HORIZONTAL, VERTICAL
 BY_LIBRARY = HORIZONTAL, VERTICAL, "generic_tokenizer"
+ENDS = {HORIZONTAL: re.compile("\n"), VERTICAL: re.compile("\n\r?\n")}
+"""Of sentences, where the input says where these end."""
+MAX_CHARACTERS = 1 << 18
+"""Of a sentence, which the library reads at once while all others wait. A thousand words have fewer."""
 PARAGRAPHS = "paragraphs"
 """The option of horizontal and vertical output for an empty line between paragraphs."""
+PROGRAM, MODEL, LICENCE = "generator", "udpipe_model", "udpipe_model_licence"
+"""Comments of an answer on how it was made."""
+MADE_BY = re.compile(rf"(?m)^# (?:{PROGRAM}|{MODEL}|{LICENCE}) = .*\n")
 BEGINS_PARAGRAPH = "# newpar", "# newdoc"
 NO_BREAK_SPACE = "\u00a0"
 Write = Callable[[ParsedSentence], str]
@@ -36,6 +44,8 @@ def sentences_in(content: str, form: str) -> Iterator[ReadSentence]:
     reader = library().InputFormat.newInputFormat(f"{name}={options}" if options else name)
     if not reader:
         raise wrong(f"input {quoted(form)}: UDPipe knows no such options")
+    if name in ENDS and max(map(len, ENDS[name].split(content))) > MAX_CHARACTERS:
+        raise too_large(f"a sentence has more than {MAX_CHARACTERS:,} characters")
     return _read_by_library(reader, content)
 
 
@@ -86,7 +96,12 @@ def _conllu(parsed: ParsedSentence, tags: bool, tree: bool) -> str:
     sentence, found = parsed.read.sentence, parsed.tree
     if tree:
         wanted = found if tags else found._replace(tags={})
-        return output_of(sentence, wanted, retag=True, deps="drop").content.decode()
+        return _without_maker(output_of(sentence, wanted, retag=True, deps="drop").content.decode())
     if tags and found is not NO_TREE:
         sentence = with_tags(sentence, found.tags, retag=True)
-    return "".join(sentence.lines)
+    return _without_maker("".join(sentence.lines))
+
+
+def _without_maker(conllu: str) -> str:
+    """A sentence of an earlier answer says how that was made."""
+    return MADE_BY.sub("", conllu) if conllu.startswith("#") else conllu

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 import unicodedata
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from functools import partial
 
 from fastapi import APIRouter, Request
@@ -16,23 +14,22 @@ from starlette.responses import JSONResponse, Response
 from parser.service.form import form_in, urlencoded
 from parser.service.limits import wrong
 from parser.service.parsing import Input, ParsedSentence
-from parser.service.reading import ReadSentence, read_in_advance, text_sentences
+from parser.service.reading import ReadSentence, pieces_of, read_in_advance, text_sentences
 from parser.service.request_record import record_of
 from parser.service.served_models import ServedModel
 from parser.service.service import Service
-from parser.service.udpipe_formats import CONLLU, Write, sentences_in, writer_of
+from parser.service.udpipe_formats import CONLLU, MODEL, PROGRAM, Write, sentences_in, writer_of
+from parser.service.udpipe_spaces import Spaces
 from parser.system.version import __version__
 from parser.text.reading import TextFormat
-from parser.treebank.columns import BLANK
 
 MODELS, PROCESS = "/models", "/process"
 JSON = "application/json"
 TOKENIZER, TAGGER, PARSER = "tokenizer", "tagger", "parser"
 NONE = "none"
 """The value of `tagger` and of `parser` that leaves it out, too."""
-PRESEGMENTED, RANGES = "presegmented", "ranges"
-"""Options of the tokenizer: each line is a sentence; MISC has the places of the tokens."""
-TOKEN_RANGE = re.compile(r"([\t|])TokenRange=\d+:\d+(?=\n)")
+PRESEGMENTED, RANGES, NORMALIZED = "presegmented", "ranges", "normalized_spaces"
+"""Options of the tokenizer: each line is a sentence; see `Spaces` for the others."""
 Parameters = Mapping[str, str]
 
 
@@ -94,7 +91,7 @@ def _answer(request: Request, service: Service, parameters: Parameters) -> Respo
         async with aclosing(found) as parsed:
             async for several in parsed:
                 yield await service.write(several, partial(_in_string, write, several))
-        yield b'"}\n'
+        yield f'"{record.warnings_in_json}}}\n'.encode()
 
     return service.answer(chunks(), JSON)
 
@@ -104,34 +101,30 @@ def _reader(model: ServedModel, parameters: Parameters) -> Callable[[], Iterator
     data = parameters["data"]
     if TOKENIZER not in parameters:
         form = parameters.get("input", CONLLU)
-        return lambda: sentences_in(unicodedata.normalize("NFC", data), form)
+        return lambda: sentences_in(_normalized(data), form)
     options = {option.partition("=")[0] for option in parameters[TOKENIZER].split(";")}
     is_divided = PRESEGMENTED in options
     form_of_text: TextFormat = "one-sentence-per-line" if is_divided else "raw"
     reader = model.reader(form_of_text)
 
     def read() -> Iterator[ReadSentence]:
-        found = text_sentences(reader, [unicodedata.normalize("NFC", data)], is_divided)
-        return found if RANGES in options else map(_without_ranges, found)
+        text = _normalized(data)
+        spaces = Spaces(text, RANGES in options, NORMALIZED in options)
+        return map(spaces.told, text_sentences(reader, form_of_text, [text]))
 
     return read
 
 
-def _without_ranges(read: ReadSentence) -> ReadSentence:
-    lines = [line if line.startswith("#") else TOKEN_RANGE.sub(_rest, line) for line in read.sentence.lines]
-    return ReadSentence(replace(read.sentence, lines=tuple(lines)))
-
-
-def _rest(found: re.Match[str]) -> str:
-    """Of MISC, which is never empty."""
-    return f"\t{BLANK}" if found[1] == "\t" else ""
+def _normalized(text: str) -> str:
+    """Piece by piece, as white space is never joined with what stands before it."""
+    return "".join(unicodedata.normalize("NFC", piece) for piece in pieces_of(text))
 
 
 def _comments(model: ServedModel, form: str) -> str:
     """What stands before the first sentence."""
     if form.partition("=")[0] != CONLLU:
         return ""
-    return f"# generator = stack-parser {__version__}\n# udpipe_model = {model.name}\n"
+    return f"# {PROGRAM} = stack-parser {__version__}\n# {MODEL} = {model.name}\n"
 
 
 def _in_string(write: Write, several: Sequence[ParsedSentence]) -> bytes:

@@ -18,8 +18,9 @@ from parser.treebank.waiting_input import chunks_as_they_come, waits
 
 PART_BYTES = 1 << 18
 """About two thousand sentences. Larger parts fill batches better, smaller ones end together."""
-LONGEST_PARAGRAPH = 1 << 24
-"""Bytes. A longer one is divided at the end of a line, or else at a blank."""
+LONGEST_PARAGRAPH = 1 << 19
+"""Bytes. A longer one is divided at the end of a line, or else at a blank: a tokenizer takes it in at once,
+and other threads wait."""
 BLANK_LINE = re.compile(rb"\n[ \t\r]*\n")
 CUTS = b"\n", b" "
 CONTINUES, STARTS = 0x80, 0xC0
@@ -132,7 +133,8 @@ class TextReader:
 
         Blank lines end paragraphs, and so sentences.
         """
-        text = text.translate(BLANKS)  # a character for a character
+        for code, blank in BLANKS.items():  # far faster than `str.translate`
+            text = text.replace(chr(code), blank)
         is_sentence = self._form != "raw"
         for start, end in _lines(text) if is_sentence else _paragraphs(text):
             yield from self._tokenizer.sentences(text[start:end], offset + start, is_sentence)

@@ -61,7 +61,7 @@ def test_many_clients_get_what_is_theirs(service, model):
     found = {}
 
     def ask(number):
-        asked = {"data": texts[number], "tokenizer": "ranges", "tagger": "", "parser": ""}
+        asked = {"data": texts[number], "tokenizer": "ranges;normalized_spaces", "tagger": "", "parser": ""}
         found[number] = service.process_text(**asked)
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(len(texts))]

@@ -63,6 +63,13 @@ def test_words_and_texts_that_would_keep_all_others_waiting_are_refused(service)
     assert (answer.status_code, "a word of 1,001 characters" in answer.text) == (413, True)
     answer = httpx.post(f"{service.url}/v1/parse", json={"texts": ["A.", "a" * 20_001]})
     assert (answer.status_code, "text 2 has more than 20,000 characters" in answer.text) == (400, True)
+    for form, blank in (("horizontal", " "), ("vertical", "\n")):
+        asked = {"data": f"word{blank}" * 60_000, "input": form, "parser": ""}
+        answer = httpx.post(f"{service.url}/process", data=asked)
+        assert (answer.status_code, "a sentence has more than 262,144 char" in answer.text) == (413, True)
+    lines = {"texts": ["a " * 10_001], "text_format": "one-sentence-per-line"}
+    answer = httpx.post(f"{service.url}/v1/parse", json=lines)
+    assert (answer.status_code, "without a line end" in answer.text) == (400, True)
 
 
 def test_of_many_faults_the_first_is_told(service):

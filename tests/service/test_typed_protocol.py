@@ -98,7 +98,7 @@ def test_accept_chooses_the_form(accept, kind, service):
         ({"conllu": "1\ta\n"}, 400, "data:1: sentence #1: 2 columns instead of 10"),
         ({}, 422, "give one of texts, sentences, conllu"),
         ({"texts": ["a"], "conllu": ""}, 422, "give one of texts, sentences, conllu"),
-        ({"texts": "secret"}, 422, "body.texts: Input should be a valid list"),
+        ({"texts": "secret"}, 422, "body.texts: Input should be a valid array"),
         ({"sentences": [{"words": []}]}, 422, "body.sentences.0.words: List should have at least 1 item"),
         ({"texts": [], "other": 1}, 422, "body.other: Extra inputs are not permitted"),
     ],
@@ -108,6 +108,24 @@ def test_a_wrong_request_is_told_why(wanted, status, told, service):
     assert answer.status_code == status
     assert told in answer.json()["detail"]
     assert "secret" not in answer.text
+
+
+def test_what_the_input_lacks_is_told(service):
+    strange = {"words": [f"word{number}" for number in range(100)]}
+    answer = ask(service, sentences=[strange]).json()
+    [warning] = answer["warnings"]
+    assert warning.startswith("FORM: 100% of the values do not occur in training")
+    assert "warnings" not in ask(service, sentences=[{"words": ["The", "cat"]}]).json()
+    asked = {"data": " ".join(strange["words"]), "input": "horizontal", "parser": ""}
+    assert httpx.post(f"{service.url}/process", data=asked).json()["warnings"] == [warning]
+
+
+def test_what_is_not_said_to_be_json_is_refused(service):
+    answer = httpx.post(
+        f"{service.url}/v1/parse", content=b'{"texts": []}', headers={"Content-Type": "text/plain"}
+    )
+    assert answer.status_code == 415
+    assert "Content-Type: application/json" in answer.json()["detail"]
 
 
 def test_no_form_that_is_accepted(service):

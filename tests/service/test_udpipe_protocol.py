@@ -33,7 +33,7 @@ def as_the_python_client(url, **parameters):
 
 
 def as_curl(url, **parameters):
-    fields = [part for name, value in parameters.items() for part in ("-F", f"{name}={value}")]
+    fields = [part for name, value in parameters.items() for part in ("--form-string", f"{name}={value}")]
     done = subprocess.run(["curl", "-sS", *fields, f"{url}/process"], capture_output=True, check=True)
     return json.loads(done.stdout)
 
@@ -50,7 +50,7 @@ def in_the_query(url, **parameters):
 @pytest.mark.parametrize("client", [as_the_python_client, as_curl, as_a_browser, in_the_query])
 def test_any_client_gets_what_parse_writes(client, service, model):
     text = TEXT + "Ärger — naïve „Wörter“ & 100% + 日本.\n"
-    answer = client(service.url, data=text, tokenizer="ranges", tagger="", parser="")
+    answer = client(service.url, data=text, tokenizer="ranges;normalized_spaces", tagger="", parser="")
     assert answer.keys() == {"model", "acknowledgements", "result"}
     assert answer["model"] == "en-tiny-2.5"
     if client is as_the_python_client:  # as it sends them
@@ -100,11 +100,43 @@ def test_a_tokenizer_has_options(service, model):
     lines = "It was round. Or not?\nThe cat sleeps\n"
     told = parsed_by_command(model, lines, "--one-sentence-per-line")
     asked = {"data": lines, "tagger": "", "parser": ""}
-    assert service.process_text(**asked, tokenizer="presegmented;ranges") == told
-    plain = service.process_text(**asked, tokenizer="presegmented")
+    assert service.process_text(**asked, tokenizer="presegmented;ranges;normalized_spaces") == told
+    plain = service.process_text(**asked, tokenizer="presegmented;normalized_spaces")
     assert "TokenRange" not in plain
     assert plain.count("\tSpaceAfter=No\n") == told.count("\tSpaceAfter=No|") > 0
     assert service.process_text(**asked, tokenizer="").count("# sent_id") == 3
+
+
+@pytest.mark.parametrize("ranges", ["", "ranges"])
+def test_white_space_is_told_as_the_library_tells_it(ranges, service, model):
+    """MISC of the library itself. It was trained by UDPipe, and knows no paragraphs but those of one text."""
+    from parser.parsing.text_input import tokenizer_of
+    from parser.text.udpipe import library
+
+    stored = tokenizer_of(model, "raw")
+    tokenizer = stored.settings.opened(stored.content)
+    text = "\n  The cat  sleeps.\tDon't go! \r\n\r\nWas |it\u00a0round?\n\\ Or not?"
+    theirs, sentence, found = tokenizer._model.newTokenizer(ranges), library().Sentence(), []
+    theirs.setText(text)
+    output = library().OutputFormat.newConlluOutputFormat()
+    while theirs.nextSentence(sentence):
+        found.append(output.writeSentence(sentence))
+    told = service.process_text(data=text, tokenizer=ranges)
+    assert "SpacesBefore=" in told
+    assert misc_of(told) == misc_of("".join(found))
+
+
+def misc_of(conllu):
+    """Of each token and word, with its form."""
+    rows = [line.split("\t") for line in conllu.splitlines() if line and line[0] != "#"]
+    return [(row[0], row[1], row[9]) for row in rows]
+
+
+def test_an_answer_may_be_sent_again(service):
+    answers = [service.raw_result(data=TEXT, tokenizer="", tagger="", parser="")]
+    answers.append(service.raw_result(data=answers[0], tagger="", parser=""))
+    assert answers[0] == answers[1]
+    assert answers[1].count("# generator = ") == answers[1].count("# udpipe_model = ") == 1
 
 
 def test_the_text_is_normalized_as_theirs(service):

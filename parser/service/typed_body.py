@@ -1,0 +1,55 @@
+"""The body of a typed request: JSON that is read and validated outside of the event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from pydantic import ValidationError
+from python_multipart.multipart import parse_options_header
+from starlette.responses import Response
+
+from parser.service.limits import RefusedError
+from parser.service.reading_thread import ReadingThread
+from parser.service.typed_messages import ParseRequest
+
+JSON, OTHER_JSON = b"application/json", b"+json"
+
+
+def route_that_reads_by(thread: ReadingThread) -> type[APIRoute]:
+    """A route whose function takes a request and what is in it. FastAPI would read it in the event loop."""
+
+    class TypedRoute(APIRoute):
+        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+            async def handle(request: Request) -> Response:
+                _refuse_other_types(request)
+                body = await request.body()
+                wanted = await thread.run(len(body), partial(_read, body))
+                answer: Response = await self.endpoint(request, wanted)
+                return answer
+
+            return handle
+
+    return TypedRoute
+
+
+def _refuse_other_types(request: Request) -> None:
+    """Raises RefusedError. Without the type, a page of any origin could send requests unasked."""
+    kind, _ = parse_options_header(request.headers.get("content-type"))
+    if kind != JSON and not kind.endswith(OTHER_JSON):
+        message = f"send JSON, with the header Content-Type: {JSON.decode()}"
+        raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, message)
+
+
+def _read(body: bytes) -> ParseRequest:
+    """Raises RequestValidationError."""
+    try:
+        return ParseRequest.model_validate_json(body)
+    except ValidationError as error:
+        faults = error.errors(include_url=False, include_context=False, include_input=False)
+        raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in faults]) from None

@@ -1,0 +1,404 @@
+"""Measure running services that speak UDPipe's protocol: raw text to trees, one sentence a request.
+
+python scripts/studies/scale/measure_service.py FILE NAME=ADDRESS… [--clients 32] [--rate R] [--seconds 10] \\
+    [--turns 5] [--pid PID…] [--live] [--large BYTES]
+
+FILE has a sentence in each line. Services are measured in turns; numbers are medians over the turns with 95 %
+intervals, and the first service is compared with the others.
+
+Without --rate each client asks again when it has its answer. With it, requests come at random times
+(Poisson), so many a second, and latencies count from these times; there are --clients connections.
+--pid is the process of each service, which may have others below it. --live asks the first one for /live all
+the time, too. --large sends one request of so many bytes instead, alone and beside short ones, and short ones
+alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import multiprocessing
+import socket
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import cycle
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+from urllib.parse import quote_plus, urlencode, urlsplit
+
+import numpy as np
+import psutil
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
+
+from measuring import in_turns
+
+from parser.speed.measuring.statistics import median_of, ratio_of
+
+END, CHUNKED, LENGTH = b"\r\n\r\n", b"transfer-encoding: chunked", b"content-length:"
+LAST_CHUNK = b"\r\n0\r\n\r\n"
+"""No JSON has line ends such as stand before it."""
+PARTS = {"tokenizer": "", "tagger": "", "parser": "", "data": ""}
+"""All parts run."""
+PAUSE = 0.002
+"""Seconds between two questions whether a service lives."""
+WARM_UP = 1.0
+"""Seconds before each measurement, which do not count."""
+
+
+class Place(NamedTuple):
+    """Where a service listens."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def of(cls, address: str) -> Place:
+        parts = urlsplit(address)
+        if not (parts.hostname and parts.port):
+            raise ValueError(f"{address}: should be http://HOST:PORT")
+        return cls(parts.hostname, parts.port)
+
+    def request(self, path: str, parameters: dict[str, str] | None = None) -> bytes:
+        """All of its bytes. parameters: of a form; without them it is a question."""
+        host = f"Host: {self.host}:{self.port}\r\n"
+        if parameters is None:
+            return f"GET {path} HTTP/1.1\r\n{host}\r\n".encode()
+        body = urlencode(parameters).encode()
+        kind = "Content-Type: application/x-www-form-urlencoded\r\n"
+        length = f"Content-Length: {len(body)}\r\n\r\n"
+        return f"POST {path} HTTP/1.1\r\n{host}{kind}{length}".encode() + body
+
+    def trees(self, text: str) -> bytes:
+        return self.request("/process", PARTS | {"data": text})
+
+
+class Connection(asyncio.Protocol):
+    """Stays open, and has one request at a time."""
+
+    def __init__(self) -> None:
+        self._received = bytearray()
+        self._body = 0
+        """Where it begins; 0 before that is known."""
+        self._length: int | None = None
+        """Of the whole answer; None if it comes in chunks."""
+        self._answered: asyncio.Future[bytes] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._answered and not self._answered.done():
+            self._answered.set_exception(ConnectionError("the service closed a connection"))
+
+    async def ask(self, request: bytes) -> bytes:
+        """The answer, with its headers. Raises ValueError if it is not one with status 200."""
+        self._answered = asyncio.get_running_loop().create_future()
+        self._transport.write(request)
+        answer = await self._answered
+        if not answer.startswith(b"HTTP/1.1 200"):
+            raise ValueError(answer[:1000].decode("utf-8", "replace"))
+        return answer
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        if not self._body and (end := self._received.find(END)) >= 0:
+            self._body, head = end + len(END), bytes(self._received[:end]).lower()
+            self._length = None
+            if CHUNKED not in head:
+                self._length = self._body + int(head.partition(LENGTH)[2].split()[0])
+        if self._body and self._answered and self._is_complete:
+            answer = bytes(self._received)
+            self._received.clear()
+            self._body = 0
+            self._answered.set_result(answer)
+
+    @property
+    def _is_complete(self) -> bool:
+        if self._length is None:
+            return self._received.endswith(LAST_CHUNK)
+        return len(self._received) >= self._length
+
+
+async def connect(place: Place) -> Connection:
+    _, connection = await asyncio.get_running_loop().create_connection(Connection, *place)
+    return connection
+
+
+class Measured(NamedTuple):
+    latencies: list[float]
+    """In seconds, of each request that was answered."""
+    seconds: float
+    processor: float
+    """Seconds of the service; not a number if its process is not known."""
+
+    @property
+    def per_second(self) -> float:
+        return len(self.latencies) / self.seconds
+
+    def quantile(self, share: float) -> float:
+        """In milliseconds."""
+        return 1000 * float(np.quantile(self.latencies, share))
+
+
+class Load(NamedTuple):
+    """What clients ask of a service."""
+
+    clients: int
+    rate: float | None
+    """Requests a second; None if each client asks when it has its answer."""
+    seconds: float
+
+    async def run(self, place: Place, sentences: Sequence[str], pid: int | None) -> Measured:
+        requests = [place.trees(sentence) for sentence in sentences]
+        connections = [await connect(place) for _ in range(self.clients)]
+        refuse_without_trees(await connections[0].ask(requests[0]))
+        ask = self._closed if self.rate is None else self._open
+        following = cycle(requests)
+        await ask(connections, following, WARM_UP)
+        processor, began = processor_seconds(pid), time.perf_counter()
+        latencies = await ask(connections, following, self.seconds)
+        seconds = time.perf_counter() - began
+        measured = Measured(latencies, seconds, processor_seconds(pid) - processor)
+        for connection in connections:
+            connection.close()
+        return measured
+
+    async def _closed(
+        self, connections: Sequence[Connection], requests: Iterator[bytes], seconds: float
+    ) -> list[float]:
+        end, latencies = time.perf_counter() + seconds, []
+
+        async def client(connection: Connection) -> None:
+            while (began := time.perf_counter()) < end:
+                await connection.ask(next(requests))
+                latencies.append(time.perf_counter() - began)
+
+        await asyncio.gather(*map(client, connections))
+        return latencies
+
+    async def _open(
+        self, connections: Sequence[Connection], requests: Iterator[bytes], seconds: float
+    ) -> list[float]:
+        assert self.rate
+        random, latencies = Random(1), []
+        waiting: deque[float] = deque()
+        """The times of requests for which there was no connection yet."""
+        idle, asking = list(connections), set()
+
+        async def client(connection: Connection) -> None:
+            while waiting:
+                came = waiting.popleft()
+                await connection.ask(next(requests))
+                latencies.append(time.perf_counter() - came)
+            idle.append(connection)
+
+        following = began = time.perf_counter()
+        while (following := following + random.expovariate(self.rate)) < began + seconds:
+            if (pause := following - time.perf_counter()) > 0:
+                await asyncio.sleep(pause)
+            waiting.append(following)
+            if idle:
+                asking.add(task := asyncio.create_task(client(idle.pop())))
+                task.add_done_callback(asking.discard)
+        await asyncio.gather(*asking)
+        return latencies
+
+
+def refuse_without_trees(answer: bytes) -> None:
+    """Raises ValueError."""
+    if b"\\t0\\troot\\t" not in answer:
+        raise ValueError(f"there is no tree in {answer[:1000].decode('utf-8', 'replace')}")
+
+
+def processor_seconds(pid: int | None) -> float:
+    """That a process and those below it have had."""
+    if pid is None:
+        return float("nan")
+    process = psutil.Process(pid)
+    times = [one.cpu_times() for one in (process, *process.children(recursive=True))]
+    return sum(one.user + one.system for one in times)
+
+
+@contextmanager
+def asked_whether_it_lives(place: Place) -> Iterator[list[float]]:
+    """Fills the list with the seconds of each answer, at the end of the block."""
+    found: list[float] = []
+    there, here = multiprocessing.Pipe()
+    process = multiprocessing.get_context("fork").Process(target=_ask_live, args=(place, there))
+    process.start()
+    try:
+        yield found
+    finally:
+        here.send("end")
+        found += here.recv()
+        process.join()
+
+
+def _ask_live(place: Place, end: multiprocessing.connection.Connection) -> None:
+    """In a process of its own, which the load does not make slow."""
+    found, request = [], place.request("/live")
+    with socket.create_connection(place) as connection:
+        while not end.poll(PAUSE):
+            began = time.perf_counter()
+            connection.sendall(request)
+            answer = b""
+            while END not in answer or not answer.endswith(b"live"):
+                answer += connection.recv(1 << 16)
+            found.append(time.perf_counter() - began)
+    end.send(found)
+
+
+class Beside(NamedTuple):
+    """Seconds of requests, and of the large one."""
+
+    short: list[float]
+    large: float
+
+
+async def short_alone(place: Place, short: Sequence[bytes]) -> Beside:
+    connection = await connect(place)
+    found = [await seconds_of(connection, request) for request in short[:30]]
+    connection.close()
+    return Beside(found, float("nan"))
+
+
+async def large_alone(place: Place, large: bytes) -> Beside:
+    connection = await connect(place)
+    found = await seconds_of(connection, large)
+    connection.close()
+    return Beside([], found)
+
+
+async def short_beside_large(place: Place, short: Sequence[bytes], large: bytes) -> Beside:
+    """A client asks for one short one after the other, until the large one is answered."""
+    connection, other, found = await connect(place), await connect(place), []
+    whole = asyncio.create_task(seconds_of(other, large))
+    await asyncio.sleep(0.1)
+    for request in cycle(short):
+        if whole.done():
+            break
+        found.append(await seconds_of(connection, request))
+    connection.close()
+    other.close()
+    return Beside(found, whole.result())
+
+
+async def seconds_of(connection: Connection, request: bytes) -> float:
+    began = time.perf_counter()
+    await connection.ask(request)
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    options.add_argument("file", type=Path)
+    options.add_argument("services", nargs="+", metavar="NAME=ADDRESS")
+    options.add_argument("--clients", type=int, default=32)
+    options.add_argument("--rate", type=float)
+    options.add_argument("--seconds", type=float, default=10)
+    options.add_argument("--turns", type=int, default=5)
+    options.add_argument("--pid", type=int, nargs="+", default=[])
+    options.add_argument("--live", action="store_true")
+    options.add_argument("--large", type=int)
+    given = options.parse_args()
+    places = {name: Place.of(address) for name, _, address in (one.partition("=") for one in given.services)}
+    sentences = list(filter(None, given.file.read_text(encoding="utf-8").splitlines()))
+    with live_of(places if given.live else {}):
+        if given.large:
+            measure_large(places, sentences, given.large, given.turns)
+        else:
+            pids = dict(zip(places, given.pid, strict=True)) if given.pid else dict.fromkeys(places)
+            measure_load(places, sentences, given, pids)
+
+
+@contextmanager
+def live_of(places: dict[str, Place]) -> Iterator[None]:
+    """Print at the end how soon the first service said that it lives. places: none if nobody asks."""
+    if not places:
+        yield
+        return
+    name, place = next(iter(places.items()))
+    with asked_whether_it_lives(place) as seconds:
+        yield
+    found = Measured(seconds, 1, 0)
+    last, worst = found.quantile(0.999), found.quantile(1)
+    print(f"{name}: /live, {len(seconds):,} times: p99.9 {last:.1f} ms, worst {worst:.1f} ms")
+
+
+def measure_load(
+    places: dict[str, Place], sentences: Sequence[str], given: argparse.Namespace, pids: dict[str, int | None]
+) -> None:
+    """Print speeds and latencies."""
+    load = Load(given.clients, given.rate, given.seconds)
+
+    def run(name: str) -> Measured:
+        return asyncio.run(load.run(places[name], sentences, pids[name]))
+
+    found = list(in_turns({name: partial(run, name) for name in places}, given.turns))
+    of_turns = {name: [turn[name] for turn in found] for name in places}
+    first, *others = places
+    for name, turns in of_turns.items():
+        print(f"{name}: {_told(turns)}")
+    for other in others:
+        for what, of in VALUES.items():
+            own, its = (list(map(of, of_turns[name])) for name in (first, other))
+            print(f"{first} over {other}, {what}: {ratio_of(own, its, interleaved=True)}")
+
+
+VALUES: dict[str, Callable[[Measured], float]] = {
+    "sentences/s": lambda one: one.per_second,
+    "p50 in ms": lambda one: one.quantile(0.5),
+    "p99 in ms": lambda one: one.quantile(0.99),
+    "processor seconds in 1,000 sentences": lambda one: 1000 * one.processor / len(one.latencies),
+}
+
+
+def _told(turns: Sequence[Measured]) -> str:
+    return ", ".join(
+        f"{what} {median_of(list(map(of, turns))):.1f}"
+        for what, of in VALUES.items()
+        if not np.isnan(of(turns[0]))
+    )
+
+
+def measure_large(places: dict[str, Place], sentences: Sequence[str], size: int, turns: int) -> None:
+    """Print what a large request and short ones lose by each other."""
+    lines, written = [], len(urlencode(PARTS))
+    for sentence in cycle(sentences):
+        written += len(quote_plus(f"{sentence}\n\n"))
+        if written > size:
+            break
+        lines.append(f"{sentence}\n\n")
+    text = "".join(lines)
+    for name, place in places.items():
+        measure_beside(name, place, list(map(place.trees, sentences)), place.trees(text), turns)
+
+
+def measure_beside(name: str, place: Place, short: Sequence[bytes], large: bytes, turns: int) -> None:
+    work: dict[str, Callable[[], Beside]] = {
+        "alone": lambda: asyncio.run(short_alone(place, short)),
+        "large": lambda: asyncio.run(large_alone(place, large)),
+        "beside": lambda: asyncio.run(short_beside_large(place, short, large)),
+    }
+    found = list(in_turns(work, turns))
+    for what in ("alone", "beside"):
+        seconds = [one for turn in found for one in turn[what].short]
+        print(f"{name}: short requests {what}: median {1000 * np.median(seconds):.1f} ms, ", end="")
+        print(f"p99 {1000 * np.quantile(seconds, 0.99):.1f} ms, worst {1000 * max(seconds):.1f} ms")
+    whole, disturbed = ([turn[what].large for turn in found] for what in ("large", "beside"))
+    print(f"{name}: large request {median_of(whole)} s alone; ", end="")
+    print(f"speed beside short ones {ratio_of(whole, disturbed, True)} of that")
+
+
+if __name__ == "__main__":
+    main()

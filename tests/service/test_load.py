@@ -1,0 +1,280 @@
+"""Many clients at once: no answer is wrong or lost, and nothing is left of them.
+
+`SOAK_SECONDS=60 make soak ARGUMENTS=tests/service/test_load.py` takes less than half an hour.
+"""
+
+import asyncio
+import json
+import os
+import re
+import resource
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+from contextlib import ExitStack
+from queue import Empty
+from random import Random
+from subprocess import PIPE
+from typing import NamedTuple
+
+import pytest
+from programs import running
+from services import TREEBANK, parsed_by_command, serving, without_program
+
+pytestmark = pytest.mark.extended
+pytest.importorskip("fastapi")
+httpx = pytest.importorskip("httpx")
+
+SOAK_SECONDS = float(os.environ.get("SOAK_SECONDS", 30 * 60))
+CLIENTS = 8
+GROWN = 24 << 20
+"""Bytes by which the most memory in the last quarter may exceed that in the second one."""
+SENTENCES = 1, 1, 1, 2, 5, 20, 100, 400
+"""Of the texts."""
+PARTS = {"tokenizer": "ranges;normalized_spaces", "tagger": "", "parser": ""}
+
+
+class Question(NamedTuple):
+    asked: dict
+    """Arguments of a client."""
+    read: object
+    """What is compared of the answer."""
+    expected: object
+
+
+def questions_on(model):
+    """Texts and a treebank in all ways in which they may be asked about, with what the command finds."""
+    found = []
+    for number, count in enumerate(SENTENCES):
+        text = f"Number {number}. " + "Was it round? The cat — naïve „as“ it is — sleeps, 日本. " * count
+        conllu = parsed_by_command(model, text, "--text")
+        heads = heads_of(conllu)
+        found += [
+            Question({"url": "/process", "data": {"data": text, **PARTS}}, result_of, conllu),
+            Question(typed([text], "text/x-conllu"), lambda answer: answer.text, conllu),
+            Question(typed([text], "application/json"), heads_in_object, heads),
+            Question(typed([text], "application/x-ndjson"), heads_in_lines, heads),
+        ]
+    treebank = TREEBANK.read_text(encoding="utf-8")
+    asked = {"url": "/process", "data": {"data": treebank, "tagger": "", "parser": ""}}
+    return [*found, Question(asked, result_of, parsed_by_command(model, treebank, "--retag"))]
+
+
+def typed(texts, kind):
+    return {"url": "/v1/parse", "json": {"texts": texts}, "headers": {"Accept": kind}}
+
+
+def result_of(answer):
+    return without_program(answer.json()["result"])
+
+
+def heads_in_object(answer):
+    return [one["heads"] for one in answer.json()["sentences"]]
+
+
+def heads_in_lines(answer):
+    return [json.loads(line)["heads"] for line in answer.text.splitlines()]
+
+
+def heads_of(conllu):
+    blocks = [re.findall(r"(?m)^\d+\t(?:.*?\t){5}(\d+)\t", block) for block in conllu.split("\n\n")]
+    return [list(map(int, heads)) for heads in blocks if heads]
+
+
+@pytest.fixture(scope="module")
+def questions(model):
+    return questions_on(model)
+
+
+class Clients:
+    """Threads that ask one question after the other."""
+
+    def __init__(self, service, questions):
+        self._service, self._questions = service, questions
+        self._ended = threading.Event()
+        self.answers, self.wrong = 0, []
+
+    def _ask(self, seed):
+        chosen = Random(seed)
+        with httpx.Client(base_url=self._service.url, timeout=600) as client:
+            while not self._ended.is_set():
+                question = chosen.choice(self._questions)
+                try:
+                    answer = client.post(**question.asked)
+                    if answer.status_code != 200 or question.read(answer) != question.expected:
+                        self.wrong.append((question.asked, answer.status_code, answer.text[:1000]))
+                except Exception as error:
+                    self.wrong.append((question.asked, repr(error)))
+                self.answers += 1
+
+    def __enter__(self):
+        self._threads = [threading.Thread(target=self._ask, args=(seed,)) for seed in range(CLIENTS)]
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._ended.set()
+        for thread in self._threads:
+            thread.join()
+
+
+def request_for(question, service):
+    """Its bytes, for a raw connection."""
+    request = httpx.Client(base_url=service.url).build_request("POST", **question.asked)
+    headers = "".join(f"{name}: {value}\r\n" for name, value in request.headers.items())
+    path = question.asked["url"]
+    return f"POST {path} HTTP/1.1\r\n{headers}\r\n".encode() + request.read()
+
+
+def break_off(service, question, chosen):
+    """Send a request or a part of it, wait for a part of the answer or not, and go away."""
+    request = request_for(question, service)
+    with socket.create_connection(("127.0.0.1", service.port)) as connection:
+        connection.sendall(request[: chosen.choice([len(request), chosen.randrange(len(request))])])
+        time.sleep(chosen.random() / 10)
+        if chosen.random() < 0.5:  # without a word, as if the cable was cut
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def metric(service, name):
+    text = httpx.get(f"{service.url}/metrics", timeout=60).text
+    return float(re.search(rf"(?m)^{name} (\S+)$", text)[1])
+
+
+def events(service):
+    """The lines of the log that were not read."""
+    found = []
+    while True:
+        try:
+            found.append(service.lines.get(timeout=0.5))
+        except Empty:
+            return found
+
+
+def refuse_left(service):
+    """Nothing is parsed for anybody, and nothing has failed."""
+    while metric(service, "stack_parser_running_requests"):
+        time.sleep(0.1)
+    found = events(service)
+    assert {one["event"] for one in found} <= {"request"}
+    assert {one["outcome"] for one in found} <= {"done", "gone"}
+
+
+@pytest.mark.parametrize("seconds", [5.0, pytest.param(SOAK_SECONDS, marks=pytest.mark.soak)])
+def test_mixed_load(seconds, model, questions):
+    """Of clients some of which break off: answers are right, and the memory stays the same."""
+    memory, chosen, broken = [], Random(1), 0
+    with serving(model) as service:
+        with Clients(service, questions) as clients:
+            while clients.answers < 3 * len(questions) and not clients.wrong:
+                time.sleep(0.1)  # most has been asked for
+            end = time.monotonic() + seconds
+            while time.monotonic() < end and not clients.wrong:
+                break_off(service, chosen.choice(questions), chosen)
+                broken += 1
+                memory.append(metric(service, "process_resident_memory_bytes"))
+        assert clients.wrong == []
+        refuse_left(service)
+    quarter = len(memory) // 4
+    second, last = max(memory[quarter : 2 * quarter]), max(memory[-quarter:])
+    told = f"{second / 2**20:.1f} MiB in the second quarter, {last / 2**20:.1f} MiB in the last one"
+    print(f"{clients.answers:,} answers, {broken:,} broken off; {told}")
+    assert last - second < GROWN
+
+
+@pytest.mark.parametrize("count", [20, pytest.param(200, marks=pytest.mark.soak)])
+def test_clients_that_break_off_together(count, model, questions):
+    def go(number):
+        break_off(service, Random(number).choice(questions), Random(number))
+
+    with serving(model) as service:
+        with Clients(service, questions[:8]) as clients:
+            threads = [threading.Thread(target=go, args=(number,)) for number in range(count)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        assert clients.wrong == []
+        refuse_left(service)
+
+
+@pytest.mark.parametrize("count", [10, pytest.param(100, marks=pytest.mark.soak)])
+def test_slow_clients(count, model, questions):
+    """Half of them send slowly, the others read slowly. All get their answers, as do the others."""
+    large = questions[-1]
+
+    async def send_slowly():
+        reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
+        request = request_for(large, service)
+        for start in range(0, len(request), len(request) // 20):
+            writer.write(request[start : start + len(request) // 20])
+            await asyncio.sleep(0.1)
+        return await read(reader, writer, 1 << 20, 0.0)
+
+    async def read_slowly():
+        connection = socket.socket()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect(("127.0.0.1", service.port))
+        reader, writer = await asyncio.open_connection(sock=connection, limit=4096)
+        writer.write(request_for(large, service))
+        return await read(reader, writer, 1 << 14, 0.1)
+
+    async def all_of_them():
+        return await asyncio.gather(
+            *(send_slowly() for _ in range(count // 2)), *(read_slowly() for _ in range(count // 2))
+        )
+
+    with serving(model) as service:
+        with Clients(service, questions[:8]) as clients:
+            found = asyncio.run(all_of_them())
+        assert clients.wrong == []
+        assert [json.loads(body)["model"] for body in found] == ["tiny"] * len(found)
+        results = {without_program(json.loads(body)["result"]) for body in found}
+        assert results == {large.expected}
+        refuse_left(service)
+
+
+async def read(reader, writer, size, pause):
+    """The body of an answer that comes in chunks, so many bytes at a time."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 ")
+    rest = bytearray()
+    while not rest.endswith(b"\r\n0\r\n\r\n"):
+        await asyncio.sleep(pause)
+        rest += (piece := await reader.read(size))
+        assert piece, "the answer was broken off"
+    writer.close()
+    body = bytearray()
+    while rest:
+        length, _, rest = rest.partition(b"\r\n")
+        body += rest[: int(length, 16)]
+        rest = rest[int(length, 16) + 2 :]
+    return bytes(body)
+
+
+@pytest.mark.parametrize("is_closed", [False, True], ids=["full", "closed"])
+def test_a_log_that_can_not_be_written_ends_no_request(is_closed, model, questions, tmp_path):
+    command = [sys.executable, "-m", "parser", "serve", str(model), "--port", "0", "--device", "cpu"]
+    log = tmp_path / "log"
+    with ExitStack() as stack:
+        target = PIPE if is_closed else stack.enter_context(open(log, "wb"))
+        process = stack.enter_context(running(command, stderr=target))
+        if is_closed:
+            line = process.stderr.readline().decode()
+            process.stderr.close()
+        else:
+            while not (line := log.read_text()).endswith("\n"):
+                time.sleep(0.1)
+            size = log.stat().st_size
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (size, size))
+        with httpx.Client(base_url=json.loads(line)["url"], timeout=60) as client:
+            for question in questions[:12]:
+                assert question.read(client.post(**question.asked)) == question.expected
+            client.get("/metrics").raise_for_status()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 0
+    assert is_closed or log.stat().st_size == size
