@@ -18,7 +18,6 @@ from parser.transitions.system import State
 from parser.treebank.partial_trees import words_above_last
 from parser.treebank.sentence import NO_HEAD
 
-
 MAY_BE_ROOT, ROOT_AFTER, ABOVE_LAST = 1, 2, 4
 """Bits of `WordFacts.flags`: the word may be the root; a word after it may be; the last word is below it."""
 

@@ -1,9 +1,9 @@
-"""Trees that are given in part: which heads can all be in one projective tree, and which words can be its root.
+"""Trees that are given in part: which heads one projective tree can have, and which words can be its root.
 
-Heads are `NO_HEAD` where none is given; heads[0] is the head of word 1, and ROOT is left of it. Given arcs are
-in some projective tree with a single root if and only if there is no cycle, ROOT has at most one dependent, no
-two arcs cross, and no arc is over the topmost word above its own head. `tests/treebank/test_partial_trees.py`
-compares that with all trees.
+Heads are `NO_HEAD` where none is given; heads[0] is the head of word 1, and ROOT is left of it. Given arcs
+are in some projective tree with a single root if and only if there is no cycle, ROOT has at most one
+dependent, no two arcs cross, and no arc is over the topmost word above its own head.
+`tests/treebank/test_partial_trees.py` compares that with all trees.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def set_aside(heads: Sequence[int]) -> list[int]:
 
 
 def possible_roots(heads: Sequence[int]) -> list[bool]:
-    """Of each word whether it is the root of some projective tree with the given arcs, which must have one."""
+    """Of each word whether it is the root of some projective tree with all arcs; there must be one."""
     if 0 in heads:
         return [head == 0 for head in heads]
     changes = [0] * (len(heads) + 2)
@@ -60,6 +60,33 @@ def words_above_last(heads: Sequence[int]) -> list[bool]:
         found[word - 1] = True
         word = heads[word - 1]
     return found
+
+
+def put_back(
+    heads: Sequence[int], labels: Sequence[str], given: Sequence[int]
+) -> tuple[list[int], list[str]]:
+    """The tree with all given heads, also those that it does not have.
+
+    Where a word would get a head that is below it, the word between them that is nearest to it and may move
+    takes its place. Labels stay with their words, but what becomes the root in place of another one exchanges
+    labels with it.
+    """
+    found, own_labels = list(heads), list(labels)
+    for word, head in enumerate(given, 1):
+        if head in (NO_HEAD, found[word - 1]):
+            continue
+        above, moving = head, 0
+        while above not in (0, word):
+            if found[above - 1] != given[above - 1]:
+                moving = above
+            above = found[above - 1]
+        if above:
+            found[moving - 1] = found[word - 1]
+            if not found[word - 1]:
+                both = word - 1, moving - 1
+                own_labels[both[0]], own_labels[both[1]] = own_labels[both[1]], own_labels[both[0]]
+        found[word - 1] = head
+    return found, own_labels
 
 
 def _arcs(heads: Sequence[int]) -> list[tuple[int, int]]:

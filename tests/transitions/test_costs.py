@@ -9,6 +9,7 @@ from reachable_states import as_state, key, reachable_states
 from parser.batching.ragged import Ragged
 from parser.transitions.inventory import NOT_OPTIMAL, UNKNOWN_LABEL
 from parser.transitions.oracle import DynamicOracle, gold_trees
+from parser.transitions.system import State
 from parser.treebank.sentence import NO_HEAD
 
 SYSTEMS = ("arc-hybrid", "arc-eager")

@@ -3,9 +3,15 @@
 from itertools import product
 
 import pytest
-from plain_parser import dominates, projective_trees
+from plain_parser import all_trees, dominates, is_tree, projective_trees
 
-from parser.treebank.partial_trees import given_cycles, possible_roots, set_aside, words_above_last
+from parser.treebank.partial_trees import (
+    given_cycles,
+    possible_roots,
+    put_back,
+    set_aside,
+    words_above_last,
+)
 from parser.treebank.sentence import NO_HEAD
 
 
@@ -52,3 +58,29 @@ def test_the_arc_from_root_is_kept_and_the_shorter_one_of_two_that_cross():
     assert set_aside((3, NO_HEAD, NO_HEAD, 2)) == [4]  # of equal lengths
     assert set_aside((4, NO_HEAD, NO_HEAD, NO_HEAD, 3)) == [1]
     assert set_aside((3, 0, NO_HEAD)) == [1]
+
+
+@pytest.mark.parametrize("words", [1, 2, 3, 4])
+def test_heads_that_are_put_back_leave_a_tree(words):
+    letters = "abcd"[:words]
+    for tree in all_trees(words):
+        for heads in all_given(words):
+            if given_cycles(heads) or 0 in heads:
+                continue
+            found, labels = put_back(tree, letters, heads)
+            assert is_tree(found)
+            assert agrees(found, heads)
+            assert sorted(labels) == list(letters)
+            assert labels[found.index(0)] == letters[tree.index(0)]
+            if agrees(tree, heads):
+                assert tuple(found) == tree
+
+
+def test_a_word_whose_head_is_put_back_takes_its_dependents_along():
+    assert put_back((2, 0, 2, 3), "abcd", (-1, -1, 1, -1)) == ([2, 0, 1, 3], list("abcd"))
+
+
+def test_what_is_between_a_word_and_its_head_takes_its_place():
+    # 1 ◄ 2, 3 ◄ 1, 4 ◄ 3: with 1 below 4, the nearest to 1 that may move is 3.
+    assert put_back((2, 0, 1, 3), "abcd", (4, -1, -1, -1)) == ([4, 0, 2, 3], list("abcd"))
+    assert put_back((2, 0, 1, 3), "abcd", (4, -1, 1, -1)) == ([4, 0, 1, 2], list("abcd"))
