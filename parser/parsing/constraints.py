@@ -306,8 +306,8 @@ def _has_any(sentence: Sentence) -> bool:
 
 def _crossing(word: int, head: int) -> str:
     return (
-        f"the arc from word {head} to word {word} crosses other given arcs, which no projective tree has; "
-        "write _ as its HEAD, or let `--non-projective given` put it back after parsing"
+        f"no projective tree has the arc from word {head} to word {word} beside the other given ones: arcs "
+        "would cross; write _ as its HEAD, or let `--non-projective given` put it back after parsing"
     )
 
 
