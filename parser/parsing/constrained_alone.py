@@ -39,7 +39,7 @@ class ConstrainedSentence:
 
     def choose(
         self,
-        legal: Array,
+        legal: Sequence[int],
         stack: Sequence[int],
         front: int,
         heads: Sequence[int],
@@ -48,23 +48,23 @@ class ConstrainedSentence:
     ) -> Array:
         """[n] The places in `legal` of the transitions that are left.
 
-        legal: [legal] what is legal without constraints. heads: of ROOT, of each word, and of what is after
-        the last one. words: at the places.
+        legal: the transitions that are legal without constraints. heads: of ROOT, of each word, and of what
+        is after the last one. words: at the places.
         """
-        own = self._transitions
+        own, numbers = self._transitions, np.array(legal)
         found = obstacles_alone(stack, front, heads, headless, self._facts)
-        left = own.obstacles[legal] & found == 0
+        left = own.obstacles[numbers] & found == 0
         exceeds, is_counted = np.zeros_like(left), np.zeros_like(left)
         for place in (Place.S0, Place.S1, Place.B0):
             word = words[place]
             if not 0 < word <= len(self._label_rows):
                 continue
             row = self._label_rows[word - 1]
-            is_dependent = own.dependents[legal] == place
-            left &= own.allowed[row][legal] | ~is_dependent
+            is_dependent = own.dependents[numbers] == place
+            left &= own.allowed[row][numbers] | ~is_dependent
             if len(self._limits):
-                bits = self._limits[own.labels[legal]] & self._counted[word - 1]
-                exceeds |= (bits != 0) & (own.heads[legal] == place)
+                bits = self._limits[own.labels[numbers]] & self._counted[word - 1]
+                exceeds |= (bits != 0) & (own.heads[numbers] == place)
                 if LabelChoices.exact_label(row):  # it is given, and was counted before
                     is_counted |= is_dependent
         within = left & (is_counted | ~exceeds)

@@ -83,7 +83,9 @@ class ConstrainedBatch:
 
         bases: the places before their first words.
         """
-        rows, places, moved = [], [], False
+        rows: list[tuple[int, ...]] = []
+        places: list[int] = []
+        moved = False
         for base, own in zip(bases, constraints, strict=True):
             if own is None:
                 continue

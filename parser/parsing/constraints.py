@@ -301,7 +301,8 @@ class ConstraintReader:
 
 def _has_any(sentence: Sentence) -> bool:
     """Whether a head or a label is given."""
-    return any(head != NO_HEAD for head in sentence.heads) or any(label != BLANK for label in sentence.labels)
+    count = len(sentence)
+    return sentence.heads.count(NO_HEAD) < count or sentence.labels.count(BLANK) < count
 
 
 def _crossing(word: int, head: int) -> str:
