@@ -168,7 +168,7 @@ class SpacyComponent(Pipe):
     def _with_given(
         self, docs: Sequence[Doc], places: Sequence[Sequence[SentenceTokens]], sentences: Sequence[Sentence]
     ) -> list[Sentence]:
-        """The sentences with what their documents have of their trees. Raises ValueError if no tree has it."""
+        """The sentences with what documents have of their trees. Raises ValueError if no tree has it."""
         reader = ConstraintReader(self.ready().model)
         found, following = [], iter(sentences)
         for doc, of_doc in zip(docs, places, strict=True):

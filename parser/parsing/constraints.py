@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, NamedTuple
 
@@ -81,9 +81,11 @@ class SentenceConstraints(NamedTuple):
     @property
     def counted(self) -> list[int]:
         """Of each word the bits of its dependents that are known before parsing."""
-        found = [LIFTED if self.limits else 0] * len(self.heads)
+        if not self.limits:
+            return [0] * len(self.heads)
+        found = [LIFTED] * len(self.heads)
         for head, row in zip(self.heads, self.label_rows, strict=True):
-            if head > 0 and (label := LabelChoices.exact_label(row)) and self.limits:
+            if head > 0 and (label := LabelChoices.exact_label(row)):
                 found[head - 1] |= self.limits[label]
         return found
 
@@ -100,10 +102,12 @@ class SentenceConstraints(NamedTuple):
 
     def exceeded(self, arcs: Arcs) -> int:
         """How many dependents are more than a limit allows."""
+        if not self.limits:
+            return 0
         counts: Counter[tuple[int, int]] = Counter()
         lifted = 0
         for head, label in zip(arcs.heads, arcs.labels, strict=True):
-            bits = self.limits[label] if self.limits else 0
+            bits = self.limits[label]
             lifted += bool(bits & LIFTED)
             bits &= ~LIFTED
             while bits:
@@ -125,6 +129,8 @@ class SentenceConstraints(NamedTuple):
         return tuple(found), tuple(of_words), self._violations(found, of_words)
 
     def _violations(self, heads: Sequence[int], labels: Sequence[str]) -> tuple[str, ...]:
+        if not (self.at_most_one or any(self.no_roots)):
+            return ()
         seen: set[tuple[int, str]] = set()
         found = []
         for head, label, no_root in zip(heads, labels, self.no_roots, strict=True):
@@ -139,6 +145,23 @@ class SentenceConstraints(NamedTuple):
 def counts_for(label: str, limit: str) -> bool:
     """Whether a dependent with the label is one of those that are limited."""
     return label == limit or without_subtype(label) == limit
+
+
+class _Given(NamedTuple):
+    """What is given of a sentence; of word 1 first."""
+
+    has_any: bool
+    heads: tuple[int, ...]
+    labels: tuple[str, ...]
+    kept_heads: tuple[int, ...]
+    may_be_root: tuple[bool, ...]
+    faults: list[tuple[int, str]]
+    """With the words that they are at. If there are some, the rest is not whole."""
+
+    @classmethod
+    def nothing(cls, words: int) -> _Given:
+        free = (NO_HEAD,) * words
+        return cls(False, free, (BLANK,) * words, free, (True,) * words, [])
 
 
 class ConstraintReader:
@@ -169,8 +192,8 @@ class ConstraintReader:
             raise ValueError(
                 f"at most one: {len(wanted.at_most_one)} labels; at most {MAX_LIMITS} can be limited"
             )
-        plain = {label.partition(MARK)[0] for label in self._vocabulary.labels.strings}
         for limit in wanted.at_most_one:
+            plain = {label.partition(MARK)[0] for label in self._vocabulary.labels.strings}
             if not any(counts_for(label, limit) for label in plain):
                 raise ValueError(f"at most one {quoted(limit)}: {_unknown_label(plain)}")
         for tag in wanted.not_root:
@@ -195,60 +218,55 @@ class ConstraintReader:
 
     def faults(self, sentence: Sentence, wanted: Constraints) -> list[tuple[int, str]]:
         """Why there is no tree with what is given, at which words."""
-        if not wanted.keep or not _has_any(sentence):
-            return []
-        found = self._label_faults(sentence)
-        heads = self._heads(sentence)
-        roots = [word for word, head in enumerate(heads, 1) if head == 0]
-        if len(roots) > 1:
-            message = (
-                f"the words {_listed(roots)} are all given as the root, by HEAD 0 or a label of the root"
-            )
-            found.append((roots[1], f"{message}; leave out all but one"))
-        for cycle in given_cycles(heads):
-            found.append((cycle[0], f"the heads of the words {_listed(cycle)} form a cycle"))
-        if found:
-            return found
-        aside = set_aside(heads)
-        if aside and wanted.non_projective == "refuse":
-            return [(word, _crossing(word, heads[word - 1])) for word in aside]
-        if not any(self._may_be_root(sentence, self._kept(heads, aside), ())):
-            return [
-                (1, "no word can be the root: all have other heads, or labels that the root does not have")
-            ]
-        return []
+        return self._given(sentence, wanted).faults
 
     def read(
         self, sentence: Sentence, wanted: Constraints, tags: Mapping[str, Sequence[str]]
     ) -> SentenceConstraints | None:
         """None if all trees keep them. tags: the predicted ones by column. Raises ValueError."""
-        keeps = wanted.keep and _has_any(sentence)
-        if not (keeps or wanted.at_most_one or wanted.not_root):
+        given = self._given(sentence, wanted)
+        if not (given.has_any or wanted.at_most_one or wanted.not_root):
             return None
-        self.refuse_unable(wanted)
-        for word, message in self.faults(sentence, wanted):
+        self.refuse_unable(wanted if given.has_any else replace(wanted, keep=None))
+        for word, message in given.faults:
             raise ValueError(f"sentence {sentence.identifier}: word {word}: {message}")
-        count = len(sentence)
-        heads = self._heads(sentence) if keeps else (NO_HEAD,) * count
-        labels = sentence.labels if keeps else (BLANK,) * count
-        aside = set_aside(heads) if keeps else []
-        kept = self._kept(heads, aside)
         no_roots = self._no_roots(sentence, wanted, tags)
-        possible = self._may_be_root(sentence, kept, aside) if keeps else (True,) * count
-        wanted_roots = tuple(may and not no for may, no in zip(possible, no_roots, strict=True))
+        wanted_roots = tuple(may and not no for may, no in zip(given.may_be_root, no_roots, strict=True))
         return SentenceConstraints(
-            heads=heads,
-            labels=labels,
-            kept_heads=kept,
-            may_be_root=wanted_roots if any(wanted_roots) else possible,
+            heads=given.heads,
+            labels=given.labels,
+            kept_heads=given.kept_heads,
+            may_be_root=wanted_roots if any(wanted_roots) else given.may_be_root,
             label_rows=tuple(
-                ANY_LABEL if word in aside else self.choices.row(head, label)
-                for word, (head, label) in enumerate(zip(heads, labels, strict=True), 1)
+                ANY_LABEL if head != kept else self.choices.row(head, label)
+                for head, kept, label in zip(given.heads, given.kept_heads, given.labels, strict=True)
             ),
             limits=self._limits_of(wanted.at_most_one),
             at_most_one=wanted.at_most_one,
             no_roots=no_roots,
         )
+
+    def _given(self, sentence: Sentence, wanted: Constraints) -> _Given:
+        if not wanted.keep or not _has_any(sentence):
+            return _Given.nothing(len(sentence))
+        faults, heads, aside = self._label_faults(sentence), self._heads(sentence), []
+        may_be_root: tuple[bool, ...] = ()
+        roots = [word for word, head in enumerate(heads, 1) if head == 0]
+        if len(roots) > 1:
+            message = f"the words {_listed(roots)} are all given as the root, by HEAD 0 or by their labels"
+            faults.append((roots[1], f"{message}; leave out all but one"))
+        for cycle in given_cycles(heads):
+            faults.append((cycle[0], f"the heads of the words {_listed(cycle)} form a cycle"))
+        if not faults:
+            aside = set_aside(heads)
+            if wanted.non_projective == "refuse":
+                faults += [(word, _crossing(word, heads[word - 1])) for word in aside]
+        kept = tuple(NO_HEAD if word in aside else head for word, head in enumerate(heads, 1))
+        if not faults:
+            may_be_root = self._may_be_root(sentence.labels, kept, aside)
+            if not any(may_be_root):
+                faults.append((1, "no word can be the root: all have other heads or labels"))
+        return _Given(True, heads, sentence.labels, kept, may_be_root, faults)
 
     def _heads(self, sentence: Sentence) -> tuple[int, ...]:
         """The given heads; 0 also for words with a label that the root alone has."""
@@ -267,22 +285,22 @@ class ConstraintReader:
                 found.append((word, f"DEPREL {quoted(label)}{' ' * of_root}{what}: {_unknown_label(known)}"))
         return found
 
-    def _kept(self, heads: Sequence[int], aside: Sequence[int]) -> tuple[int, ...]:
-        return tuple(NO_HEAD if word in aside else head for word, head in enumerate(heads, 1))
-
-    def _may_be_root(self, sentence: Sentence, kept: Sequence[int], aside: Sequence[int]) -> tuple[bool, ...]:
+    def _may_be_root(
+        self, labels: Sequence[str], kept: Sequence[int], aside: Sequence[int]
+    ) -> tuple[bool, ...]:
         """aside: words that get other heads afterwards, and are not the root if another one can be."""
-        possible = possible_roots(kept)
-        fitting = [
+        fitting = tuple(
             may and (label == BLANK or self.choices.of_root(label))
-            for may, label in zip(possible, sentence.labels, strict=True)
-        ]
-        first = tuple(may and word not in aside for word, may in enumerate(fitting, 1))
-        return first if any(first) else tuple(fitting)
+            for may, label in zip(possible_roots(kept), labels, strict=True)
+        )
+        first = tuple(may and word not in aside for word, may in enumerate(fitting, 1)) if aside else fitting
+        return first if any(first) else fitting
 
     def _no_roots(
         self, sentence: Sentence, wanted: Constraints, tags: Mapping[str, Sequence[str]]
     ) -> tuple[bool, ...]:
+        if not wanted.not_root:
+            return (False,) * len(sentence)
         predicted = tags.get("upos", sentence.upos)
         upos = (own if own != BLANK else its for own, its in zip(sentence.upos, predicted, strict=True))
         return tuple(tag in wanted.not_root for tag in upos)

@@ -7,7 +7,7 @@ a given dependent of B0 that has no head yet; nothing needs to be searched for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -59,50 +59,47 @@ def word_facts(heads: Sequence[int], may_be_root: Sequence[bool]) -> list[WordFa
     ]
 
 
-def obstacles(state: State, facts: Tensor) -> Tensor:
-    """[batch] The sums of those that are true.
+def obstacles(state: State, words: Tensor, facts: Tensor, which: Sequence[Obstacle]) -> Tensor:
+    """[which, batch] bool: those that are true.
 
-    facts: [words + 1, 4] `WordFacts` in the flat layout of `State`; the last ones those of
-    `NOTHING_GIVEN`.
+    words: [places, batch], those of the state. facts: [words + 1, 4] `WordFacts` in the flat layout of
+    `State`; the last ones are those of `NOTHING_GIVEN`.
     """
-    s0, s1, b0, _ = state.words()
+    s0, s1, b0, _ = words
     bottom = state.stack[:, 1].where(state.depth > 1, 0)
     index = state.flat_index(torch.stack([s0, b0, bottom]))  # [3, batch]
     of_s0, of_b0, of_bottom = facts.index_select(0, index.flatten()).unflatten(0, index.shape).unbind()
-    wants_s0, _, last, _ = of_s0.unbind(1)
-    wants_b0, first, _, flags = of_b0.unbind(1)
-    is_given_s0, is_given_b0 = wants_s0 != NO_HEAD, wants_b0 != NO_HEAD
-    is_on_stack = is_given_b0 & (wants_b0 < b0)
-    is_elsewhere = wants_b0 != s0
+    head_of_s0, _, last, _ = of_s0.unbind(1)
+    head_of_b0, first, _, flags = of_b0.unbind(1)
+    is_on_stack = (head_of_b0 != NO_HEAD) & (head_of_b0 < b0)
     none_after = flags & ROOT_AFTER == 0
-    no_root = flags & MAY_BE_ROOT == 0
-    above_last = flags & ABOVE_LAST != 0
-    lowest = torch.where(state.depth > 1, of_bottom[:, -1], flags)
-    true = (
-        is_given_s0 & (wants_s0 != b0),
-        is_given_s0 & (wants_s0 != s1),
-        last >= b0,
-        is_given_b0 & is_elsewhere,
-        is_on_stack,
-        is_on_stack & is_elsewhere,
-        (first > 0) & (state.head_of(first) == NO_HEAD),
-        (state.depth == 2) & none_after & no_root,
-        none_after & (state.head_of(bottom) != 0),
-        none_after & (lowest & MAY_BE_ROOT == 0),
-        no_root,
-        above_last,
-        above_last & (state.headless > 0),
-    )
-    found = torch.zeros_like(b0)
-    for fact, bit in zip(true, BITS, strict=True):
-        found += fact * bit
-    return found
+    true: dict[Obstacle, Callable[[], Tensor]] = {
+        Obstacle.S0_NOT_BELOW_B0: lambda: (head_of_s0 != NO_HEAD) & (head_of_s0 != b0),
+        Obstacle.S0_NOT_BELOW_S1: lambda: (head_of_s0 != NO_HEAD) & (head_of_s0 != s1),
+        Obstacle.S0_AWAITS: lambda: last >= b0,
+        Obstacle.B0_NOT_BELOW_S0: lambda: (head_of_b0 != NO_HEAD) & (head_of_b0 != s0),
+        Obstacle.B0_BELOW_STACK: lambda: is_on_stack,
+        Obstacle.B0_BELOW_DEEPER: lambda: is_on_stack & (head_of_b0 != s0),
+        Obstacle.B0_AWAITS: lambda: (first > 0) & (state.head_of(first) == NO_HEAD),
+        Obstacle.NO_ROOT_IN_BUFFER: lambda: (state.depth == 2) & (flags & (MAY_BE_ROOT | ROOT_AFTER) == 0),
+        Obstacle.NO_ROOT_AFTER_B0: lambda: none_after & (state.head_of(bottom) != 0),
+        Obstacle.NO_ROOT_AT_BOTTOM: lambda: (
+            none_after & (torch.where(state.depth > 1, of_bottom[:, -1], flags) & MAY_BE_ROOT == 0)
+        ),
+        Obstacle.B0_NO_ROOT: lambda: flags & MAY_BE_ROOT == 0,
+        Obstacle.B0_ABOVE_LAST: lambda: flags & ABOVE_LAST != 0,
+        Obstacle.B0_LEAVES_HEADLESS: lambda: (flags & ABOVE_LAST != 0) & (state.headless > 0),
+    }
+    return torch.stack([true[each]() for each in which])
 
 
 def obstacles_alone(
     stack: Sequence[int], front: int, heads: Sequence[int], headless: int, facts: Sequence[WordFacts]
 ) -> int:
-    """As `obstacles`, of one sentence. heads, facts: of ROOT, of each word, and of what is after the last."""
+    """The sum of all obstacles that are true, of one sentence; see `obstacles`.
+
+    heads, facts: of ROOT, of each word, and of what is after the last one.
+    """
     s0, s1, b0, bottom = stack[-1], stack[-2] if len(stack) > 1 else 0, front, stack[1] if stack[1:] else 0
     of_s0, of_b0 = facts[s0], facts[b0]
     is_on_stack = NO_HEAD < of_b0.head < b0

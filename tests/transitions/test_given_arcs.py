@@ -65,6 +65,12 @@ def flat_facts(constraints):
     return torch.tensor([*rows, NOTHING_GIVEN])
 
 
+def obstacles_of(state, facts):
+    """[batch] The sums of those that are true."""
+    found = obstacles(state, state.words(), facts, list(Obstacle))  # [obstacles, batch]
+    return (found.long() * torch.tensor(list(Obstacle))[:, None]).sum(0)
+
+
 @pytest.mark.parametrize("system", KEEPING)
 @pytest.mark.parametrize(
     ("length", "all_roots"), [(1, True), (2, True), (3, True), (4, True), *extended((5, True), (6, False))]
@@ -78,14 +84,16 @@ def test_a_transition_has_no_obstacle_where_a_tree_with_all_given_arcs_can_follo
     fitting = ((heads[:, None] == trees) | (heads[:, None] == NO_HEAD)).all(2)  # [constraints, trees]
     fitting &= roots[:, (trees == 0).argmax(1)]
     assert fitting.any(1).all()
+    fitting = fitting.astype(np.float32)
     facts = flat_facts(constraints)
     for configuration in reachable_states(system, length):
-        is_open = fitting @ completions.of(configuration)  # [constraints]
+        is_open = fitting @ completions.of(configuration).astype(np.float32) > 0  # [constraints]
         state = as_state([configuration] * len(constraints), length)
-        found = obstacles(state, facts).numpy()
+        found = obstacles_of(state, facts).numpy()
         for transition in rules.transitions:
             if transition.name in configuration.legal():
-                expected = fitting @ completions.of(configuration.after(transition.name))
+                left = completions.of(configuration.after(transition.name))
+                expected = fitting @ left.astype(np.float32) > 0
                 is_free = found & transition.obstacles == 0
                 assert (is_free == expected)[is_open].all(), (configuration, transition.name)
 
@@ -97,7 +105,7 @@ def test_obstacles_of_a_sentence_alone_are_those_in_a_batch(system, length):
     all_facts = [[NOTHING_GIVEN, *word_facts(*own), NOTHING_GIVEN] for own in constraints]
     for configuration in reachable_states(system, length):
         state = as_state([configuration] * len(constraints), length)
-        together = obstacles(state, flat_facts(constraints)).tolist()
+        together = obstacles_of(state, flat_facts(constraints)).tolist()
         heads = [configuration.heads.get(word, NO_HEAD) for word in range(length + 1)]
         front, headless = int(state.front[0]), int(state.headless[0])
         for facts, expected in zip(all_facts, together, strict=True):
@@ -118,7 +126,7 @@ def test_in_arc_hybrid_obstacles_are_costs_and_what_leaves_no_root(length):
         is_open = torch.tensor([bool(fitting @ completions.of(each)) for each in configurations])
         of_all = Ragged(torch.tensor(heads * len(configurations)), torch.full((len(configurations),), length))
         costs = rules.costs(state, gold_trees(of_all))
-        found = obstacles(state, flat_facts([(heads, roots)] * len(configurations)))
+        found = obstacles_of(state, flat_facts([(heads, roots)] * len(configurations)))
         for kind, transition in enumerate(rules.transitions):
             breaks = found & (transition.obstacles & ~without_roots) != 0
             own = legal[:, kind] & is_open
