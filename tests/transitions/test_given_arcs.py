@@ -7,7 +7,7 @@ import pytest
 import torch
 from extended import extended
 from plain_parser import projective_trees
-from reachable_states import as_state, key, reachable_states
+from reachable_states import Completions, as_state, copies_of_state, reachable_states
 
 from parser.batching.ragged import Ragged
 from parser.transitions import transition_system
@@ -18,25 +18,6 @@ from parser.treebank.partial_trees import possible_roots
 from parser.treebank.sentence import NO_HEAD
 
 KEEPING = ("arc-hybrid", "arc-eager")
-
-
-class Completions:
-    """The trees that are reachable from a state."""
-
-    def __init__(self, length):
-        self.trees = projective_trees(length)
-        self._known = {}
-
-    def of(self, configuration):
-        """[trees] bool"""
-        name = key(configuration)
-        if name not in self._known:
-            if configuration.finished():
-                found = np.array([tree == configuration.tree() for tree in self.trees])
-            else:
-                found = np.any([self.of(configuration.after(move)) for move in configuration.legal()], axis=0)
-            self._known[name] = found
-        return self._known[name]
 
 
 def all_subsets(trees):
@@ -88,7 +69,7 @@ def test_a_transition_has_no_obstacle_where_a_tree_with_all_given_arcs_can_follo
     facts = flat_facts(constraints)
     for configuration in reachable_states(system, length):
         is_open = fitting @ completions.of(configuration).astype(np.float32) > 0  # [constraints]
-        state = as_state([configuration] * len(constraints), length)
+        state = copies_of_state(configuration, length, len(constraints))
         found = obstacles_of(state, facts).numpy()
         for transition in rules.transitions:
             if transition.name in configuration.legal():
@@ -104,7 +85,7 @@ def test_obstacles_of_a_sentence_alone_are_those_in_a_batch(system, length):
     constraints = list(all_constraints(projective_trees(length), length < 5))
     all_facts = [[NOTHING_GIVEN, *word_facts(*own), NOTHING_GIVEN] for own in constraints]
     for configuration in reachable_states(system, length):
-        state = as_state([configuration] * len(constraints), length)
+        state = copies_of_state(configuration, length, len(constraints))
         together = obstacles_of(state, flat_facts(constraints)).tolist()
         heads = [configuration.heads.get(word, NO_HEAD) for word in range(length + 1)]
         front, headless = int(state.front[0]), int(state.headless[0])
