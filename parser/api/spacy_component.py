@@ -264,9 +264,9 @@ def _sentence(doc: Doc, words: list[int], columns: Sequence[str], number: int) -
 def _given_tree(doc: Doc, words: list[int], sentence: Sentence) -> Sentence:
     """The sentence with the heads and labels that its tokens have.
 
-    In spaCy a token has a head if it has a label. One that is its own head is the root if that is its label;
-    otherwise its label alone is given. With the label `dep`, spaCy's for any, its head alone is. A head that
-    is white space or in another sentence is none.
+    A token that is its own head is the root if that is its label; otherwise its label alone is given, if it
+    has one. With the label `dep`, spaCy's for any, its head alone is. A head that is white space or in
+    another sentence is none.
     """
     numbers = {word: number for number, word in enumerate(words, 1)}
     heads, labels = [], []

@@ -173,23 +173,22 @@ def _attached_to_first(heads: Sequence[int], labels: Sequence[str]) -> tuple[lis
     return [head for head, _ in found], [label for _, label in found]
 
 
-def stream_sentences(path: str, tree: bool = True, roots: Roots = "refuse") -> Iterator[Sentence]:
+def stream_sentences(
+    path: str, tree: bool = True, roots: Roots = "refuse", partial: SentenceCheck | None = None
+) -> Iterator[Sentence]:
     """Read a file sentence by sentence.
 
-    tree: whether HEAD and DEPREL are validated and read. roots: see `read_treebank`. After a sentence with a
+    tree, roots, partial: see `parse_block`. After a sentence with a
     fault no further sentence is yielded; the rest of the file is validated, and TreebankError lists all
     faults.
     """
-    return (one for one in sentences_as_they_come(path, tree, roots) if one is not None)
+    return (one for one in sentences_as_they_come(path, tree, roots, partial) if one is not None)
 
 
 def sentences_as_they_come(
     path: str, tree: bool = True, roots: Roots = "refuse", partial: SentenceCheck | None = None
 ) -> Iterator[Sentence | None]:
-    """As `stream_sentences`, but with None where standard input lets wait for the next sentence.
-
-    partial: see `parse_block`.
-    """
+    """As `stream_sentences`, but with None where standard input lets wait for the next sentence."""
     faults = Faults()
     for block in _bounded(_blocks_of_file(path), faults):
         if block is None:
