@@ -40,8 +40,8 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 ModelPath = str | os.PathLike[str]
-Given = Sequence[str] | Mapping[str, Sequence[str]]
-"""Words, or words and tags by column."""
+Given = Sequence[str] | Mapping[str, Any]
+"""Words, or words and what is known of them by column."""
 
 
 def load(
@@ -167,8 +167,8 @@ class Parser:
 
         A task that is cancelled is not parsed for.
         """
-        wanted = self._wanted(constraints)
-        [sentence] = self._model.watch().check([self._read({"words": words, **known}, 1, wanted)], _warn)
+        wanted, columns = self._wanted(constraints), {"words": words, **known}
+        [sentence] = self._model.watch().check([self._read(columns, 1, wanted)], _warn)
         found = await self._engine_thread.parse(sentence, probabilities, constraints=wanted)
         return tree_of(sentence, found)
 
