@@ -48,7 +48,7 @@ class ConstrainedBatch:
         """[obstacles, kinds] Which kinds of transitions they keep from being taken."""
         effects = inventory.effects(torch.arange(len(inventory), device=self._device))
         self._heads, self._dependents = effects.head, effects.dependent  # [transitions] each
-        own = choices.table.to(self._device).index_select(1, inventory.label[:-1])
+        own = to_device(choices.table, self._device).index_select(1, inventory.label[:-1])
         self._allowed = {
             place: own | (self._dependents != place)
             for place in sorted({each.dependent for each in transitions} - NOWHERE)
