@@ -17,9 +17,21 @@ if TYPE_CHECKING:
     from parser.api.spacy_factory import spacy_pipeline
     from parser.api.training import Result, evaluate, train
     from parser.api.tree import Tree
+    from parser.parsing.constraints import Constraints
 
-__all__ = ["Parser", "Result", "Tree", "__version__", "evaluate", "load", "spacy_pipeline", "train"]
+__all__ = [
+    "Constraints",
+    "Parser",
+    "Result",
+    "Tree",
+    "__version__",
+    "evaluate",
+    "load",
+    "spacy_pipeline",
+    "train",
+]
 _HOMES = {
+    "Constraints": "parser.parsing.constraints",
     "Parser": "parser.api.parser",
     "load": "parser.api.parser",
     "spacy_pipeline": "parser.api.spacy_factory",

@@ -10,3 +10,8 @@ def first_of(values):
     """The values, for `pytest.mark.parametrize`: all but the first are for `make test-all`."""
     first, *others = values
     return [first, *(pytest.param(value, marks=pytest.mark.extended) for value in others)]
+
+
+def extended(*cases):
+    """As `first_of`, of which none is for `make test`. cases: tuples of values."""
+    return [pytest.param(*case, marks=pytest.mark.extended) for case in cases]

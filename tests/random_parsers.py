@@ -13,7 +13,7 @@ TRAIN = [
 ]
 
 
-def model(system="arc-hybrid", scale=0.8, dtype=torch.float32, device="cpu", **options):
+def model(system="arc-hybrid", scale=0.8, dtype=torch.float32, device="cpu", train=TRAIN, **options):
     settings = ParserSettings(
         system=system,
         network=NetworkSettings(
@@ -27,7 +27,7 @@ def model(system="arc-hybrid", scale=0.8, dtype=torch.float32, device="cpu", **o
             **options,
         ),
     )
-    built = Model.build(settings, Vocabulary.build(TRAIN, ["form", "upos"]), torch.device(device))
+    built = Model.build(settings, Vocabulary.build(train, ["form", "upos"]), torch.device(device))
     for weight in built.network.parameters():
         torch.nn.init.normal_(weight, std=scale)
     built.network.to(dtype).eval()

@@ -17,9 +17,11 @@ from typing import Any, TypeGuard, Unpack, overload
 
 from conllu import SentenceList, TokenList
 
+from parser.api.given_trees import given_heads, given_labels
 from parser.api.token_lists import columns_of, with_tree
-from parser.api.tree import COMMENTS, TAGS, Tags, Tree
+from parser.api.tree import COMMENTS, TAGS, TREE, Known, Tree
 from parser.parsing import BATCH_SIZE, refuse_batch_size
+from parser.parsing.constraints import UNCONSTRAINED, ConstraintReader, Constraints
 from parser.parsing.engine import Engine
 from parser.parsing.engine_thread import EngineThread
 from parser.parsing.ensemble import ModelChoice, load_models
@@ -39,8 +41,8 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 ModelPath = str | os.PathLike[str]
-Given = Sequence[str] | Mapping[str, Sequence[str]]
-"""Words, or words and tags by column."""
+Given = Sequence[str] | Mapping[str, Any]
+"""Words, or words and what is known of them by column."""
 
 
 def load(
@@ -104,56 +106,91 @@ class Parser:
         return self._make_reader()
 
     @overload
-    def parse(self, words: Sequence[str], *, probabilities: bool = False, **tags: Unpack[Tags]) -> Tree: ...
+    def parse(
+        self,
+        words: Sequence[str],
+        *,
+        probabilities: bool = False,
+        constraints: Constraints = UNCONSTRAINED,
+        **known: Unpack[Known],
+    ) -> Tree: ...
 
     @overload
-    def parse(self, words: TokenList, *, probabilities: bool = False) -> TokenList: ...
+    def parse(
+        self, words: TokenList, *, probabilities: bool = False, constraints: Constraints = UNCONSTRAINED
+    ) -> TokenList: ...
 
     @overload
-    def parse(self, words: Sequence[TokenList], *, probabilities: bool = False) -> list[TokenList]: ...
+    def parse(
+        self,
+        words: Sequence[TokenList],
+        *,
+        probabilities: bool = False,
+        constraints: Constraints = UNCONSTRAINED,
+    ) -> list[TokenList]: ...
 
     def parse(
         self,
         words: Sequence[str] | TokenList | Sequence[TokenList],
         *,
         probabilities: bool = False,
-        **tags: Unpack[Tags],
+        constraints: Constraints = UNCONSTRAINED,
+        **known: Unpack[Known],
     ) -> Tree | TokenList | list[TokenList]:
-        """The tree of a sentence. Raises ValueError for what can not be a sentence.
+        """The tree of a sentence. Raises ValueError for what can not be a sentence, or be in a tree.
 
         words: or a TokenList of conllu, or several; copies with their trees are returned. probabilities:
-        whether the tree has those of its arcs. tags: upos, xpos, feats and lemmas of all words, for models
-        that read them; `_` for those that have none.
+        whether the tree has those of its arcs. constraints: what the tree must have; TokenLists keep their
+        heads and labels with `Constraints(keep="given")`. known: of all words. upos, xpos, feats and lemmas
+        are for models that read them, with `_` for those that have none; heads (0: ROOT, 1: the first word)
+        and labels stay in the tree, with None where they are to be found.
         """
         if isinstance(words, TokenList) or _are_token_lists(words):
-            for name, values in tags.items():
+            for name, values in known.items():
                 if values is not None:
                     raise ValueError(f"{name}: a TokenList has its own")
         if _are_token_lists(words):
-            found = list(self.parse_all(words, probabilities=probabilities))
+            found = list(self.parse_all(words, probabilities=probabilities, constraints=constraints))
             return SentenceList(found, words.metadata) if isinstance(words, SentenceList) else found
-        sentence: Any = words if isinstance(words, TokenList) else {"words": words, **tags}
-        [tree] = self._parsed([sentence], probabilities, BATCH_SIZE)
+        sentence: Any = words if isinstance(words, TokenList) else {"words": words, **known}
+        [tree] = self._parsed([sentence], probabilities, BATCH_SIZE, constraints)
         return tree
 
     async def parse_async(
-        self, words: Sequence[str], *, probabilities: bool = False, **tags: Unpack[Tags]
+        self,
+        words: Sequence[str],
+        *,
+        probabilities: bool = False,
+        constraints: Constraints = UNCONSTRAINED,
+        **known: Unpack[Known],
     ) -> Tree:
         """As `parse`, for tasks of asyncio: sentences of several are parsed together, by a thread.
 
         A task that is cancelled is not parsed for.
         """
-        [sentence] = self._model.watch().check([sentence_of({"words": words, **tags}, 1)], _warn)
-        return tree_of(sentence, await self._engine_thread.parse(sentence, probabilities))
+        wanted, columns = self._wanted(constraints), {"words": words, **known}
+        [sentence] = self._model.watch().check([self._read(columns, 1, wanted)], _warn)
+        found = await self._engine_thread.parse(sentence, probabilities, constraints=wanted)
+        return tree_of(sentence, found)
 
     @overload
     def parse_all(
-        self, sentences: Iterable[Given], *, probabilities: bool = False, batch_size: int = BATCH_SIZE
+        self,
+        sentences: Iterable[Given],
+        *,
+        probabilities: bool = False,
+        batch_size: int = BATCH_SIZE,
+        constraints: Constraints = UNCONSTRAINED,
     ) -> Iterator[Tree]: ...
 
     @overload
     def parse_all(
-        self, sentences: Iterable[TokenList], *, probabilities: bool = False, batch_size: int = BATCH_SIZE
+        self,
+        sentences: Iterable[TokenList],
+        *,
+        probabilities: bool = False,
+        batch_size: int = BATCH_SIZE,
+        constraints: Constraints = UNCONSTRAINED,
     ) -> Iterator[TokenList]: ...
 
     def parse_all(
@@ -162,30 +199,38 @@ class Parser:
         *,
         probabilities: bool = False,
         batch_size: int = BATCH_SIZE,
+        constraints: Constraints = UNCONSTRAINED,
     ) -> Iterator[Tree | TokenList]:
         """The trees of any number of sentences, in their order and in bounded memory.
 
         sentences: each as words, as a mapping with "words" and some of "upos", "xpos", "feats", "lemmas",
-        "sent_id" and "text", or as a TokenList of conllu, of which a copy with its tree is yielded. Of other
-        iterables than lists, few are read before the first tree, and later some thousand; where the next one
-        lets wait, those before it are parsed first. batch_size: those parsed at the same time. Raises
-        ValueError with the number of a sentence that can not be one.
+        "heads", "labels", "sent_id" and "text", or as a TokenList of conllu, of which a copy with its tree is
+        yielded. Of other iterables than lists, few are read before the first tree, and later some thousand;
+        where the next one lets wait, those before it are parsed first. batch_size: those parsed at the same
+        time. constraints: see `parse`. Raises ValueError with the number of a sentence that can not be one.
         """
         refuse_batch_size(batch_size)
         if not isinstance(sentences, Iterable):
             raise ValueError(f"sentences: a list of them is needed, not {type(sentences).__name__}")
-        return self._parsed(sentences, probabilities, batch_size)
+        return self._parsed(sentences, probabilities, batch_size, constraints)
 
-    def parse_text(self, text: str, *, probabilities: bool = False) -> list[Tree]:
+    def parse_text(
+        self, text: str, *, probabilities: bool = False, constraints: Constraints = UNCONSTRAINED
+    ) -> list[Tree]:
         """The trees of the sentences of a text, whose paragraphs end at blank lines.
 
         Raises ValueError if the model has no tokenizer, or one that may not be opened.
         """
-        [trees] = self.parse_texts([text], probabilities=probabilities)
+        [trees] = self.parse_texts([text], probabilities=probabilities, constraints=constraints)
         return trees
 
     def parse_texts(
-        self, texts: Iterable[str], *, probabilities: bool = False, batch_size: int = BATCH_SIZE
+        self,
+        texts: Iterable[str],
+        *,
+        probabilities: bool = False,
+        batch_size: int = BATCH_SIZE,
+        constraints: Constraints = UNCONSTRAINED,
     ) -> Iterator[list[Tree]]:
         """The trees of each of any number of texts, in their order. Sentences of several are parsed together.
 
@@ -194,10 +239,16 @@ class Parser:
         refuse_batch_size(batch_size)
         if isinstance(texts, str):
             raise ValueError("texts: a list of strings is needed, not one; parse_text takes that")
-        return self._parsed_texts(self._reader, texts, probabilities, batch_size)
+        wanted = self._wanted(constraints)
+        return self._parsed_texts(self._reader, texts, probabilities, batch_size, wanted)
 
     def _parsed_texts(
-        self, reader: TextReader, texts: Iterable[str], probabilities: bool, batch_size: int
+        self,
+        reader: TextReader,
+        texts: Iterable[str],
+        probabilities: bool,
+        batch_size: int,
+        constraints: Constraints,
     ) -> Iterator[list[Tree]]:
         """Some sentences are read ahead; the queues have what is still to be yielded."""
         lengths: deque[int] = deque()
@@ -215,7 +266,7 @@ class Parser:
 
         trees: list[Tree] = []
         watched = self._model.watch().check(sentences(), _warn)
-        for sentence, tree in self._stream(texts, watched, probabilities, batch_size):
+        for sentence, tree in self._stream(texts, watched, probabilities, batch_size, constraints):
             while not lengths[0]:
                 lengths.popleft()
                 yield []
@@ -227,29 +278,58 @@ class Parser:
         yield from ([] for _ in lengths)
 
     def _parsed(
-        self, sentences: Iterable[Given | TokenList], probabilities: bool, batch_size: int
+        self,
+        sentences: Iterable[Given | TokenList],
+        probabilities: bool,
+        batch_size: int,
+        constraints: Constraints,
     ) -> Iterator[Tree | TokenList]:
         """Some sentences are read ahead; the queue has those that are still to be yielded."""
+        wanted = self._wanted(constraints)
+        keeps = constraints.keep is not None
         waiting: deque[tuple[Given | TokenList, dict[str, Any]]] = deque()
 
         def read() -> Iterator[Sentence]:
             for number, given in enumerate(sentences, 1):
-                sentence = sentence_of(given, number)
+                sentence = self._read(given, number, wanted, keeps)
                 waiting.append((given, _comments(given)))
                 yield sentence
 
         watched = self._model.watch().check(read(), _warn)
-        for sentence, tree in self._stream(sentences, watched, probabilities, batch_size):
+        for sentence, tree in self._stream(sentences, watched, probabilities, batch_size, wanted):
             (given, comments), found = waiting.popleft(), tree_of(sentence, tree)
             yield with_tree(given, found) if isinstance(given, TokenList) else replace(found, **comments)
 
+    def _wanted(self, constraints: Constraints) -> Constraints:
+        """What is given is kept. Raises ValueError for what the model can not do."""
+        self._constraints.refuse_unable(constraints)
+        return replace(constraints, keep="given")
+
+    def _read(
+        self, given: Given | TokenList, number: int, wanted: Constraints, keeps: bool = False
+    ) -> Sentence:
+        """See `sentence_of`. Raises ValueError if no tree has what is given."""
+        sentence = sentence_of(given, number, keeps)
+        for word, message in self._constraints.faults(sentence, wanted):
+            raise ValueError(f"sentence {number}: word {word}: {message}")
+        return sentence
+
+    @cached_property
+    def _constraints(self) -> ConstraintReader:
+        return ConstraintReader(self._model)
+
     def _stream(
-        self, given: Iterable[object], sentences: Iterator[Sentence], probabilities: bool, batch_size: int
+        self,
+        given: Iterable[object],
+        sentences: Iterator[Sentence],
+        probabilities: bool,
+        batch_size: int,
+        constraints: Constraints,
     ) -> Iterator[tuple[Sentence, ParsedTree]]:
         """given: what the sentences are made of; a list is there at once."""
         engine = self._engine if batch_size == BATCH_SIZE else Engine(self._model, batch_size)
         begin_with = READ_AHEAD if isinstance(given, Sequence) else 1
-        return engine.stream(sentences, probabilities, begin_with=begin_with)
+        return engine.stream(sentences, probabilities, begin_with=begin_with, constraints=constraints)
 
     @property
     def _engine(self) -> Engine:
@@ -297,27 +377,35 @@ def _are_token_lists(words: object) -> TypeGuard[Sequence[TokenList]]:
     )
 
 
-def sentence_of(given: Sequence[str] | Mapping[str, Any] | TokenList, number: int) -> Sentence:
-    """What `Parser.parse_all` takes, as a sentence. number: of it, from 1. Raises ValueError."""
+def sentence_of(
+    given: Sequence[str] | Mapping[str, Any] | TokenList, number: int, keeps: bool = False
+) -> Sentence:
+    """What `Parser.parse_all` takes, as a sentence. Raises ValueError.
+
+    number: of it, from 1. keeps: whether the sentence has the heads and labels of a TokenList.
+    """
     try:
         columns: dict[str, Any] = dict(given) if isinstance(given, Mapping) else {"words": given}
         if isinstance(given, TokenList):
-            columns = columns_of(given)
+            columns = columns_of(given, keeps)
         for name, value in _comments(columns).items():
             _refuse_value(name, value)
-        if others := columns.keys() - {"words", *TAGS, *COMMENTS}:
-            known = ", ".join(["words", *TAGS, *COMMENTS])
+        if others := columns.keys() - {"words", *TAGS, *TREE, *COMMENTS}:
+            known = ", ".join(["words", *TAGS, *TREE, *COMMENTS])
             raise ValueError(f"unknown: {', '.join(sorted(map(str, others)))}; known: {known}")
         words = _column("words", columns.get("words"))
         if not words:
             raise ValueError("it has no words")
         found = {name: _column(name, columns[name]) for name in TAGS if columns.get(name) is not None}
+        labels = given_labels(columns.get("labels"), len(words))
+        heads = given_heads(columns.get("heads"), len(words))
         for name, values in found.items():
             if len(values) != len(words):
                 raise ValueError(f"{len(words)} words, but {len(values)} {name}")
     except ValueError as error:
         raise ValueError(f"sentence {number}: {error}") from None
-    return Sentence.without_tree({"forms": words, **found}, f"#{number}", number)
+    sentence = Sentence.without_tree({"forms": words, **found}, f"#{number}", number)
+    return replace(sentence, heads=heads or sentence.heads, labels=labels or sentence.labels)
 
 
 def _comments(given: object) -> dict[str, Any]:
@@ -365,7 +453,14 @@ def tree_of(sentence: Sentence, tree: ParsedTree) -> Tree:
     tags: dict[str, Any] = {
         name: _filled(sentence.column(column), tree.tags.get(column)) for name, column in TAGS.items()
     }
-    return Tree(sentence.forms, tree.heads, tree.labels, **tags, probabilities=tree.probabilities)
+    return Tree(
+        sentence.forms,
+        tree.heads,
+        tree.labels,
+        **tags,
+        probabilities=tree.probabilities,
+        violations=tree.violations,
+    )
 
 
 def _filled(given: tuple[str, ...], predicted: tuple[str, ...] | None) -> tuple[str, ...] | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from spacy.attrs import DEP, HEAD, LEMMA, MORPH, POS, SENT_START, TAG
@@ -20,6 +21,7 @@ from spacy.vocab import Vocab
 
 from parser.parsing import BATCH_SIZE, refuse_batch_size
 from parser.parsing.column_shares import InputColumnCheck, column_counts
+from parser.parsing.constraints import ConstraintReader, Constraints
 from parser.parsing.ensemble import ModelChoice, contents, load_models, model_paths
 from parser.parsing.model import Model
 from parser.parsing.model_files import write_package
@@ -29,9 +31,11 @@ from parser.system.files import nameless_file, write_atomically
 from parser.system.machine import choose_device
 from parser.treebank.columns import BLANK, WORD_COLUMNS
 from parser.treebank.labels import MARK
-from parser.treebank.sentence import Sentence
+from parser.treebank.sentence import NO_HEAD, Sentence
 
 LABEL_OF_SPACE = "dep"
+ROOT_LABEL = "root"
+"""In small letters."""
 _COUNTING = Lock()
 """Not of a component, which could not be sent to another process with it."""
 
@@ -87,20 +91,24 @@ class SpacyComponent(Pipe):
         batch_size: int,
         overwrite: bool,
         treebank: str | None = None,
+        keep: Literal["given"] | None = None,
     ):
         """model: path of a folder or package. A path that can not be loaded is an error at the first use.
 
         That is because the config of a saved pipeline still has the path, when the pipeline brings its own
         model. batch_size: sentences that are parsed at the same time. overwrite: whether tags and lemmas of
         earlier components are replaced. treebank: as one of which treebanks a model parses that was trained
-        on several. Raises ValueError.
+        on several. keep: whether heads and labels that documents have stay, see `_given_tree`. Raises
+        ValueError.
         """
         refuse_batch_size(batch_size)
         choose_device(device)  # which refuses what is not there
+        if keep not in (None, "given"):
+            raise ValueError(f"keep is {keep!r}; it should be 'given' or None")
         self.name = name
         self.scorer = parser_score
         self._device, self._batch_size, self._overwrite = device, batch_size, overwrite
-        self._treebank = treebank
+        self._treebank, self._constraints = treebank, Constraints(keep)
         self._loaded: LoadedModel | None = None
         self._missing = "it has no model: give add_pipe the config {'model': PATH}"
         if model is not None:
@@ -145,14 +153,33 @@ class SpacyComponent(Pipe):
             for number, place in enumerate(found, 1)
             if place.words
         ]
+        if self._constraints.keep:
+            sentences = self._with_given(docs, places, sentences)
         with _COUNTING:
             check.add(column_counts(model.vocabulary, columns, sentences), _warn)
         # All are parsed before any is written, so that a document is not left with a part of its trees.
-        trees = iter([tree for _, tree in parse_stream(model, sentences, self._batch_size)])
+        parsing = parse_stream(model, sentences, self._batch_size, constraints=self._constraints)
+        trees = iter([tree for _, tree in parsing])
         for doc, found in zip(docs, places, strict=True):
             parsed = [(place, next(trees) if place.words else ParsedTree((), ())) for place in found]
             _set_tags(doc, parsed, model.predicted_columns, self._overwrite)
             _set_trees(doc, parsed)
+
+    def _with_given(
+        self, docs: Sequence[Doc], places: Sequence[Sequence[SentenceTokens]], sentences: Sequence[Sentence]
+    ) -> list[Sentence]:
+        """The sentences with what documents have of their trees. Raises ValueError if no tree has it."""
+        reader = ConstraintReader(self.ready().model)
+        found, following = [], iter(sentences)
+        for doc, of_doc in zip(docs, places, strict=True):
+            for place in of_doc:
+                if place.words:
+                    sentence = _given_tree(doc, place.words, next(following))
+                    for word, message in reader.faults(sentence, self._constraints):
+                        named = doc[place.words[word - 1]]
+                        raise ValueError(f"the component {self.name}: token {named.i}, {named}: {message}")
+                    found.append(sentence)
+        return found
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
         """Write the model's files. Raises ValueError without a model."""
@@ -182,7 +209,8 @@ class SpacyComponent(Pipe):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For processes that are not forked."""
-        options = self.name, None, self._device, self._batch_size, self._overwrite, self._treebank
+        own = self.name, None, self._device, self._batch_size, self._overwrite, self._treebank
+        options = *own, self._constraints.keep
         return _unpickled, (options, self.to_bytes(), self.get_error_handler())
 
     def _load(self, path: Path) -> None:
@@ -202,7 +230,9 @@ class SpacyComponent(Pipe):
 
 
 def _unpickled(
-    options: tuple[str, None, str, int, bool, str | None], content: bytes, error_handler: Callable[..., Any]
+    options: tuple[str, None, str, int, bool, str | None, Literal["given"] | None],
+    content: bytes,
+    error_handler: Callable[..., Any],
 ) -> SpacyComponent:
     component = SpacyComponent(*options).from_bytes(content)
     component.set_error_handler(error_handler)
@@ -229,6 +259,26 @@ def _sentence(doc: Doc, words: list[int], columns: Sequence[str], number: int) -
         given = SPACY_COLUMNS[name].given
         found[WORD_COLUMNS[name].attribute] = tuple(given(doc[word]) or BLANK for word in words)
     return Sentence.without_tree(found, f"#{number}", number)
+
+
+def _given_tree(doc: Doc, words: list[int], sentence: Sentence) -> Sentence:
+    """The sentence with the heads and labels that its tokens have.
+
+    A token that is its own head is the root if that is its label; otherwise its label alone is given, if it
+    has one. With the label `dep`, spaCy's for any, its head alone is. A head that is white space or in
+    another sentence is none.
+    """
+    numbers = {word: number for number, word in enumerate(words, 1)}
+    heads, labels = [], []
+    for word in words:
+        token = doc[word]
+        head, label = numbers.get(token.head.i, NO_HEAD), token.dep_ or BLANK
+        if token.head.i == word:
+            is_root = label.lower() == ROOT_LABEL
+            head, label = (0, BLANK) if is_root else (NO_HEAD, label)
+        heads.append(head)
+        labels.append(BLANK if label == LABEL_OF_SPACE else label)
+    return replace(sentence, heads=tuple(heads), labels=tuple(labels))
 
 
 def _set_tags(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from spacy import registry
 from spacy.language import Language
@@ -34,6 +34,7 @@ TOKENIZER = "stack_parser.Tokenizer.v1"
         "batch_size": BATCH_SIZE,
         "overwrite": False,
         "treebank": None,
+        "keep": None,
     },
     default_score_weights={"dep_uas": 0.5, "dep_las": 0.5, "dep_las_per_type": None, "sents_f": 0.0},
 )
@@ -45,11 +46,12 @@ def make_component(
     batch_size: int,
     overwrite: bool,
     treebank: str | None,
+    keep: Literal["given"] | None,
 ) -> Pipe:
     """See `SpacyComponent`. Raises ImportError if what it needs is not installed."""
     with _naming(f"the component {name}"):
         from parser.api.spacy_component import SpacyComponent
-    return SpacyComponent(name, model, device, batch_size, overwrite, treebank)
+    return SpacyComponent(name, model, device, batch_size, overwrite, treebank, keep)
 
 
 @registry.tokenizers(TOKENIZER)

@@ -10,21 +10,32 @@ from conllu.parser import DEFAULT_FIELDS, parse_dict_value
 from conllu.serializer import serialize_field
 
 from parser.api.tree import TAGS, Tree
-from parser.treebank.conllu_output import ARC_PROBABILITY
+from parser.treebank.conllu_output import ARC_PROBABILITY, VIOLATION
 
 
-def columns_of(tokens: TokenList) -> dict[str, list[Any]]:
-    """The words, without multiword tokens and empty nodes, and their tags. Raises ValueError."""
+def columns_of(tokens: TokenList, keep: bool) -> dict[str, list[Any]]:
+    """The words, without multiword tokens and empty nodes, and their tags. Raises ValueError.
+
+    keep: whether heads and labels are wanted, too.
+    """
     words = _words(tokens)
     for number, word in enumerate(words, 1):
         if word.get("id") != number:
             raise ValueError(f"token {word}: ID is {word.get('id')!r}; expected {number}")
     tags = {name: [_text(word.get(column)) for word in words] for name, column in TAGS.items()}
-    return {"words": [word.get("form") for word in words], **tags}
+    tree: dict[str, list[Any]] = {}
+    if keep:
+        tree = {
+            "heads": [word.get("head") for word in words],
+            "labels": [word.get("deprel") for word in words],
+        }
+    return {"words": [word.get("form") for word in words], **tags, **tree}
 
 
 def with_tree(tokens: TokenList, tree: Tree) -> TokenList:
-    """A copy with the tree, and with predicted tags where there are none. Probabilities are put into MISC.
+    """A copy with the tree, and with predicted tags where there are none.
+
+    Probabilities and violations are put into MISC.
 
     Columns that tokens lack are those of CoNLL-U, unless they were read from a file with columns of its own.
     """
@@ -39,6 +50,8 @@ def with_tree(tokens: TokenList, tree: Tree) -> TokenList:
                 word[column] = parse_dict_value(values[place]) if column == "feats" else values[place]
         if tree.probabilities:
             word["misc"] = {**(word["misc"] or {}), ARC_PROBABILITY: f"{tree.probabilities[place]:.4f}"}
+        if tree.violations and tree.violations[place]:
+            word["misc"] = {**(word["misc"] or {}), VIOLATION: tree.violations[place]}
     return found
 
 

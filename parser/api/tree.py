@@ -9,22 +9,26 @@ from typing import TypedDict
 from parser.pages.drawing import as_svg, as_text
 from parser.text.sentences import Token
 from parser.treebank.columns import BLANK, BLANK_COLUMNS, TITLES, annotation_columns
-from parser.treebank.conllu_output import ARC_PROBABILITY
+from parser.treebank.conllu_output import ARC_PROBABILITY, VIOLATION
 
 Column = tuple[str, ...] | None
 TAGS = {column.attribute: name for name, column in annotation_columns().items()}
 """Columns of a tree that a model may read and predict, and their names in models and in CoNLL-U."""
+TREE = "heads", "labels"
+"""What may be given of the tree, and stays."""
 COMMENTS = "sent_id", "text"
 """What a tree has of its sentence as a whole, and their names in CoNLL-U."""
 
 
-class Tags(TypedDict, total=False):
+class Known(TypedDict, total=False):
     """What may be given of a sentence in addition to its words: for each word a value, `_` for none."""
 
     upos: Sequence[str] | None
     xpos: Sequence[str] | None
     feats: Sequence[str] | None
     lemmas: Sequence[str] | None
+    heads: Sequence[int | None] | None
+    labels: Sequence[str | None] | None
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,8 @@ class Tree:
     """The number of a sentence in its text, from 1; of words, what was given with them."""
     begins_paragraph: bool = False
     """Only of a sentence of a text."""
+    violations: tuple[str, ...] = ()
+    """Of each word the constraints that could not be kept there, as `not-root`; empty if all were."""
 
     def __len__(self) -> int:
         """Number of words."""
@@ -61,6 +67,8 @@ class Tree:
         multiword, miscellaneous = self._of_tokens()
         for word, probability in enumerate(self.probabilities or ()):
             miscellaneous[word].append(f"{ARC_PROBABILITY}={probability:.4f}")
+        for word, violation in enumerate(self.violations):
+            miscellaneous[word] += [f"{VIOLATION}={violation}"] if violation else []
         columns: dict[str, Iterable[str]] = {
             "ID": map(str, range(1, len(self) + 1)),
             "FORM": self.words,

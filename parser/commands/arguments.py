@@ -130,6 +130,7 @@ def _add_parse(commands: Commands) -> None:
         action="store_true",
         help="replace tags and lemmas of the input by predicted ones",
     )
+    _add_constraints(command)
     _add_deps(command)
     _add_text(command, "IN is")
     command.set_defaults(run="parser.commands.parse:parse_file")
@@ -472,6 +473,43 @@ def _add_processes(command: argparse.ArgumentParser, what: str = PARTS) -> None:
         metavar="N",
         help=f"{what} (default: %(default)s)",
     )
+
+
+def _add_constraints(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--keep",
+        choices=["given"],
+        help="keep the heads and labels that IN has, and find those that are _",
+    )
+    command.add_argument(
+        "--non-projective",
+        choices=["refuse", "given"],
+        default="refuse",
+        help="what becomes of a given arc that crosses others: a fault, or it is put back after parsing "
+        "(default: %(default)s)",
+    )
+    command.add_argument(
+        "--at-most-one",
+        type=_names,
+        default=(),
+        metavar="LABEL,…",
+        help="no head has two dependents of such a label or its subtypes, as nsubj,obj",
+    )
+    command.add_argument(
+        "--not-root",
+        type=_names,
+        default=(),
+        metavar="UPOS,…",
+        help="no word with such a tag is the root, as PUNCT,DET, if another one can be",
+    )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """The type of an option that is a list of names."""
+    names = tuple(text.split(","))
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of names, separated by commas")
+    return names
 
 
 def _add_deps(command: argparse.ArgumentParser) -> None:

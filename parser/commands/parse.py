@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from parser.commands.options import (
     model_of,
@@ -18,6 +18,7 @@ from parser.commands.options import (
     warning_of,
     with_column_warnings,
 )
+from parser.parsing.constraints import ConstraintReader, Constraints
 from parser.parsing.model import Model
 from parser.parsing.parse import parse_stream
 from parser.parsing.part_parser import PartParser, output_of
@@ -51,11 +52,25 @@ def parse_file(options: argparse.Namespace) -> None:
     refuse_to_overwrite(options.output, [options.input, *models_of(options).paths])
     model = model_of(options)
     refuse_to_retag(options, model)
+    _refuse_constraints(options, model)
     try:
         _parse(options, model)
     except TreebankError as error:
         hint = ["if this is raw text, add --text"] if NO_COLUMNS in str(error) else []
         raise LinesError(*lines_of(error), *hint) from None
+
+
+def _constraints_of(options: argparse.Namespace) -> Constraints:
+    return Constraints(options.keep, options.non_projective, options.at_most_one, options.not_root)
+
+
+def _refuse_constraints(options: argparse.Namespace, model: Model) -> None:
+    """Raises ValueError for constraints that the input can not have, or the model not keep."""
+    if options.keep and options.form:
+        raise ValueError("--keep given is for treebanks: raw text has no heads")
+    if options.non_projective == "given" and not options.keep:
+        raise ValueError("--non-projective given is for arcs that are kept: add --keep given")
+    ConstraintReader(model).refuse_unable(_constraints_of(options))
 
 
 def _parse(options: argparse.Namespace, model: Model) -> None:
@@ -85,14 +100,16 @@ def _parse(options: argparse.Namespace, model: Model) -> None:
 
 
 def _by_one_process(options: argparse.Namespace, model: Model) -> Iterator[_Parsed]:
+    constraints = _constraints_of(options)
     if options.form:
         reader = text_reader(options.model, options.form)
         text = text_as_it_comes(options.input, one_sentence_per_line=options.form != "raw")
         sentences = read_parts_as_they_come(reader, text)
     else:
-        sentences = sentences_as_they_come(options.input, tree=False)
+        check = ConstraintReader(model).check(constraints)
+        sentences = sentences_as_they_come(options.input, tree=check is not None, partial=check)
     read = with_column_warnings(model, sentences, options.input)
-    parsed = parse_stream(model, read, options.batch_size, probabilities=options.scores)
+    parsed = parse_stream(model, read, options.batch_size, options.scores, constraints)
     for sentence, tree in parsed:
         content, is_dropped = output_of(sentence, tree, options.retag, options.deps)
         yield _Parsed(content, 1, len(sentence), int(is_dropped))
@@ -101,10 +118,10 @@ def _by_one_process(options: argparse.Namespace, model: Model) -> Iterator[_Pars
 def _workers(options: argparse.Namespace) -> AbstractContextManager[list[Remote]]:
     """Processes that have loaded the model; none if this process parses itself."""
     parsing = options.threads, options.precision, options.batch_size
-    text: tuple[Any, ...] = ()
-    if options.form:
-        text = options.form, tokenizer_of(options.model, options.form)
-    arguments = (models_of(options), *parsing, options.scores, options.retag, options.deps, *text)
+    tokenizer = tokenizer_of(options.model, options.form) if options.form else None
+    output = options.scores, options.retag, options.deps
+    text = options.form, tokenizer
+    arguments = (models_of(options), *parsing, *output, *text, _constraints_of(options))
     return start_workers(PartParser, arguments, options.processes if options.processes > 1 else 0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import product
 from typing import NamedTuple
 
@@ -10,7 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from parser.parsing.constrained_alone import ConstrainedSentence, TransitionArrays
+from parser.parsing.constraints import SentenceConstraints
 from parser.parsing.ensemble import numbers_in
+from parser.parsing.label_choices import LabelChoices
 from parser.parsing.model import Model
 from parser.parsing.parsed_tree import Arcs
 from parser.stepping.plain_steps import Array, PlainNetwork, PlainParser
@@ -34,12 +38,21 @@ class Situation(NamedTuple):
     keeps_root: Array
     """[places, legal] See `Inventory.keeps_root`."""
 
+    def narrowed(self, places: Array) -> Situation:
+        """With some of the transitions alone. places: [n] in `legal`."""
+        if len(places) == len(self.legal):
+            return self
+        legal = [self.legal[place] for place in places]
+        weights = [(weight[:, places], bias[places]) for weight, bias in self.weights]
+        return self._replace(legal=legal, weights=weights, keeps_root=self.keeps_root[:, places])
+
 
 class AloneParser:
     """What parsing sentences one at a time needs of models; it does not change."""
 
     def __init__(self, models: Sequence[Model]):
         """models: on the CPU, whose scores are averaged."""
+        self._model = models[0]
         inventory = models[0].inventory
         self._networks = [
             PlainNetwork(model.network, model.inventory, numbers_in(model, models[0]).tolist())
@@ -49,11 +62,21 @@ class AloneParser:
         self._effects = self._networks[0].effects
         self._situations = list(_situations(inventory, [network.scores for network in self._networks]))
 
-    def parse(self, tables: Sequence[Tensor], probabilities: bool = False) -> Arcs:
+    @cached_property
+    def _transitions(self) -> TransitionArrays:
+        return TransitionArrays(self._model.inventory, LabelChoices.of(self._model.vocabulary))
+
+    def parse(
+        self,
+        tables: Sequence[Tensor],
+        probabilities: bool = False,
+        constraints: SentenceConstraints | None = None,
+    ) -> Arcs:
         """tables: of each model [W + 2, token], the vectors of a sentence's words, of ROOT and of the end."""
         parsers = [network.begin(table) for network, table in zip(self._networks, tables, strict=True)]
         length = len(tables[0]) - 2
         found = PlainProbabilities(length) if probabilities else None
+        constrained = ConstrainedSentence(self._transitions, constraints) if constraints else None
         heads, labels = [NO_HEAD] * (length + 2), [0] * (length + 2)
         stack, front, headless = [0], 1, 0
         while True:
@@ -62,6 +85,9 @@ class AloneParser:
             if situation.is_finished:
                 return Arcs(heads[1:-1], labels[1:-1], found.of_arcs[1:-1] if found else [])
             words = (s0, stack[-2] if depth > 1 else 0, front, NO_HEAD)
+            if constrained:
+                left = constrained.choose(situation.legal, stack, front, heads, headless, words)
+                situation = situation.narrowed(left)
             if len(situation.legal) == 1:
                 best, scores = 0, None
             else:
@@ -74,6 +100,8 @@ class AloneParser:
             if effects.dependent != Place.NOWHERE:
                 dependent = words[effects.dependent]
                 heads[dependent], labels[dependent] = words[effects.head], self._labels[transition]
+                if constrained:
+                    constrained.count(heads[dependent], labels[dependent])
             for parser in parsers:
                 parser.advance(transition, words[effects.top], front)
             del stack[depth + effects.stack_move - 1 :]

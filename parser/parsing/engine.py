@@ -18,6 +18,12 @@ from parser.batching.device import TooLongError, compute_alone_after_fork, one_m
 from parser.networks.stack_parser import ReadSentences
 from parser.parsing import BATCH_SIZE
 from parser.parsing.alone import AloneParser
+from parser.parsing.constraints import (
+    UNCONSTRAINED,
+    ConstraintReader,
+    Constraints,
+    SentenceConstraints,
+)
 from parser.parsing.model import Model
 from parser.parsing.parsed_tree import Arcs, ParsedTree
 from parser.parsing.predicted_tags import predicted_tags, votes_of
@@ -50,6 +56,7 @@ class _Running(NamedTuple):
     request: Request
     tags: Tags
     opinion: SecondOpinion | None
+    constraints: SentenceConstraints | None
 
 
 class _Alone(NamedTuple):
@@ -63,6 +70,10 @@ class _Read(NamedTuple):
     by_model: list[ReadSentences]
     tags: list[Tags]
     opinions: Sequence[SecondOpinion | None]
+    constraints: Sequence[SentenceConstraints | None]
+
+    def running(self) -> Iterator[_Running]:
+        return map(_Running, self.requests, self.tags, self.opinions, self.constraints)
 
 
 class EngineLoad(NamedTuple):
@@ -109,14 +120,16 @@ class Engine:
         probabilities: bool = False,
         source: RequestSource | None = None,
         wait: bool = True,
+        constraints: Constraints = UNCONSTRAINED,
     ) -> Request:
         """Hand in a sentence, which is parsed by calls of `step` and `result`.
 
         probabilities: whether the tree is to have those of its arcs. source: that shares the time with
         others. wait: whether to compute while too many words wait; otherwise queue.Full is raised.
+        constraints: what the tree must have.
         """
         source = self._source if source is None else source
-        request = Request(sentence, probabilities, source, self._ending)
+        request = Request(sentence, probabilities, source, self._ending, constraints)
         while True:
             try:
                 self.hand_in(request)
@@ -179,12 +192,14 @@ class Engine:
         probabilities: bool = False,
         read_ahead: int = READ_AHEAD,
         begin_with: int = 1,
+        constraints: Constraints = UNCONSTRAINED,
     ) -> Iterator[tuple[Sentence, ParsedTree]]:
         """Parse sentences in bounded memory, and yield the trees in the order of the sentences.
 
         sentences: with None where the next one is not there yet; what has been read is parsed then.
         read_ahead: words that are read and not yielded, at most, or a single longer sentence. begin_with:
-        the same before the first tree. Raises ValueError if the memory is too small for a sentence.
+        the same before the first tree. constraints: of all trees. Raises ValueError if the memory is too
+        small for a sentence, or if no tree has what is given of it.
         """
         ahead, pending = ReadAhead(begin_with, read_ahead), deque[Request]()
         source, following, has_more = RequestSource(), iter(sentences), True
@@ -200,7 +215,7 @@ class Engine:
                         break
                     is_slow = sentence is None or monotonic() - began > SLOW
                     if sentence is not None:
-                        pending.append(self.add(sentence, probabilities, source))
+                        pending.append(self.add(sentence, probabilities, source, constraints=constraints))
                         ahead.read(len(sentence))
                 for _ in range(len(pending) if is_slow else min(1, len(pending))):
                     found = self.result(pending[0])
@@ -247,7 +262,7 @@ class Engine:
         self._joining = list(group)
         for read in self._readable(group):
             tables = zip(*(own.tables() for own in read.by_model), strict=True)
-            self._alone.extend(map(_Alone, map(_Running, read.requests, read.tags, read.opinions), tables))
+            self._alone.extend(map(_Alone, read.running(), tables))
             self._forget_joining(read)
 
     def _parse_alone(self) -> bool:
@@ -258,7 +273,7 @@ class Engine:
         request = running.request
         if not request.has_ended:
             try:
-                arcs = self._alone_parser.parse(tables, request.probabilities)
+                arcs = self._alone_parser.parse(tables, request.probabilities, running.constraints)
             except Exception as error:
                 request.fail(error)
             else:
@@ -314,11 +329,12 @@ class Engine:
         try:
             with one_memory_error():
                 self._batch = self._batch or self._new_batch()
-                slots = self._batch.join(read.by_model, any(own.probabilities for own in read.requests))
+                has_probabilities = any(own.probabilities for own in read.requests)
+                slots = self._batch.join(read.by_model, has_probabilities, read.constraints)
         except torch.OutOfMemoryError:
             self._relieve()
             return
-        self._running |= dict(zip(slots, map(_Running, read.requests, read.tags, read.opinions), strict=True))
+        self._running |= dict(zip(slots, read.running(), strict=True))
         self._forget_joining(read)
 
     def _new_batch(self) -> RunningBatch:
@@ -338,17 +354,35 @@ class Engine:
             words, tag_scores = model.network.encode_distinct(tokens)
             read.append(ReadSentences(tokens, words))
             votes.append(votes_of(model.vocabulary, words, tag_scores))
-        return _Read(group, read, predicted_tags(votes, sentences), self._opinions(group, read))
+        tags = predicted_tags(votes, sentences)
+        constraints = [
+            self._constraints.read(request.sentence, request.constraints, own)
+            if request.constraints
+            else None
+            for request, own in zip(group, tags, strict=True)
+        ]
+        return _Read(group, read, tags, self._opinions(group, read, constraints), constraints)
+
+    @cached_property
+    def _constraints(self) -> ConstraintReader:
+        return ConstraintReader(self._model)
 
     def _opinions(
-        self, group: Sequence[Request], read: Sequence[ReadSentences]
+        self,
+        group: Sequence[Request],
+        read: Sequence[ReadSentences],
+        constraints: Sequence[SentenceConstraints | None],
     ) -> Sequence[SecondOpinion | None]:
         """Of each sentence what the scorers of arcs say of it, if anybody wants to know."""
         reparser = self._reparser
         if reparser and (reparser.changes_trees or any(request.probabilities for request in group)):
             scoring = zip(self._model.members, read, strict=True)
             words = [own.words for model, own in scoring if model.network.arcs]
-            return reparser.opinions(read[0].tokens.lengths, words)
+            found = reparser.opinions(read[0].tokens.lengths, words)
+            return [
+                opinion.among(own.possible_heads()) if opinion and own else opinion
+                for opinion, own in zip(found, constraints, strict=True)
+            ]
         return [None] * len(group)
 
     def _advance(self) -> None:
@@ -375,8 +409,9 @@ class Engine:
         wanted = [(running, arcs) for running, arcs in found if not running.request.has_ended]
         opinions = [running.opinion for running, _ in wanted if running.opinion]
         trees = [arcs for running, arcs in wanted if running.opinion]
+        constraints = [running.constraints for running, _ in wanted if running.opinion]
         try:
-            reparsed = iter(self._reparser.reparse(opinions, trees) if self._reparser else ())
+            reparsed = iter(self._reparser.reparse(opinions, trees, constraints) if self._reparser else ())
         except Exception as error:
             if len(wanted) == 1:
                 wanted[0][0].request.fail(error)
@@ -392,8 +427,11 @@ class Engine:
         try:
             labels = tuple(map(self._model.vocabulary.labels.string, arcs.labels))
             heads, labels = deprojectivize(arcs.heads, labels)
+            violations: tuple[str, ...] = ()
+            if running.constraints:
+                heads, labels, violations = running.constraints.completed(heads, labels)
             probabilities = tuple(arcs.probabilities) if request.probabilities else None
-            tree = ParsedTree(heads, labels, probabilities, running.tags)
+            tree = ParsedTree(heads, labels, probabilities, running.tags, violations)
         except Exception as error:
             request.fail(error)
         else:

@@ -12,6 +12,7 @@ from threading import Condition, Event, Lock, Thread, current_thread
 from types import TracebackType
 from typing import Literal, Self
 
+from parser.parsing.constraints import UNCONSTRAINED, Constraints
 from parser.parsing.engine import Engine
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.request import Request
@@ -31,9 +32,10 @@ class AwaitedRequest(Request):
         source: RequestSource,
         lock: Lock,
         ended: deque[AwaitedRequest],
+        constraints: Constraints,
     ):
         """ended: to which it is appended when it ends."""
-        super().__init__(sentence, probabilities, source, lock)
+        super().__init__(sentence, probabilities, source, lock, constraints)
         self._ended = ended
         self.waiter: Event | asyncio.Future[None] | None = None
 
@@ -86,12 +88,13 @@ class EngineThread:
         probabilities: bool = False,
         source: RequestSource | None = None,
         wait: bool = True,
+        constraints: Constraints = UNCONSTRAINED,
     ) -> ParsedTree:
         """The tree, for asyncio. If the task is cancelled, so is the request.
 
         For arguments and what is raised see `add` and `result`.
         """
-        request = self._request(sentence, probabilities, source)
+        request = self._request(sentence, probabilities, source, constraints)
         request.waiter = ended = asyncio.get_running_loop().create_future()
         self._hand_in(request, wait)
         try:
@@ -106,14 +109,15 @@ class EngineThread:
         probabilities: bool = False,
         source: RequestSource | None = None,
         wait: bool = True,
+        constraints: Constraints = UNCONSTRAINED,
     ) -> AwaitedRequest:
         """Hand in a sentence, from any thread.
 
         probabilities: whether the tree is to have those of its arcs. source: that shares the time with
-        others. wait: whether to wait while too many words do; otherwise queue.Full is raised. Raises
-        RuntimeError if this is closed, and in a forked process.
+        others. wait: whether to wait while too many words do; otherwise queue.Full is raised. constraints:
+        what the tree must have. Raises RuntimeError if this is closed, and in a forked process.
         """
-        request = self._request(sentence, probabilities, source)
+        request = self._request(sentence, probabilities, source, constraints)
         if admitted := self._hand_in(request, wait):
             admitted.wait()
         return request
@@ -164,10 +168,14 @@ class EngineThread:
         self.close(cancel=True)
 
     def _request(
-        self, sentence: Sentence, probabilities: bool, source: RequestSource | None
+        self,
+        sentence: Sentence,
+        probabilities: bool,
+        source: RequestSource | None,
+        constraints: Constraints,
     ) -> AwaitedRequest:
         source = self._source if source is None else source
-        return AwaitedRequest(sentence, probabilities, source, self._ending, self._ended)
+        return AwaitedRequest(sentence, probabilities, source, self._ending, self._ended, constraints)
 
     def _hand_in(self, request: AwaitedRequest, wait: bool) -> Event | None:
         """Returns what tells that there is room for it, if there is none yet; see `add`."""

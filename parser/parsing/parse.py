@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from parser.parsing import BATCH_SIZE
+from parser.parsing.constraints import UNCONSTRAINED, Constraints
 from parser.parsing.engine import Engine
 from parser.parsing.model import Model
 from parser.parsing.parsed_tree import ParsedTree
@@ -17,14 +18,20 @@ def parse_stream(
     sentences: Iterable[Sentence | None],
     batch_size: int = BATCH_SIZE,
     probabilities: bool = False,
+    constraints: Constraints = UNCONSTRAINED,
 ) -> Iterator[tuple[Sentence, ParsedTree]]:
     """As `Engine.stream`, by an engine of its own. The sentences of a list are there at once."""
     begin_with = READ_AHEAD if isinstance(sentences, Sequence) else 1
-    return Engine(model, batch_size).stream(sentences, probabilities, begin_with=begin_with)
+    engine = Engine(model, batch_size)
+    return engine.stream(sentences, probabilities, begin_with=begin_with, constraints=constraints)
 
 
 def parse(
-    model: Model, sentences: Sequence[Sentence], batch_size: int = BATCH_SIZE, probabilities: bool = False
+    model: Model,
+    sentences: Sequence[Sentence],
+    batch_size: int = BATCH_SIZE,
+    probabilities: bool = False,
+    constraints: Constraints = UNCONSTRAINED,
 ) -> list[ParsedTree]:
-    """The trees of sentences. Raises ValueError if the memory is too small for one of them."""
-    return [tree for _, tree in parse_stream(model, sentences, batch_size, probabilities)]
+    """The trees of sentences. Raises what `Engine.stream` raises."""
+    return [tree for _, tree in parse_stream(model, sentences, batch_size, probabilities, constraints)]

@@ -24,3 +24,5 @@ class ParsedTree(NamedTuple):
     None unless requested."""
     tags: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     """By column (upos, xpos, feats, lemma): the predicted values of all words."""
+    violations: tuple[str, ...] = ()
+    """Of each word the constraints that could not be kept there, separated by commas; empty if all were."""

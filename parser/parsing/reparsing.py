@@ -22,6 +22,7 @@ from parser.batching.device import to_device
 from parser.networks.arc_scorer import ArcScorer, LengthGroup, groups_of
 from parser.networks.label_scorer import LabelScorer
 from parser.networks.stack_parser import WordVectors
+from parser.parsing.constraints import SentenceConstraints
 from parser.parsing.eisner import is_projective_tree, projective_trees
 from parser.parsing.model import Model
 from parser.parsing.parsed_tree import Arcs
@@ -42,6 +43,11 @@ class SecondOpinion(NamedTuple):
     """[W + 2, token] The word vectors of this sentence and others, from which labels are scored."""
     start: int
     """The row of the first word."""
+
+    def among(self, possible: NDArray[np.bool_]) -> SecondOpinion:
+        """Of some heads alone. possible: [n, n + 1] bool"""
+        logs = np.where(possible, self.log_probabilities, -np.inf)
+        return self._replace(log_probabilities=logs, greatest=logs.max(1))
 
 
 @dataclass(frozen=True)
@@ -100,8 +106,17 @@ class Reparser:
         return found
 
     @torch.inference_mode()
-    def reparse(self, opinions: Sequence[SecondOpinion], trees: Sequence[Arcs]) -> list[Arcs]:
-        """Of the parser's own trees, those of both. Labels are numbers as in these."""
+    def reparse(
+        self,
+        opinions: Sequence[SecondOpinion],
+        trees: Sequence[Arcs],
+        constraints: Sequence[SentenceConstraints | None],
+    ) -> list[Arcs]:
+        """Of the parser's own trees, those of both. Labels are numbers as in these.
+
+        constraints: of each sentence. Its opinion is one of heads that keep what is given; the parser's own
+        tree stays if that of both exceeds limits more often.
+        """
         found = list(trees)
         left: list[tuple[int, Floats]] = []
         for number, (opinion, tree) in enumerate(zip(opinions, trees, strict=True)):
@@ -115,6 +130,9 @@ class Reparser:
         for number, heads in _trees_of_greatest_sum(left):
             found[number] = trees[number]._replace(heads=heads)
         self._label(opinions, trees, found)
+        for number, own in enumerate(constraints):
+            if own and own.exceeded(found[number]) > own.exceeded(trees[number]):
+                found[number] = trees[number]
         return [
             tree._replace(probabilities=_probabilities(opinion, old, tree)) if tree.probabilities else tree
             for opinion, old, tree in zip(opinions, trees, found, strict=True)

@@ -6,6 +6,7 @@ from concurrent.futures import CancelledError
 from threading import Lock
 from typing import TYPE_CHECKING, Literal
 
+from parser.parsing.constraints import UNCONSTRAINED, Constraints
 from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.sentence import Sentence
 
@@ -16,11 +17,20 @@ if TYPE_CHECKING:
 class Request:
     """Without a lock of its own, unlike `concurrent.futures.Future`: there may be many thousands."""
 
-    __slots__ = ("_error", "_lock", "_tree", "probabilities", "sentence", "source", "state")
+    __slots__ = ("_error", "_lock", "_tree", "constraints", "probabilities", "sentence", "source", "state")
 
-    def __init__(self, sentence: Sentence, probabilities: bool, source: RequestSource, lock: Lock):
-        """probabilities: whether the tree is to have those of its arcs. lock: for changes of the state."""
+    def __init__(
+        self,
+        sentence: Sentence,
+        probabilities: bool,
+        source: RequestSource,
+        lock: Lock,
+        constraints: Constraints = UNCONSTRAINED,
+    ):
+        """probabilities: whether the tree is to have those of its arcs. lock: for changes of the state.
+        constraints: what the tree must have."""
         self.sentence, self.probabilities, self.source = sentence, probabilities, source
+        self.constraints = constraints
         self.state: Literal["waiting", "running", "done", "cancelled"] = "waiting"
         self._lock = lock
         self._tree: ParsedTree | None = None

@@ -23,7 +23,10 @@ from parser.batching.device import to_device
 from parser.networks.loss import ILLEGAL_SCORE
 from parser.networks.stack_parser import ReadSentences
 from parser.parsing.arc_probabilities import ArcProbabilities
+from parser.parsing.constrained_batch import ConstrainedBatch
+from parser.parsing.constraints import SentenceConstraints
 from parser.parsing.ensemble import numbers_in
+from parser.parsing.label_choices import LabelChoices
 from parser.parsing.model import Model
 from parser.parsing.parsed_tree import Arcs
 from parser.stepping.stepper import (
@@ -51,9 +54,12 @@ IDLE = 0
 """The slot of a row without a sentence."""
 
 
-def mask_illegal(inventory: Inventory, state: State, scores: Tensor) -> Tensor:
+def mask_illegal(
+    inventory: Inventory, state: State, scores: Tensor, constraints: ConstrainedBatch | None = None
+) -> Tensor:
     """[batch, transitions] The scores, with -inf for transitions that are not legal."""
-    legal = inventory.with_labels(inventory.system.legal(state))
+    kinds = inventory.system.legal(state)
+    legal = constraints.legal(state, kinds) if constraints else inventory.with_labels(kinds)
     # Clamping keeps legal scores of -inf above those of illegal transitions.
     return scores.clamp(min=torch.finfo(scores.dtype).min).masked_fill(~legal, ILLEGAL_SCORE)
 
@@ -90,13 +96,14 @@ class _Sentence(NamedTuple):
     length: int
     block: int
     """Where its block begins: the places of all sentences that joined with it."""
+    is_constrained: bool
 
 
 class RunningBatch:
     def __init__(self, models: Sequence[Model], max_rows: int, in_graph: bool):
         """models: whose scores are averaged. in_graph: whether a GPU repeats the steps as a CUDA graph."""
-        first = models[0]
-        self._inventory, self._device, self._max_rows = first.inventory, first.device, max_rows
+        self._model, self._max_rows = models[0], max_rows
+        self._inventory, self._device = models[0].inventory, models[0].device
         self._parsers = _parsers(models)
         zero = torch.zeros(1, dtype=torch.long, device=self._device)
         self._row_slots = zero.clone()
@@ -107,6 +114,7 @@ class RunningBatch:
         """[capacity] The slots of the next sentences."""
         self._queued, self._started = zero[0].clone(), zero[0].clone()
         self._probabilities: ArcProbabilities | None = None
+        self._constraints: ConstrainedBatch | None = None
         self._graphs = CudaGraphs(self._device) if in_graph else None
         self._moved()
         # On the host:
@@ -126,8 +134,16 @@ class RunningBatch:
         """Sentences in rows."""
         return len(self._sentences) - len(self._waiting)
 
-    def join(self, read: Sequence[ReadSentences], probabilities: bool = False) -> list[int]:
-        """Let sentences join at the next refill; returns their slots. read: the same by each model."""
+    def join(
+        self,
+        read: Sequence[ReadSentences],
+        probabilities: bool = False,
+        constraints: Sequence[SentenceConstraints | None] = (),
+    ) -> list[int]:
+        """Let sentences join at the next refill; returns their slots.
+
+        read: the same by each model. constraints: of each sentence; of none if there are none.
+        """
         lengths = read[0].tokens.lengths
         places = read[0].places
         start = self._blocks.take(places)
@@ -136,21 +152,43 @@ class RunningBatch:
             self._probabilities = ArcProbabilities(self._inventory, len(self._state.heads))
             self._moved()
         self._forget(start, start + places)
+        bases = start - 1 + (lengths + 1).cumsum(0) - (lengths + 1)
+        self._constrain(start, start + places, bases.tolist(), constraints)
         if self._parsers.join(start, read):
             self._moved()
         slots = self._take_slots(len(lengths))
-        bases = start - 1 + (lengths + 1).cumsum(0) - (lengths + 1)
         where, of_slots = torch.tensor(slots), (lengths, bases)
         where, length, base = to_device(torch.stack([where, *of_slots]), self._device)
         self._slots.length.index_copy_(0, where, length)
         self._slots.base.index_copy_(0, where, base)
         self._slots.is_done.index_fill_(0, where, False)
         self._slots.is_cancelled.index_fill_(0, where, False)
-        for slot, own_base, own_length in zip(slots, bases.tolist(), lengths.tolist(), strict=True):
-            self._sentences[slot] = _Sentence(own_base, own_length, start)
+        is_constrained = [own is not None for own in constraints] or [False] * len(slots)
+        own = zip(slots, bases.tolist(), lengths.tolist(), is_constrained, strict=True)
+        for slot, own_base, own_length, constrained in own:
+            self._sentences[slot] = _Sentence(own_base, own_length, start, constrained)
         self._blocks.share(start, len(slots))
         self._waiting.extend(slots)
         return slots
+
+    def _constrain(
+        self, start: int, stop: int, bases: Sequence[int], constraints: Sequence[SentenceConstraints | None]
+    ) -> None:
+        """The sentences at these places, which begin after `bases`, have these constraints."""
+        has_any = any(constraints)
+        if has_any and not self._constraints:
+            choices = LabelChoices.of(self._model.vocabulary)
+            self._constraints = ConstrainedBatch(self._inventory, choices, len(self._state.heads))
+            self._moved()
+        elif self._constraints and not (
+            has_any or any(sentence.is_constrained for sentence in self._sentences.values())
+        ):
+            self._constraints = None  # which would cost time at each step
+            self._moved()
+        if self._constraints:
+            self._constraints.forget(start, stop)
+            if has_any and self._constraints.join(bases, constraints):
+                self._moved()
 
     def cancel(self, slot: int) -> None:
         """Finish a sentence at the next refill. What was found is without meaning."""
@@ -191,7 +229,7 @@ class RunningBatch:
         for slot in is_done.nonzero()[0].tolist():
             if slot == IDLE:
                 continue
-            base, length, block = self._sentences.pop(slot)
+            base, length, block, _ = self._sentences.pop(slot)
             here = slice(base + 1, base + 1 + length)
             probabilities = of_arcs[0][here].view(np.float32).tolist() if of_arcs else []
             taken[slot] = Arcs(heads[here].tolist(), labels[here].tolist(), probabilities)
@@ -217,10 +255,12 @@ class RunningBatch:
             places = Places.of(state, state.base)
             self._parsers.restart(refilled, places)
             for _ in range(STEPS_BETWEEN_REFILLS):
-                scores = mask_illegal(inventory, state, self._parsers.scores(places))
+                scores = mask_illegal(inventory, state, self._parsers.scores(places), self._constraints)
                 best = best_transitions(inventory, state, scores)
                 if self._probabilities:
                     self._probabilities.add(state, scores, best)
+                if self._constraints:
+                    self._constraints.count(state, best)
                 inventory.apply(state, best)
                 places = Places.of(state, state.base)
                 self._parsers.advance(best, places)
@@ -271,7 +311,7 @@ class RunningBatch:
         busy.sort(key=lambda row: -self._depths[row])
         for row in busy[rows:]:
             slot = self._rows_on_host[row]
-            base, length, _ = self._sentences[slot]
+            base, length, *_ = self._sentences[slot]
             self._forget(base + 1, base + 1 + length)
             self._waiting.appendleft(slot)
         kept = busy[:rows]
@@ -299,6 +339,8 @@ class RunningBatch:
         state.heads[-1] = NO_HEAD
         if self._probabilities:
             self._probabilities.reserve(len(state.heads))
+        if self._constraints:
+            self._constraints.reserve(len(state.heads))
         self._moved()
 
     def _forget(self, start: int, stop: int) -> None:
@@ -306,6 +348,8 @@ class RunningBatch:
         self._state.heads[start:stop] = NO_HEAD
         if self._probabilities:
             self._probabilities.forget(start, stop)
+        if self._constraints:
+            self._constraints.begin(start, stop)
 
     def _take_slots(self, count: int) -> list[int]:
         """Slots that are free; more are made if there are too few."""

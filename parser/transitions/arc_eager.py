@@ -23,6 +23,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from parser.batching.stack import POP, PUSH
+from parser.transitions.obstacle import Obstacle
 from parser.transitions.system import Place, State, Transition, TransitionSystem, View, always
 
 
@@ -48,6 +49,7 @@ def _shift_cost(view: View) -> Tensor:
     return view.b0_dependents_on_stack + view.b0_head_is_on_stack.long()
 
 
+_OF_PUSHED_DEPENDENT = Obstacle.B0_NOT_BELOW_S0 | Obstacle.B0_AWAITS | Obstacle.B0_LEAVES_HEADLESS
 LEFT_ARC = Transition(
     "Left-Arc",
     POP,
@@ -58,6 +60,7 @@ LEFT_ARC = Transition(
     legal=lambda view: view.has_buffer & view.s0_is_word & (view.s0_head < 0),
     oracle=lambda view: view.gold_head_of_s0 == view.b0,
     cost=_left_cost,
+    obstacles=Obstacle.S0_NOT_BELOW_B0 | Obstacle.S0_AWAITS,
 )
 RIGHT_ARC = Transition(
     "Right-Arc",
@@ -70,12 +73,14 @@ RIGHT_ARC = Transition(
     legal=lambda view: _may_attach_front(view) & view.s0_is_word,
     oracle=lambda view: (view.gold_head_of_b0 == view.s0) & (view.s0 > 0),
     cost=_right_cost,
+    obstacles=_OF_PUSHED_DEPENDENT | Obstacle.NO_ROOT_AFTER_B0,
 )
 ROOT_ARC = RIGHT_ARC._replace(
     name="Root-Arc",
     from_root=True,
     legal=lambda view: _may_attach_front(view) & ~view.s0_is_word,
     oracle=lambda view: (view.gold_head_of_b0 == 0) & (view.s0 == 0),
+    obstacles=_OF_PUSHED_DEPENDENT | Obstacle.B0_NO_ROOT,
 )
 REDUCE = Transition(
     "Reduce",
@@ -85,6 +90,7 @@ REDUCE = Transition(
     legal=lambda view: view.has_buffer & (view.s0_head > 0),
     oracle=lambda view: (view.s0_head > 0) & view.s0_is_complete,
     cost=lambda view: view.s0_dependents_in_buffer,
+    obstacles=Obstacle.S0_AWAITS,
 )
 SHIFT = Transition(
     "Shift",
@@ -94,6 +100,9 @@ SHIFT = Transition(
     legal=lambda view: view.words_left >= 2,
     oracle=always,
     cost=_shift_cost,
+    obstacles=(
+        Obstacle.B0_BELOW_STACK | Obstacle.B0_AWAITS | Obstacle.NO_ROOT_AFTER_B0 | Obstacle.B0_ABOVE_LAST
+    ),
 )
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from parser.batching.stack import POP, PUSH
+from parser.transitions.obstacle import Obstacle
 from parser.transitions.system import Place, State, Transition, TransitionSystem, View, always
 
 
@@ -47,6 +48,7 @@ LEFT_ARC = Transition(
     legal=lambda view: view.has_buffer & view.s0_is_word,
     oracle=lambda view: view.gold_head_of_s0 == view.b0,
     cost=_left_cost,
+    obstacles=Obstacle.S0_NOT_BELOW_B0 | Obstacle.S0_AWAITS | Obstacle.NO_ROOT_IN_BUFFER,
 )
 RIGHT_ARC = Transition(
     "Right-Arc",
@@ -58,6 +60,7 @@ RIGHT_ARC = Transition(
     legal=lambda view: view.s1_is_word,
     oracle=lambda view: (view.gold_head_of_s0 == view.s1) & view.s0_is_complete & (view.s1 > 0),
     cost=_right_cost,
+    obstacles=Obstacle.S0_NOT_BELOW_S1 | Obstacle.S0_AWAITS,
 )
 # This is the last transition, so it needs no composition: nothing reads the vector afterwards.
 ROOT_ARC = Transition(
@@ -70,6 +73,7 @@ ROOT_ARC = Transition(
     legal=lambda view: ~view.has_buffer & (view.state.depth == 2),
     oracle=lambda view: (view.gold_head_of_s0 == 0) & view.s0_is_complete & (view.s1 == 0),
     cost=_right_cost,
+    obstacles=Obstacle(0),
 )
 SHIFT = Transition(
     "Shift",
@@ -79,6 +83,7 @@ SHIFT = Transition(
     legal=lambda view: view.has_buffer,
     oracle=always,
     cost=_shift_cost,
+    obstacles=Obstacle.B0_BELOW_DEEPER | Obstacle.B0_AWAITS | Obstacle.NO_ROOT_AT_BOTTOM,
 )
 
 

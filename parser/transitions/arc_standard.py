@@ -26,7 +26,7 @@ LEFT_ARC = Transition(
     oracle=lambda view: (view.gold_head_of_s1 == view.s0) & (view.s1 > 0),
 )
 RIGHT_ARC, ROOT_ARC, SHIFT = (
-    transition._replace(cost=None)
+    transition._replace(cost=None, obstacles=None)
     for transition in (arc_hybrid.RIGHT_ARC, arc_hybrid.ROOT_ARC, arc_hybrid.SHIFT)
 )
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from parser.batching.device import to_device
 from parser.batching.ragged import Ragged
 from parser.batching.stack import HOLD, POP, REDUCE_AND_REPLACE, StackOperation
+from parser.transitions.obstacle import Obstacle
 from parser.treebank.sentence import NO_HEAD
 
 
@@ -284,6 +285,8 @@ class Transition(NamedTuple):
     """bool: whether it leads to the gold tree, if no transition before it in the system does."""
     cost: Rule | None = None
     """Number of gold arcs that the transition makes unreachable (Goldberg & Nivre 2013); None if unknown."""
+    obstacles: Obstacle | None = None
+    """Each of them makes given arcs, or any root, unreachable by the transition; None if unknown."""
     composes: Place = Place.NOWHERE
     """Whether the composed vector replaces that of S0 or of B0, in parsers with composition."""
 
@@ -321,6 +324,11 @@ class TransitionSystem:
     def has_costs(self) -> bool:
         """Whether the system has a dynamic oracle, which exploration needs."""
         return all(transition.cost for transition in self.transitions)
+
+    @property
+    def keeps_given_arcs(self) -> bool:
+        """Whether it is known which transitions keep given arcs possible."""
+        return all(transition.obstacles is not None for transition in self.transitions)
 
     def legal(self, state: State) -> Tensor:
         """[batch, transitions] bool"""

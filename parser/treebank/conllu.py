@@ -7,13 +7,13 @@ not use are preserved.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, TextIO, TypeVar
 
 from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
-from parser.treebank.columns import HEAD, LABEL, WORD_COLUMNS
+from parser.treebank.columns import BLANK, HEAD, LABEL, WORD_COLUMNS
 from parser.treebank.faults import Fault, Faults, Row, TreebankError, sentence_faults, undecoded
 from parser.treebank.sentence import NO_HEAD, Sentence
 from parser.treebank.text_files import BYTE_ORDER_MARK, UnboundedError, bounded_lines, open_text
@@ -24,6 +24,8 @@ MAX_BLOCK_BYTES = 1 << 26
 POINTER_BYTES = 8
 Roots = Literal["refuse", "attach-to-first"]
 NO_SENTENCE = Fault(0, "", "no sentences")
+SentenceCheck = Callable[[Sentence], Sequence[Fault]]
+"""Tells faults of a sentence whose tree is given in part."""
 UNSPECIFIED = "dep"
 """The label of an unspecified dependency in Universal and Stanford Dependencies."""
 
@@ -107,25 +109,32 @@ def block_rows(block: Block) -> list[tuple[int, Row]]:
     return rows
 
 
-def parse_block(block: Block, tree: bool, roots: Roots = "refuse") -> Sentence | list[Fault]:
-    """Parse a block. Returns the sentence, or all faults of the block."""
+def parse_block(
+    block: Block, tree: bool, roots: Roots = "refuse", partial: SentenceCheck | None = None
+) -> Sentence | list[Fault]:
+    """Parse a block. Returns the sentence, or all faults of the block.
+
+    tree: whether HEAD and DEPREL are validated and read. roots: see `read_treebank`. partial: any of them may
+    be `_`, and this tells what else is wrong.
+    """
     placed_rows = block_rows(block)
     rows = [row for _, row in placed_rows]
     if not rows:
         return [Fault(block.line, block.identifier, "comments without words")]
     faults = comment_faults(block)
-    faults += sentence_faults(rows, block.identifier, tree, several_roots=roots != "refuse")
+    faults += sentence_faults(rows, block.identifier, tree, roots != "refuse", partial is not None)
     if faults:
         return [_with_cause(fault, block) for fault in faults]
     words = [(place, row) for place, row in placed_rows if row.is_word]
     columns = list(zip(*(row.columns for _, row in words), strict=True))
     heads, labels = [NO_HEAD] * len(words), ["_"] * len(words)
     if tree:
-        heads, labels = list(map(int, columns[HEAD])), list(columns[LABEL])
-    if heads.count(0) > 1:
+        heads = [NO_HEAD if head == BLANK else int(head) for head in columns[HEAD]]
+        labels = list(columns[LABEL])
+    if heads.count(0) > 1 and not partial:
         heads, labels = _attached_to_first(heads, labels)
     of_words: dict[str, Any] = {own.attribute: columns[own.place] for own in WORD_COLUMNS.values()}
-    return Sentence(
+    sentence = Sentence(
         **of_words,
         heads=tuple(heads),
         labels=tuple(labels),
@@ -134,6 +143,7 @@ def parse_block(block: Block, tree: bool, roots: Roots = "refuse") -> Sentence |
         lines=block.lines,
         word_lines=tuple(place for place, _ in words),
     )
+    return (list(partial(sentence)) if partial else []) or sentence
 
 
 def comment_faults(block: Block) -> list[Fault]:
@@ -163,18 +173,20 @@ def _attached_to_first(heads: Sequence[int], labels: Sequence[str]) -> tuple[lis
     return [head for head, _ in found], [label for _, label in found]
 
 
-def stream_sentences(path: str, tree: bool = True, roots: Roots = "refuse") -> Iterator[Sentence]:
+def stream_sentences(
+    path: str, tree: bool = True, roots: Roots = "refuse", partial: SentenceCheck | None = None
+) -> Iterator[Sentence]:
     """Read a file sentence by sentence.
 
-    tree: whether HEAD and DEPREL are validated and read. roots: see `read_treebank`. After a sentence with a
+    tree, roots, partial: see `parse_block`. After a sentence with a
     fault no further sentence is yielded; the rest of the file is validated, and TreebankError lists all
     faults.
     """
-    return (one for one in sentences_as_they_come(path, tree, roots) if one is not None)
+    return (one for one in sentences_as_they_come(path, tree, roots, partial) if one is not None)
 
 
 def sentences_as_they_come(
-    path: str, tree: bool = True, roots: Roots = "refuse"
+    path: str, tree: bool = True, roots: Roots = "refuse", partial: SentenceCheck | None = None
 ) -> Iterator[Sentence | None]:
     """As `stream_sentences`, but with None where standard input lets wait for the next sentence."""
     faults = Faults()
@@ -182,7 +194,7 @@ def sentences_as_they_come(
         if block is None:
             yield None
             continue
-        parsed = parse_block(block, tree, roots)
+        parsed = parse_block(block, tree, roots, partial)
         if not isinstance(parsed, Sentence):
             faults.add(parsed)
         elif not faults.total:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from parser.system.console import LinesError, quoted, shortened
-from parser.treebank.columns import EMPTY_ID, FORM, HEAD, ID, LABEL, RANGE_ID, TITLES, WORD_ID
+from parser.treebank.columns import BLANK, EMPTY_ID, FORM, HEAD, ID, LABEL, RANGE_ID, TITLES, WORD_ID
 from parser.treebank.labels import label_fault
 
 MAX_COLUMNS = len(TITLES) + 1
@@ -203,22 +203,30 @@ def order_faults(rows: Sequence[Row], sentence: str) -> Iterator[Fault]:
             last_word, last_empty = int(identifier), 0
 
 
-def tree_faults(words: Sequence[Row], sentence: str, several_roots: bool) -> Iterator[Fault]:
-    """Check that HEAD and DEPREL form a tree, with a single root unless `several_roots`."""
+def head_fault(head: str, word: int, words: int) -> str | None:
+    """Why this can not be the HEAD of a word; None if it can. words: of the sentence."""
+    if not HEAD_NUMBER.fullmatch(head):
+        return f"HEAD {quoted(head)} is not the number of a word"
+    if int(head) > words:
+        return f"HEAD {head} is beyond the last word, {words}"
+    return f"word {word} is its own head" if int(head) == word else None
+
+
+def tree_faults(words: Sequence[Row], sentence: str, several_roots: bool, partial: bool) -> Iterator[Fault]:
+    """Check that HEAD and DEPREL form a tree, with a single root unless `several_roots`.
+
+    partial: any of them may be `_`, and only what can be wrong with each word is checked.
+    """
     heads = []
     for row in words:
-        head, number = row.columns[HEAD], int(row.columns[ID])
-        if not HEAD_NUMBER.fullmatch(head):
-            yield Fault(row.line, sentence, f"HEAD {quoted(head)} is not the number of a word")
-        elif int(head) > len(words):
-            yield Fault(row.line, sentence, f"HEAD {head} is beyond the last word, {len(words)}")
-        elif int(head) == number:
-            yield Fault(row.line, sentence, f"word {number} is its own head")
-        else:
+        head, label, number = row.columns[HEAD], row.columns[LABEL], int(row.columns[ID])
+        faults = head_fault(head, number, len(words)), label_fault(label)
+        for value, message in zip((head, label), faults, strict=True):
+            if message and not (partial and value == BLANK):
+                yield Fault(row.line, sentence, message)
+        if not faults[0]:
             heads.append(int(head))
-        if message := label_fault(row.columns[LABEL]):
-            yield Fault(row.line, sentence, message)
-    if len(heads) < len(words):
+    if partial or len(heads) < len(words):
         return
     roots = [number for number, head in enumerate(heads, 1) if head == 0]
     if not roots:
@@ -252,9 +260,9 @@ def cycles(heads: Sequence[int]) -> list[list[int]]:
 
 
 def sentence_faults(
-    rows: Sequence[Row], sentence: str, tree: bool, several_roots: bool = False
+    rows: Sequence[Row], sentence: str, tree: bool, several_roots: bool = False, partial: bool = False
 ) -> list[Fault]:
-    """All faults in the rows of a sentence. HEAD and DEPREL are checked if `tree`."""
+    """All faults in the rows of a sentence. HEAD and DEPREL are checked if `tree`, see `tree_faults`."""
     faults = [fault for row in rows if not is_usual(row) for fault in row_faults(row, sentence)]
     if faults:
         return faults
@@ -263,5 +271,5 @@ def sentence_faults(
     if not faults and not words:
         faults.append(Fault(rows[0].line, sentence, "empty nodes without words"))
     if not faults and tree:
-        faults.extend(tree_faults(words, sentence, several_roots))
+        faults.extend(tree_faults(words, sentence, several_roots, partial))
     return faults

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from io import BufferedReader, StringIO
 from typing import NamedTuple
 
-from parser.treebank.conllu import MAX_BLOCK_BYTES, Roots, bounded_blocks, parse_block
+from parser.treebank.conllu import MAX_BLOCK_BYTES, Roots, SentenceCheck, bounded_blocks, parse_block
 from parser.treebank.faults import Faults
 from parser.treebank.sentence import Sentence
 from parser.treebank.text_files import BYTE_ORDER_MARK, open_bytes
@@ -98,12 +98,14 @@ def parts(chunks: Iterable[bytes]) -> Iterator[TreebankPart]:
         yield TreebankPart(line, ordinal, pending[1:])
 
 
-def read_part(part: TreebankPart, tree: bool, roots: Roots = "refuse") -> tuple[list[Sentence], Faults]:
-    """The sentences before the first fault, and the faults. tree, roots: see `stream_sentences`."""
+def read_part(
+    part: TreebankPart, tree: bool, roots: Roots = "refuse", partial: SentenceCheck | None = None
+) -> tuple[list[Sentence], Faults]:
+    """The sentences before the first fault, and the faults. tree, roots, partial: see `parse_block`."""
     sentences, faults = [], Faults()
     text = StringIO(part.content.decode("utf-8", "surrogateescape"), newline="\n")
     for block in bounded_blocks(text, faults, part.line, part.ordinal):
-        parsed = parse_block(block, tree, roots)
+        parsed = parse_block(block, tree, roots, partial)
         if not isinstance(parsed, Sentence):
             faults.add(parsed)
         elif not faults.total:

@@ -163,7 +163,7 @@ def test_what_is_no_list_is_refused(english):
         ({"words": ["a", "b"], "upos": ["X"]}, "2 words, but 1 upos"),
         (
             {"words": ["a"], "tags": ["X"]},
-            "unknown: tags; known: words, lemmas, upos, xpos, feats, sent_id, text",
+            "unknown: tags; known: words, lemmas, upos, xpos, feats, heads, labels, sent_id, text",
         ),
         ({"words": ["a"], "feats": "_"}, "feats: a list of strings is needed, not str"),
         ({"words": ["a"], "feats": []}, "1 words, but 0 feats"),

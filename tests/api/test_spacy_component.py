@@ -30,6 +30,7 @@ from parser.treebank.conllu import read_treebank
 pytest.importorskip("spacy")
 
 import spacy
+from spacy.attrs import DEP
 from spacy.tokens import Doc
 from spacy.training import Example
 
@@ -142,7 +143,7 @@ def test_boundaries_stay_whatever_the_tree(monkeypatch, reader_of_tags):
     heads[outward[1:]] = np.array(outward[:-1]) + 1  # all arcs cross
     tree = ParsedTree(tuple(heads.tolist()), ("dep",) * words)
     monkeypatch.setattr(
-        spacy_component, "parse_stream", lambda model, found, _: ((one, tree) for one in found)
+        spacy_component, "parse_stream", lambda model, found, *_, **__: ((one, tree) for one in found)
     )
     starts = [number % words == 0 for number in range(3 * words)]
     nlp = pipeline(reader_of_tags)
@@ -199,9 +200,9 @@ def test_a_model_that_reads_tags_and_gets_none_warns_once(reader_of_tags):
 def test_sentences_of_many_documents_are_parsed_together(english, monkeypatch):
     together = []
 
-    def parse_and_note(model, sentences, batch_size):
+    def parse_and_note(model, sentences, batch_size, **options):
         together.append(len(sentences))
-        return parse_stream(model, sentences, batch_size)
+        return parse_stream(model, sentences, batch_size, **options)
 
     monkeypatch.setattr(spacy_component, "parse_stream", parse_and_note)
     made = 0
@@ -226,10 +227,10 @@ def test_errors_go_to_the_handler(monkeypatch):
     nlp = pipeline()
     handled = []
 
-    def refuse(model, sentences, batch_size):
+    def refuse(model, sentences, batch_size, **options):
         if any("bad" in sentence.forms for sentence in sentences):
             raise ValueError("refused")
-        return parse_stream(model, sentences, batch_size)
+        return parse_stream(model, sentences, batch_size, **options)
 
     monkeypatch.setattr(spacy_component, "parse_stream", refuse)
     with pytest.raises(ValueError, match="refused"):
@@ -401,3 +402,34 @@ def test_a_pipeline_gives_the_trees_of_the_model(config_file, tmp_path):
     (tmp_path / "run" / "model").rename(tmp_path / "elsewhere")
     [again] = spacy.load(tmp_path / "pipeline").pipe([spacy.tokens.Doc(nlp.vocab, words=words, pos=tags)])
     assert [token.head.i for token in again] == [token.head.i for token in found]
+
+
+def given_document(nlp, heads, labels):
+    words = ["The", "cat", "sleeps", "."]
+    starts = [True, False, False, False]
+    return Doc(nlp.vocab, words=words, heads=heads, deps=labels, sent_starts=starts)
+
+
+def test_heads_and_labels_that_are_set_stay():
+    nlp = pipeline(keep="given")
+    plain = arcs(nlp("The cat sleeps."))
+    assert plain == arcs(pipeline()("The cat sleeps."))
+    found = nlp(given_document(nlp, [2, 0, 2, 3], ["dep", "obj", "", ""]))
+    assert (found[0].head.i, found[1].head.i, found[1].dep_) == (2, 0, "obj")  # of `dep` the head alone
+    found = nlp(given_document(nlp, [1, 1, 2, 3], ["dep", "ROOT", "", ""]))
+    assert [token.i for token in found if token.head == token] == [1]
+    doc = Doc(nlp.vocab, words=["The", "cat", "sleeps", "."])
+    doc.from_array([DEP], np.array([[0], [0], [0], [nlp.vocab.strings.add("nsubj")]], dtype=np.uint64))
+    assert [(token.dep_, token.head != token) for token in nlp(doc)][3] == ("nsubj", True)  # a label alone
+    found = pipeline()(given_document(nlp, [2, 0, 2, 3], ["dep", "obj", "", ""]))
+    assert arcs(found) == plain
+
+
+def test_heads_that_no_tree_has_are_an_error():
+    nlp = pipeline(keep="given")
+    with pytest.raises(ValueError, match="token 0, The: the heads of the words 1, 2 form a cycle"):
+        nlp(given_document(nlp, [1, 0, 2, 3], ["det", "det", "", ""]))
+    with pytest.raises(ValueError, match="keep is 'all'; it should be 'given' or None"):
+        spacy_component.SpacyComponent("parser", MODEL, "cpu", 8, False, keep="all")
+    again = pickle.loads(pickle.dumps(nlp.get_pipe("stack_parser")))
+    assert again(given_document(nlp, [2, 2, 2, 3], ["dep", "", "", ""]))[0].head.i == 2

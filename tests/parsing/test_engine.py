@@ -127,7 +127,7 @@ def test_a_sentence_that_cannot_be_parsed_again_fails_alone(parser, monkeypatch,
         def opinions(self, lengths, words):
             return lengths.tolist()
 
-        def reparse(self, opinions, trees):
+        def reparse(self, opinions, trees, constraints):
             if 7 in opinions:
                 raise ValueError("seven")
             return trees

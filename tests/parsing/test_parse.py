@@ -150,10 +150,10 @@ def test_too_little_memory(monkeypatch, capsys, room, message):
     monkeypatch.setattr(engine, "FEW", 0)
     join = RunningBatch.join
 
-    def join_or_fail(batch, read, probabilities):
+    def join_or_fail(batch, read, *options):
         if read[0].tokens.words > room:
             raise torch.OutOfMemoryError("too much")
-        return join(batch, read, probabilities)
+        return join(batch, read, *options)
 
     parser, sentences = model(dtype=torch.double), [words(length) for length in (5, 9, 2, 4)]
     whole = parse(parser, sentences)

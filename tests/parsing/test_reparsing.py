@@ -7,21 +7,25 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from plain_parser import plain_label_scores, projective_trees
+from plain_parser import plain_label_scores, projective_trees, sentence
 from small_parsers import SMALL
 
 from parser.config.settings import ArcSettings, NetworkSettings, ParserSettings
 from parser.parsing import reparsing
+from parser.parsing.constraints import ConstraintReader, Constraints
 from parser.parsing.model import Model
 from parser.parsing.parse import parse
 from parser.parsing.parsed_tree import Arcs
 from parser.parsing.reparsing import Reparser, SecondOpinion, with_bonus
 from parser.treebank.conllu import read_treebank
+from parser.treebank.sentence import NO_HEAD
 from parser.treebank.vocabulary import Vocabulary
 
 CPU = torch.device("cpu")
 SENTENCES = read_treebank("data/quickstart/dev.conllu")[:40]
 SIZE = 5
+NONE = [None]
+"""No constraints of a sentence."""
 
 
 def model_of(seed, sentences=SENTENCES):
@@ -73,7 +77,9 @@ def test_trees_are_the_best_of_all(bonus, lengths, seed):
         candidates = trees_of(length)
         heads = candidates[random.integers(len(candidates))]
         trees.append(Arcs(heads, [2] * length, random.random(length).tolist()))
-    for opinion, own, found in zip(opinions, trees, reparser.reparse(opinions, trees), strict=True):
+    for opinion, own, found in zip(
+        opinions, trees, reparser.reparse(opinions, trees, NONE * len(trees)), strict=True
+    ):
 
         def total(heads, opinion=opinion, own=own):
             pairs = zip(opinion.log_probabilities, heads, own.heads, strict=True)
@@ -151,13 +157,66 @@ def test_parsing_gives_these_trees_to_one_sentence_as_to_many(size):
         Arcs(list(tree.heads), list(map(number, tree.labels)), [])
         for tree in parse(with_bonus(MODEL, None), SENTENCES)
     ]
-    expected = reparser.reparse(reparser.opinions(tokens.lengths, [words]), own)
+    expected = reparser.reparse(reparser.opinions(tokens.lengths, [words]), own, NONE * len(own))
     assert expected != own
     groups = (SENTENCES[start : start + size] for start in range(0, len(SENTENCES), size))
     found = [tree for group in groups for tree in parse(model, group, probabilities=True)]
     assert [list(tree.heads) for tree in found] == [tree.heads for tree in expected]
     assert [list(map(number, tree.labels)) for tree in found] == [tree.labels for tree in expected]
     assert all(0 < probability <= 1 for tree in found for probability in tree.probabilities)
+
+
+@given(lengths=st.lists(st.integers(1, 5), min_size=1, max_size=6), seed=st.integers(0, 2**32 - 1))
+def test_trees_are_the_best_of_those_with_all_given_arcs(lengths, seed):
+    random, reparser = np.random.default_rng(seed), Reparser.of(with_bonus(MODEL, 0.1))
+    reader = ConstraintReader(MODEL)
+    for length in lengths:
+        candidates = trees_of(length)
+        tree = candidates[random.integers(len(candidates))]
+        heads = np.where(random.random(length) < 0.5, tree, NO_HEAD).tolist()
+        one = replace(sentence([0] * length), heads=tuple(heads), labels=("_",) * length)
+        wanted = Constraints("given", not_root=("NOUN",))
+        constraints = reader.read(one, wanted, {})
+        roots = {word for word, tag in enumerate(one.upos, 1) if tag != "NOUN"}
+        fitting = [
+            each
+            for each in candidates
+            if all(own in (NO_HEAD, head) for own, head in zip(heads, each, strict=True))
+        ]
+        fitting = [each for each in fitting if each.index(0) + 1 in roots] or fitting
+        own = Arcs(fitting[random.integers(len(fitting))], [2] * length, [])
+        opinion = random_opinion(length, random)
+        among = opinion.among(constraints.possible_heads())
+        [found] = reparser.reparse([among], [own], [constraints])
+
+        def total(heads, opinion=opinion, own=own):
+            pairs = zip(opinion.log_probabilities, heads, own.heads, strict=True)
+            return sum(logs[head] + 0.1 * (head == before) for logs, head, before in pairs)
+
+        assert found.heads in fitting
+        assert total(found.heads) == pytest.approx(max(map(total, fitting)), abs=1e-4)
+
+
+@pytest.mark.parametrize("size", [1, len(SENTENCES)])
+def test_reparsed_trees_keep_constraints(size):
+    model, at_most_one = with_bonus(MODEL, 0.01), ("nsubj", "det", "case")
+    random, sentences = np.random.default_rng(1), []
+    for one in SENTENCES:
+        drawn = random.random((2, len(one))) < 0.5
+        heads, labels = (
+            tuple(np.where(keep, values, blank).tolist())
+            for keep, values, blank in zip(drawn, (one.heads, one.labels), (NO_HEAD, "_"), strict=True)
+        )
+        sentences.append(replace(one, heads=heads, labels=labels))
+    wanted = Constraints("given", "given", at_most_one)
+    groups = (sentences[start : start + size] for start in range(0, len(sentences), size))
+    found = [tree for group in groups for tree in parse(model, group, constraints=wanted)]
+    alone = parse(with_bonus(model, None), sentences, constraints=wanted)
+    assert [tree.heads for tree in found] != [tree.heads for tree in alone]
+    for one, tree, before in zip(sentences, found, alone, strict=True):
+        assert all(own in (NO_HEAD, head) for own, head in zip(one.heads, tree.heads, strict=True))
+        assert all(own in ("_", label) for own, label in zip(one.labels, tree.labels, strict=True))
+        assert sum(map(bool, tree.violations)) <= sum(map(bool, before.violations))
 
 
 def test_long_sentences_have_no_second_opinion(monkeypatch):

@@ -115,7 +115,10 @@ def test_an_epoch_reads_its_losses_every_twenty_batches(trained):
     assert set(waits) <= MOVED | PARSED | {"parser/training/checkpoint.py"}
 
 
-@pytest.mark.parametrize("more", [[], ["--scores"]])
+@pytest.mark.parametrize(
+    "more",
+    [[], ["--scores"], ["--keep", "given", "--non-projective", "given", "--at-most-one", "nsubj"]],
+)
 def test_parsing_looks_at_the_device_every_sixteen_steps(trained, treebank, more):
     size = 8
     command = [

@@ -1,11 +1,10 @@
 """The costs of dynamic oracles against exhaustive search: all reachable states, all projective trees."""
 
-import copy
-
 import numpy as np
 import pytest
 import torch
-from plain_parser import Configuration, make_inventory, projective_trees
+from plain_parser import make_inventory, projective_trees
+from reachable_states import as_state, key, reachable_states
 
 from parser.batching.ragged import Ragged
 from parser.transitions.inventory import NOT_OPTIMAL, UNKNOWN_LABEL
@@ -15,17 +14,6 @@ from parser.treebank.sentence import NO_HEAD
 
 SYSTEMS = ("arc-hybrid", "arc-eager")
 MOST_WORDS = 5
-
-
-def after(configuration, name):
-    moved = copy.deepcopy(configuration)
-    moved.apply(name)
-    return moved
-
-
-def key(configuration):
-    heads = configuration.heads
-    return tuple(configuration.stack), tuple(configuration.buffer), tuple(sorted(heads.items()))
 
 
 def unrestricted_eager_moves(configuration):
@@ -54,7 +42,7 @@ class Reachable:
         if name not in self.known:
             heads = configuration.heads
             own = np.array([sum(heads.get(w) == h for w, h in enumerate(tree, 1)) for tree in self.trees])
-            continuations = [self.best(after(configuration, move)) for move in self.moves(configuration)]
+            continuations = [self.best(configuration.after(move)) for move in self.moves(configuration)]
             self.known[name] = np.max(continuations, axis=0) if continuations else own
         return self.known[name]
 
@@ -62,32 +50,6 @@ class Reachable:
         if self.system == "arc-eager":
             return unrestricted_eager_moves(configuration)
         return set() if configuration.finished() else configuration.legal()
-
-
-def reachable_states(system, length):
-    """All unfinished states that the parser can reach."""
-    found, waiting = {}, [Configuration(system, length)]
-    while waiting:
-        configuration = waiting.pop()
-        if key(configuration) not in found and not configuration.finished():
-            found[key(configuration)] = configuration
-            waiting += [after(configuration, move) for move in configuration.legal()]
-    return list(found.values())
-
-
-def as_state(configurations, length):
-    lengths = torch.full((len(configurations),), length)
-    state = State.initial(lengths)
-    for row, configuration in enumerate(configurations):
-        stack, heads = configuration.stack, configuration.heads
-        state.stack[row, : len(stack)] = torch.tensor(stack)
-        state.stack[row, len(stack) :] = torch.randint(length + 1, (length + 1 - len(stack),))  # stale
-        state.depth[row] = len(stack)
-        state.front[row] = length + 1 - len(configuration.buffer)
-        state.headless[row] = sum(word not in heads for word in stack if word)
-        for word, head in heads.items():
-            state.heads[row * length + word - 1] = head
-    return state
 
 
 def same_tree(tree, count):
@@ -108,7 +70,7 @@ def test_costs_are_the_arcs_that_a_transition_makes_unreachable(system):
         for row, configuration in enumerate(configurations):
             assert {name for name, yes in zip(names, legal[row], strict=True) if yes} == configuration.legal()
             for name in configuration.legal():
-                lost = reachable.best(configuration) - reachable.best(after(configuration, name))
+                lost = reachable.best(configuration) - reachable.best(configuration.after(name))
                 expected[row, names.index(name)] = torch.from_numpy(lost)
         for number, tree in enumerate(reachable.trees):
             costs = rules.costs(state, gold_trees(same_tree(tree, len(configurations))))
@@ -152,7 +114,7 @@ def test_the_oracle_returns_gold_labels_for_transitions_of_least_cost(system):
             if not legal[row, kind] or costs[row, kind] > least:
                 assert right[row, kind] == NOT_OPTIMAL
             elif transition.makes_arc:
-                before, then = configuration.heads, after(configuration, transition.name).heads
+                before, then = configuration.heads, configuration.after(transition.name).heads
                 [dependent] = then.keys() - before.keys()
                 is_gold = then[dependent] == tree[dependent - 1]
                 assert right[row, kind] == (labels[dependent - 1] if is_gold else UNKNOWN_LABEL)

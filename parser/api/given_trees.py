@@ -1,0 +1,53 @@
+"""Heads and labels that a program gives of the words of a sentence; None or `_` where there are none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from numbers import Integral
+from typing import Any
+
+from parser.treebank.columns import BLANK
+from parser.treebank.faults import head_fault
+from parser.treebank.labels import label_fault
+from parser.treebank.sentence import NO_HEAD
+
+
+def given_heads(values: object, words: int) -> tuple[int, ...]:
+    """Empty if nothing is given at all. words: of the sentence. Raises ValueError."""
+    found = []
+    for word, value in enumerate(_values("heads", values, words), 1):
+        if value is None or value == BLANK:
+            found.append(NO_HEAD)
+            continue
+        if isinstance(value, bool) or not isinstance(value, Integral):
+            raise ValueError(f"heads, number {word}: {value!r} is not the number of a word")
+        if fault := head_fault(str(value), word, words):
+            raise ValueError(f"heads, number {word}: {fault}")
+        found.append(int(value))
+    return tuple(found)
+
+
+def given_labels(values: object, words: int) -> tuple[str, ...]:
+    """As `given_heads`."""
+    found = []
+    for word, value in enumerate(_values("labels", values, words), 1):
+        if value is None or value == BLANK:
+            found.append(BLANK)
+            continue
+        if not isinstance(value, str):
+            raise ValueError(f"labels, number {word}: {value!r} is no string")
+        if fault := label_fault(value):
+            raise ValueError(f"labels, number {word}: {fault}")
+        found.append(value)
+    return tuple(found)
+
+
+def _values(name: str, values: object, words: int) -> list[Any]:
+    if values is None:
+        return []
+    if isinstance(values, str | Mapping | Set) or not isinstance(values, Iterable):
+        raise ValueError(f"{name}: a list is needed, not {type(values).__name__}")
+    found = list(values)
+    if len(found) != words:
+        raise ValueError(f"{words} words, but {len(found)} {name}")
+    return found

@@ -1,0 +1,156 @@
+"""The constraints of the sentences in a running batch, and the transitions that they leave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from parser.batching.device import to_device
+from parser.parsing.constraints import SentenceConstraints
+from parser.parsing.label_choices import OF_LABELS, LabelChoices
+from parser.stepping.stepper import with_room
+from parser.transitions.given_arcs import NOTHING_GIVEN, obstacles
+from parser.transitions.inventory import Inventory
+from parser.transitions.obstacle import Obstacle
+from parser.transitions.system import Place, State
+
+
+class WordConstraints(NamedTuple):
+    """In the flat layout of `State`."""
+
+    facts: Tensor
+    """[words + 1, 4] See `WordFacts`."""
+    label_row: Tensor
+    """[words + 1] See `LabelChoices`."""
+    limits: Tensor
+    """[words + 1] The row of the limits of the word's sentence; 0 without any."""
+    counted_first: Tensor
+    """[words + 1] The bits of dependents that count, before parsing."""
+    counted: Tensor
+    """[words + 1] The same with those that were found."""
+
+
+class ConstrainedBatch:
+    """Sentences without constraints may be among them. Nothing here waits for the device."""
+
+    def __init__(self, inventory: Inventory, choices: LabelChoices, size: int):
+        """size: of flat tensors."""
+        self._inventory, self._device = inventory, inventory.kind.device
+        transitions = inventory.system.transitions
+        of_kinds = [each.obstacles or Obstacle(0) for each in transitions]
+        self._obstacles = [each for each in Obstacle if any(each in own for own in of_kinds)]
+        """Those of the system."""
+        table = torch.tensor([[each in own for own in of_kinds] for each in self._obstacles])
+        self._blocks = to_device(table.float().view(-1, len(of_kinds)), self._device)
+        """[obstacles, kinds] Which kinds of transitions they keep from being taken."""
+        effects = inventory.effects(torch.arange(len(inventory), device=self._device))
+        self._heads, self._dependents = effects.head, effects.dependent  # [transitions] each
+        own = to_device(choices.table, self._device).index_select(1, inventory.label[:-1])
+        self._allowed = {
+            place: own | (self._dependents != place)
+            for place in sorted({each.dependent for each in transitions} - NOWHERE)
+        }
+        """By the places of dependents: [rows, transitions] bool."""
+        self._head_places = sorted({each.head for each in transitions} - NOWHERE)
+        row = torch.arange(len(own), device=self._device)
+        self._is_known = (row >= OF_LABELS) & (row % 2 == 0)
+        """[rows] bool: the arc is given with its label."""
+        self._limits: dict[tuple[int, ...], int] = {(): 0}
+        self._bits = torch.zeros(1, len(inventory) + 1, dtype=torch.long, device=self._device)
+        """[limits, transitions + 1] The bits that arcs count for."""
+        self._words = WordConstraints(
+            *(self._bits.new_zeros(0, 4), *(self._bits.new_zeros(0) for _ in WordConstraints._fields[1:]))
+        )
+        self.reserve(size)
+
+    def reserve(self, size: int) -> None:
+        """Make flat tensors as long as those of the state."""
+        before = len(self._words.facts)
+        self._words = with_room(self._words, size)
+        self.forget(max(0, before - 1), len(self._words.facts))
+
+    def forget(self, start: int, stop: int) -> None:
+        """The sentences that are there from now on have no constraints, as far as is known."""
+        for part in self._words:
+            part[start:stop] = 0
+        for column, value in enumerate(NOTHING_GIVEN):
+            self._words.facts[start:stop, column] = value
+
+    def begin(self, start: int, stop: int) -> None:
+        """The sentences at these places are begun anew."""
+        self._words.counted[start:stop] = self._words.counted_first[start:stop]
+
+    def join(self, bases: Sequence[int], constraints: Sequence[SentenceConstraints | None]) -> bool:
+        """Sentences join at places that have been forgotten. Returns whether tensors have moved.
+
+        bases: the places before their first words.
+        """
+        rows: list[tuple[int, ...]] = []
+        places: list[int] = []
+        moved = False
+        for base, own in zip(bases, constraints, strict=True):
+            if own is None:
+                continue
+            if own.limits not in self._limits:
+                self._add_limits(own.limits)
+                moved = True
+            limits = self._limits[own.limits]
+            of_words = zip(own.facts, own.label_rows, own.counted, strict=True)
+            rows += [(*facts, row, limits, counted, counted) for facts, row, counted in of_words]
+            places += range(base + 1, base + 1 + len(own.heads))
+        if rows:
+            where, values = (to_device(torch.tensor(each), self._device) for each in (places, rows))
+            columns = (values[:, :4], *values[:, 4:].unbind(1))
+            for part, column in zip(self._words, columns, strict=True):
+                part.index_copy_(0, where, column)
+        return moved
+
+    def legal(self, state: State, kinds: Tensor) -> Tensor:
+        """[batch, transitions] bool: the labelled transitions. kinds: [batch, kinds] bool, what is legal
+        without constraints."""
+        words = state.words()  # [places, batch]
+        if self._obstacles:
+            found = obstacles(state, words, self._words.facts, self._obstacles)  # [obstacles, batch]
+            kinds = kinds & (found.T.float() @ self._blocks == 0)
+        legal = self._inventory.with_labels(kinds)
+        index = state.flat_index(words)  # [places, batch]
+        rows = self._words.label_row[index]
+        for place, table in self._allowed.items():
+            legal &= table.index_select(0, rows[place])
+        return self._within_limits(index, rows, legal) if len(self._limits) > 1 else legal
+
+    def count(self, state: State, transitions: Tensor) -> None:
+        """Count the arcs of the transitions [batch], before they are applied."""
+        if len(self._limits) == 1:
+            return
+        words = self._words
+        head = state.words().gather(0, self._inventory.effects(transitions).head[None]).squeeze(0)
+        index = state.flat_index(head)
+        bits = self._bits[words.limits.index_select(0, index), transitions]
+        words.counted.index_copy_(0, index, words.counted.index_select(0, index) | bits)
+
+    def _within_limits(self, index: Tensor, rows: Tensor, legal: Tensor) -> Tensor:
+        """[batch, transitions] bool: those that exceed no limit, or all if there is none.
+
+        index: [places, batch] of the words. rows: [places, batch] of the labels. legal: [batch, transitions]
+        """
+        exceeds = torch.zeros_like(legal)
+        for place in self._head_places:
+            bits = self._bits.index_select(0, self._words.limits[index[place]])[:, :-1]
+            full = bits & self._words.counted[index[place]][:, None] != 0
+            exceeds |= full & (self._heads == place)
+        for place in self._allowed:  # what is given was counted before
+            exceeds &= ~(self._is_known[rows[place]][:, None] & (self._dependents == place))
+        within = legal & ~exceeds
+        return torch.where(within.any(1, keepdim=True), within, legal)
+
+    def _add_limits(self, limits: tuple[int, ...]) -> None:
+        by_label = to_device(torch.tensor(limits), self._device)
+        self._limits[limits] = len(self._limits)
+        self._bits = torch.cat([self._bits, by_label[self._inventory.label][None]])
+
+
+NOWHERE = {Place.NOWHERE}

@@ -1,0 +1,339 @@
+"""What trees must have: arcs and labels that are given, at most one dependent of a kind, no such roots.
+
+Arcs and labels that are given stay, whatever else the parser finds best. The others give way if nothing else
+is left, and the tree says where.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parser.parsing.label_choices import ANY_LABEL, LabelChoices
+from parser.parsing.model import Model
+from parser.parsing.parsed_tree import Arcs
+from parser.system.console import quoted
+from parser.transitions.given_arcs import WordFacts, word_facts
+from parser.treebank.columns import BLANK
+from parser.treebank.conllu import SentenceCheck
+from parser.treebank.faults import Fault
+from parser.treebank.labels import MARK, without_subtype
+from parser.treebank.partial_trees import given_cycles, possible_roots, put_back, set_aside
+from parser.treebank.sentence import NO_HEAD, Sentence
+
+LIFTED = 1 << 62
+"""The bit of lifted dependents that count: where they end is not known before the tree is whole."""
+MAX_LIMITS = 60
+SHOWN = 8
+"""Labels of a message."""
+NonProjective = Literal["refuse", "given"]
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """What the trees of an input must have."""
+
+    keep: Literal["given"] | None = None
+    """given: heads and labels that sentences have stay; those that are `NO_HEAD` and `_` are found."""
+    non_projective: NonProjective = "refuse"
+    """What becomes of a given arc that crosses others: a fault, or its word is parsed as if it were free, and
+    the arc is put back afterwards."""
+    at_most_one: tuple[str, ...] = ()
+    """Labels, each of which a head has once at most; a label without a subtype stands for all of its own."""
+    not_root: tuple[str, ...] = ()
+    """UPOS of words that may not be the root."""
+
+    def __bool__(self) -> bool:
+        return bool(self.keep or self.at_most_one or self.not_root)
+
+
+UNCONSTRAINED = Constraints()
+
+
+class SentenceConstraints(NamedTuple):
+    """Those of a sentence, in the numbers of a model. Of word 1 first, unless stated otherwise."""
+
+    heads: tuple[int, ...]
+    """The given ones; NO_HEAD for none."""
+    labels: tuple[str, ...]
+    """The given ones; `_` for none."""
+    kept_heads: tuple[int, ...]
+    """The given ones but those that are put back after parsing."""
+    may_be_root: tuple[bool, ...]
+    label_rows: tuple[int, ...]
+    """See `LabelChoices`."""
+    limits: tuple[int, ...]
+    """By the number of a label its bits, one for each limit that it counts for; empty without any."""
+    at_most_one: tuple[str, ...]
+    no_roots: tuple[bool, ...]
+    """Words that may not be the root, if another one can."""
+
+    @property
+    def facts(self) -> list[WordFacts]:
+        return word_facts(self.kept_heads, self.may_be_root)
+
+    @property
+    def counted(self) -> list[int]:
+        """Of each word the bits of its dependents that are known before parsing."""
+        if not self.limits:
+            return [0] * len(self.heads)
+        found = [LIFTED] * len(self.heads)
+        for head, row in zip(self.heads, self.label_rows, strict=True):
+            if head > 0 and (label := LabelChoices.exact_label(row)):
+                found[head - 1] |= self.limits[label]
+        return found
+
+    def possible_heads(self) -> NDArray[np.bool_]:
+        """[n, n + 1] Of each word which heads it may have, the first of which is ROOT."""
+        count = len(self.heads)
+        possible = np.ones((count, count + 1), bool)
+        possible[:, 0] = self.may_be_root
+        for place, head in enumerate(self.kept_heads):
+            if head != NO_HEAD:
+                possible[place] = False
+                possible[place, head] = True
+        return possible
+
+    def exceeded(self, arcs: Arcs) -> int:
+        """How many dependents are more than a limit allows."""
+        if not self.limits:
+            return 0
+        counts: Counter[tuple[int, int]] = Counter()
+        lifted = 0
+        for head, label in zip(arcs.heads, arcs.labels, strict=True):
+            bits = self.limits[label]
+            lifted += bool(bits & LIFTED)
+            bits &= ~LIFTED
+            while bits:
+                counts[head, bits & -bits] += 1
+                bits &= bits - 1
+        return lifted + sum(count - 1 for count in counts.values())
+
+    def completed(
+        self, heads: Sequence[int], labels: Sequence[str]
+    ) -> tuple[tuple[int, ...], tuple[str, ...], tuple[str, ...]]:
+        """The tree with all that is given, and of each word which constraint it does not keep, or "".
+
+        heads, labels: of the tree that was found, in which no word is lifted.
+        """
+        found, of_words = put_back(heads, labels, self.heads)
+        of_words = [
+            given if given != BLANK else own for own, given in zip(of_words, self.labels, strict=True)
+        ]
+        return tuple(found), tuple(of_words), self._violations(found, of_words)
+
+    def _violations(self, heads: Sequence[int], labels: Sequence[str]) -> tuple[str, ...]:
+        if not (self.at_most_one or any(self.no_roots)):
+            return ()
+        seen: set[tuple[int, str]] = set()
+        found = []
+        for head, label, no_root in zip(heads, labels, self.no_roots, strict=True):
+            counted = [(head, limit) for limit in self.at_most_one if counts_for(label, limit)]
+            broken = [f"at-most-one:{limit}" for own, limit in counted if (own, limit) in seen]
+            broken += ["not-root"] if no_root and not head else []
+            seen.update(counted)
+            found.append(",".join(broken))
+        return tuple(found) if any(found) else ()
+
+
+def counts_for(label: str, limit: str) -> bool:
+    """Whether a dependent with the label is one of those that are limited."""
+    return label == limit or without_subtype(label) == limit
+
+
+class _Given(NamedTuple):
+    """What is given of a sentence; of word 1 first."""
+
+    has_any: bool
+    heads: tuple[int, ...]
+    labels: tuple[str, ...]
+    kept_heads: tuple[int, ...]
+    may_be_root: tuple[bool, ...]
+    faults: list[tuple[int, str]]
+    """With the words that they are at. If there are some, the rest is not whole."""
+
+    @classmethod
+    def nothing(cls, words: int) -> _Given:
+        free = (NO_HEAD,) * words
+        return cls(False, free, (BLANK,) * words, free, (True,) * words, [])
+
+
+class ConstraintReader:
+    """Reads the constraints of sentences for a model."""
+
+    def __init__(self, model: Model):
+        self._vocabulary, self._system = model.vocabulary, model.inventory.system
+        self._lexicons = [
+            lexicon
+            for each in model.members
+            for columns in (each.vocabulary.columns, each.vocabulary.predicted)
+            if (lexicon := columns.get("upos"))
+        ]
+        self._limits: dict[tuple[str, ...], tuple[int, ...]] = {}
+
+    @cached_property
+    def choices(self) -> LabelChoices:
+        return LabelChoices.of(self._vocabulary)
+
+    def refuse_unable(self, wanted: Constraints) -> None:
+        """Raises ValueError if the model can not do what is asked for."""
+        if (wanted.keep or wanted.not_root) and not self._system.keeps_given_arcs:
+            raise ValueError(
+                f"a parser with {self._system.name} can not tell which transitions keep given arcs or a root "
+                "possible: train one with parser.system arc-hybrid or arc-eager"
+            )
+        if len(wanted.at_most_one) > MAX_LIMITS:
+            raise ValueError(
+                f"at most one: {len(wanted.at_most_one)} labels; at most {MAX_LIMITS} can be limited"
+            )
+        for limit in wanted.at_most_one:
+            plain = {label.partition(MARK)[0] for label in self._vocabulary.labels.strings}
+            if not any(counts_for(label, limit) for label in plain):
+                raise ValueError(f"at most one {quoted(limit)}: {_unknown_label(plain)}")
+        for tag in wanted.not_root:
+            if self._lexicons and not any(lexicon.number(tag) for lexicon in self._lexicons):
+                known = sorted({each for lexicon in self._lexicons for each in lexicon.strings})
+                raise ValueError(
+                    f"not root {quoted(tag)}: the model knows no such UPOS, but {_listed(known)}"
+                )
+
+    def check(self, wanted: Constraints) -> SentenceCheck | None:
+        """What tells the faults of sentences of a file; None if nothing of them is kept."""
+        if not wanted.keep:
+            return None
+
+        def faults(sentence: Sentence) -> list[Fault]:
+            return [
+                Fault(sentence.line + sentence.word_lines[word - 1], sentence.identifier, message)
+                for word, message in self.faults(sentence, wanted)
+            ]
+
+        return faults
+
+    def faults(self, sentence: Sentence, wanted: Constraints) -> list[tuple[int, str]]:
+        """Why there is no tree with what is given, at which words."""
+        return self._given(sentence, wanted).faults
+
+    def read(
+        self, sentence: Sentence, wanted: Constraints, tags: Mapping[str, Sequence[str]]
+    ) -> SentenceConstraints | None:
+        """None if all trees keep them. tags: the predicted ones by column. Raises ValueError."""
+        given = self._given(sentence, wanted)
+        if not (given.has_any or wanted.at_most_one or wanted.not_root):
+            return None
+        self.refuse_unable(wanted if given.has_any else replace(wanted, keep=None))
+        for word, message in given.faults:
+            raise ValueError(f"sentence {sentence.identifier}: word {word}: {message}")
+        no_roots = self._no_roots(sentence, wanted, tags)
+        wanted_roots = tuple(may and not no for may, no in zip(given.may_be_root, no_roots, strict=True))
+        return SentenceConstraints(
+            heads=given.heads,
+            labels=given.labels,
+            kept_heads=given.kept_heads,
+            may_be_root=wanted_roots if any(wanted_roots) else given.may_be_root,
+            label_rows=tuple(
+                ANY_LABEL if head != kept else self.choices.row(head, label)
+                for head, kept, label in zip(given.heads, given.kept_heads, given.labels, strict=True)
+            ),
+            limits=self._limits_of(wanted.at_most_one),
+            at_most_one=wanted.at_most_one,
+            no_roots=no_roots,
+        )
+
+    def _given(self, sentence: Sentence, wanted: Constraints) -> _Given:
+        if not wanted.keep or not _has_any(sentence):
+            return _Given.nothing(len(sentence))
+        faults, heads, aside = self._label_faults(sentence), self._heads(sentence), []
+        may_be_root: tuple[bool, ...] = ()
+        roots = [word for word, head in enumerate(heads, 1) if head == 0]
+        if len(roots) > 1:
+            message = f"the words {_listed(roots)} are all given as the root, by HEAD 0 or by their labels"
+            faults.append((roots[1], f"{message}; leave out all but one"))
+        for cycle in given_cycles(heads):
+            faults.append((cycle[0], f"the heads of the words {_listed(cycle)} form a cycle"))
+        if not faults:
+            aside = set_aside(heads)
+            if wanted.non_projective == "refuse":
+                faults += [(word, _crossing(word, heads[word - 1])) for word in aside]
+        kept = tuple(NO_HEAD if word in aside else head for word, head in enumerate(heads, 1))
+        if not faults:
+            may_be_root = self._may_be_root(sentence.labels, kept, aside)
+            if not any(may_be_root):
+                faults.append((1, "no word can be the root: all have other heads or labels"))
+        return _Given(True, heads, sentence.labels, kept, may_be_root, faults)
+
+    def _heads(self, sentence: Sentence) -> tuple[int, ...]:
+        """The given heads; 0 also for words with a label that the root alone has."""
+        return tuple(
+            0 if head == NO_HEAD and self.choices.is_of_root_alone(label) else head
+            for head, label in zip(sentence.heads, sentence.labels, strict=True)
+        )
+
+    def _label_faults(self, sentence: Sentence) -> list[tuple[int, str]]:
+        found = []
+        for word, (head, label) in enumerate(zip(sentence.heads, sentence.labels, strict=True), 1):
+            if label != BLANK and not self.choices.fits(head, label):
+                of_root = head == 0
+                known = self.choices.known(of_root)
+                what = "for the root" if of_root else ""
+                found.append((word, f"DEPREL {quoted(label)}{' ' * of_root}{what}: {_unknown_label(known)}"))
+        return found
+
+    def _may_be_root(
+        self, labels: Sequence[str], kept: Sequence[int], aside: Sequence[int]
+    ) -> tuple[bool, ...]:
+        """aside: words that get other heads afterwards, and are not the root if another one can be."""
+        fitting = tuple(
+            may and (label == BLANK or self.choices.of_root(label))
+            for may, label in zip(possible_roots(kept), labels, strict=True)
+        )
+        first = tuple(may and word not in aside for word, may in enumerate(fitting, 1)) if aside else fitting
+        return first if any(first) else fitting
+
+    def _no_roots(
+        self, sentence: Sentence, wanted: Constraints, tags: Mapping[str, Sequence[str]]
+    ) -> tuple[bool, ...]:
+        if not wanted.not_root:
+            return (False,) * len(sentence)
+        predicted = tags.get("upos", sentence.upos)
+        upos = (own if own != BLANK else its for own, its in zip(sentence.upos, predicted, strict=True))
+        return tuple(tag in wanted.not_root for tag in upos)
+
+    def _limits_of(self, at_most_one: tuple[str, ...]) -> tuple[int, ...]:
+        """See `SentenceConstraints.limits`."""
+        if at_most_one and at_most_one not in self._limits:
+            bits = [0]
+            for label in self._vocabulary.labels.strings:
+                plain, mark, _ = label.partition(MARK)
+                own = [1 << place for place, limit in enumerate(at_most_one) if counts_for(plain, limit)]
+                bits.append((LIFTED if mark and own else 0) | (0 if mark else sum(own)))
+            self._limits[at_most_one] = tuple(bits)
+        return self._limits.get(at_most_one, ())
+
+
+def _has_any(sentence: Sentence) -> bool:
+    """Whether a head or a label is given."""
+    count = len(sentence)
+    return sentence.heads.count(NO_HEAD) < count or sentence.labels.count(BLANK) < count
+
+
+def _crossing(word: int, head: int) -> str:
+    return (
+        f"no projective tree has the arc from word {head} to word {word} beside the other given ones: arcs "
+        "would cross; write _ as its HEAD, or let `--non-projective given` put it back after parsing"
+    )
+
+
+def _unknown_label(known: Sequence[str] | set[str]) -> str:
+    return f"the model knows no such label, but {_listed(sorted(known))}"
+
+
+def _listed(values: Sequence[object]) -> str:
+    shown = ", ".join(map(str, values[:SHOWN]))
+    return shown if len(values) <= SHOWN else f"{shown}, … ({len(values)} in all)"

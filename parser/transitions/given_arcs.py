@@ -1,0 +1,125 @@
+"""Arcs that are given of a tree, and which transitions keep all of them, and some root, possible.
+
+A transition that does has none of its obstacles before it. In every state that only such transitions have led
+to, all given arcs can still be made together. So a given head that lies before B0 is on the stack, and so is
+a given dependent of B0 that has no head yet; nothing needs to be searched for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from parser.transitions.obstacle import Obstacle
+from parser.transitions.system import State
+from parser.treebank.partial_trees import words_above_last
+from parser.treebank.sentence import NO_HEAD
+
+MAY_BE_ROOT, ROOT_AFTER, ABOVE_LAST = 1, 2, 4
+"""Bits of `WordFacts.flags`: the word may be the root; a word after it may be; the last word is below it."""
+
+
+class WordFacts(NamedTuple):
+    """What is given of a word."""
+
+    head: int = NO_HEAD
+    first_dependent: int = 0
+    """The first one, if it is left of the word; else 0."""
+    last_dependent: int = 0
+    """0 for none."""
+    flags: int = MAY_BE_ROOT | ROOT_AFTER
+
+
+NOTHING_GIVEN = WordFacts()
+BITS = tuple(map(int, Obstacle))
+
+
+def word_facts(heads: Sequence[int], may_be_root: Sequence[bool]) -> list[WordFacts]:
+    """Of each word. heads: the given ones, else `NO_HEAD`; of word 1 first. may_be_root: at least one."""
+    first, last = [0] * (len(heads) + 1), [0] * (len(heads) + 1)
+    for word, head in enumerate(heads, 1):
+        if head > 0:
+            last[head] = word
+            first[head] = first[head] or (word if word < head else 0)
+    last_root = max(word for word, may_be in enumerate(may_be_root, 1) if may_be)
+    above_last = words_above_last(heads)
+    return [
+        WordFacts(
+            head,
+            first[word],
+            last[word],
+            MAY_BE_ROOT * may_be_root[word - 1]
+            | ROOT_AFTER * (word < last_root)
+            | ABOVE_LAST * above_last[word - 1],
+        )
+        for word, head in enumerate(heads, 1)
+    ]
+
+
+def obstacles(state: State, words: Tensor, facts: Tensor, which: Sequence[Obstacle]) -> Tensor:
+    """[which, batch] bool: those that are true.
+
+    words: [places, batch], those of the state. facts: [words + 1, 4] `WordFacts` in the flat layout of
+    `State`; the last ones are those of `NOTHING_GIVEN`.
+    """
+    s0, s1, b0, _ = words
+    bottom = state.stack[:, 1].where(state.depth > 1, 0)
+    index = state.flat_index(torch.stack([s0, b0, bottom]))  # [3, batch]
+    of_s0, of_b0, of_bottom = facts.index_select(0, index.flatten()).unflatten(0, index.shape).unbind()
+    head_of_s0, _, last, _ = of_s0.unbind(1)
+    head_of_b0, first, _, flags = of_b0.unbind(1)
+    is_on_stack = (head_of_b0 != NO_HEAD) & (head_of_b0 < b0)
+    none_after = flags & ROOT_AFTER == 0
+    true: dict[Obstacle, Callable[[], Tensor]] = {
+        Obstacle.S0_NOT_BELOW_B0: lambda: (head_of_s0 != NO_HEAD) & (head_of_s0 != b0),
+        Obstacle.S0_NOT_BELOW_S1: lambda: (head_of_s0 != NO_HEAD) & (head_of_s0 != s1),
+        Obstacle.S0_AWAITS: lambda: last >= b0,
+        Obstacle.B0_NOT_BELOW_S0: lambda: (head_of_b0 != NO_HEAD) & (head_of_b0 != s0),
+        Obstacle.B0_BELOW_STACK: lambda: is_on_stack,
+        Obstacle.B0_BELOW_DEEPER: lambda: is_on_stack & (head_of_b0 != s0),
+        Obstacle.B0_AWAITS: lambda: (first > 0) & (state.head_of(first) == NO_HEAD),
+        Obstacle.NO_ROOT_IN_BUFFER: lambda: (state.depth == 2) & (flags & (MAY_BE_ROOT | ROOT_AFTER) == 0),
+        Obstacle.NO_ROOT_AFTER_B0: lambda: none_after & (state.head_of(bottom) != 0),
+        Obstacle.NO_ROOT_AT_BOTTOM: lambda: (
+            none_after & (torch.where(state.depth > 1, of_bottom[:, -1], flags) & MAY_BE_ROOT == 0)
+        ),
+        Obstacle.B0_NO_ROOT: lambda: flags & MAY_BE_ROOT == 0,
+        Obstacle.B0_ABOVE_LAST: lambda: flags & ABOVE_LAST != 0,
+        Obstacle.B0_LEAVES_HEADLESS: lambda: (flags & ABOVE_LAST != 0) & (state.headless > 0),
+    }
+    return torch.stack([true[each]() for each in which])
+
+
+def obstacles_alone(
+    stack: Sequence[int], front: int, heads: Sequence[int], headless: int, facts: Sequence[WordFacts]
+) -> int:
+    """The sum of all obstacles that are true, of one sentence; see `obstacles`.
+
+    heads, facts: of ROOT, of each word, and of what is after the last one.
+    """
+    s0, s1, b0, bottom = stack[-1], stack[-2] if len(stack) > 1 else 0, front, stack[1] if stack[1:] else 0
+    of_s0, of_b0 = facts[s0], facts[b0]
+    is_on_stack = NO_HEAD < of_b0.head < b0
+    none_after = not of_b0.flags & ROOT_AFTER
+    no_root = not of_b0.flags & MAY_BE_ROOT
+    above_last = bool(of_b0.flags & ABOVE_LAST)
+    lowest = facts[bottom or b0]
+    true = (
+        of_s0.head not in (NO_HEAD, b0),
+        of_s0.head not in (NO_HEAD, s1),
+        of_s0.last_dependent >= b0,
+        of_b0.head not in (NO_HEAD, s0),
+        is_on_stack,
+        is_on_stack and of_b0.head != s0,
+        of_b0.first_dependent > 0 and heads[of_b0.first_dependent] == NO_HEAD,
+        len(stack) == 2 and none_after and no_root,
+        none_after and not (bottom and heads[bottom] == 0),
+        none_after and not lowest.flags & MAY_BE_ROOT,
+        no_root,
+        above_last,
+        above_last and headless > 0,
+    )
+    return sum(bit for fact, bit in zip(true, BITS, strict=True) if fact)

@@ -1,0 +1,36 @@
+"""What may keep a parser from a transition where arcs are given, see `given_arcs`."""
+
+from __future__ import annotations
+
+from enum import IntFlag, auto
+
+
+class Obstacle(IntFlag):
+    """What may be true of a state. Heads and dependents are given ones."""
+
+    S0_NOT_BELOW_B0 = auto()
+    """S0 has another head than B0."""
+    S0_NOT_BELOW_S1 = auto()
+    """S0 has another head than S1."""
+    S0_AWAITS = auto()
+    """A dependent of S0 is in the buffer."""
+    B0_NOT_BELOW_S0 = auto()
+    """B0 has another head than S0."""
+    B0_BELOW_STACK = auto()
+    """The head of B0 is on the stack, or ROOT."""
+    B0_BELOW_DEEPER = auto()
+    """The head of B0 is on the stack below S0."""
+    B0_AWAITS = auto()
+    """A dependent of B0 is on the stack and has no head yet."""
+    NO_ROOT_IN_BUFFER = auto()
+    """S0 is alone on ROOT, and no word of the buffer may be the root."""
+    NO_ROOT_AFTER_B0 = auto()
+    """There is no root yet, and no word after B0 may be it."""
+    NO_ROOT_AT_BOTTOM = auto()
+    """No word after B0 may be the root, nor may the lowest on the stack, which is B0 if it is the first."""
+    B0_NO_ROOT = auto()
+    """B0 may not be the root."""
+    B0_ABOVE_LAST = auto()
+    """The last word is below B0, or is B0: what has no head by then finds none later."""
+    B0_LEAVES_HEADLESS = auto()
+    """As `B0_ABOVE_LAST`, and words on the stack have no head."""

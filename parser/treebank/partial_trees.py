@@ -1,0 +1,129 @@
+"""Trees that are given in part: which heads one projective tree can have, and which words can be its root.
+
+Heads are `NO_HEAD` where none is given; heads[0] is the head of word 1, and ROOT is left of it. Given arcs
+are in some projective tree with a single root if and only if there is no cycle, ROOT has at most one
+dependent, no two arcs cross, and no arc is over the topmost word above its own head.
+`tests/treebank/test_partial_trees.py` compares that with all trees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from parser.treebank.faults import cycles
+from parser.treebank.sentence import NO_HEAD
+
+
+def given_cycles(heads: Sequence[int]) -> list[list[int]]:
+    """All cycles, each as a sorted list of words."""
+    return cycles([max(head, 0) for head in heads])
+
+
+def set_aside(heads: Sequence[int]) -> list[int]:
+    """The words whose heads must be left out, so that a projective tree can have all others; in order.
+
+    The arc from ROOT is kept, then the shorter arcs before the longer ones, from left to right. heads: with
+    neither cycles nor several roots.
+    """
+    if _fits(heads):
+        return []
+    order = sorted((head != 0, abs(head - word), word) for word, head in _arcs(heads))
+    kept, left_out = [NO_HEAD] * len(heads), []
+    for _, _, word in order:
+        kept[word - 1] = heads[word - 1]
+        if not _fits(kept):
+            kept[word - 1] = NO_HEAD
+            left_out.append(word)
+    return sorted(left_out)
+
+
+def possible_roots(heads: Sequence[int]) -> list[bool]:
+    """Of each word whether it is the root of some projective tree with all arcs; there must be one."""
+    if 0 in heads:
+        return [head == 0 for head in heads]
+    changes = [0] * (len(heads) + 2)
+    for word, head in _arcs(heads):
+        changes[min(word, head) + 1] += 1
+        changes[max(word, head)] -= 1
+    arcs_over, found = 0, []
+    for word, head in enumerate(heads, 1):
+        arcs_over += changes[word]
+        found.append(head == NO_HEAD and not arcs_over)
+    return found
+
+
+def words_above_last(heads: Sequence[int]) -> list[bool]:
+    """Of each word whether the last word is below it by given arcs, or is itself."""
+    found = [False] * len(heads)
+    word = len(heads)
+    while word > 0:
+        found[word - 1] = True
+        word = heads[word - 1]
+    return found
+
+
+def put_back(
+    heads: Sequence[int], labels: Sequence[str], given: Sequence[int]
+) -> tuple[list[int], list[str]]:
+    """The tree with all given heads, also those that it does not have.
+
+    Where a word would get a head that is below it, the word between them that is nearest to it and may move
+    takes its place. Labels stay with their words, but what becomes the root in place of another one exchanges
+    labels with it.
+    """
+    found, own_labels = list(heads), list(labels)
+    for word, head in enumerate(given, 1):
+        if head in (NO_HEAD, found[word - 1]):
+            continue
+        above, moving = head, 0
+        while above not in (0, word):
+            if found[above - 1] != given[above - 1]:
+                moving = above
+            above = found[above - 1]
+        if above:
+            found[moving - 1] = found[word - 1]
+            if not found[word - 1]:
+                both = word - 1, moving - 1
+                own_labels[both[0]], own_labels[both[1]] = own_labels[both[1]], own_labels[both[0]]
+        found[word - 1] = head
+    return found, own_labels
+
+
+def _arcs(heads: Sequence[int]) -> list[tuple[int, int]]:
+    """Words and their heads."""
+    return [(word, head) for word, head in enumerate(heads, 1) if head != NO_HEAD]
+
+
+def _fits(heads: Sequence[int]) -> bool:
+    """Whether a projective tree can have all arcs. heads: with neither cycles nor several roots."""
+    arcs = _arcs(heads)
+    tops = _tops(heads)
+    if any(min(word, head) < tops[head] < max(word, head) for word, head in arcs):
+        return False
+    # As in `projectivity.is_projective`: arcs close in the reverse of the order in which they open.
+    closing: list[int] = [0] * (len(heads) + 1)
+    opening: list[list[int]] = [[] for _ in range(len(heads) + 1)]
+    for word, head in arcs:
+        opening[min(word, head)].append(max(word, head))
+        closing[max(word, head)] += 1
+    open_ends: list[int] = []
+    for word, ends in enumerate(opening):
+        for _ in range(closing[word]):
+            if open_ends.pop() != word:
+                return False
+        open_ends.extend(sorted(ends, reverse=True))
+    return True
+
+
+def _tops(heads: Sequence[int]) -> list[int]:
+    """Of ROOT and each word the topmost word above it, or ROOT; itself if it has no head."""
+    tops = [0] + [NO_HEAD] * len(heads)
+    for start in range(1, len(heads) + 1):
+        way, word = [], start
+        while tops[word] == NO_HEAD and heads[word - 1] != NO_HEAD:
+            way.append(word)
+            word = heads[word - 1]
+        top = word if tops[word] == NO_HEAD else tops[word]
+        for passed in (*way, word):
+            tops[passed] = top
+    return tops
