@@ -36,7 +36,7 @@ from parser.system.console import warn
 from parser.treebank.projectivity import deprojectivize
 from parser.treebank.sentence import Sentence
 
-GROUP_SENTENCES, GROUP_WORDS = 256, 8_192
+GROUP_SENTENCES, GROUP_WORDS = 256, 4_096
 """Those whose words are encoded together, at most. More gain little, and others wait for them."""
 FEW = 32
 """Sentences that are parsed one after the other on a CPU, which is faster than a batch of them."""

@@ -79,14 +79,17 @@ class Place(NamedTuple):
 
 
 class Connection(asyncio.Protocol):
-    """Stays open, and has one request at a time."""
+    """Has one request at a time. It stays open if the service keeps it: UDPipe's closes it after an answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._transport: asyncio.Transport | None = None
         self._received = bytearray()
         self._body = 0
         """Where it begins; 0 before that is known."""
         self._length: int | None = None
-        """Of the whole answer; None if it comes in chunks."""
+        """Of the whole answer; None if it ends otherwise."""
+        self._is_chunked = False
         self._answered: asyncio.Future[bytes] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -94,12 +97,21 @@ class Connection(asyncio.Protocol):
         self._transport = transport
 
     def connection_lost(self, error: Exception | None) -> None:
-        if self._answered and not self._answered.done():
+        self._transport = None
+        if not self._answered or self._answered.done():
+            return
+        if self._body and self._length is None and not self._is_chunked:
+            self._answer()
+        else:
             self._answered.set_exception(ConnectionError("the service closed a connection"))
 
     async def ask(self, request: bytes) -> bytes:
         """The answer, with its headers. Raises ValueError if it is not one with status 200."""
-        self._answered = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        if not self._transport:
+            await loop.create_connection(lambda: self, *self._place)
+        assert self._transport
+        self._answered = loop.create_future()
         self._transport.write(request)
         answer = await self._answered
         if not answer.startswith(b"HTTP/1.1 200"):
@@ -107,31 +119,31 @@ class Connection(asyncio.Protocol):
         return answer
 
     def close(self) -> None:
-        self._transport.close()
+        if self._transport:
+            self._transport.close()
 
     def data_received(self, data: bytes) -> None:
         self._received += data
         if not self._body and (end := self._received.find(END)) >= 0:
             self._body, head = end + len(END), bytes(self._received[:end]).lower()
-            self._length = None
-            if CHUNKED not in head:
+            self._is_chunked, self._length = CHUNKED in head, None
+            if LENGTH in head:
                 self._length = self._body + int(head.partition(LENGTH)[2].split()[0])
         if self._body and self._answered and self._is_complete:
-            answer = bytes(self._received)
-            self._received.clear()
-            self._body = 0
-            self._answered.set_result(answer)
+            self._answer()
 
     @property
     def _is_complete(self) -> bool:
         if self._length is None:
-            return self._received.endswith(LAST_CHUNK)
+            return self._is_chunked and self._received.endswith(LAST_CHUNK)
         return len(self._received) >= self._length
 
-
-async def connect(place: Place) -> Connection:
-    _, connection = await asyncio.get_running_loop().create_connection(Connection, *place)
-    return connection
+    def _answer(self) -> None:
+        assert self._answered
+        answer = bytes(self._received)
+        self._received.clear()
+        self._body = 0
+        self._answered.set_result(answer)
 
 
 class Measured(NamedTuple):
@@ -160,7 +172,7 @@ class Load(NamedTuple):
 
     async def run(self, place: Place, sentences: Sequence[str], pid: int | None) -> Measured:
         requests = [place.trees(sentence) for sentence in sentences]
-        connections = [await connect(place) for _ in range(self.clients)]
+        connections = [Connection(place) for _ in range(self.clients)]
         refuse_without_trees(await connections[0].ask(requests[0]))
         ask = self._closed if self.rate is None else self._open
         following = cycle(requests)
@@ -266,14 +278,14 @@ class Beside(NamedTuple):
 
 
 async def short_alone(place: Place, short: Sequence[bytes]) -> Beside:
-    connection = await connect(place)
+    connection = Connection(place)
     found = [await seconds_of(connection, request) for request in short[:30]]
     connection.close()
     return Beside(found, float("nan"))
 
 
 async def large_alone(place: Place, large: bytes) -> Beside:
-    connection = await connect(place)
+    connection = Connection(place)
     found = await seconds_of(connection, large)
     connection.close()
     return Beside([], found)
@@ -281,7 +293,7 @@ async def large_alone(place: Place, large: bytes) -> Beside:
 
 async def short_beside_large(place: Place, short: Sequence[bytes], large: bytes) -> Beside:
     """A client asks for one short one after the other, until the large one is answered."""
-    connection, other, found = await connect(place), await connect(place), []
+    connection, other, found = Connection(place), Connection(place), []
     whole = asyncio.create_task(seconds_of(other, large))
     await asyncio.sleep(0.1)
     for request in cycle(short):
