@@ -20,13 +20,18 @@ COMMENTS = "sent_id", "text"
 """What a tree has of its sentence as a whole, and their names in CoNLL-U."""
 
 
-class Known(TypedDict, total=False):
-    """What may be given of a sentence in addition to its words: for each word a value, `_` for none."""
+class Tags(TypedDict, total=False):
+    """Tags that may be given of a sentence in addition to its words: for each word a value, `_` for none."""
 
     upos: Sequence[str] | None
     xpos: Sequence[str] | None
     feats: Sequence[str] | None
     lemmas: Sequence[str] | None
+
+
+class Known(Tags, total=False):
+    """What else may be given: heads and labels, which stay; None for those that are to be found."""
+
     heads: Sequence[int | None] | None
     labels: Sequence[str | None] | None
 

@@ -48,7 +48,7 @@ class Situation(NamedTuple):
 
 
 class AloneParser:
-    """What parsing sentences one at a time needs of models; it does not change."""
+    """What parsing sentences one at a time needs of models."""
 
     def __init__(self, models: Sequence[Model]):
         """models: on the CPU, whose scores are averaged."""
@@ -60,11 +60,21 @@ class AloneParser:
         ]
         self._labels = inventory.label.tolist()
         self._effects = self._networks[0].effects
+        self._narrowed: dict[tuple[int, int], Situation] = {}
         self._situations = list(_situations(inventory, [network.scores for network in self._networks]))
 
     @cached_property
     def _transitions(self) -> TransitionArrays:
         return TransitionArrays(self._model.inventory, LabelChoices.of(self._model.vocabulary))
+
+    def _without(self, index: int, blocked: int) -> Situation:
+        """A situation without the kinds of transitions that are blocked, which are bits."""
+        if not blocked:
+            return self._situations[index]
+        if (index, blocked) not in self._narrowed:
+            before = self._situations[index]
+            self._narrowed[index, blocked] = before.narrowed(self._transitions.without(before.legal, blocked))
+        return self._narrowed[index, blocked]
 
     def parse(
         self,
@@ -81,13 +91,15 @@ class AloneParser:
         stack, front, headless = [0], 1, 0
         while True:
             depth, s0 = len(stack), stack[-1]
-            situation = self._situations[_index(depth, length + 1 - front, heads[s0], headless)]
+            index = _index(depth, length + 1 - front, heads[s0], headless)
+            situation = self._situations[index]
             if situation.is_finished:
                 return Arcs(heads[1:-1], labels[1:-1], found.of_arcs[1:-1] if found else [])
             words = (s0, stack[-2] if depth > 1 else 0, front, NO_HEAD)
             if constrained:
-                left = constrained.choose(situation.legal, stack, front, heads, headless, words)
-                situation = situation.narrowed(left)
+                situation = self._without(index, constrained.blocked(stack, front, heads, headless))
+                left = constrained.choose(situation.legal, words)
+                situation = situation if left is None else situation.narrowed(left)
             if len(situation.legal) == 1:
                 best, scores = 0, None
             else:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from parser.parsing.constraints import SentenceConstraints
-from parser.parsing.label_choices import LabelChoices
+from parser.parsing.label_choices import ANY_LABEL, LabelChoices
 from parser.stepping.plain_steps import Array, array
 from parser.transitions.given_arcs import NOTHING_GIVEN, obstacles_alone
 from parser.transitions.inventory import Inventory
@@ -18,13 +18,17 @@ class TransitionArrays:
     """What constraints read of labelled transitions; [transitions] each. It does not change."""
 
     def __init__(self, inventory: Inventory, choices: LabelChoices):
-        of_kinds = np.array([int(each.obstacles or 0) for each in inventory.system.transitions])
+        self.of_kinds = [int(each.obstacles or 0) for each in inventory.system.transitions]
+        """The obstacles of transitions without labels."""
         effects = inventory.effects(inventory.kind.new_tensor(range(len(inventory))))
-        self.obstacles = of_kinds[array(inventory.kind[:-1])]
-        self.labels = array(inventory.label[:-1])
+        self.kinds, self.labels = array(inventory.kind[:-1]), array(inventory.label[:-1])
         self.heads, self.dependents = array(effects.head), array(effects.dependent)
         self.allowed = array(choices.table)[:, self.labels]
         """[rows, transitions]"""
+
+    def without(self, legal: Sequence[int], blocked: int) -> Array:
+        """[n] The places in `legal` of transitions whose kinds, bits of a number, are not blocked."""
+        return np.flatnonzero(blocked >> self.kinds[list(legal)] & 1 == 0)
 
 
 class ConstrainedSentence:
@@ -33,44 +37,42 @@ class ConstrainedSentence:
     def __init__(self, transitions: TransitionArrays, constraints: SentenceConstraints):
         self._transitions = transitions
         self._facts = [NOTHING_GIVEN, *constraints.facts, NOTHING_GIVEN]
-        self._label_rows = constraints.label_rows
+        self._label_rows = [ANY_LABEL, *constraints.label_rows, ANY_LABEL]
         self._limits = np.array(constraints.limits)
-        self._counted = constraints.counted
+        self._counted = [0, *constraints.counted, 0]
+        """By words, from ROOT to what is after the last one."""
 
-    def choose(
-        self,
-        legal: Sequence[int],
-        stack: Sequence[int],
-        front: int,
-        heads: Sequence[int],
-        headless: int,
-        words: Sequence[int],
-    ) -> Array:
-        """[n] The places in `legal` of the transitions that are left.
-
-        legal: the transitions that are legal without constraints. heads: of ROOT, of each word, and of what
-        is after the last one. words: at the places.
-        """
-        own, numbers = self._transitions, np.array(legal)
+    def blocked(self, stack: Sequence[int], front: int, heads: Sequence[int], headless: int) -> int:
+        """The kinds of transitions that have obstacles, as bits. heads: of ROOT and of each word."""
         found = obstacles_alone(stack, front, heads, headless, self._facts)
-        left = own.obstacles[numbers] & found == 0
-        exceeds, is_counted = np.zeros_like(left), np.zeros_like(left)
-        for place in (Place.S0, Place.S1, Place.B0):
-            word = words[place]
-            if not 0 < word <= len(self._label_rows):
-                continue
-            row = self._label_rows[word - 1]
-            is_dependent = own.dependents[numbers] == place
-            left &= own.allowed[row][numbers] | ~is_dependent
-            if len(self._limits):
-                bits = self._limits[own.labels[numbers]] & self._counted[word - 1]
-                exceeds |= (bits != 0) & (own.heads[numbers] == place)
+        return sum(1 << kind for kind, own in enumerate(self._transitions.of_kinds) if own & found)
+
+    def choose(self, legal: Sequence[int], words: Sequence[int]) -> Array | None:
+        """[n] The places in `legal` of the transitions that labels and limits leave; None for all of them.
+
+        legal: transitions without obstacles. words: at the places.
+        """
+        rows = [self._label_rows[word] for word in words[: Place.NOWHERE]]
+        if not (any(rows) or len(self._limits)):
+            return None
+        own, numbers = self._transitions, np.array(legal)
+        dependents = own.dependents[numbers]
+        left = np.ones(len(numbers), bool)
+        exceeds, is_counted = ~left, ~left
+        for place, row in enumerate(rows):
+            if row != ANY_LABEL:
+                left &= own.allowed[row][numbers] | (dependents != place)
                 if LabelChoices.exact_label(row):  # it is given, and was counted before
-                    is_counted |= is_dependent
+                    is_counted |= dependents == place
+        if len(self._limits):
+            bits = self._limits[own.labels[numbers]]
+            for place, word in enumerate(words[: Place.NOWHERE]):
+                if counted := self._counted[word]:
+                    exceeds |= (bits & counted != 0) & (own.heads[numbers] == place)
         within = left & (is_counted | ~exceeds)
         return np.flatnonzero(within if within.any() else left)
 
     def count(self, head: int, label: int) -> None:
         """An arc was made."""
-        if head > 0 and len(self._limits):
-            self._counted[head - 1] |= int(self._limits[label])
+        if head and len(self._limits):
+            self._counted[head] |= int(self._limits[label])

@@ -54,7 +54,6 @@ class ConstrainedBatch:
             for place in sorted({each.dependent for each in transitions} - NOWHERE)
         }
         """By the places of dependents: [rows, transitions] bool."""
-        self._head_places = sorted({each.head for each in transitions} - NOWHERE)
         row = torch.arange(len(own), device=self._device)
         self._is_known = (row >= OF_LABELS) & (row % 2 == 0)
         """[rows] bool: the arc is given with its label."""
@@ -137,13 +136,11 @@ class ConstrainedBatch:
 
         index: [places, batch] of the words. rows: [places, batch] of the labels. legal: [batch, transitions]
         """
-        exceeds = torch.zeros_like(legal)
-        for place in self._head_places:
-            bits = self._bits.index_select(0, self._words.limits[index[place]])[:, :-1]
-            full = bits & self._words.counted[index[place]][:, None] != 0
-            exceeds |= full & (self._heads == place)
-        for place in self._allowed:  # what is given was counted before
-            exceeds &= ~(self._is_known[rows[place]][:, None] & (self._dependents == place))
+        limits = self._words.limits[index].amax(0)  # of the sentences; ROOT and no word have none
+        bits = self._bits.index_select(0, limits)[:, :-1]  # [batch, transitions]
+        exceeds = bits & self._words.counted[index].index_select(0, self._heads).T != 0
+        # What is given was counted before.
+        exceeds &= ~self._is_known[rows].index_select(0, self._dependents).T
         within = legal & ~exceeds
         return torch.where(within.any(1, keepdim=True), within, legal)
 

@@ -1,7 +1,7 @@
 """The columns of CoNLL-U, and which of them a parser can read of each word, or predict.
 
 To let parsers read or predict another one, add it to `WORD_COLUMNS`, and a field for it to `Sentence` and to
-`Tree` and `Known` of `parser/api/tree.py`. The settings, the vocabulary, the network and the output follow.
+`Tree` and `Tags` of `parser/api/tree.py`. The settings, the vocabulary, the network and the output follow.
 """
 
 from __future__ import annotations
