@@ -18,6 +18,7 @@ from parser.batching.device import TooLongError, compute_alone_after_fork, one_m
 from parser.networks.stack_parser import ReadSentences
 from parser.parsing import BATCH_SIZE
 from parser.parsing.alone import AloneParser
+from parser.parsing.calibration import Calibration
 from parser.parsing.model import Model
 from parser.parsing.parsed_tree import Arcs, ParsedTree
 from parser.parsing.predicted_tags import predicted_tags, votes_of
@@ -100,7 +101,7 @@ class Engine:
         """Steps for which the next sentences have waited for others."""
         self._most_words = math.inf
         """Of the sentences in the batch, as far as the memory is known to be enough."""
-        self._reparser = Reparser.of(model)
+        self._reparser, self._calibration = Reparser.of(model), Calibration.of(model)
         self._scheduler, self._source = Scheduler(), RequestSource()
         self._scheduling, self._computing, self._ending = Lock(), Lock(), Lock()
 
@@ -396,7 +397,8 @@ class Engine:
         try:
             labels = tuple(map(self._model.vocabulary.labels.string, arcs.labels))
             heads, labels = deprojectivize(arcs.heads, labels)
-            probabilities = tuple(arcs.probabilities) if request.probabilities else None
+            own = self._calibration(arcs.probabilities) if request.probabilities else None
+            probabilities = None if own is None else tuple(own)
             tree = ParsedTree(heads, labels, probabilities, running.tags)
         except Exception as error:
             request.fail(error)

@@ -20,7 +20,7 @@ class ParsedTree(NamedTuple):
     heads: tuple[int, ...]
     labels: tuple[str, ...]
     probabilities: tuple[float, ...] | None = None
-    """Of the labelled arc to each word, see `ArcProbabilities`; with a scorer of arcs, the mean with its own.
-    None unless requested."""
+    """Of the labelled arc to each word, see `ArcProbabilities`; with a scorer of arcs, the mean with its own;
+    calibrated, if the model is. None unless requested."""
     tags: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     """By column (upos, xpos, feats, lemma): the predicted values of all words."""
