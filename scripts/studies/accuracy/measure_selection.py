@@ -5,9 +5,9 @@
 The gold trees of the training file stand for what people would annotate. Each seed begins with the same
 sentences for all ways of selection, drawn at random; each step trains a parser from random weights, selects
 sentences of the rest by it (`parser/annotation/selection.py`), and adds their trees. For `disagreement`
-several parsers are trained, whose seeds differ, and the first one is scored. Prints a line of JSON for each step: way,
-seed, step, sentences, words and the scores on dev and test. What is finished is kept below the folder,
-so that the same command continues.
+several parsers are trained, whose seeds differ, and the first one is scored. Prints a line of JSON for each
+step: way, seed, step, sentences, words and the scores on dev and test. What is finished is kept below the
+folder, so that the same command continues.
 """
 
 from __future__ import annotations
