@@ -28,7 +28,7 @@ CHUNK = 2_000
 """Sentences that are parsed together, by each model of an ensemble."""
 
 
-class Source(NamedTuple):
+class FileSentence(NamedTuple):
     """A sentence, and where it is from."""
 
     file: str
@@ -52,7 +52,7 @@ class Candidate(NamedTuple):
 
 def select(
     model: Model,
-    sources: Iterable[Source],
+    sources: Iterable[FileSentence],
     words: int,
     by: By = "confidence",
     seed: int = 1,
@@ -87,7 +87,7 @@ def most_valuable(candidates: Iterable[Candidate], words: int) -> list[Candidate
     return selected
 
 
-def _distinct(sources: Iterable[Source]) -> Iterator[Source]:
+def _distinct(sources: Iterable[FileSentence]) -> Iterator[FileSentence]:
     seen: set[bytes] = set()
     for source in sources:
         words = "\t".join(source.sentence.forms).encode(errors="surrogateescape")
@@ -98,7 +98,7 @@ def _distinct(sources: Iterable[Source]) -> Iterator[Source]:
 
 
 def _candidates(
-    model: Model, sources: Iterator[Source], by: By, drawing: random.Random, batch_size: int
+    model: Model, sources: Iterator[FileSentence], by: By, drawing: random.Random, batch_size: int
 ) -> Iterator[Candidate]:
     while chunk := list(islice(sources, CHUNK)):
         sentences = [source.sentence for source in chunk]

@@ -126,6 +126,13 @@ def _add_parse(commands: Commands) -> None:
         "--scores", action="store_true", help="write the probability of each arc and its label to MISC"
     )
     command.add_argument(
+        "--alternatives",
+        type=positive,
+        default=0,
+        metavar="K",
+        help="write the K most probable heads of each word, with labels, to MISC",
+    )
+    command.add_argument(
         "--retag",
         action="store_true",
         help="replace tags and lemmas of the input by predicted ones",

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from parser.commands.options import (
     model_of,
@@ -18,6 +18,7 @@ from parser.commands.options import (
     warning_of,
     with_column_warnings,
 )
+from parser.parsing.alternatives import refuse_without_scorer
 from parser.parsing.model import Model
 from parser.parsing.parse import parse_stream
 from parser.parsing.part_parser import PartParser, output_of
@@ -51,6 +52,8 @@ def parse_file(options: argparse.Namespace) -> None:
     refuse_to_overwrite(options.output, [options.input, *models_of(options).paths])
     model = model_of(options)
     refuse_to_retag(options, model)
+    if options.alternatives:
+        refuse_without_scorer(model)
     try:
         _parse(options, model)
     except TreebankError as error:
@@ -92,7 +95,9 @@ def _by_one_process(options: argparse.Namespace, model: Model) -> Iterator[_Pars
     else:
         sentences = sentences_as_they_come(options.input, tree=False)
     read = with_column_warnings(model, sentences, options.input)
-    parsed = parse_stream(model, read, options.batch_size, probabilities=options.scores)
+    parsed = parse_stream(
+        model, read, options.batch_size, options.scores, alternative_heads=options.alternatives
+    )
     for sentence, tree in parsed:
         content, is_dropped = output_of(sentence, tree, options.retag, options.deps)
         yield _Parsed(content, 1, len(sentence), int(is_dropped))
@@ -101,10 +106,10 @@ def _by_one_process(options: argparse.Namespace, model: Model) -> Iterator[_Pars
 def _workers(options: argparse.Namespace) -> AbstractContextManager[list[Remote]]:
     """Processes that have loaded the model; none if this process parses itself."""
     parsing = options.threads, options.precision, options.batch_size
-    text: tuple[Any, ...] = ()
-    if options.form:
-        text = options.form, tokenizer_of(options.model, options.form)
-    arguments = (models_of(options), *parsing, options.scores, options.retag, options.deps, *text)
+    tokenizer = tokenizer_of(options.model, options.form) if options.form else None
+    output = options.scores, options.retag, options.deps
+    text = options.form, tokenizer
+    arguments = (models_of(options), *parsing, *output, *text, options.alternatives)
     return start_workers(PartParser, arguments, options.processes if options.processes > 1 else 0)
 
 

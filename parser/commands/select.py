@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from parser.annotation.output import lines_of
-from parser.annotation.selection import Source, select
+from parser.annotation.selection import FileSentence, select
 from parser.commands.options import models_of, prepared_device, warning_of, with_column_warnings
 from parser.parsing.ensemble import load_models
 from parser.parsing.model import Model
@@ -38,10 +38,10 @@ def select_sentences(options: argparse.Namespace) -> None:
     )
 
 
-def _sources(model: Model, path: str) -> Iterator[Source]:
+def _sources(model: Model, path: str) -> Iterator[FileSentence]:
     is_empty, name = True, os.path.basename(path)
     for sentence in with_column_warnings(model, stream_sentences(path, tree=False), path):
         is_empty = False
-        yield Source(name, sentence)
+        yield FileSentence(name, sentence)
     if is_empty:
         warning_of(path)(NO_SENTENCE.message)

@@ -18,6 +18,7 @@ from parser.batching.device import TooLongError, compute_alone_after_fork, one_m
 from parser.networks.stack_parser import ReadSentences
 from parser.parsing import BATCH_SIZE
 from parser.parsing.alone import AloneParser
+from parser.parsing.alternatives import Alternatives, Wanted, alternatives
 from parser.parsing.calibration import Calibration
 from parser.parsing.model import Model
 from parser.parsing.parsed_tree import Arcs, ParsedTree
@@ -111,14 +112,16 @@ class Engine:
         probabilities: bool = False,
         source: RequestSource | None = None,
         wait: bool = True,
+        alternative_heads: int = 0,
     ) -> Request:
         """Hand in a sentence, which is parsed by calls of `step` and `result`.
 
         probabilities: whether the tree is to have those of its arcs. source: that shares the time with
         others. wait: whether to compute while too many words wait; otherwise queue.Full is raised.
+        alternative_heads: how many the tree is to have for each word, if the model scores arcs.
         """
         source = self._source if source is None else source
-        request = Request(sentence, probabilities, source, self._ending)
+        request = Request(sentence, probabilities, source, self._ending, alternative_heads)
         while True:
             try:
                 self.hand_in(request)
@@ -181,12 +184,14 @@ class Engine:
         probabilities: bool = False,
         read_ahead: int = READ_AHEAD,
         begin_with: int = 1,
+        alternative_heads: int = 0,
     ) -> Iterator[tuple[Sentence, ParsedTree]]:
         """Parse sentences in bounded memory, and yield the trees in the order of the sentences.
 
         sentences: with None where the next one is not there yet; what has been read is parsed then.
         read_ahead: words that are read and not yielded, at most, or a single longer sentence. begin_with:
-        the same before the first tree. Raises ValueError if the memory is too small for a sentence.
+        the same before the first tree. alternative_heads: see `add`. Raises ValueError if the
+        memory is too small for a sentence.
         """
         most = min(begin_with, read_ahead)
         pending: deque[Request] = deque()
@@ -204,7 +209,9 @@ class Engine:
                         break
                     is_slow = sentence is None or monotonic() - began > SLOW
                     if sentence is not None:
-                        pending.append(self.add(sentence, probabilities, source))
+                        pending.append(
+                            self.add(sentence, probabilities, source, alternative_heads=alternative_heads)
+                        )
                         words += len(sentence)
                 for _ in range(len(pending) if is_slow else min(1, len(pending))):
                     found = self.result(pending[0])
@@ -350,7 +357,8 @@ class Engine:
     ) -> Sequence[SecondOpinion | None]:
         """Of each sentence what the scorers of arcs say of it, if anybody wants to know."""
         reparser = self._reparser
-        if reparser and (reparser.changes_trees or any(request.probabilities for request in group)):
+        is_asked = any(request.probabilities or request.alternatives for request in group)
+        if reparser and (reparser.changes_trees or is_asked):
             scoring = zip(self._model.members, read, strict=True)
             words = [own.words for model, own in scoring if model.network.arcs]
             return reparser.opinions(read[0].tokens.lengths, words)
@@ -382,6 +390,7 @@ class Engine:
         trees = [arcs for running, arcs in wanted if running.opinion]
         try:
             reparsed = iter(self._reparser.reparse(opinions, trees) if self._reparser else ())
+            others = self._alternatives([running for running, _ in wanted])
         except Exception as error:
             if len(wanted) == 1:
                 wanted[0][0].request.fail(error)
@@ -389,17 +398,27 @@ class Engine:
             for pair in wanted:
                 self._finish_all([pair])
             return
-        for running, arcs in wanted:
-            self._finish(running, next(reparsed) if running.opinion else arcs)
+        for (running, arcs), own in zip(wanted, others, strict=True):
+            self._finish(running, next(reparsed) if running.opinion else arcs, own)
 
-    def _finish(self, running: _Running, arcs: Arcs) -> None:
+    def _alternatives(self, wanted: Sequence[_Running]) -> Iterator[Alternatives]:
+        """Of each sentence; empty where none are asked for."""
+        asking = [
+            Wanted(running.opinion, running.request.alternatives)
+            for running in wanted
+            if running.opinion and running.request.alternatives
+        ]
+        found = iter(alternatives(self._reparser, asking) if self._reparser and asking else ())
+        return (next(found) if running.opinion and running.request.alternatives else () for running in wanted)
+
+    def _finish(self, running: _Running, arcs: Arcs, others: Alternatives) -> None:
         request = running.request
         try:
             labels = tuple(map(self._model.vocabulary.labels.string, arcs.labels))
             heads, labels = deprojectivize(arcs.heads, labels)
             own = self._calibration(arcs.probabilities) if request.probabilities else None
             probabilities = None if own is None else tuple(own)
-            tree = ParsedTree(heads, labels, probabilities, running.tags)
+            tree = ParsedTree(heads, labels, probabilities, running.tags, alternatives=others)
         except Exception as error:
             request.fail(error)
         else:

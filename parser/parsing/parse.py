@@ -16,10 +16,12 @@ def parse_stream(
     sentences: Iterable[Sentence | None],
     batch_size: int = BATCH_SIZE,
     probabilities: bool = False,
+    alternative_heads: int = 0,
 ) -> Iterator[tuple[Sentence, ParsedTree]]:
     """As `Engine.stream`, by an engine of its own. The sentences of a list are there at once."""
     begin_with = READ_AHEAD if isinstance(sentences, Sequence) else 1
-    return Engine(model, batch_size).stream(sentences, probabilities, begin_with=begin_with)
+    engine = Engine(model, batch_size)
+    return engine.stream(sentences, probabilities, begin_with=begin_with, alternative_heads=alternative_heads)
 
 
 def parse(

@@ -16,6 +16,15 @@ class Arcs(NamedTuple):
     """Empty unless asked for."""
 
 
+class Alternative(NamedTuple):
+    """An arc that a word may have, in the tree or not."""
+
+    head: int
+    label: str
+    probability: float
+    """Of the head, by the scorers of arcs alone."""
+
+
 class ParsedTree(NamedTuple):
     heads: tuple[int, ...]
     labels: tuple[str, ...]
@@ -24,3 +33,6 @@ class ParsedTree(NamedTuple):
     calibrated, if the model is. None unless requested."""
     tags: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     """By column (upos, xpos, feats, lemma): the predicted values of all words."""
+    alternatives: tuple[tuple[Alternative, ...], ...] = ()
+    """Of each word the most probable heads. Empty unless requested, and of sentences that are too long for
+    the scorers of arcs."""

@@ -10,6 +10,7 @@ import torch
 
 from parser.batching import Precision
 from parser.batching.functional import set_precision
+from parser.parsing.alternatives import as_text
 from parser.parsing.column_shares import Counts, column_counts
 from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.model import Model
@@ -19,7 +20,15 @@ from parser.parsing.text_input import reader_with
 from parser.text.reading import TextFormat, TextPart
 from parser.text.sentences import as_sentence
 from parser.text.tokenizer_kinds import StoredTokenizer
-from parser.treebank.conllu_output import Deps, with_probabilities, with_tags, with_tree, without_enhanced
+from parser.treebank.conllu_output import (
+    ALTERNATIVES,
+    Deps,
+    with_miscellaneous,
+    with_probabilities,
+    with_tags,
+    with_tree,
+    without_enhanced,
+)
 from parser.treebank.faults import Faults
 from parser.treebank.parts import TreebankPart, read_part
 from parser.treebank.sentence import Sentence
@@ -56,11 +65,14 @@ class PartParser:
         deps: Deps,
         form: TextFormat | None = None,
         tokenizer: StoredTokenizer | None = None,
+        alternative_heads: int = 0,
     ):
-        """form: of the text that is parsed, if it is no treebank. tokenizer: see `tokenizer_of`."""
+        """form: of the text that is parsed, if it is no treebank. tokenizer: see `tokenizer_of`.
+        alternative_heads: see `Engine.add`."""
         self._model = model_of_worker(models, threads, precision)
         self._batch_size, self._probabilities = batch_size, probabilities
         self._retag, self._deps = retag, deps
+        self._alternative_heads = alternative_heads
         self._reader = reader_with(form, tokenizer) if form and tokenizer else None
 
     def run(self, part: TreebankPart | TextPart) -> ParsedPart:
@@ -71,7 +83,13 @@ class PartParser:
         """Parse parts as if they were one, since parts of few sentences would leave batches half empty."""
         read = [self._read(part) for part in parts]
         all_sentences = chain.from_iterable(sentences for sentences, _ in read)
-        parsed = parse_stream(self._model, all_sentences, self._batch_size, probabilities=self._probabilities)
+        parsed = parse_stream(
+            self._model,
+            all_sentences,
+            self._batch_size,
+            probabilities=self._probabilities,
+            alternative_heads=self._alternative_heads,
+        )
         lines = (output_of(sentence, tree, self._retag, self._deps) for sentence, tree in parsed)
         columns = self._model.settings.network.read_columns
         found = []
@@ -101,7 +119,7 @@ def model_of_worker(models: ModelChoice, threads: int, precision: Precision) -> 
 
 
 def output_of(sentence: Sentence, tree: ParsedTree, retag: bool, deps: Deps) -> SentenceOutput:
-    """The lines of a sentence with its tree, and with the tags and probabilities if the tree has them.
+    """The lines of a sentence with its tree and, if the tree has them, tags, probabilities and alternatives.
 
     retag: whether tags replace those of the sentence. deps: what becomes of its enhanced dependencies, which
     were derived from the tree that it had.
@@ -109,6 +127,8 @@ def output_of(sentence: Sentence, tree: ParsedTree, retag: bool, deps: Deps) -> 
     sentence = with_tags(sentence, tree.tags, retag)
     if tree.probabilities:
         sentence = with_probabilities(sentence, tree.probabilities)
+    if tree.alternatives:
+        sentence = with_miscellaneous(sentence, ALTERNATIVES, list(as_text(tree.alternatives)))
     parsed = with_tree(sentence, tree.heads, tree.labels)
     found = parsed
     if deps == "drop" or (deps == "drop-changed" and parsed != sentence.lines):

@@ -16,11 +16,20 @@ if TYPE_CHECKING:
 class Request:
     """Without a lock of its own, unlike `concurrent.futures.Future`: there may be many thousands."""
 
-    __slots__ = ("_error", "_lock", "_tree", "probabilities", "sentence", "source", "state")
+    __slots__ = ("_error", "_lock", "_tree", "alternatives", "probabilities", "sentence", "source", "state")
 
-    def __init__(self, sentence: Sentence, probabilities: bool, source: RequestSource, lock: Lock):
-        """probabilities: whether the tree is to have those of its arcs. lock: for changes of the state."""
+    def __init__(
+        self,
+        sentence: Sentence,
+        probabilities: bool,
+        source: RequestSource,
+        lock: Lock,
+        alternatives: int = 0,
+    ):
+        """probabilities: whether the tree is to have those of its arcs. lock: for changes of the state.
+        alternatives: heads of each word that are wanted."""
         self.sentence, self.probabilities, self.source = sentence, probabilities, source
+        self.alternatives = alternatives
         self.state: Literal["waiting", "running", "done", "cancelled"] = "waiting"
         self._lock = lock
         self._tree: ParsedTree | None = None

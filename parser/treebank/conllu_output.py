@@ -11,6 +11,8 @@ from parser.treebank.columns import BLANK, DEPS, HEAD, LABEL, MISC, WORD_COLUMNS
 from parser.treebank.sentence import Sentence
 
 ARC_PROBABILITY = "ArcProbability"
+ALTERNATIVES = "Alternatives"
+"""In MISC: heads that a word may have."""
 PROBABILITY = re.compile(rf"{ARC_PROBABILITY}=([01]\.[0-9]+)")
 ENHANCED_ARC = re.compile(r"[0-9.]+:")
 EMPTY_NODE = re.compile(r"[0-9]+\.")
@@ -38,22 +40,25 @@ def with_tags(sentence: Sentence, tags: Mapping[str, Sequence[str]], retag: bool
 
 
 def with_probabilities(sentence: Sentence, probabilities: Sequence[float]) -> Sentence:
-    """The sentence with `ArcProbability=...` in MISC, replacing earlier values.
+    """The sentence with `ArcProbability=...` in MISC. Raises ValueError as `with_miscellaneous`."""
+    return with_miscellaneous(sentence, ARC_PROBABILITY, [f"{each:.4f}" for each in probabilities])
+
+
+def with_miscellaneous(sentence: Sentence, key: str, values: Sequence[str]) -> Sentence:
+    """The sentence with `key=value` in MISC, replacing earlier values; where a value is empty, without them.
 
     Raises ValueError if MISC has the PDEPREL of CoNLL-X.
     """
     lines = list(sentence.lines)
-    for place, probability in zip(sentence.word_lines, probabilities, strict=True):
+    for place, value in zip(sentence.word_lines, values, strict=True):
         columns, line_end = _columns(lines[place])
         if PROJECTIVE_HEAD.fullmatch(columns[DEPS]):
-            message = "has the PHEAD and PDEPREL of CoNLL-X, so there is no column for probabilities"
+            message = f"has the PHEAD and PDEPREL of CoNLL-X, so there is no column for {key}"
             raise ValueError(f"line {sentence.line + place}: sentence {sentence.identifier} {message}")
-        others = [
-            part
-            for part in columns[MISC].split("|")
-            if part != BLANK and not part.startswith(f"{ARC_PROBABILITY}=")
+        parts = [
+            part for part in columns[MISC].split("|") if part != BLANK and not part.startswith(f"{key}=")
         ]
-        columns[MISC] = "|".join([*others, f"{ARC_PROBABILITY}={probability:.4f}"])
+        columns[MISC] = "|".join([*parts, *([f"{key}={value}"] if value else [])]) or BLANK
         lines[place] = "\t".join(columns) + line_end
     return replace(sentence, lines=tuple(lines))
 

@@ -10,7 +10,7 @@ from parsing.test_reparsing import model_of
 
 from parser.annotation import selection
 from parser.annotation.output import lines_of
-from parser.annotation.selection import Candidate, Source, most_valuable, select
+from parser.annotation.selection import Candidate, FileSentence, most_valuable, select
 from parser.cli import main
 from parser.parsing.parse import parse
 from parser.parsing.parsed_tree import ParsedTree
@@ -25,7 +25,7 @@ DOGS = parsed(sentence("Dogs NOUN 2 nsubj", "bark VERB 0 root", "loudly ADV 2 ad
 
 
 def sources(sentences=SENTENCES, file="dev.conllu"):
-    return [Source(file, one) for one in sentences]
+    return [FileSentence(file, one) for one in sentences]
 
 
 def candidate(value, words=1):

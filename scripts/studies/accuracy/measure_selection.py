@@ -22,7 +22,7 @@ from typing import Any, get_args
 
 import torch
 
-from parser.annotation.selection import By, Source, select
+from parser.annotation.selection import By, FileSentence, select
 from parser.config.file import read_config
 from parser.config.settings import Config
 from parser.parsing.model import Model
@@ -70,7 +70,7 @@ def curve(given: argparse.Namespace, pool: Sequence[Sentence], by: By, seed: int
         scores = {part: {name: results[0][part][name] for name in ("uas", "las")} for part in ("dev", "test")}
         print(json.dumps(row | scores), flush=True)
         if step < given.steps:
-            sources = (Source("", sentence) for sentence in rest)
+            sources = (FileSentence("", sentence) for sentence in rest)
             found = select(committee(folders), sources, given.words, by, seed=1000 * seed + step)
             chosen = {own.sentence.line: own.sentence for own in found}
             known += chosen.values()
