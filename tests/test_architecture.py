@@ -24,7 +24,7 @@ ORDER = [
     {"parser.stepping", "parser.optimization"},
     {"parser.parsing"},
     {"parser.evaluation", "parser.baselines"},
-    {"parser.corpus"},
+    {"parser.corpus", "parser.annotation"},
     {"parser.pages"},
     {"parser.training"},
     {"parser.api"},

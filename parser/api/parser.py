@@ -19,15 +19,17 @@ from conllu import SentenceList, TokenList
 
 from parser.api.given_trees import given_heads, given_labels
 from parser.api.token_lists import columns_of, with_tree
-from parser.api.tree import COMMENTS, TAGS, TREE, Known, Tree
+from parser.api.tree import COMMENTS, TAGS, TREE, Known, Tags, Tree
 from parser.parsing import BATCH_SIZE, refuse_batch_size
+from parser.parsing.alternatives import refuse_without_scorer
 from parser.parsing.constraints import UNCONSTRAINED, ConstraintReader, Constraints
 from parser.parsing.engine import Engine
 from parser.parsing.engine_thread import EngineThread
 from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.model import Model
-from parser.parsing.parsed_tree import ParsedTree
+from parser.parsing.parsed_tree import Alternative, ParsedTree
 from parser.parsing.read_ahead import READ_AHEAD
+from parser.parsing.reparsing import MAX_WORDS
 from parser.parsing.text_input import reader_of_model, tokenizer_of
 from parser.system.machine import choose_device
 from parser.text.reading import TextReader
@@ -155,6 +157,23 @@ class Parser:
         sentence: Any = words if isinstance(words, TokenList) else {"words": words, **known}
         [tree] = self._parsed([sentence], probabilities, BATCH_SIZE, constraints)
         return tree
+
+    def alternatives(
+        self, words: Sequence[str], count: int, **tags: Unpack[Tags]
+    ) -> list[tuple[Alternative, ...]]:
+        """For each word the most probable heads by the scorer of arcs, so many at most, with their labels.
+
+        words, tags: as in `parse`. Raises ValueError for what can not be a sentence, if the sentence is too
+        long for the scorer, and if the model has none.
+        """
+        if count < 1:
+            raise ValueError(f"count: at least 1 is needed, not {count}")
+        refuse_without_scorer(self._model)
+        [sentence] = self._model.watch().check([sentence_of({"words": words, **tags}, 1)], _warn)
+        found = self._engine.result(self._engine.add(sentence, alternative_heads=count)).alternatives
+        if not found:
+            raise ValueError(f"the sentence has more than {MAX_WORDS} words, the most that have alternatives")
+        return list(found)
 
     async def parse_async(
         self,

@@ -48,6 +48,7 @@ def argument_parser() -> argparse.ArgumentParser:
     _add_evaluate(commands)
     _add_parse(commands)
     _add_parse_corpus(commands)
+    _add_select(commands)
     _add_serve(commands)
     _add_draw(commands)
     _add_compare(commands)
@@ -124,6 +125,13 @@ def _add_parse(commands: Commands) -> None:
     )
     command.add_argument(
         "--scores", action="store_true", help="write the probability of each arc and its label to MISC"
+    )
+    command.add_argument(
+        "--alternatives",
+        type=positive,
+        default=0,
+        metavar="K",
+        help="write the K most probable heads of each word, with labels, to MISC",
     )
     command.add_argument(
         "--retag",
@@ -208,6 +216,44 @@ def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65_535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number up to 65535")
     return int(text)
+
+
+def _add_select(commands: Commands) -> None:
+    command = commands.add_parser(
+        "select",
+        help="select sentences that people should annotate",
+        description="Select the sentences from which a parser may learn most, and write them with the arcs "
+        "of which the model is sure; the others are _.",
+    )
+    _add_models(command)
+    command.add_argument("treebanks", nargs="+", metavar="FILE", help="CoNLL file, optionally .gz")
+    command.add_argument(
+        "--words",
+        type=positive,
+        default=5_000,
+        metavar="N",
+        help="select sentences until they have so many words together (default: %(default)s)",
+    )
+    command.add_argument(
+        "--by",
+        choices=("confidence", "disagreement", "random"),
+        default="confidence",
+        help="those in which most arcs are expected to be wrong, for their length; those on which the models "
+        "of --ensemble disagree; or any (default: %(default)s)",
+    )
+    command.add_argument(
+        "--doubtful",
+        type=float,
+        default=0.8,
+        metavar="P",
+        help="leave out arcs that are less probable, or that a smaller share of the models makes "
+        "(default: %(default)s)",
+    )
+    command.add_argument("--seed", type=positive, default=1, help="of --by random (default: %(default)s)")
+    command.add_argument(
+        "-o", "--output", required=True, metavar="OUT", help="output file, the most valuable sentence first"
+    )
+    command.set_defaults(run="parser.commands.select:select_sentences")
 
 
 def _add_draw(commands: Commands) -> None:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 
 from parser.commands.arguments import OF_TREEBANK
 from parser.commands.options import model_of, models_of, warning_of, with_column_warnings
 from parser.commands.reports import curves_of, known_forms, refuse_place, write_page
+from parser.evaluation.calibration import Confidence, confidence_of
 from parser.evaluation.errors import find_errors
 from parser.evaluation.evaluate import PartEvaluator, evaluate, evaluate_text
 from parser.evaluation.report import report, text_report
 from parser.evaluation.scores import Scores
 from parser.evaluation.text_scores import OtherTextError, TextScores
 from parser.pages.report_page import report_page
+from parser.parsing.calibration import Calibration, with_calibration
 from parser.parsing.model import Model
 from parser.parsing.parse import parse_stream
+from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.text_input import text_reader
 from parser.parsing.worker_processes import answers, start_workers
 from parser.system.console import say
@@ -23,6 +27,7 @@ from parser.text.reading import TextPart, read_parts, stream_text
 from parser.treebank.conllu import NO_SENTENCE, read_treebank
 from parser.treebank.faults import Faults, TreebankError
 from parser.treebank.parts import stream_parts
+from parser.treebank.sentence import Sentence
 
 
 def evaluate_model(options: argparse.Namespace) -> None:
@@ -68,11 +73,24 @@ def _of_text(options: argparse.Namespace, model: Model) -> TextScores:
 def _with_report(options: argparse.Namespace, model: Model) -> Scores:
     """Scores, after a page has been written."""
     gold = list(with_column_warnings(model, read_treebank(options.treebank, options.roots), options.treebank))
-    trees = [tree for _, tree in parse_stream(model, gold, options.batch_size)]
+    parsed = parse_stream(with_calibration(model, None), gold, options.batch_size, probabilities=True)
+    trees = [tree for _, tree in parsed]
     errors = find_errors(gold, trees, known_forms(model), not options.no_punct)
     title = f"{', '.join(map(str, models_of(options).paths))} on {options.treebank}"
-    write_page(options.report, report_page(title, errors, gold, trees, curves_of(options.model)))
+    confidences = _confidences(gold, trees, Calibration.of(model), not options.no_punct)
+    page = report_page(title, errors, gold, trees, curves_of(options.model), confidences)
+    write_page(options.report, page)
     return errors.scores
+
+
+def _confidences(
+    gold: Sequence[Sentence], trees: Sequence[ParsedTree], calibration: Calibration, punctuation: bool
+) -> dict[str, Confidence]:
+    """Of trees whose probabilities are not calibrated: what these are, and what they are calibrated."""
+    found = confidence_of(gold, trees, punctuation)
+    if calibration.settings is None:
+        return {"not calibrated": found}
+    return {"before": found, "calibrated": found.calibrated(calibration)}
 
 
 def _by_one_process(options: argparse.Namespace, model: Model) -> Scores:

@@ -18,6 +18,7 @@ from parser.commands.options import (
     warning_of,
     with_column_warnings,
 )
+from parser.parsing.alternatives import refuse_without_scorer
 from parser.parsing.constraints import ConstraintReader, Constraints
 from parser.parsing.model import Model
 from parser.parsing.parse import parse_stream
@@ -53,6 +54,8 @@ def parse_file(options: argparse.Namespace) -> None:
     model = model_of(options)
     refuse_to_retag(options, model)
     _refuse_constraints(options, model)
+    if options.alternatives:
+        refuse_without_scorer(model)
     try:
         _parse(options, model)
     except TreebankError as error:
@@ -109,7 +112,7 @@ def _by_one_process(options: argparse.Namespace, model: Model) -> Iterator[_Pars
         check = ConstraintReader(model).check(constraints)
         sentences = sentences_as_they_come(options.input, tree=check is not None, partial=check)
     read = with_column_warnings(model, sentences, options.input)
-    parsed = parse_stream(model, read, options.batch_size, options.scores, constraints)
+    parsed = parse_stream(model, read, options.batch_size, options.scores, constraints, options.alternatives)
     for sentence, tree in parsed:
         content, is_dropped = output_of(sentence, tree, options.retag, options.deps)
         yield _Parsed(content, 1, len(sentence), int(is_dropped))
@@ -121,7 +124,7 @@ def _workers(options: argparse.Namespace) -> AbstractContextManager[list[Remote]
     tokenizer = tokenizer_of(options.model, options.form) if options.form else None
     output = options.scores, options.retag, options.deps
     text = options.form, tokenizer
-    arguments = (models_of(options), *parsing, *output, *text, _constraints_of(options))
+    arguments = (models_of(options), *parsing, *output, *text, _constraints_of(options), options.alternatives)
     return start_workers(PartParser, arguments, options.processes if options.processes > 1 else 0)
 
 

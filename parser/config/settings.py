@@ -269,10 +269,25 @@ class NetworkSettings(Settings):
         ]
 
 
+class CalibrationSettings(Settings):
+    """What makes a share of right arcs of a probability p (beta calibration, Kull, Silva Filho & Flach 2017,
+    equation 5): the logistic function of right ln p - wrong ln(1 - p) + offset. With 1, 1 and 0 it is p."""
+
+    right: float = Field(1.0, ge=0)
+    """Of the logarithm of p. Greater than 1: low probabilities become lower."""
+    wrong: float = Field(1.0, ge=0)
+    """Of the logarithm of 1 - p. Less than 1: high probabilities become lower."""
+    offset: float = 0.0
+    """Greater than 0: all become higher."""
+
+
 class ParserSettings(Settings):
     system: Annotated[str, AfterValidator(lambda name: _known(name, SYSTEMS))] = "arc-hybrid"
     """The transition system."""
     network: NetworkSettings = NetworkSettings()
+    calibration: CalibrationSettings | None = None
+    """Of the probabilities of arcs. Default: fitted on dev at the end of training, so that they are shares of
+    right arcs, labels included. Until then they are what parser and scorers say."""
 
 
 Rate = Annotated[float, Field(gt=0)]

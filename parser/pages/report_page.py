@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from parser.config.measures import MEASURES
+from parser.evaluation.calibration import Confidence
 from parser.evaluation.errors import GROUPINGS, Errors
 from parser.evaluation.report import MEANINGS
 from parser.pages.page import rendered
+from parser.pages.report_confidence import confidence_part
 from parser.pages.trees_page import tree_data
 from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.sentence import Sentence
@@ -23,14 +25,17 @@ def report_page(
     gold: Sequence[Sentence],
     trees: Sequence[ParsedTree],
     curves: bytes | str,
+    confidences: Mapping[str, Confidence],
 ) -> str:
-    """An HTML document. curves: the SVG of the learning curves, or why there are none."""
+    """An HTML document. curves: the SVG of the learning curves, or why there are none. confidences: of the
+    arcs, by what is done with their probabilities."""
     worst = errors.worst(SENTENCES_SHOWN)
     return rendered(
         "report_page.html",
         title=title,
         about=f"{errors.scores.sentences:,} sentences, {errors.scores.words:,} words",
         scores=list(_scores(errors)),
+        confidence=confidence_part(confidences),
         curves=curves,
         groups={grouping: list(_groups(errors, grouping)) for grouping in GROUPINGS},
         labels=list(_pairs(errors.labels)),

@@ -20,6 +20,7 @@ const treeDrawing = (() => {
     wrong: 'wrong head',
     mislabelled: 'right head, wrong label',
     missed: 'gold arc that is missed',
+    doubtful: 'doubtful arc: less probable than 80 %',
   };
   let pen = null;
 
@@ -98,6 +99,7 @@ const treeDrawing = (() => {
     ]);
     if (arc.probability !== undefined) {
       drawn.classList.add('weighted');
+      drawn.classList.toggle('doubtful', treeLayout.isDoubtful(arc));
       drawn.style.setProperty('--probability', arc.probability);
     }
     return drawn;
@@ -125,7 +127,8 @@ const treeDrawing = (() => {
     if (gold) {
       parts.push(svg('tspan', { class: 'gold' }, [`${NO_BREAK}${gold}`]));
     }
-    const attributes = { class: `label ${arc.kind}`, x: middle, y: level + LABEL_DROP };
+    const kinds = treeLayout.isDoubtful(arc) ? `${arc.kind} doubtful` : arc.kind;
+    const attributes = { class: `label ${kinds}`, x: middle, y: level + LABEL_DROP };
     return svg('text', { ...attributes, 'data-dependent': arc.dependent, direction: 'ltr' }, parts);
   }
 
@@ -157,8 +160,12 @@ const treeDrawing = (() => {
   function description(sentence) {
     const name = (word) => (word ? sentence.forms[word - 1] : 'ROOT');
     const arcs = sentence.forms.map((form, index) => {
-      const arc = `${form}: ${sentence.labels[index]} of ${name(sentence.heads[index])}`;
+      let arc = `${form}: ${sentence.labels[index]} of ${name(sentence.heads[index])}`;
       const [head, label, error] = sentence.gold?.[index + 1] ?? [];
+      const probability = sentence.probabilities?.[index];
+      if (treeLayout.isDoubtful({ probability })) {
+        arc = `${arc}, doubtful`;
+      }
       return error ? `${arc}, wrong, gold: ${label} of ${name(head)}` : arc;
     });
     return `Dependency tree. ${arcs.join('; ')}.`;
@@ -185,11 +192,12 @@ const treeDrawing = (() => {
     return word;
   }
 
-  /** A list that explains the kinds of arcs of a tree that is compared with gold. */
-  function drawLegend() {
+  /** A list that explains kinds of arcs: those of a tree that is compared with gold, and doubtful ones. */
+  function drawLegend({ gold, doubtful }) {
     const list = document.createElement('ul');
     list.className = 'legend';
-    for (const [kind, text] of Object.entries(KINDS)) {
+    const kinds = Object.entries(KINDS).filter(([kind]) => (kind === 'doubtful' ? doubtful : gold));
+    for (const [kind, text] of kinds) {
       const item = document.createElement('li');
       item.append(sample(kind), text);
       list.append(item);
@@ -198,7 +206,7 @@ const treeDrawing = (() => {
   }
 
   function sample(kind) {
-    const arc = { head: 1, dependent: 2, kind, label: '' };
+    const arc = { head: 1, dependent: 2, kind, label: '', probability: kind === 'doubtful' ? 0.6 : undefined };
     const isBelow = kind === 'missed';
     const heights = isBelow ? { base: 6, level: 20, up: -1 } : { base: 24, level: 10, up: 1 };
     const shape = { arc, start: 6, end: 52, ...heights, ...labelPlace(arc, 6, 52) };

@@ -5,6 +5,7 @@
  * @property {string} word Part of a form.
  * @property {string} upos
  * @property {string} label Of the arc to the word, as parsed or in gold; it includes its subtypes.
+ * @property {''|string} confidence The arc to the word is less probable than this many percent.
  * @property {''|'any'|'head'|'label'|'none'} error none: the sentence has no error.
  */
 const treeFilter = (() => {
@@ -38,7 +39,7 @@ const treeFilter = (() => {
     return matches.length ? new Set(matches) : null;
   }
 
-  function conditionsOf(record, { word, upos, label, error }) {
+  function conditionsOf(record, { word, upos, label, confidence, error }) {
     const { sentence } = record;
     const conditions = [];
     if (word) {
@@ -51,6 +52,9 @@ const treeFilter = (() => {
     }
     if (label) {
       conditions.push((number) => labelsOf(sentence, number).some((one) => isKindOf(one, label)));
+    }
+    if (confidence) {
+      conditions.push((number) => sentence.probabilities?.[number - 1] < Number(confidence) / 100);
     }
     if (error && error !== 'none') {
       conditions.push((number) => hasError(sentence, number, error));

@@ -1,8 +1,7 @@
 /**
  * Where the words and arcs of a tree stand, in pixels. Nothing is drawn here.
  *
- * A sentence is what `tree_data` of trees_page.py returns, or `sentenceOf` of conllu_reading.js, which also has the
- * probabilities of the arcs to its words. Words have numbers from 1; ROOT is 0.
+ * A sentence is what `tree_data` of trees_page.py returns, or `sentenceOf` of conllu_reading.js. Words have numbers from 1; ROOT is 0.
  *
  * @typedef {object} Arc
  * @property {number} head
@@ -16,6 +15,7 @@
 const treeLayout = (() => {
   'use strict';
 
+  const DOUBTFUL = 0.8;
   const LEVEL = 25;
   const GAP = 18;
   const MARGIN = 14;
@@ -84,10 +84,14 @@ const treeLayout = (() => {
     return rowsOf(sentence, arcsOf(sentence)).bottom;
   }
 
+  /** Whether an arc is less probable than is drawn as if it were certain. */
+  const isDoubtful = ({ probability }) => probability < DOUBTFUL;
+
   /** What is written at an arc: its own label, and what gold has instead. */
   function labelParts(arc) {
     const isWrong = arc.kind === 'wrong' || arc.kind === 'mislabelled';
-    const own = isWrong ? `✗ ${arc.label}` : arc.label;
+    const named = isDoubtful(arc) ? `${arc.label} ?` : arc.label;
+    const own = isWrong ? `✗ ${named}` : named;
     return { own, gold: arc.goldLabel === undefined ? '' : `gold: ${arc.goldLabel}` };
   }
 
@@ -170,5 +174,5 @@ const treeLayout = (() => {
     return { middles, halves, width: middles[words - 1] + halves[words - 1] + MARGIN };
   }
 
-  return { LEVEL, arcsOf, rowsOf, heightOfTree, labelParts, labelWidth, columnsOf };
+  return { LEVEL, arcsOf, rowsOf, heightOfTree, isDoubtful, labelParts, labelWidth, columnsOf };
 })();

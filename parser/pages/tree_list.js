@@ -8,6 +8,7 @@
  * @property {HTMLElement} box Where the tree is drawn.
  * @property {SVGSVGElement|null} tree
  * @property {number} errors Words with a wrong head or label.
+ * @property {number} doubts How many heads or labels are expected to be wrong, by their probabilities.
  * @property {Set<number>} matches The words that meet the filters.
  */
 const treeList = (() => {
@@ -41,6 +42,7 @@ const treeList = (() => {
     const article = element('article', 'sentence');
     const box = element('div', 'tree-box');
     const errors = Object.values(sentence.gold ?? {}).filter(([, , error]) => error).length;
+    const doubts = (sentence.probabilities ?? []).reduce((sum, probability) => sum + 1 - probability, 0);
     const height = Math.ceil(treeLayout.heightOfTree(sentence));
     article.tabIndex = -1;
     article.dataset.position = position;
@@ -49,7 +51,7 @@ const treeList = (() => {
     box.dir = sentence.rightToLeft ? 'rtl' : 'ltr';
     box.style.minHeight = `${height}px`;
     article.append(headingOf(sentence, position, errors), textOf(sentence), box);
-    return { sentence, position, article, box, tree: null, errors, matches: new Set() };
+    return { sentence, position, article, box, tree: null, errors, doubts, matches: new Set() };
   }
 
   function headingOf(sentence, position, errors) {

@@ -6,20 +6,27 @@
   const data = JSON.parse(byId('trees').textContent);
   const form = byId('filters');
   const list = byId('sentences');
-  const fields = ['word', 'upos', 'label', 'error', 'sort'];
+  const fields = ['word', 'upos', 'label', 'confidence', 'error', 'sort'];
   const records = treeList.fillList(list, data.sentences);
   let shown = records;
   let current = null;
 
   function start() {
     byId('summary').textContent = summary();
-    document.querySelectorAll('.with-gold').forEach((element) => { element.hidden = !data.scores; });
-    byId('legend').append(treeDrawing.drawLegend());
+    const known = { gold: Boolean(data.scores), doubtful: data.sentences.some(({ probabilities }) => probabilities) };
+    showOnly('.with-gold', known.gold);
+    showOnly('.with-probabilities', known.doubtful);
+    showOnly('.with-either', known.gold || known.doubtful);
+    byId('legend').append(treeDrawing.drawLegend(known));
     for (const [name, values] of Object.entries(treeFilter.valuesOf(data.sentences))) {
       byId(name).append(...values.map((value) => new Option(value, value)));
     }
     readAddress();
     listen();
+  }
+
+  function showOnly(which, isKnown) {
+    document.querySelectorAll(which).forEach((element) => { element.hidden = !isKnown; });
   }
 
   const counted = (count, name) => `${count.toLocaleString('en')} ${name}${count === 1 ? '' : 's'}`;
@@ -61,6 +68,7 @@
     setCurrent(shown.includes(current) ? current : shown[0] ?? null);
   }
 
+  const orders = { errors: (record) => record.errors, doubts: (record) => record.doubts };
   let ordered = records;
   let order = '';
 
@@ -69,7 +77,8 @@
       return;
     }
     order = wanted;
-    ordered = wanted ? [...records].sort((a, b) => b.errors - a.errors || a.position - b.position) : records;
+    const value = orders[wanted];
+    ordered = value ? [...records].sort((a, b) => value(b) - value(a) || a.position - b.position) : records;
     list.append(...ordered.map(({ article }) => article));
   }
 

@@ -10,6 +10,7 @@ from parser.evaluation.scores import Scores
 from parser.pages.gold_trees import differences
 from parser.pages.page import rendered
 from parser.treebank.columns import BLANK, FORM, ID, RANGE_ID, annotation_columns
+from parser.treebank.conllu_output import arc_probabilities
 from parser.treebank.sentence import Sentence
 
 
@@ -26,8 +27,8 @@ def trees_page(title: str, sentences: Sequence[Sentence], gold: Sequence[Sentenc
 def tree_data(sentence: Sentence, gold: Sentence | None = None) -> dict[str, Any]:
     """What `drawTree` draws: values by word, without columns that are empty.
 
-    With gold there are the scores of the sentence and, by the number of a word, what gold says of its arc
-    where it differs.
+    Probabilities of arcs are there if MISC has them for all words. With gold there are the scores of the
+    sentence and, by the number of a word, what gold says of its arc where it differs.
     """
     data: dict[str, Any] = {
         "id": sentence.identifier,
@@ -41,6 +42,9 @@ def tree_data(sentence: Sentence, gold: Sentence | None = None) -> dict[str, Any
         values = sentence.column(name)
         if any(value != BLANK for value in values):
             data[column.attribute] = values
+    probabilities = arc_probabilities(sentence)
+    if len(probabilities) == len(sentence):
+        data["probabilities"] = probabilities
     if tokens := list(_multiword_tokens(sentence)):
         data["tokens"] = tokens
     if is_right_to_left(sentence.forms):

@@ -18,6 +18,8 @@ from parser.batching.device import TooLongError, compute_alone_after_fork, one_m
 from parser.networks.stack_parser import ReadSentences
 from parser.parsing import BATCH_SIZE
 from parser.parsing.alone import AloneParser
+from parser.parsing.alternatives import Alternatives, Wanted, alternatives
+from parser.parsing.calibration import Calibration
 from parser.parsing.constraints import (
     UNCONSTRAINED,
     ConstraintReader,
@@ -110,7 +112,7 @@ class Engine:
         """Steps for which the next sentences have waited for others."""
         self._most_words = math.inf
         """Of the sentences in the batch, as far as the memory is known to be enough."""
-        self._reparser = Reparser.of(model)
+        self._reparser, self._calibration = Reparser.of(model), Calibration.of(model)
         self._scheduler, self._source = Scheduler(), RequestSource()
         self._scheduling, self._computing, self._ending = Lock(), Lock(), Lock()
 
@@ -121,15 +123,17 @@ class Engine:
         source: RequestSource | None = None,
         wait: bool = True,
         constraints: Constraints = UNCONSTRAINED,
+        alternative_heads: int = 0,
     ) -> Request:
         """Hand in a sentence, which is parsed by calls of `step` and `result`.
 
         probabilities: whether the tree is to have those of its arcs. source: that shares the time with
         others. wait: whether to compute while too many words wait; otherwise queue.Full is raised.
-        constraints: what the tree must have.
+        constraints: what the tree must have. alternative_heads: how many the tree is to have for each word,
+        if the model scores arcs.
         """
         source = self._source if source is None else source
-        request = Request(sentence, probabilities, source, self._ending, constraints)
+        request = Request(sentence, probabilities, source, self._ending, constraints, alternative_heads)
         while True:
             try:
                 self.hand_in(request)
@@ -193,13 +197,14 @@ class Engine:
         read_ahead: int = READ_AHEAD,
         begin_with: int = 1,
         constraints: Constraints = UNCONSTRAINED,
+        alternative_heads: int = 0,
     ) -> Iterator[tuple[Sentence, ParsedTree]]:
         """Parse sentences in bounded memory, and yield the trees in the order of the sentences.
 
         sentences: with None where the next one is not there yet; what has been read is parsed then.
         read_ahead: words that are read and not yielded, at most, or a single longer sentence. begin_with:
-        the same before the first tree. constraints: of all trees. Raises ValueError if the memory is too
-        small for a sentence, or if no tree has what is given of it.
+        the same before the first tree. constraints: of all trees. alternative_heads: see `add`. Raises
+        ValueError if the memory is too small for a sentence, or if no tree has what is given of it.
         """
         ahead, pending = ReadAhead(begin_with, read_ahead), deque[Request]()
         source, following, has_more = RequestSource(), iter(sentences), True
@@ -215,7 +220,14 @@ class Engine:
                         break
                     is_slow = sentence is None or monotonic() - began > SLOW
                     if sentence is not None:
-                        pending.append(self.add(sentence, probabilities, source, constraints=constraints))
+                        request = self.add(
+                            sentence,
+                            probabilities,
+                            source,
+                            constraints=constraints,
+                            alternative_heads=alternative_heads,
+                        )
+                        pending.append(request)
                         ahead.read(len(sentence))
                 for _ in range(len(pending) if is_slow else min(1, len(pending))):
                     found = self.result(pending[0])
@@ -375,7 +387,8 @@ class Engine:
     ) -> Sequence[SecondOpinion | None]:
         """Of each sentence what the scorers of arcs say of it, if anybody wants to know."""
         reparser = self._reparser
-        if reparser and (reparser.changes_trees or any(request.probabilities for request in group)):
+        is_asked = any(request.probabilities or request.alternatives for request in group)
+        if reparser and (reparser.changes_trees or is_asked):
             scoring = zip(self._model.members, read, strict=True)
             words = [own.words for model, own in scoring if model.network.arcs]
             found = reparser.opinions(read[0].tokens.lengths, words)
@@ -412,6 +425,7 @@ class Engine:
         constraints = [running.constraints for running, _ in wanted if running.opinion]
         try:
             reparsed = iter(self._reparser.reparse(opinions, trees, constraints) if self._reparser else ())
+            others = self._alternatives([running for running, _ in wanted])
         except Exception as error:
             if len(wanted) == 1:
                 wanted[0][0].request.fail(error)
@@ -419,10 +433,20 @@ class Engine:
             for pair in wanted:
                 self._finish_all([pair])
             return
-        for running, arcs in wanted:
-            self._finish(running, next(reparsed) if running.opinion else arcs)
+        for (running, arcs), own in zip(wanted, others, strict=True):
+            self._finish(running, next(reparsed) if running.opinion else arcs, own)
 
-    def _finish(self, running: _Running, arcs: Arcs) -> None:
+    def _alternatives(self, wanted: Sequence[_Running]) -> Iterator[Alternatives]:
+        """Of each sentence; empty where none are asked for."""
+        asking = [
+            Wanted(running.opinion, running.request.alternatives)
+            for running in wanted
+            if running.opinion and running.request.alternatives
+        ]
+        found = iter(alternatives(self._reparser, asking) if self._reparser and asking else ())
+        return (next(found) if running.opinion and running.request.alternatives else () for running in wanted)
+
+    def _finish(self, running: _Running, arcs: Arcs, others: Alternatives) -> None:
         request = running.request
         try:
             labels = tuple(map(self._model.vocabulary.labels.string, arcs.labels))
@@ -430,8 +454,9 @@ class Engine:
             violations: tuple[str, ...] = ()
             if running.constraints:
                 heads, labels, violations = running.constraints.completed(heads, labels)
-            probabilities = tuple(arcs.probabilities) if request.probabilities else None
-            tree = ParsedTree(heads, labels, probabilities, running.tags, violations)
+            own = self._calibration(arcs.probabilities) if request.probabilities else None
+            probabilities = None if own is None else tuple(own)
+            tree = ParsedTree(heads, labels, probabilities, running.tags, violations, others)
         except Exception as error:
             request.fail(error)
         else:

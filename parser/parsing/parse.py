@@ -19,11 +19,18 @@ def parse_stream(
     batch_size: int = BATCH_SIZE,
     probabilities: bool = False,
     constraints: Constraints = UNCONSTRAINED,
+    alternative_heads: int = 0,
 ) -> Iterator[tuple[Sentence, ParsedTree]]:
     """As `Engine.stream`, by an engine of its own. The sentences of a list are there at once."""
     begin_with = READ_AHEAD if isinstance(sentences, Sequence) else 1
     engine = Engine(model, batch_size)
-    return engine.stream(sentences, probabilities, begin_with=begin_with, constraints=constraints)
+    return engine.stream(
+        sentences,
+        probabilities,
+        begin_with=begin_with,
+        constraints=constraints,
+        alternative_heads=alternative_heads,
+    )
 
 
 def parse(

@@ -16,13 +16,25 @@ class Arcs(NamedTuple):
     """Empty unless asked for."""
 
 
+class Alternative(NamedTuple):
+    """An arc that a word may have, in the tree or not."""
+
+    head: int
+    label: str
+    probability: float
+    """Of the head, by the scorers of arcs alone."""
+
+
 class ParsedTree(NamedTuple):
     heads: tuple[int, ...]
     labels: tuple[str, ...]
     probabilities: tuple[float, ...] | None = None
-    """Of the labelled arc to each word, see `ArcProbabilities`; with a scorer of arcs, the mean with its own.
-    None unless requested."""
+    """Of the labelled arc to each word, see `ArcProbabilities`; with a scorer of arcs, the mean with its own;
+    calibrated, if the model is. None unless requested."""
     tags: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     """By column (upos, xpos, feats, lemma): the predicted values of all words."""
     violations: tuple[str, ...] = ()
     """Of each word the constraints that could not be kept there, separated by commas; empty if all were."""
+    alternatives: tuple[tuple[Alternative, ...], ...] = ()
+    """Of each word the most probable heads. Empty unless requested, and of sentences that are too long for
+    the scorers of arcs."""

@@ -10,6 +10,7 @@ import torch
 
 from parser.batching import Precision
 from parser.batching.functional import set_precision
+from parser.parsing.alternatives import as_text
 from parser.parsing.column_shares import Counts, column_counts
 from parser.parsing.constraints import UNCONSTRAINED, ConstraintReader, Constraints
 from parser.parsing.ensemble import ModelChoice, load_models
@@ -21,6 +22,7 @@ from parser.text.reading import TextFormat, TextPart
 from parser.text.sentences import as_sentence
 from parser.text.tokenizer_kinds import StoredTokenizer
 from parser.treebank.conllu_output import (
+    ALTERNATIVES,
     VIOLATION,
     Deps,
     with_miscellaneous,
@@ -66,12 +68,15 @@ class PartParser:
         form: TextFormat | None = None,
         tokenizer: StoredTokenizer | None = None,
         constraints: Constraints = UNCONSTRAINED,
+        alternative_heads: int = 0,
     ):
-        """form: of the text that is parsed, if it is no treebank. tokenizer: see `tokenizer_of`."""
+        """form: of the text that is parsed, if it is no treebank. tokenizer: see `tokenizer_of`.
+        alternative_heads: see `Engine.add`."""
         self._model = model_of_worker(models, threads, precision)
         self._batch_size, self._probabilities = batch_size, probabilities
         self._retag, self._deps, self._constraints = retag, deps, constraints
         self._check = ConstraintReader(self._model).check(constraints)
+        self._alternative_heads = alternative_heads
         self._reader = reader_with(form, tokenizer) if form and tokenizer else None
 
     def run(self, part: TreebankPart | TextPart) -> ParsedPart:
@@ -83,7 +88,12 @@ class PartParser:
         read = [self._read(part) for part in parts]
         all_sentences = chain.from_iterable(sentences for sentences, _ in read)
         parsed = parse_stream(
-            self._model, all_sentences, self._batch_size, self._probabilities, self._constraints
+            self._model,
+            all_sentences,
+            self._batch_size,
+            self._probabilities,
+            self._constraints,
+            self._alternative_heads,
         )
         lines = (output_of(sentence, tree, self._retag, self._deps) for sentence, tree in parsed)
         columns = self._model.settings.network.read_columns
@@ -114,7 +124,8 @@ def model_of_worker(models: ModelChoice, threads: int, precision: Precision) -> 
 
 
 def output_of(sentence: Sentence, tree: ParsedTree, retag: bool, deps: Deps) -> SentenceOutput:
-    """The lines of a sentence with its tree and, if the tree has them, tags, probabilities and violations.
+    """The lines of a sentence with its tree and, if the tree has them, tags, probabilities and what else.
+
 
     retag: whether tags replace those of the sentence. deps: what becomes of its enhanced dependencies, which
     were derived from the tree that it had.
@@ -124,6 +135,8 @@ def output_of(sentence: Sentence, tree: ParsedTree, retag: bool, deps: Deps) -> 
         sentence = with_probabilities(sentence, tree.probabilities)
     if tree.violations:
         sentence = with_miscellaneous(sentence, VIOLATION, tree.violations)
+    if tree.alternatives:
+        sentence = with_miscellaneous(sentence, ALTERNATIVES, list(as_text(tree.alternatives)))
     parsed = with_tree(sentence, tree.heads, tree.labels)
     found = parsed
     if deps == "drop" or (deps == "drop-changed" and parsed != sentence.lines):

@@ -50,6 +50,16 @@ class SecondOpinion(NamedTuple):
         return self._replace(log_probabilities=logs, greatest=logs.max(1))
 
 
+class ArcsOfSentence(NamedTuple):
+    """Arcs between its words, which need be no tree."""
+
+    opinion: SecondOpinion
+    words: Sequence[int]
+    """The dependents, from 0."""
+    heads: Sequence[int]
+    """From 1; 0 for ROOT."""
+
+
 @dataclass(frozen=True)
 class Reparser:
     models: Sequence[Model]
@@ -152,27 +162,37 @@ class Reparser:
 
     def _label(self, opinions: Sequence[SecondOpinion], before: Sequence[Arcs], found: list[Arcs]) -> None:
         """Give new arcs the labels that are best for them."""
-        heads, dependents, from_root, changed = [], [], [], []
-        for number, (opinion, old, new) in enumerate(zip(opinions, before, found, strict=True)):
-            if new is not old:
-                words = np.flatnonzero(np.not_equal(old.heads, new.heads)).tolist()
-                of_words = [new.heads[word] for word in words]
-                root = len(opinion.table) - 2
-                rows = [opinion.start + head - 1 if head else root for head in of_words]
-                heads.append(opinion.table[rows])
-                dependents.append(opinion.table[[opinion.start + word for word in words]])
-                from_root += [head == 0 for head in of_words]
-                changed.append((number, words))
-        if not changed:
-            return
-        scores = self._labels.scores(torch.cat(heads), torch.cat(dependents))  # [arcs, labels]
-        possible = self._possible[np.array(from_root, int)]
-        best = iter(np.where(possible, scores.float().cpu().numpy(), -np.inf).argmax(1).tolist())
+        changed = [
+            (number, np.flatnonzero(np.not_equal(old.heads, new.heads)).tolist())
+            for number, (old, new) in enumerate(zip(before, found, strict=True))
+            if new is not old
+        ]
+        arcs = [
+            ArcsOfSentence(opinions[number], words, [found[number].heads[word] for word in words])
+            for number, words in changed
+        ]
+        best = iter(self.label_scores(arcs).argmax(1).tolist())
         for number, words in changed:
             labels = list(found[number].labels)
             for word in words:
                 labels[word] = self.numbers[next(best)]
             found[number] = found[number]._replace(labels=labels)
+
+    @torch.inference_mode()
+    def label_scores(self, arcs: Sequence[ArcsOfSentence]) -> Floats:
+        """[arcs, labels] Of all arcs, in their order; -inf for labels that they can not have."""
+        if not any(own.words for own in arcs):
+            return np.zeros((0, self._possible.shape[1]), np.float32)
+        heads, dependents, from_root = [], [], []
+        for (_, _, table, start), words, of_words in arcs:
+            root = len(table) - 2
+            heads.append(table[[start + head - 1 if head else root for head in of_words]])
+            dependents.append(table[[start + word for word in words]])
+            from_root += [head == 0 for head in of_words]
+        scores = self._labels.scores(torch.cat(heads), torch.cat(dependents))  # [arcs, labels]
+        possible = self._possible[np.array(from_root, int)]
+        found: Floats = np.where(possible, scores.float().cpu().numpy(), np.float32(-np.inf))
+        return found
 
     @cached_property
     def _arcs(self) -> list[ArcScorer]:

@@ -17,7 +17,17 @@ if TYPE_CHECKING:
 class Request:
     """Without a lock of its own, unlike `concurrent.futures.Future`: there may be many thousands."""
 
-    __slots__ = ("_error", "_lock", "_tree", "constraints", "probabilities", "sentence", "source", "state")
+    __slots__ = (
+        "_error",
+        "_lock",
+        "_tree",
+        "alternatives",
+        "constraints",
+        "probabilities",
+        "sentence",
+        "source",
+        "state",
+    )
 
     def __init__(
         self,
@@ -26,11 +36,12 @@ class Request:
         source: RequestSource,
         lock: Lock,
         constraints: Constraints = UNCONSTRAINED,
+        alternatives: int = 0,
     ):
         """probabilities: whether the tree is to have those of its arcs. lock: for changes of the state.
-        constraints: what the tree must have."""
+        constraints: what the tree must have. alternatives: heads of each word that are wanted."""
         self.sentence, self.probabilities, self.source = sentence, probabilities, source
-        self.constraints = constraints
+        self.constraints, self.alternatives = constraints, alternatives
         self.state: Literal["waiting", "running", "done", "cancelled"] = "waiting"
         self._lock = lock
         self._tree: ParsedTree | None = None

@@ -31,6 +31,7 @@ from parser.system.stamp import stamp
 from parser.text.reading import TextPart, read_parts
 from parser.training import data
 from parser.training.bonus import fit_bonus
+from parser.training.calibration import fit_calibration
 from parser.training.checkpoint import (
     Progress,
     TrainingState,
@@ -150,12 +151,15 @@ def train(
 def _best_on_dev(
     config: Config, run: Path, dev: list[Sentence], training: TrainingState, processes: ProcessGroup
 ) -> Scores:
-    """The scores of the best model, with a fitted bonus if it is to have one."""
-    arcs = config.parser.network.arcs
+    """The scores of the best model, with a bonus and a calibration fitted if it is to have them."""
+    arcs, best = config.parser.network.arcs, training.progress.best
     if processes.is_first and arcs and arcs.bonus is None:
         model = Model.load(run / BEST_MODEL, training.step.device)
-        return fit_bonus(model, dev, run / BEST_MODEL)
-    return training.progress.best
+        best = fit_bonus(model, dev, run / BEST_MODEL)
+    if processes.is_first and config.parser.calibration is None:
+        model = Model.load(run / BEST_MODEL, training.step.device)  # with its bonus
+        fit_calibration(model, dev, run / BEST_MODEL)
+    return best
 
 
 def _dev_measures(config: Config) -> list[Measure]:

@@ -13,6 +13,8 @@ from parser.treebank.sentence import Sentence
 ARC_PROBABILITY = "ArcProbability"
 VIOLATION = "Violation"
 """In MISC: which constraints a word does not keep."""
+ALTERNATIVES = "Alternatives"
+"""In MISC: heads that a word may have."""
 PROBABILITY = re.compile(rf"{ARC_PROBABILITY}=([01]\.[0-9]+)")
 ENHANCED_ARC = re.compile(r"[0-9.]+:")
 EMPTY_NODE = re.compile(r"[0-9]+\.")

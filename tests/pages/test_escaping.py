@@ -4,9 +4,11 @@ import json
 from dataclasses import fields
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 from pages.small_trees import HOSTILE_TEXTS
 
+from parser.evaluation.calibration import Confidence
 from parser.evaluation.errors import find_errors
 from parser.evaluation.significance import compare
 from parser.pages.comparison_page import Parsed, comparison_page
@@ -39,7 +41,8 @@ def trees_of(text):
 
 def report(text):
     gold, trees = [gold_of(text)] * 3, trees_of(text)
-    return report_page(text, find_errors(gold, trees, bool), gold, trees, text)
+    confidence = Confidence(np.array([0.5, 0.2]), np.array([True, False]), np.array([text, f"{text}2"]))
+    return report_page(text, find_errors(gold, trees, bool), gold, trees, text, {text: confidence})
 
 
 def comparison(text):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from pages.small_trees import ALL, FRENCH, GOLD, HOSTILE, parsed
+from pages.small_trees import ALL, CATS, DOGS, FRENCH, GOLD, HOSTILE, UYGHUR, parsed
 
 from parser.pages.trees_page import trees_page
 from parser.treebank.conllu import read_treebank
+from parser.treebank.conllu_output import with_probabilities
 
 DRAWN = "document.querySelectorAll('.tree-box svg').length"
 BACKGROUND = "getComputedStyle(document.body).backgroundColor"
@@ -120,6 +121,55 @@ def test_without_gold_there_is_nothing_about_errors(open_page, tmp_path):
     page = open_page(path)
     assert page.locator(".with-gold:visible").count() == 0
     assert page.locator(".arc.plain").count() > 0
+
+
+def with_shares(text, shares):
+    """The sentences of a text, with the probabilities of their arcs."""
+    found, left = [], iter(shares)
+    for one in parsed(text):
+        found.append(with_probabilities(one, [next(left) for _ in one.forms]))
+    return found
+
+
+@pytest.fixture
+def uncertain(tmp_path):
+    path = tmp_path / "uncertain.html"
+    sentences = with_shares(DOGS + CATS + FRENCH, [0.9, 0.99, 0.4, 0.97, 1, 0.5, 0.79, 0.8])
+    path.write_text(trees_page("Trees", [*sentences, *parsed(UYGHUR)]), encoding="utf-8")
+    return path
+
+
+def test_doubtful_arcs_are_drawn_as_such(open_page, uncertain):
+    page = open_page(uncertain)
+    wait_for_trees(page, 4)
+    doubtful = page.locator("#sentences .arc.doubtful")
+    assert [doubtful.nth(place).get_attribute("data-dependent") for place in range(3)] == ["3", "1", "2"]
+    labels = page.locator(".tree-box .label").all_text_contents()
+    assert [label for label in labels if "?" in label] == ["advmod ?", "case ?", "det ?"]
+    described = page.locator(".tree-box svg").first.get_attribute("aria-label")
+    assert described == (
+        "Dependency tree. Dogs: obl of bark; bark: root of ROOT; loudly: advmod of Dogs, doubtful."
+    )
+    assert doubtful.count() == 3
+    [explained] = page.locator(".legend li:visible").all_text_contents()
+    assert explained.endswith("doubtful arc: less probable than 80 %")
+
+
+def test_filters_by_probability(open_page, uncertain):
+    page = open_page(uncertain)
+    assert page.locator("#error").is_hidden()
+    for below, sentences, words in (
+        ("95", ["dogs", "du"], ["Dogs", "loudly", "de", "le", "chat"]),
+        ("80", ["dogs", "du"], ["loudly", "de", "le"]),
+        ("50", ["dogs"], ["loudly"]),
+    ):
+        page.locator("#confidence").select_option(below)
+        wait_for_trees(page, 1)
+        assert (shown(page), marked(page)) == (sentences, words)
+    page.locator("#reset-button").click()
+    page.locator("#sort").select_option("doubts")
+    assert shown(page) == ["du", "dogs", "cats", "river"]
+    assert page.evaluate("location.hash") == "#sort=doubts"
 
 
 def test_keys(open_page, compared):

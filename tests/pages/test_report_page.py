@@ -4,11 +4,13 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pages.small_trees import ALL, GOLD, HOSTILE, parsed
 
 from parser.cli import main
 from parser.commands.reports import curves_of
+from parser.evaluation.calibration import Confidence
 from parser.evaluation.errors import find_errors
 from parser.evaluation.significance import compare
 from parser.pages.comparison_page import Parsed, comparison_page
@@ -25,12 +27,20 @@ def trees_of(sentences):
     return [ParsedTree(one.heads, one.labels) for one in sentences]
 
 
+def confidence(probabilities):
+    """Of a right subject and a wrong object."""
+    return Confidence(np.array(probabilities, float), np.array([True, False]), np.array(["nsubj", "obj"]))
+
+
 @pytest.fixture
 def report(tmp_path):
     gold, trees = parsed(GOLD), trees_of(parsed(ALL))
     errors = find_errors(gold, trees, lambda form: form == "Dogs")
+    confidences = {
+        name: confidence(shares) for name, shares in {"before": (1, 0.5), "calibrated": (0.8, 0)}.items()
+    }
     path = tmp_path / "report.html"
-    path.write_text(report_page(HOSTILE, errors, gold, trees, SVG), encoding="utf-8")
+    path.write_text(report_page(HOSTILE, errors, gold, trees, SVG, confidences), encoding="utf-8")
     return path
 
 
@@ -76,11 +86,30 @@ def test_a_report_has_scores_kinds_of_errors_and_trees(open_page, report):
     assert page.locator(".picture").evaluate("(picture) => picture.naturalWidth") == 9
 
 
+def test_a_report_says_whether_probabilities_are_shares_of_right_arcs(open_page, report):
+    page = open_page(report)
+    scores = {name: values for name, *values, _ in cells(page, "Probabilities of arcs")}
+    assert scores == {
+        "calibration error": ["0.2500", "0.1000"],
+        "Brier score": ["0.1250", "0.0200"],
+        "area of errors": ["1.0000", "1.0000"],
+    }
+    assert cells(page, "Calibration error by label") == [
+        ["nsubj", "1", "100.0", "0.0000", "0.2000"],
+        ["obj", "1", "0.0", "0.5000", "0.0000"],
+    ]
+    curves = page.locator(".reliability g")
+    assert curves.count() == 2
+    points = curves.last.locator("circle")
+    assert [points.nth(place).get_attribute("cx") for place in (0, 1)] == ["0.0", "192.0"]
+    assert [points.nth(place).get_attribute("cy") for place in (0, 1)] == ["240.0", "0.0"]
+
+
 def report_of_a_treebank(path, curves="no curves"):
     gold = read_treebank(TREEBANK)
     trees = [ParsedTree(tuple(0 if head == 1 else head for head in one.heads), one.labels) for one in gold]
     errors = find_errors(gold, trees, lambda form: len(form) > 3)
-    path.write_text(report_page("many", errors, gold, trees, curves), encoding="utf-8")
+    path.write_text(report_page("many", errors, gold, trees, curves, {}), encoding="utf-8")
     return path
 
 

@@ -3,6 +3,7 @@
 import json
 import re
 from base64 import b64encode
+from dataclasses import replace
 from hashlib import sha256
 
 import pytest
@@ -12,6 +13,7 @@ from parser.evaluation.scores import score
 from parser.pages.gold_trees import with_gold
 from parser.pages.trees_page import tree_data, trees_page
 from parser.treebank.conllu import read_treebank
+from parser.treebank.conllu_output import with_probabilities
 
 
 def data_in(page):
@@ -33,6 +35,17 @@ def test_data_of_a_sentence():
     data = tree_data(sentence, gold)
     assert data["gold"] == {1: [2, "nsubj", "label"], 3: [2, "advmod", "head"]}
     assert data["scores"] == {"uas": 66.67, "las": 33.33}
+
+
+def test_probabilities_are_those_of_all_arcs_or_none():
+    [sentence] = parsed(DOGS)
+    told = with_probabilities(sentence, [0.5, 0.25, 1])
+    assert tree_data(told)["probabilities"] == [0.5, 0.25, 1]
+    some = [
+        line.replace("|ArcProbability=0.2500", "").replace("ArcProbability=0.2500", "_")
+        for line in told.lines
+    ]
+    assert "probabilities" not in tree_data(replace(told, lines=tuple(some)))
 
 
 def test_a_wrong_subtype_is_no_error():

@@ -24,7 +24,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from parser.evaluation.calibration import area_of_errors, calibration_error
 from parser.evaluation.scores import Scores
+from parser.parsing.calibration import with_calibration
 from parser.parsing.model import Model
 from parser.parsing.parse import parse
 from parser.parsing.parsed_tree import ParsedTree
@@ -79,25 +81,9 @@ def scores_of(sentences: Sequence[Sentence], trees: Sequence[ParsedTree]) -> str
     return f"UAS {scores.uas:.2f}  LAS {scores.las:.2f}"
 
 
-def calibration_error(probabilities: Floats, is_right: NDArray[np.bool_]) -> float:
-    order = probabilities.argsort(kind="stable")
-    parts = zip(*(np.array_split(each[order], GROUPS) for each in (probabilities, is_right)), strict=True)
-    return float(sum(len(own) * abs(own.mean() - right.mean()) for own, right in parts) / len(order))
-
-
-def area_of_errors(probabilities: Floats, is_right: NDArray[np.bool_]) -> float:
-    """The probability that a wrong arc is less probable than a right one."""
-    values, rank_of = np.unique(probabilities, return_inverse=True)
-    counts = np.bincount(rank_of, minlength=len(values))
-    ranks = (counts.cumsum() - (counts - 1) / 2)[rank_of]  # equal values share their mean rank
-    right = int(is_right.sum())
-    wrong = len(is_right) - right
-    return float((ranks[is_right].sum() - right * (right + 1) / 2) / (right * wrong))
-
-
 def measure(model: Model, sentences: Sequence[Sentence], crossing: bool) -> None:
     """Print all figures of a model."""
-    own = parse(without_scorers(model), sentences, probabilities=True)
+    own = parse(with_calibration(without_scorers(model), None), sentences, probabilities=True)
     opinions = opinions_of(model, sentences)
     print(f"parser alone: {scores_of(sentences, own)}")
     for bonus in BONUSES:
@@ -123,8 +109,9 @@ def measure(model: Model, sentences: Sequence[Sentence], crossing: bool) -> None
         "mean of both": (of_parser + of_scorer) / 2,
         "geometric mean of both": np.sqrt(of_parser * of_scorer),
     }.items():
+        error = calibration_error(probabilities, is_right, GROUPS)
         print(
-            f"probabilities of {name}: calibration error {calibration_error(probabilities, is_right):.4f}, "
+            f"probabilities of {name}: calibration error {error:.4f}, "
             f"area of errors {area_of_errors(probabilities, is_right):.4f}"
         )
 

@@ -79,7 +79,7 @@ class Place(NamedTuple):
 
 
 class Connection(asyncio.Protocol):
-    """Has one request at a time. It stays open if the service keeps it: UDPipe's closes it after an answer."""
+    """Has one request at a time. UDPipe's service closes it after each answer."""
 
     def __init__(self, place: Place) -> None:
         self._place = place

@@ -1,0 +1,50 @@
+"""Selected sentences in CoNLL-U: with the arcs of which a parser is sure, and the reason in a comment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from parser.annotation.selection import By, Candidate
+from parser.treebank.columns import BLANK, HEAD, LABEL
+from parser.treebank.conllu_output import with_tags, without_enhanced
+
+REASON = "# selected = "
+
+
+def lines_of(candidate: Candidate, place: int, by: By, least: float) -> tuple[str, ...]:
+    """The lines of a sentence, with the tags that the model predicts where it has none.
+
+    place: among the selected ones, from 1. Arcs whose confidence is less than `least` are
+    left out: HEAD and DEPREL are `_`. Enhanced dependencies are dropped, as they are of another tree.
+    """
+    tree, sentence = candidate.tree, with_tags(candidate.sentence, candidate.tree.tags)
+    lines = list(sentence.lines)
+    for line, head, label, confidence in zip(
+        sentence.word_lines, tree.heads, tree.labels, candidate.confidence, strict=True
+    ):
+        columns = lines[line].split("\t")  # the last one with the line end
+        columns[HEAD : LABEL + 1] = (BLANK, BLANK) if confidence < least else (str(head), label)
+        lines[line] = "\t".join(columns)
+    return _with_comment(
+        without_enhanced(lines, sentence.word_lines),
+        f"{REASON}{place}, {candidate.file}:{sentence.line}: {_reason(candidate, by, least)}",
+    )
+
+
+def _reason(candidate: Candidate, by: By, least: float) -> str:
+    arcs, left_out = len(candidate.confidence), sum(own < least for own in candidate.confidence)
+    doubtful = f"{left_out} left out, with a confidence below {least:g}"
+    if by == "random":
+        return f"at random; {doubtful}, of {arcs} arcs"
+    if by == "disagreement":
+        differing = sum(own < 1 for own in candidate.confidence)
+        return f"models disagree on {differing} of {arcs} arcs; {doubtful}"
+    return f"{candidate.doubts:.1f} of {arcs} arcs are expected to be wrong; {doubtful}"
+
+
+def _with_comment(lines: Sequence[str], comment: str) -> tuple[str, ...]:
+    """Behind the other comments, in place of one of an earlier selection."""
+    own = [line for line in lines if not line.startswith(REASON)]
+    first = next(number for number, line in enumerate(own) if not line.startswith("#"))
+    end = own[first][len(own[first].rstrip("\r\n")) :]
+    return (*own[:first], comment + end, *own[first:])

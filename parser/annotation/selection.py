@@ -1,0 +1,127 @@
+"""Which sentences to annotate, of many: those from which a parser may learn most for their words.
+
+These are the sentences in which most arcs are expected to be wrong, for what they cost (uncertainty sampling,
+Lewis & Gale 1994), or those on which the models of an ensemble disagree (query by committee, Seung et al.
+1992). Both are compared with sentences at random.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from itertools import islice
+from typing import Literal, NamedTuple
+
+from parser.parsing import BATCH_SIZE
+from parser.parsing.model import Model
+from parser.parsing.parse import parse
+from parser.parsing.parsed_tree import ParsedTree
+from parser.treebank.sentence import Sentence
+
+By = Literal["confidence", "disagreement", "random"]
+OVERHEAD = 5
+"""Words. What a sentence costs in addition to its own words, since it has to be read and understood; without
+it the shortest ones would come first."""
+CHUNK = 2_000
+"""Sentences that are parsed together, by each model of an ensemble."""
+
+
+class FileSentence(NamedTuple):
+    """A sentence, and where it is from."""
+
+    file: str
+    sentence: Sentence
+
+
+class Candidate(NamedTuple):
+    file: str
+    sentence: Sentence
+    tree: ParsedTree
+    confidence: tuple[float, ...]
+    """Of each arc: its probability, or with `disagreement` the share of the models that make it, too."""
+    value: float
+    """The greatest ones are selected."""
+
+    @property
+    def doubts(self) -> float:
+        """The number of arcs that are expected to be wrong."""
+        return len(self.confidence) - sum(self.confidence)
+
+
+def select(
+    model: Model,
+    sources: Iterable[FileSentence],
+    words: int,
+    by: By = "confidence",
+    seed: int = 1,
+    batch_size: int = BATCH_SIZE,
+) -> list[Candidate]:
+    """Sentences until they have so many words, the most valuable first, in memory for about twice as many.
+
+    Of sentences with the same words the first one counts. seed: of random ones. Raises ValueError for the
+    disagreement of a single model, and as `parse`.
+    """
+    if by == "disagreement" and not model.others:
+        raise ValueError("a single model can not disagree: give others with --ensemble")
+    found: list[Candidate] = []
+    total = 0
+    for candidate in _candidates(model, _distinct(sources), by, random.Random(seed), batch_size):
+        found.append(candidate)
+        total += len(candidate.sentence)
+        if total > 2 * words:
+            found = most_valuable(found, words)
+            total = sum(len(own.sentence) for own in found)
+    return most_valuable(found, words)
+
+
+def most_valuable(candidates: Iterable[Candidate], words: int) -> list[Candidate]:
+    """Those that are selected: each if the more valuable ones together have fewer words."""
+    selected, total = [], 0
+    for candidate in sorted(candidates, key=lambda own: -own.value):
+        if total >= words:
+            break
+        selected.append(candidate)
+        total += len(candidate.sentence)
+    return selected
+
+
+def _distinct(sources: Iterable[FileSentence]) -> Iterator[FileSentence]:
+    seen: set[bytes] = set()
+    for source in sources:
+        words = "\t".join(source.sentence.forms).encode(errors="surrogateescape")
+        digest = blake2b(words, digest_size=16).digest()
+        if digest not in seen:
+            seen.add(digest)
+            yield source
+
+
+def _candidates(
+    model: Model, sources: Iterator[FileSentence], by: By, drawing: random.Random, batch_size: int
+) -> Iterator[Candidate]:
+    while chunk := list(islice(sources, CHUNK)):
+        sentences = [source.sentence for source in chunk]
+        trees = parse(model, sentences, batch_size, probabilities=by != "disagreement")
+        if by == "disagreement":
+            of_arcs = _agreement(model, sentences, trees, batch_size)
+        else:
+            of_arcs = [tree.probabilities or () for tree in trees]
+        for source, tree, confidence in zip(chunk, trees, of_arcs, strict=True):
+            own = Candidate(*source, tree, confidence, 0.0)
+            value = drawing.random() if by == "random" else own.doubts / (len(own.sentence) + OVERHEAD)
+            yield own._replace(value=value)
+
+
+def _agreement(
+    model: Model, sentences: Sequence[Sentence], trees: Sequence[ParsedTree], batch_size: int
+) -> list[tuple[float, ...]]:
+    """Of each arc of each tree, the share of the models that make it by themselves."""
+    of_models = [parse(replace(each, others=()), sentences, batch_size) for each in model.members]
+    return [
+        tuple(
+            sum(own.heads[word] == head and own.labels[word] == label for own in alone) / len(alone)
+            for word, (head, label) in enumerate(zip(tree.heads, tree.labels, strict=True))
+        )
+        for tree, *alone in zip(trees, *of_models, strict=True)
+    ]

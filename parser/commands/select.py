@@ -1,0 +1,47 @@
+"""`stack-parser select`: sentences that people should annotate, with the arcs of which a parser is sure."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator
+from itertools import chain
+
+from parser.annotation.output import lines_of
+from parser.annotation.selection import FileSentence, select
+from parser.commands.options import models_of, prepared_device, warning_of, with_column_warnings
+from parser.parsing.ensemble import load_models
+from parser.parsing.model import Model
+from parser.system.console import counted, warn
+from parser.system.files import atomic_file, refuse_to_overwrite
+from parser.treebank.conllu import NO_SENTENCE, stream_sentences
+
+
+def select_sentences(options: argparse.Namespace) -> None:
+    """Raises ValueError for files with faults."""
+    if not 0 <= options.doubtful <= 1:
+        raise ValueError(f"--doubtful {options.doubtful:g}: give a probability, from 0 to 1")
+    models = models_of(options)
+    refuse_to_overwrite(options.output, [*options.treebanks, *models.paths])
+    model = load_models(models, prepared_device(options))
+    sources = chain.from_iterable(_sources(model, path) for path in options.treebanks)
+    found = select(model, sources, options.words, options.by, options.seed, options.batch_size)
+    with atomic_file(options.output) as file:
+        for place, candidate in enumerate(found, 1):
+            lines = lines_of(candidate, place, options.by, options.doubtful)
+            file.write("".join(lines).encode("utf-8", "surrogateescape"))
+    words = sum(len(candidate.sentence) for candidate in found)
+    arcs = sum(own < options.doubtful for candidate in found for own in candidate.confidence)
+    warn(
+        f"{options.output}: {counted(len(found), 'sentence')}, {counted(words, 'word')}, "
+        f"{counted(arcs, 'arc')} left out"
+    )
+
+
+def _sources(model: Model, path: str) -> Iterator[FileSentence]:
+    is_empty, name = True, os.path.basename(path)
+    for sentence in with_column_warnings(model, stream_sentences(path, tree=False), path):
+        is_empty = False
+        yield FileSentence(name, sentence)
+    if is_empty:
+        warning_of(path)(NO_SENTENCE.message)

@@ -1,0 +1,66 @@
+"""Alternatives: the most probable heads of each word by the scorers of arcs, with the best label of each.
+
+A word has them by itself: those of all words together need be no tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from parser.parsing.model import Model
+from parser.parsing.parsed_tree import Alternative
+from parser.parsing.reparsing import ArcsOfSentence, Reparser, SecondOpinion
+from parser.treebank.labels import MARK
+
+Alternatives = tuple[tuple[Alternative, ...], ...]
+
+
+class Wanted(NamedTuple):
+    opinion: SecondOpinion
+    """Of a sentence."""
+    heads: int
+    """Of each word, at most. Those with a probability of 0 are none."""
+
+
+def alternatives(reparser: Reparser, wanted: Sequence[Wanted]) -> list[Alternatives]:
+    """Of each sentence those of its words, the most probable one first."""
+    arcs = [_most_probable(*own) for own in wanted]
+    labels = reparser.models[0].vocabulary.labels
+    best = iter(reparser.label_scores(arcs).argmax(1).tolist())
+    found = []
+    for opinion, words, heads in arcs:
+        of_words: list[list[Alternative]] = [[] for _ in opinion.log_probabilities]
+        for word, head in zip(words, heads, strict=True):
+            probability = float(np.exp(opinion.log_probabilities[word, head]))
+            label = labels.string(next(best)).partition(MARK)[0]  # without what a lifted word has
+            of_words[word].append(Alternative(head, label, probability))
+        found.append(tuple(map(tuple, of_words)))
+    return found
+
+
+def refuse_without_scorer(model: Model) -> None:
+    """Raises ValueError if the model has no scorer of arcs, which knows alternatives."""
+    if not any(each.network.arcs for each in model.members):
+        raise ValueError(
+            "alternatives need a model with a scorer of arcs: train one with parser.network.arcs"
+        )
+
+
+def as_text(found: Alternatives) -> Iterator[str]:
+    """Of each word what MISC has of it: `probability:head:label` of each alternative, with commas between."""
+    for of_word in found:
+        yield ",".join(f"{own.probability:.4f}:{own.head}:{_escaped(own.label)}" for own in of_word)
+
+
+def _escaped(label: str) -> str:
+    return label.replace("%", "%25").replace(",", "%2C").replace("|", "%7C")
+
+
+def _most_probable(opinion: SecondOpinion, count: int) -> ArcsOfSentence:
+    logs = opinion.log_probabilities
+    order = np.argsort(-logs, axis=1, kind="stable")[:, :count]  # [n, count]
+    word, rank = np.nonzero(np.isfinite(np.take_along_axis(logs, order, 1)))
+    return ArcsOfSentence(opinion, word.tolist(), order[word, rank].tolist())

@@ -1,0 +1,81 @@
+"""How well the probabilities of labelled arcs are calibrated on a test set, by what is fitted on dev.
+
+    python scripts/studies/accuracy/measure_calibration.py runs/*/model --dev dev.conllu --test test.conllu
+
+`temperature` divides the log odds by the number that is most likely on dev, `beta` is what training fits
+(`parser/training/calibration.py`). The measures are those of `parser/evaluation/calibration.py`. A
+calibration that a model has is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from parser.evaluation.calibration import (
+    Confidence,
+    area_of_errors,
+    brier_score,
+    calibration_error,
+    confidence_of,
+)
+from parser.parsing.calibration import Calibration, Floats, features, logistic, with_calibration
+from parser.parsing.model import Model
+from parser.parsing.parse import parse
+from parser.system.machine import tune_process
+from parser.training.calibration import fitted
+from parser.treebank.conllu import read_treebank
+from parser.treebank.sentence import Sentence
+
+TEMPERATURES = np.geomspace(0.2, 10, 400)
+
+
+def confidence(model: Model, sentences: Sequence[Sentence]) -> Confidence:
+    own = with_calibration(model, None)
+    return confidence_of(sentences, parse(own, sentences, probabilities=True))
+
+
+def log_odds(probabilities: Floats) -> Floats:
+    return features(probabilities)[:, :2].sum(1)
+
+
+def temperature_of(dev: Confidence) -> float:
+    """The most likely one."""
+    signed = np.where(dev.is_right, -1, 1) * log_odds(dev.probabilities)
+    return min(TEMPERATURES, key=lambda each: float(np.logaddexp(0, signed / each).sum()))
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    arguments.add_argument("models", nargs="+", type=Path)
+    arguments.add_argument("--dev", required=True, type=Path)
+    arguments.add_argument("--test", required=True, type=Path)
+    given = arguments.parse_args()
+    tune_process()
+    dev, test = (read_treebank(str(path)) for path in (given.dev, given.test))
+    for path in given.models:
+        model = Model.load(path, torch.device("cpu"))
+        of_dev, of_test = confidence(model, dev), confidence(model, test)
+        print(path)
+        scaled = logistic(log_odds(of_test.probabilities) / temperature_of(of_dev))
+        for name, own in {
+            "none": of_test,
+            "temperature": of_test._replace(probabilities=scaled),
+            "beta": of_test.calibrated(Calibration(fitted(of_dev))),
+        }.items():
+            arcs = own.probabilities, own.is_right
+            area = area_of_errors(*arcs) or 0.5
+            print(
+                f"{name}: calibration error {calibration_error(*arcs):.4f}, "
+                f"Brier score {brier_score(*arcs):.4f}, area of errors {area:.4f}"
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""Learning curves of annotation: sentences selected by a parser, beside sentences at random.
+
+    python scripts/studies/accuracy/measure_selection.py configs/ud-fast.yaml --run runs/selection/ewt
+
+The gold trees of the training file stand for what people would annotate. Each seed begins with the same
+sentences for all ways of selection, drawn at random; each step trains a parser from random weights, selects
+sentences of the rest by it (`parser/annotation/selection.py`), and adds their trees. For `disagreement`
+several parsers are trained, whose seeds differ, and the first one is scored. Prints a line of JSON for each
+step: way, seed, step, sentences, words and the scores on dev and test. What is finished is kept below the
+folder, so that the same command continues.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+import torch
+
+from parser.annotation.selection import By, FileSentence, select
+from parser.config.file import read_config
+from parser.config.settings import Config
+from parser.parsing.model import Model
+from parser.training.run import train_and_score
+from parser.treebank.conllu import read_treebank
+from parser.treebank.sentence import Sentence
+
+
+def trained(
+    config: Path, changes: Sequence[str], sentences: Sequence[Sentence], folder: Path
+) -> dict[str, Any]:
+    """The result of a training on sentences; that of the folder, if it is finished."""
+    result = folder / "result.json"
+    if result.is_file():
+        found: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
+        return found
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    treebank = folder.with_suffix(".conllu")
+    treebank.write_text("".join(line for own in sentences for line in own.lines), encoding="utf-8")
+    own_changes = [*changes, f"treebank.train={treebank}", "tokenizer=null"]
+    scores = train_and_score(read_config(config, own_changes), folder)
+    assert scores
+    return scores
+
+
+def committee(folders: Sequence[Path]) -> Model:
+    first, *others = (Model.load(folder / "model", torch.device("cpu")) for folder in folders)
+    return replace(first, others=tuple(others))
+
+
+def curve(given: argparse.Namespace, pool: Sequence[Sentence], by: By, seed: int) -> None:
+    """Train at all steps of one way and seed, and print the scores."""
+    drawn = random.Random(seed).sample(range(len(pool)), given.start)
+    known = [pool[number] for number in drawn]
+    rest = [sentence for number, sentence in enumerate(pool) if number not in set(drawn)]
+    members = given.members if by == "disagreement" else 1
+    for step in range(given.steps + 1):
+        place = given.run / (f"{by}-{seed}" if step else f"start-{seed}")
+        folders = [place / f"{step}-{member}" for member in range(members)]
+        results = [
+            trained(given.config, [*given.set, f"training.seed={seed + 1000 * member}"], known, folder)
+            for member, folder in enumerate(folders)
+        ]
+        row = {"by": by, "seed": seed, "step": step, "sentences": len(known), "words": sum(map(len, known))}
+        scores = {part: {name: results[0][part][name] for name in ("uas", "las")} for part in ("dev", "test")}
+        print(json.dumps(row | scores), flush=True)
+        if step < given.steps:
+            sources = (FileSentence("", sentence) for sentence in rest)
+            found = select(committee(folders), sources, given.words, by, seed=1000 * seed + step)
+            chosen = {own.sentence.line: own.sentence for own in found}
+            known += chosen.values()
+            rest = [sentence for sentence in rest if sentence.line not in chosen]
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    arguments.add_argument("config", type=Path, help="of the trainings; treebank.train is one file")
+    arguments.add_argument("--run", type=Path, required=True, help="folder of all trainings")
+    arguments.add_argument("--by", nargs="+", choices=get_args(By), default=["random", "confidence"])
+    arguments.add_argument("--start", type=int, default=500, help="sentences")
+    arguments.add_argument("--words", type=int, default=8_000, help="that a step adds")
+    arguments.add_argument("--steps", type=int, default=6)
+    arguments.add_argument("--seeds", type=int, default=3)
+    arguments.add_argument("--members", type=int, default=3, help="parsers that may disagree")
+    arguments.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    given = arguments.parse_args()
+    config: Config = read_config(given.config, given.set)
+    [path] = config.treebank.train_files
+    pool = read_treebank(path)
+    for seed in range(1, given.seeds + 1):
+        for by in given.by:
+            curve(given, pool, by, seed)
+
+
+if __name__ == "__main__":
+    main()

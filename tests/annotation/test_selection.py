@@ -1,0 +1,129 @@
+"""Which sentences are selected, and how they are written."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pages.small_trees import parsed, sentence
+from parsing.test_reparsing import model_of
+
+from parser.annotation import selection
+from parser.annotation.output import lines_of
+from parser.annotation.selection import Candidate, FileSentence, most_valuable, select
+from parser.cli import main
+from parser.parsing.parse import parse
+from parser.parsing.parsed_tree import ParsedTree
+from parser.treebank.conllu import read_treebank
+
+MODEL, TREEBANK = "tests/model", "data/quickstart/dev.conllu"
+SENTENCES = read_treebank(TREEBANK)[:60]
+ONE, OTHER = model_of(1), model_of(2)
+DOGS = parsed(sentence("Dogs NOUN 2 nsubj", "bark VERB 0 root", "loudly ADV 2 advmod", comments=["# x = y"]))[
+    0
+]
+
+
+def sources(sentences=SENTENCES, file="dev.conllu"):
+    return [FileSentence(file, one) for one in sentences]
+
+
+def candidate(value, words=1):
+    own = replace(DOGS, forms=("x",) * words)
+    return Candidate("a", own, ParsedTree((), ()), (), value)
+
+
+def expected_errors(one, model=ONE):
+    [tree] = parse(model, [one], probabilities=True)
+    return len(one) - sum(tree.probabilities)
+
+
+def test_the_sentences_with_most_expected_errors_for_their_cost_come_first():
+    found = [own.sentence for own in select(ONE, sources(), 100)]
+    distinct = list({one.forms: one for one in reversed(SENTENCES)}.values())
+    values = {one.forms: expected_errors(one) / (len(one) + 5) for one in distinct}
+    best = sorted(values.values(), reverse=True)
+    assert [values[one.forms] for one in found] == pytest.approx(best[: len(found)], abs=1e-5)
+    assert sum(map(len, found)) >= 100 > sum(map(len, found[:-1]))
+
+
+def test_an_ensemble_selects_those_on_which_its_models_disagree():
+    together = replace(ONE, others=(OTHER,))
+    [trees, *alone] = [parse(model, SENTENCES) for model in (together, ONE, OTHER)]
+    for own in select(together, sources(), 200, "disagreement"):
+        number = next(place for place, one in enumerate(SENTENCES) if one.forms == own.sentence.forms)
+        arcs = list(zip(trees[number].heads, trees[number].labels, strict=True))
+        shares = [
+            sum(
+                list(zip(tree[number].heads, tree[number].labels, strict=True))[word] == arc for tree in alone
+            )
+            / 2
+            for word, arc in enumerate(arcs)
+        ]
+        assert own.confidence == tuple(shares)
+        assert own.value == sum(1 - share for share in shares) / (len(shares) + 5)
+    with pytest.raises(ValueError, match="a single model can not disagree"):
+        select(ONE, sources(), 200, "disagreement")
+
+
+def test_random_ones_depend_on_the_seed_alone():
+    first, again, other = (
+        [own.sentence.line for own in select(ONE, sources(), 100, "random", seed)] for seed in (1, 1, 2)
+    )
+    assert first == again != other
+
+
+def test_of_the_same_words_the_first_counts():
+    found = select(ONE, [*sources(file="one"), *sources(file="other")], 10_000)
+    assert {own.file for own in found} == {"one"}
+    assert len({own.sentence.forms for own in found}) == len(found)
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.floats(0, 1)), max_size=30), st.integers(1, 30))
+def test_what_is_left_out_early_would_not_be_selected_later(values, words):
+    candidates = [candidate(value, own) for own, value in values]
+    kept = []
+    for each in candidates:
+        kept = most_valuable([*kept, each], words)
+    assert [own.value for own in kept] == [own.value for own in most_valuable(candidates, words)]
+
+
+def test_chunks_change_nothing(monkeypatch):
+    whole = select(ONE, sources(), 60)
+    monkeypatch.setattr(selection, "CHUNK", 7)
+    parts = select(ONE, sources(), 60)
+    assert [own.sentence for own in parts] == [own.sentence for own in whole]
+
+
+def test_doubtful_arcs_are_left_out_and_the_reason_is_told():
+    tree = ParsedTree((2, 0, 1), ("obj", "root", "advmod"))
+    own = Candidate("dogs.conllu", DOGS, tree, (0.5, 0.8, 0.79), 1.0)
+    lines = lines_of(own, 3, "confidence", 0.8)
+    assert [line.split("\t")[6:8] for line in lines if line[0].isdigit()] == [
+        ["_", "_"],
+        ["0", "root"],
+        ["_", "_"],
+    ]
+    comments = [line for line in lines if line.startswith("#")]
+    reason = "0.9 of 3 arcs are expected to be wrong; 2 left out, with a confidence below 0.8\n"
+    assert comments[-1] == f"# selected = 3, dogs.conllu:1: {reason}"
+    assert comments[:-1] == [line for line in DOGS.lines if line.startswith("#")]
+    again = lines_of(own._replace(sentence=replace(DOGS, lines=lines, word_lines=(3, 4, 5))), 9, "random", 0)
+    assert [line for line in again if "selected" in line] == [
+        "# selected = 9, dogs.conllu:1: at random; 0 left out, with a confidence below 0, of 3 arcs\n"
+    ]
+
+
+def test_the_command_writes_what_parse_finds(tmp_path, capsys):
+    output = tmp_path / "todo.conllu"
+    arguments = ["select", MODEL, TREEBANK, "--words", "50", "-o", str(output)]
+    assert main([*arguments, "--doubtful", "0"]) == 0
+    found = read_treebank(str(output))
+    assert sum(map(len, found)) >= 50
+    assert str(output) in capsys.readouterr().err
+    assert main([*arguments, "--doubtful", "1.5"]) == 2
+    assert "from 0 to 1" in capsys.readouterr().err
+    assert main([*arguments[:-1], TREEBANK]) == 2
+    assert "would overwrite" in capsys.readouterr().err
+    assert main([*arguments, "--by", "disagreement"]) == 2
+    assert "--ensemble" in capsys.readouterr().err
