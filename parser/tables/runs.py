@@ -26,6 +26,7 @@ from parser.system.lifeline import end, lifeline, start_process
 from parser.tables.settings import TableConfig
 from parser.training.folder import CHECKPOINT, METRICS
 from parser.training.record import read_result
+from parser.training.treebank_size import for_its_treebank
 
 ROWS, RUNS = "rows.jsonl", "runs"
 POLL_SECONDS = 0.5
@@ -69,7 +70,7 @@ def jobs_of(table: TableConfig, name: str) -> list[Job]:
                 config = read_config(Path(row.base or table.base), changes)
             except ConfigError as error:
                 raise ConfigError(*(f"row {row_name!r}: {line}" for line in lines_of(error))) from None
-            found.append(Job(name, row_name, seed, config))
+            found.append(Job(name, row_name, seed, for_its_treebank(config)))
     return found
 
 
