@@ -21,27 +21,27 @@ OF_TEXT, OF_TOKENS, OF_TAGS = "raw text", "gold tokens", "gold tokens and tags"
 """What a parser is given, as the cards say it."""
 
 
-class _Part(BaseModel):
+class _CardPart(BaseModel):
     """With what else the hub, or another program, knows."""
 
     model_config = ConfigDict(extra="ignore", populate_by_name=True)
 
 
-class _Task(_Part):
+class _Task(_CardPart):
     name: str = ""
 
 
-class _Dataset(_Part):
+class _Dataset(_CardPart):
     name: str = ""
     split: str = ""
 
 
-class _Metric(_Part):
+class _Metric(_CardPart):
     type: str
     value: float
 
 
-class CardResult(_Part):
+class CardResult(_CardPart):
     """Scores on a treebank."""
 
     task: _Task = _Task()
@@ -49,12 +49,12 @@ class CardResult(_Part):
     metrics: list[_Metric]
 
 
-class _IndexEntry(_Part):
+class _IndexEntry(_CardPart):
     name: str = ""
     results: list[CardResult] = []
 
 
-class ModelCard(_Part):
+class ModelCard(_CardPart):
     license: str = ""
     license_name: str = ""
     """Of a licence that the hub does not know."""
