@@ -336,6 +336,10 @@ def _add_train_all(commands: Commands) -> None:
         metavar="N",
         help="train N parsers at the same time (default: %(default)s)",
     )
+    command.add_argument(
+        "--address",
+        help="of a Ray cluster, whose machines share the folders: train as many as it has CPUs or GPUs for",
+    )
     command.set_defaults(run="parser.commands.train_all:train_all")
 
 

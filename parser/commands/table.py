@@ -26,7 +26,8 @@ def make_table(options: argparse.Namespace) -> None:
     for job in jobs:
         refuse_to_overwrite(folder / RUNS / job.folder_name, files_needed(job.config))
     with claimed_folder(folder, "--run"):
-        report = train_missing(jobs, folder, table.together, lambda done: write_table(table, done, folder))
+        runs = run_missing(jobs, folder, table.together)
+        report = train_missing(jobs, folder, runs, lambda done: write_table(table, done, folder))
     say(f"table: {report}")
 
 
@@ -45,14 +46,14 @@ def claimed_folder(folder: Path, option: str) -> Iterator[None]:
 
 
 def train_missing(
-    jobs: Sequence[Job], folder: Path, together: int, write: Callable[[dict[Job, Row]], Path]
+    jobs: Sequence[Job], folder: Path, runs: Iterator[Job], write: Callable[[dict[Job, Row]], Path]
 ) -> Path:
     """Train the runs that are not done, and write the table before, and after each; returns its path.
 
-    write: given the rows that are done. Raises what `run_missing` raises.
+    runs: see `run_missing`; raises what that raises. write: given the rows that are done.
     """
     report = write(rows_of(jobs, read_rows(folder / ROWS)))
-    for job in run_missing(jobs, folder, together):
+    for job in runs:
         done = rows_of(jobs, read_rows(folder / ROWS))
         row = done[job]
         las = ", ".join(f"{split} LAS {row[split]['las']:.2f}" for split in ("dev", "test") if row[split])

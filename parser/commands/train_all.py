@@ -13,9 +13,10 @@ from parser.config.file import flat, read_config
 from parser.config.settings import Config
 from parser.system.console import counted, lines_of, say
 from parser.system.files import refuse_to_overwrite, write_atomically
+from parser.tables.cluster_runs import run_on_cluster
 from parser.tables.found_treebanks import FoundTreebank, found_row
 from parser.tables.kept_models import keep_model, write_index
-from parser.tables.runs import Job, Row, jobs_of
+from parser.tables.runs import Job, Row, jobs_of, run_missing
 from parser.tables.settings import TableConfig
 from parser.tables.treebank_report import write_treebank_report
 from parser.treebank.ud_folders import UDTreebank, find_treebanks
@@ -46,7 +47,11 @@ def train_all(options: argparse.Namespace) -> None:
         _tell(plan, folder)
         if not plan.jobs:
             raise ValueError(f"{options.source}: no treebank can be trained")
-        report = train_missing(plan.jobs, folder, options.processes, lambda done: _write(plan, done, folder))
+        if options.address:
+            runs = run_on_cluster(plan.jobs, folder, options.address)
+        else:
+            runs = run_missing(plan.jobs, folder, options.processes)
+        report = train_missing(plan.jobs, folder, runs, lambda done: _write(plan, done, folder))
     say(f"models and table: {report}")
 
 
