@@ -27,7 +27,7 @@ NOTE = (
 )
 
 
-class _Line(NamedTuple):
+class _ReportLine(NamedTuple):
     name: str
     words: int
     scores: Mapping[str, float]
@@ -62,7 +62,7 @@ def write_treebank_report(
     return folder / MARKDOWN
 
 
-def _line(job: Job, row: Row, found: FoundTreebank, folder: Path) -> _Line:
+def _line(job: Job, row: Row, found: FoundTreebank, folder: Path) -> _ReportLine:
     scores: dict[str, float] = {}
     for own in scores_of(job.config, row):
         measures = TEXT_MEASURES if own.given == OF_TEXT else GOLD_MEASURES
@@ -71,10 +71,10 @@ def _line(job: Job, row: Row, found: FoundTreebank, folder: Path) -> _Line:
     package = package_of(found, folder)
     size = f"{package.stat().st_size / MEGABYTE:.1f}" if package.is_file() else ""
     rest = [f"{row['seconds'] / MINUTE:.1f}", size, found.treebank.licence or ""]
-    return _Line(job.name, found.size.words, scores, rest)
+    return _ReportLine(job.name, found.size.words, scores, rest)
 
 
-def _table(lines: Sequence[_Line]) -> Table:
+def _table(lines: Sequence[_ReportLine]) -> Table:
     titles = sorted(dict.fromkeys(title for line in lines for title in line.scores), key=_place)
     rows = [[line.name, f"{line.words:,}", *_cells(line.scores, titles), *line.rest] for line in lines]
     rows += [[name, "", *_cells(scores, titles), "", "", ""] for name, scores in _averages(lines, titles)]
@@ -91,7 +91,7 @@ def _cells(scores: Mapping[str, float], titles: Sequence[str]) -> list[str]:
     return [f"{scores[title]:.2f}" if title in scores else "" for title in titles]
 
 
-def _averages(lines: Sequence[_Line], titles: Sequence[str]) -> Iterator[tuple[str, dict[str, float]]]:
+def _averages(lines: Sequence[_ReportLine], titles: Sequence[str]) -> Iterator[tuple[str, dict[str, float]]]:
     large = [line for line in lines if line.words >= LARGE]
     small = [line for line in lines if line.words < LARGE]
     groups = {"average": lines}
