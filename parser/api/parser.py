@@ -27,6 +27,7 @@ from parser.parsing.engine import Engine
 from parser.parsing.engine_thread import EngineThread
 from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.model import Model
+from parser.parsing.named_models import find_model, model_in
 from parser.parsing.parsed_tree import Alternative, ParsedTree
 from parser.parsing.read_ahead import READ_AHEAD
 from parser.parsing.reparsing import MAX_WORDS
@@ -51,16 +52,23 @@ def load(
     path: ModelPath | Sequence[ModelPath],
     device: str = "auto",
     treebank: str | None = None,
+    folder: ModelPath | None = None,
 ) -> Parser:
     """The model in a folder or a package; several are an ensemble, whose scores are averaged.
 
-    device: cpu, cuda, cuda:1, ...; auto is CUDA where available. treebank: as one of which treebanks a model
-    parses that was trained on several. Raises ValueError if there is no model, or a broken one, if models do
-    not fit together or do not know the treebank, and if the device is not there.
+    path: may also be a name, such as "wolof-wtb": of a model in `folder` or, without one, of a package that
+    is installed or of a model in the folder that the environment variable PARSER_MODELS names. device: cpu,
+    cuda, cuda:1, ...; auto is CUDA where available. treebank: as one of which treebanks a model parses that
+    was trained on several. Raises ValueError if there is no model, several of a name, or a broken one, if
+    models do not fit together or do not know the treebank, and if the device is not there.
     """
     if not isinstance(path, str | os.PathLike | Iterable):
         raise ValueError(f"path: a folder, a package or a list of them is needed, not {type(path).__name__}")
-    paths = (Path(path),) if isinstance(path, str | os.PathLike) else tuple(map(Path, path))
+    given = (path,) if isinstance(path, str | os.PathLike) else path
+    paths = tuple(
+        model_in(Path(folder), str(one)) if folder is not None else find_model(os.fspath(one))
+        for one in given
+    )
     if not paths:
         raise ValueError("path: there is no model in an empty list")
     model = load_models(ModelChoice(paths, treebank), choose_device(device))

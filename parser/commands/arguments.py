@@ -12,12 +12,17 @@ from typing import Any, NoReturn, get_args
 from parser.batching import PRECISIONS
 from parser.config.measures import MEASURES
 from parser.parsing import BATCH_SIZE
+from parser.parsing.named_models import FOLDER, find_model
 from parser.system.console import printable
 from parser.system.version import __version__
 from parser.treebank.conllu import Roots
 from parser.treebank.conllu_output import Deps
 
 PAGE = "trees.html"
+MODEL_HELP = (
+    "folder or package of a trained model, or the name of one that is installed, or in the folder that "
+    f"{FOLDER} names"
+)
 OF_TREEBANK = ""
 """Of `evaluate --text`: stands for the text of the treebank itself."""
 SPEED_SETTINGS = (
@@ -55,6 +60,8 @@ def argument_parser() -> argparse.ArgumentParser:
     _add_pack(commands)
     _add_check(commands)
     _add_table(commands)
+    _add_train_all(commands)
+    _add_models_of_folder(commands)
     _add_speed(commands)
     _add_plots(commands)
     _add_plugins(commands)
@@ -277,7 +284,7 @@ def _add_draw(commands: Commands) -> None:
 
 def _add_compare(commands: Commands) -> None:
     command = commands.add_parser("compare", help="say whether one parser is better than another")
-    command.add_argument("first", type=Path, metavar="MODEL_A", help="folder or package of a trained model")
+    command.add_argument("first", type=model_path, metavar="MODEL_A", help=MODEL_HELP)
     _add_model(command, "MODEL_B")
     command.add_argument("treebank", metavar="FILE", help="CoNLL file with gold trees, optionally .gz")
     _add_treebank_name(command)
@@ -296,13 +303,30 @@ def _add_compare(commands: Commands) -> None:
 
 
 def _add_pack(commands: Commands) -> None:
-    command = commands.add_parser("pack", help="put a model's folder into one file")
+    command = commands.add_parser(
+        "pack", help="put a model's folder into one file, or make of a model what can be given to others"
+    )
     command.add_argument(
-        "model", type=Path, metavar="MODEL", help="folder of a trained model; with --ensemble also a package"
+        "model",
+        type=Path,
+        metavar="MODEL",
+        help="folder of a trained model; with --ensemble, --wheel or --hub also a package",
     )
     _add_ensemble(command)
+    forms = command.add_mutually_exclusive_group()
+    forms.add_argument(
+        "--wheel", action="store_true", help="make a wheel for pip, which installs the model by its name"
+    )
+    forms.add_argument(
+        "--hub", action="store_true", help="make a folder that can be uploaded to Hugging Face's hub"
+    )
     command.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="the package (default: MODEL.stackparser)"
+        "-o",
+        "--output",
+        type=Path,
+        metavar="OUT",
+        help="the package (default: MODEL.stackparser); with --wheel the folder that it is put into "
+        "(default: dist), with --hub the new folder",
     )
     command.set_defaults(run="parser.commands.pack:pack_model")
 
@@ -330,6 +354,50 @@ def _add_table(commands: Commands) -> None:
     command = commands.add_parser("table", help="train the runs of a table, and write the table")
     _add_config(command, "configs/tables", "runs/tables")
     command.set_defaults(run="parser.commands.table:make_table")
+
+
+def _add_train_all(commands: Commands) -> None:
+    command = commands.add_parser(
+        "train-all",
+        help="train a parser of each treebank of a folder, and write a table of all",
+        description="Train a parser of each treebank of Universal Dependencies in a folder. What a treebank "
+        "lacks, such as dev or lemmas, changes the config for it; the table says how. The same command "
+        "goes on after an interruption.",
+    )
+    command.add_argument(
+        "source", type=Path, metavar="FOLDER", help="folder of folders such as UD_English-EWT"
+    )
+    command.add_argument("config", type=Path, metavar="CONFIG", help="YAML file like those in configs/")
+    command.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="OUT", help="folder for models, table and runs"
+    )
+    command.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="train these treebanks alone, such as 'UD_*-PUD'; may be given several times",
+    )
+    command.add_argument(
+        "--processes",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="train N parsers at the same time (default: %(default)s)",
+    )
+    command.add_argument(
+        "--address",
+        help="of a Ray cluster, whose machines share the folders: train as many as it has CPUs or GPUs for",
+    )
+    command.set_defaults(run="parser.commands.train_all:train_all")
+
+
+def _add_models_of_folder(commands: Commands) -> None:
+    command = commands.add_parser("models", help="list the models of a folder, with their scores")
+    command.add_argument(
+        "folder", type=Path, metavar="DIR", help="folder of files that train-all, or pack, has made"
+    )
+    command.set_defaults(run="parser.commands.models:list_models")
 
 
 def _add_speed(commands: Commands) -> None:
@@ -456,7 +524,7 @@ def _add_punctuation(command: argparse.ArgumentParser) -> None:
 
 
 def _add_model(command: argparse.ArgumentParser, name: str = "MODEL") -> None:
-    command.add_argument("model", type=Path, metavar=name, help="folder or package of a trained model")
+    command.add_argument("model", type=model_path, metavar=name, help=MODEL_HELP)
     _add_computing(command)
 
 
@@ -491,7 +559,7 @@ def _add_models(command: argparse.ArgumentParser) -> None:
 def _add_ensemble(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--ensemble",
-        type=Path,
+        type=model_path,
         action="append",
         default=[],
         metavar="MODEL",
@@ -577,6 +645,14 @@ def _add_text(command: argparse.ArgumentParser, what_is: str) -> None:
         ("--tokenized", "tokenized", "text with a sentence in each line, and blanks between its words"),
     ):
         forms.add_argument(option, dest="form", action="store_const", const=form, help=f"{what_is} {text}")
+
+
+def model_path(text: str) -> Path:
+    """The type of an argument that is a path of a model, or a name: see `find_model`."""
+    try:
+        return find_model(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def positive(text: str) -> int:

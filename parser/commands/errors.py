@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 from parser.system.console import lines_of
 from parser.system.interruption import SIGNALLED, Interrupted, StoppedError
+from parser.treebank.ud_folders import FOLDER
 
 DONE, FAULT_OF_PROGRAM, USER_ERROR, INTERRUPTED = 0, 1, 2, 130
 WHAT_NEEDS_LESS = (
@@ -38,7 +38,6 @@ def message_of(error: Exception) -> Sequence[str]:
 
 DOWNLOADED_TO = Path("data/ud")
 """Where `make data` puts treebanks, unless it is told otherwise."""
-FOLDER = re.compile(r"UD_[A-Z][A-Za-z_]*-[A-Za-z0-9]+")
 
 
 def how_to_get(path: str) -> str:

@@ -1,18 +1,34 @@
-"""`stack-parser pack`: a model's folder, or the models of an ensemble, as one file."""
+"""`stack-parser pack`: a model, or the models of an ensemble, as one file, a wheel, or a folder for a hub."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 import torch
 
 from parser.parsing.ensemble import ModelChoice, contents, load_models
-from parser.parsing.model_files import SUFFIX, pack
-from parser.system.console import say
-from parser.system.files import refuse_to_overwrite
+from parser.parsing.model_card import ModelCard, read_card
+from parser.parsing.model_files import model_files, pack
+from parser.parsing.model_format import CARD
+from parser.parsing.named_models import SUFFIX, name_of
+from parser.parsing.wheel import extras_of, wheel_of
+from parser.system.console import counted, say
+from parser.system.files import refuse_to_overwrite, write_atomically
+
+WHEELS = Path("dist")
 
 
 def pack_model(options: argparse.Namespace) -> None:
+    if options.wheel:
+        _make_wheel(options)
+    elif options.hub:
+        _make_hub_folder(options)
+    else:
+        _pack(options)
+
+
+def _pack(options: argparse.Namespace) -> None:
     if options.model.is_file() and not options.ensemble:
         raise ValueError(f"{options.model}: is a file; only the folder of a model is packed")
     if options.ensemble and not options.output:
@@ -24,3 +40,46 @@ def pack_model(options: argparse.Namespace) -> None:
     load_models(ModelChoice(paths), torch.device("cpu"))  # which checks them
     pack(contents(paths), output)
     say(f"{output}: {output.stat().st_size:,} bytes")
+
+
+def _make_wheel(options: argparse.Namespace) -> None:
+    files, card = _checked(options)
+    folder = options.output or WHEELS
+    wheel = wheel_of(name_of(options.model), files, card, extras_of((options.model, *options.ensemble)))
+    refuse_to_overwrite(folder / wheel.file, [options.model])
+    folder.mkdir(parents=True, exist_ok=True)
+    pack(wheel.content, folder / wheel.file)
+    say(
+        f"{folder / wheel.file}: {(folder / wheel.file).stat().st_size:,} bytes, licence {card.licence}; "
+        f'after pip install it is load("{wheel.package}")'
+    )
+
+
+def _make_hub_folder(options: argparse.Namespace) -> None:
+    files, card = _checked(options)
+    folder = options.output
+    if not folder:
+        raise ValueError("a folder for the hub needs a name: -o FOLDER")
+    refuse_to_overwrite(folder, [options.model])
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ValueError(f"{folder}: is there already, and not empty; choose another name with -o")
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / name, content)
+    say(f"{folder}: {counted(len(files), 'file')}, licence {card.licence}")
+
+
+def _checked(options: argparse.Namespace) -> tuple[dict[str, bytes], ModelCard]:
+    """The files of a model that can be read, and its card.
+
+    Raises ValueError if there is no model, a broken one, or one whose card does not tell its licence.
+    """
+    paths = (options.model, *options.ensemble)
+    load_models(ModelChoice(paths), torch.device("cpu"))
+    card = read_card(model_files(options.model))
+    if not card or not card.licence:
+        raise ValueError(
+            f"{options.model}: nobody may use a model whose licence is not told: it needs a {CARD} that "
+            "begins with `---`, `license: NAME` and `---`, such as train-all writes"
+        )
+    return contents(paths), card

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from parser.config.file import flat, read_settings
 from parser.system.console import say
 from parser.system.files import file_lock, refuse_folder_of_others, refuse_to_overwrite
 from parser.tables.report import write_table
-from parser.tables.runs import ROWS, RUNS, Job, jobs_of, read_rows, rows_of, run_missing
+from parser.tables.runs import ROWS, RUNS, Job, Row, jobs_of, read_rows, rows_of, run_missing
 from parser.tables.settings import PlotSettings, TableConfig
 from parser.training.data import files_needed
 
@@ -24,18 +25,41 @@ def make_table(options: argparse.Namespace) -> None:
     table, jobs = read_table(options.config)
     for job in jobs:
         refuse_to_overwrite(folder / RUNS / job.folder_name, files_needed(job.config))
-    refuse_folder_of_others(folder, (folder / ROWS).is_file(), LOCK)
+    with claimed_folder(folder, "--run"):
+        runs = run_missing(jobs, folder, table.together)
+        report = train_missing(jobs, folder, runs, lambda done: write_table(table, done, folder))
+    say(f"table: {report}")
+
+
+@contextmanager
+def claimed_folder(folder: Path, option: str) -> Iterator[None]:
+    """Lock the folder of a table. option: the one that names it, for messages.
+
+    Raises ValueError if another process holds the lock, or if the folder holds something else.
+    """
+    refuse_folder_of_others(folder, (folder / ROWS).is_file(), LOCK, option)
     folder.mkdir(parents=True, exist_ok=True)
-    if_locked = f"{folder}: another process makes a table there; choose another folder with --run"
+    if_locked = f"{folder}: another process makes a table there; choose another folder with {option}"
     with file_lock(folder / LOCK, if_locked):
         (folder / ROWS).touch()
-        for job in run_missing(jobs, folder, table.together):
-            done = rows_of(jobs, read_rows(folder / ROWS))
-            row = done[job]
-            las = ", ".join(f"{split} LAS {row[split]['las']:.2f}" for split in ("dev", "test") if row[split])
-            say(f"{job.name}, seed {job.seed}: {las} in {row['seconds'] / 60:.1f} min")
-            write_table(table, done, folder)
-        say(f"table: {write_table(table, rows_of(jobs, read_rows(folder / ROWS)), folder)}")
+        yield
+
+
+def train_missing(
+    jobs: Sequence[Job], folder: Path, runs: Iterator[Job], write: Callable[[dict[Job, Row]], Path]
+) -> Path:
+    """Train the runs that are not done, and write the table before, and after each; returns its path.
+
+    runs: see `run_missing`; raises what that raises. write: given the rows that are done.
+    """
+    report = write(rows_of(jobs, read_rows(folder / ROWS)))
+    for job in runs:
+        done = rows_of(jobs, read_rows(folder / ROWS))
+        row = done[job]
+        las = ", ".join(f"{split} LAS {row[split]['las']:.2f}" for split in ("dev", "test") if row[split])
+        say(f"{job.name}, seed {job.seed}: {las} in {row['seconds'] / 60:.1f} min")
+        report = write(done)
+    return report
 
 
 def read_table(path: Path) -> tuple[TableConfig, list[Job]]:

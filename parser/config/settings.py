@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator
+from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic_core import PydanticKnownError
 
 from parser.batching import Precision
 from parser.config.measures import Measure
+from parser.config.small_treebank import SmallTreebankSettings, of_size
 from parser.system.settings import Count, Settings, contradiction_error
 from parser.text.tokenizer_kinds import AnyTokenizer
 from parser.transitions import SYSTEMS
 from parser.treebank.columns import annotation_columns
+from parser.treebank.size import TreebankSize
 
 Average = Annotated[float, Field(ge=0, lt=1)]
 Size = Annotated[int, Field(gt=0, le=65_536)]
@@ -429,6 +440,9 @@ class Config(Settings):
     tokenizer: AnyTokenizer | None = None
     """Whether the model gets a tokenizer, with which it parses [text](text.md), and of which `kind`. A
     finished run gets one by `--resume RUN --set tokenizer.kind=udpipe`."""
+    small_treebank: SmallTreebankSettings | None = None
+    """Whether the config is another one for a treebank of few training trees. A run keeps the config that it
+    is for its treebank."""
     device: str = "auto"
     """cpu, cuda, cuda:1, ...; auto is CUDA where available."""
     threads: Threads = 1
@@ -440,6 +454,16 @@ class Config(Settings):
         faults = [*_contradictions(self.parser, self.training), *_treebank_contradictions(self)]
         if faults:
             raise contradiction_error(faults)
+        return self
+
+    @model_validator(mode="after")
+    def _refuse_what_small_treebanks_can_not_have(self) -> Config:
+        try:
+            of_size(self, TreebankSize(sentences=0, words=0))
+        except (ValidationError, TypeError, AttributeError) as error:
+            details = error.errors(include_input=False) if isinstance(error, ValidationError) else []
+            why = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in details)
+            raise contradiction_error([("small_treebank.set", why or "names no setting")]) from None
         return self
 
 
@@ -493,3 +517,11 @@ def data_path(path: str) -> str:
     first, _, below = found.partition("/")
     elsewhere = os.path.join(folder, below)
     return elsewhere if first == DATA and not os.path.exists(found) and os.path.exists(elsewhere) else found
+
+
+def path_in_configs(path: Path) -> str:
+    """The path as configs name it, so that a config is the same on other machines: inverse of `data_path`."""
+    folder = os.environ.get("PARSER_DATA")
+    if folder and path.is_relative_to(folder):
+        return f"${{PARSER_DATA}}/{path.relative_to(folder)}"
+    return str(path)

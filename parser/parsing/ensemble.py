@@ -15,7 +15,7 @@ from torch import Tensor
 
 from parser.parsing.model import Model, load_model
 from parser.parsing.model_files import MEMBER, ModelFiles, member_folder, members_of, model_files
-from parser.parsing.model_format import FILES
+from parser.parsing.model_format import DOCUMENTS, FILES
 from parser.system.console import quoted
 from parser.transitions.inventory import Inventory
 from parser.treebank.vocabulary import TREEBANK, Vocabulary
@@ -103,7 +103,7 @@ def contents(paths: Sequence[Path]) -> dict[str, bytes]:
     return {
         f"{folder}{name}": files.content(name)
         for folder, files in zip(folders, models, strict=True)
-        for name in FILES
+        for name in (*FILES, *DOCUMENTS)
         if files.has(name)
     }
 

@@ -23,7 +23,6 @@ from torch import Tensor
 from parser.parsing.model_format import MAX_BYTES, NEEDED, SETTINGS
 from parser.system.files import atomic_file
 
-SUFFIX = ".stackparser"
 MEMBER = "model-"
 DATE = (1980, 1, 1, 0, 0, 0)
 """Of all members, so that packages of equal models are equal."""

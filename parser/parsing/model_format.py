@@ -41,7 +41,12 @@ FILES = (
     TRANSFORMER_TOKENIZER,
     TRANSFORMER_WEIGHTS,
 )
+CARD, LICENCE = "README.md", "LICENSE.txt"
+DOCUMENTS = CARD, LICENCE
+"""For people and hubs: what the model is, and the licence of the data that it was trained on."""
 MAX_BYTES = {
+    CARD: 1 << 20,
+    LICENCE: 1 << 20,
     SETTINGS: 1 << 18,
     COLUMN_SHARES: 1 << 18,
     VOCABULARY: 1 << 28,

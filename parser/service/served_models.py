@@ -14,6 +14,7 @@ from parser.parsing.engine import Engine
 from parser.parsing.engine_thread import EngineThread
 from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.model import Model
+from parser.parsing.named_models import find_model, name_of
 from parser.parsing.text_input import MISSING, has_tokenizer, text_reader, tokenizer_of
 from parser.service.limits import wrong
 from parser.service.reading import ReadSentence
@@ -31,9 +32,8 @@ class NamedPath(NamedTuple):
         """NAME=PATH, or a path that gives the name. Raises ValueError if there is none in it."""
         name, is_named, path = text.partition("=")
         if not is_named or Path(text).exists():
-            path = text
-            place = Path(text).resolve()
-            name = (place.parent if place.name == "model" else place).name.removesuffix(".stackparser")
+            found = find_model(text)
+            path, name = str(found), name_of(found)
         if not name or not path:
             raise ValueError(f"{text}: should be the path of a model, or NAME=PATH")
         return cls(name, Path(path))

@@ -26,9 +26,11 @@ from parser.system.lifeline import end, lifeline, start_process
 from parser.tables.settings import TableConfig
 from parser.training.folder import CHECKPOINT, METRICS
 from parser.training.record import read_result
+from parser.training.treebank_size import for_its_treebank
 
 ROWS, RUNS = "rows.jsonl", "runs"
 POLL_SECONDS = 0.5
+STOPPED = "stopped; the results are kept, continue with the same command"
 MAX_NAME = 100
 """Characters of a row's name in that of a folder."""
 SEED = "training.seed"
@@ -69,7 +71,7 @@ def jobs_of(table: TableConfig, name: str) -> list[Job]:
                 config = read_config(Path(row.base or table.base), changes)
             except ConfigError as error:
                 raise ConfigError(*(f"row {row_name!r}: {line}" for line in lines_of(error))) from None
-            found.append(Job(name, row_name, seed, config))
+            found.append(Job(name, row_name, seed, for_its_treebank(config)))
     return found
 
 
@@ -109,8 +111,7 @@ def run_missing(jobs: Sequence[Job], folder: Path, together: int) -> Iterator[Jo
     No process is left running, however this ends. Raises StoppedError on a signal, after the runs have saved
     their checkpoints; ValueError, at the end, if runs failed.
     """
-    done = rows_of(jobs, read_rows(folder / ROWS))
-    pending = [job for job in jobs if job not in done]
+    pending = missing(jobs, folder)
     running: dict[subprocess.Popen[bytes], Job] = {}
     failed: list[str] = []
     with stop_request() as request, lifeline() as line:
@@ -118,45 +119,57 @@ def run_missing(jobs: Sequence[Job], folder: Path, together: int) -> Iterator[Jo
             while pending or running:
                 while pending and len(running) < together:
                     job = pending.pop(0)
-                    running[_start(job, folder, line)] = job
+                    running[start(prepared_run(job, folder), line)] = job
                     say(f"{job.name}, seed {job.seed}: running in {folder / RUNS / job.folder_name}")
                 time.sleep(POLL_SECONDS)
                 if request.signal is not None:
-                    _stop(list(running))
-                    message = "stopped; the results are kept, continue with the same command"
-                    raise StoppedError(message, request.signal)
+                    stop(list(running))
+                    raise StoppedError(STOPPED, request.signal)
                 for process in [process for process in running if process.poll() is not None]:
                     job = running.pop(process)
                     end(process)  # what watches it
                     if process.returncode:
-                        failed.append(_failure(job, folder, process.returncode))
+                        failed.append(failure(job, folder, process.returncode))
                         say(failed[-1])
                         continue
-                    _keep(job, folder, together)
+                    keep(job, folder, together)
                     yield job
         finally:
-            _stop(list(running))
+            stop(list(running))
     if failed:
         raise LinesError(*failed)
 
 
-def _start(job: Job, folder: Path, line: int) -> subprocess.Popen[bytes]:
-    """Start a training process, which Ctrl-C does not reach.
+def missing(jobs: Sequence[Job], folder: Path) -> list[Job]:
+    """Those that are not done."""
+    done = rows_of(jobs, read_rows(folder / ROWS))
+    return [job for job in jobs if job not in done]
 
-    The process reads a copy of the config, which cannot change before it starts. line: it ends with that.
-    """
+
+def prepared_run(job: Job, folder: Path) -> Path:
+    """The folder of a run, beside which there is a copy of its config, which can not change any more."""
     run = folder / RUNS / job.folder_name
     run.parent.mkdir(parents=True, exist_ok=True)
-    config = run.parent / f"{job.folder_name}.yaml"
-    write_atomically(config, yaml.safe_dump(job.config.model_dump(mode="json"), sort_keys=False).encode())
+    config = yaml.safe_dump(job.config.model_dump(mode="json"), sort_keys=False)
+    write_atomically(_beside(run, ".yaml"), config.encode())
+    return run
+
+
+def start(run: Path, line: int, **how: Any) -> subprocess.Popen[bytes]:
+    """Start a training process, which Ctrl-C does not reach.
+
+    run: prepared. line: it ends with that. how: as for Popen.
+    """
+    config = _beside(run, ".yaml")
     command = [sys.executable, "-m", "parser", "train", str(config), "--run", str(run)]
     if (run / CHECKPOINT).is_file():
         command.append("--resume")
-    with _log(job, folder).open("ab") as log:
-        return start_process(command, line, stdout=log, stderr=log)
+    with _beside(run, ".log").open("ab") as log:
+        return start_process(command, line, stdout=log, stderr=log, **how)
 
 
-def _stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+def stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Let training processes save their checkpoints and end."""
     for process in processes:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
@@ -164,18 +177,20 @@ def _stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:
         process.wait()
 
 
-def _log(job: Job, folder: Path) -> Path:
-    return folder / RUNS / f"{job.folder_name}.log"
+def _beside(run: Path, suffix: str) -> Path:
+    """A file of a run that is not in its folder."""
+    return run.with_name(f"{run.name}{suffix}")
 
 
-def _failure(job: Job, folder: Path, code: int) -> str:
-    log = _log(job, folder)
+def failure(job: Job, folder: Path, code: int) -> str:
+    """Why a run failed. code: with which its process ended."""
+    log = _beside(folder / RUNS / job.folder_name, ".log")
     last = "".join(log.read_text(encoding="utf-8", errors="replace").rstrip().splitlines()[-1:])
     killed = f"killed by signal {-code}; if memory ran out, lower `together`. " if code < 0 else ""
     return f"{job.name}, seed {job.seed}: failed: {killed}{last} (complete log: {log})"
 
 
-def _keep(job: Job, folder: Path, together: int) -> None:
+def keep(job: Job, folder: Path, together: int) -> None:
     """Add the row of a finished run to the file, completely or not at all."""
     run = folder / RUNS / job.folder_name
     curve = [json.loads(line) for line in (run / METRICS).read_text(encoding="utf-8").splitlines()]

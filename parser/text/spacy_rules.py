@@ -19,6 +19,8 @@ class Spacy(TokenizerKind):
     """The rules of spaCy for a language; sentences end at punctuation (`sentencizer`). Nothing is trained.
     Needs `pip install -e '.[spacy]'`. Words of the treebank that other rules divide are not found."""
 
+    extra = "spacy"
+
     kind: Literal["spacy"]
     language: str = Field(pattern="^[a-z]{2,3}$")
     """As spaCy names it, such as `en`; `xx` has rules for no language in particular."""

@@ -31,6 +31,8 @@ class TokenizerKind(Settings):
 
     is_trained: ClassVar[bool] = False
     """Whether it is trained on a treebank."""
+    extra: ClassVar[str] = ""
+    """That of this program which has the packages that the kind needs, as in `stack-parser[text]`."""
 
     kind: str
     """A literal, by which the kind is known."""

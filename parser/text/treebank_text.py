@@ -30,6 +30,12 @@ def surface_tokens(sentence: Sentence) -> list[SurfaceToken]:
     return _as_in_text(tokens, _comment(sentence, "text")) or tokens
 
 
+def has_text(sentence: Sentence) -> bool:
+    """Whether a sentence says where its text has spaces."""
+    is_joined = any(NO_SPACE in line for line in sentence.lines if not line.startswith("#"))
+    return is_joined or _comment(sentence, "text") is not None
+
+
 def begins_paragraph(sentence: Sentence) -> bool:
     return any(_comment(sentence, name) is not None for name in PARAGRAPH_COMMENTS)
 

@@ -29,6 +29,7 @@ class UDPipe(TokenizerKind):
     treebank. It also finds the words of multiword tokens. Needs `pip install -e '.[text]'`."""
 
     is_trained = True
+    extra = "text"
 
     kind: Literal["udpipe"]
     epochs: Count = 20

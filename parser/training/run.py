@@ -55,6 +55,7 @@ from parser.training.prepared import cache_folder
 from parser.training.record import Record, Results, write_curves, write_result
 from parser.training.schedule import Schedule, peak_learning_rate
 from parser.training.tokenizer import refuse_untrainable, tokenizer_training
+from parser.training.treebank_size import for_its_treebank
 from parser.training.trees import read_training_trees
 from parser.treebank.columns import WORD_COLUMNS
 from parser.treebank.conllu import read_treebank
@@ -75,6 +76,7 @@ def train_and_score(
 
     Sets the threads and the precision of the process. Raises what `train` raises.
     """
+    config = for_its_treebank(config)
     device = own_device(choose_device(config.device))
     torch.set_num_threads(config.threads)
     set_precision("float32", device)  # PyTorch's default for cuDNN is tf32

@@ -1,0 +1,26 @@
+"""`stack-parser models`: the models of a folder, with what their cards say."""
+
+from __future__ import annotations
+
+import argparse
+
+from parser.commands.treebank_table import table
+from parser.parsing.model_card import OF_TAGS, OF_TEXT, OF_TOKENS, read_card
+from parser.parsing.model_files import Package
+from parser.parsing.named_models import models_in
+from parser.system.console import say, shortened
+
+MEGABYTE = 1_000_000
+COLUMNS = ["MB", f"LAS, {OF_TEXT}", f"LAS, {OF_TOKENS}", f"LAS, {OF_TAGS}", "licence"]
+
+
+def list_models(options: argparse.Namespace) -> None:
+    """Raises ValueError if there is none, or a broken one."""
+    rows = []
+    for name, path in models_in(options.folder).items():
+        card = read_card(Package(path))
+        scores = [card.score("las", given) if card else None for given in (OF_TEXT, OF_TOKENS, OF_TAGS)]
+        cells = ["" if score is None else f"{score:.2f}" for score in scores]
+        licence = shortened(card.licence) if card else ""
+        rows.append((name, [f"{path.stat().st_size / MEGABYTE:.1f}", *cells, licence]))
+    say(*table(COLUMNS, rows))

@@ -1,0 +1,105 @@
+"""`stack-parser train-all`: train a parser of each treebank of a folder, as a table whose rows are found."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from parser.commands.table import claimed_folder, train_missing
+from parser.config.file import flat, read_config
+from parser.config.settings import Config
+from parser.system.console import counted, lines_of, say
+from parser.system.files import refuse_to_overwrite, write_atomically
+from parser.tables.cluster_runs import run_on_cluster
+from parser.tables.found_treebanks import FoundTreebank, found_row
+from parser.tables.kept_models import keep_model, write_index
+from parser.tables.runs import Job, Row, jobs_of, run_missing
+from parser.tables.settings import TableConfig
+from parser.tables.treebank_report import write_treebank_report
+from parser.treebank.ud_folders import UDTreebank, find_treebanks
+
+PREPARED = "treebanks"
+"""The folder of files that the treebanks lack."""
+CHOICES = "choices.json"
+
+
+class _Plan(NamedTuple):
+    title: str
+    jobs: list[Job]
+    """The longest first."""
+    found: dict[str, FoundTreebank]
+    """By name of the treebank."""
+    skipped: dict[str, str]
+    """Why they are not trained."""
+
+
+def train_all(options: argparse.Namespace) -> None:
+    """Train what is missing, and write models and table after each. Raises ValueError, StoppedError."""
+    folder: Path = options.output
+    treebanks = find_treebanks(options.source, options.only)
+    refuse_to_overwrite(folder, [treebank.folder for treebank in treebanks])
+    config = read_config(options.config)
+    with claimed_folder(folder, "-o"):
+        plan = _plan(treebanks, config, options)
+        _tell(plan, folder)
+        if not plan.jobs:
+            raise ValueError(f"{options.source}: no treebank can be trained")
+        if options.address:
+            runs = run_on_cluster(plan.jobs, folder, options.address)
+        else:
+            runs = run_missing(plan.jobs, folder, options.processes)
+        report = train_missing(plan.jobs, folder, runs, lambda done: _write(plan, done, folder))
+    say(f"models and table: {report}")
+
+
+def _plan(treebanks: Sequence[UDTreebank], config: Config, options: argparse.Namespace) -> _Plan:
+    found, skipped = {}, {}
+    for treebank in treebanks:
+        try:
+            found[treebank.name] = found_row(treebank, config, options.output / PREPARED)
+        except (ValueError, OSError) as error:
+            skipped[treebank.name] = lines_of(error)[0]
+    title = f"Treebanks in {options.source.name} with {options.config.name}"
+    rows = {name: own.row for name, own in found.items()}
+    table = TableConfig(title=title, base=str(options.config), rows=rows)
+    jobs = jobs_of(table, options.config.stem)
+    for job in jobs:
+        if other := _other_settings(config, job.config):
+            own = found[job.name]
+            told = f"small, with {counted(own.size.sentences, 'sentence')}: {other}"
+            found[job.name] = own._replace(choices=(*own.choices, told))
+    # By about how long they take.
+    jobs.sort(key=lambda job: -job.config.training.epochs * found[job.name].size.words)
+    return _Plan(title, jobs, found, skipped)
+
+
+def _other_settings(config: Config, own: Config) -> str:
+    """What a small treebank has others of, as text; empty for a large one."""
+    if not config.small_treebank:
+        return ""
+    before, now = flat(config.model_dump()), flat(own.model_dump())
+    keys = ["training.epochs", *config.small_treebank.set]
+    return ", ".join(f"{key} {now[key]}" for key in keys if before.get(key) != now.get(key))
+
+
+def _tell(plan: _Plan, folder: Path) -> None:
+    """Say, and write down, what is trained, how, and what is not."""
+    for name, why in plan.skipped.items():
+        say(f"{name}: left out: {why}")
+    for name, own in plan.found.items():
+        say(*(f"{name}: {choice}" for choice in own.choices))
+    content = {
+        "choices": {name: own.choices for name, own in plan.found.items()},
+        "left_out": plan.skipped,
+    }
+    write_atomically(folder / CHOICES, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def _write(plan: _Plan, done: dict[Job, Row], folder: Path) -> Path:
+    for job, row in done.items():
+        keep_model(job, plan.found[job.name], row, folder)
+    write_index(done, plan.found, folder)
+    return write_treebank_report(plan.title, done, plan.found, plan.skipped, folder)

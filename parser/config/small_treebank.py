@@ -1,0 +1,55 @@
+"""What a config says of small treebanks, and the config that it becomes for a treebank of some size."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from parser.system.settings import Count, Settings
+from parser.treebank.size import TreebankSize
+
+if TYPE_CHECKING:
+    from parser.config.settings import Config
+
+
+class SmallTreebankSettings(Settings):
+    """What is other for a treebank of few training trees; not with `initial_model`, whose network stays."""
+
+    sentences: Count
+    """Treebanks with fewer training trees are small. Those in pipes are not counted, and not small."""
+    steps: Count
+    """A small treebank is trained for as many epochs as have so many steps in all, if that is more than
+    `training.epochs`."""
+    set: dict[str, Any] = Field({})
+    """Settings that are others for small treebanks, by their full names, as in `--set`. Those of a section
+    that is not there have no effect."""
+
+
+def of_size(config: Config, size: TreebankSize | None) -> Config:
+    """The config for a treebank of this size, without the section `small_treebank`.
+
+    size: of the training trees; None if they can not be counted, when the treebank is taken to be large.
+    Raises ValidationError for settings that are not possible.
+    """
+    rule = config.small_treebank
+    if rule is None:
+        return config
+    content = {**config.model_dump(mode="json"), "small_treebank": None}
+    if size is not None and size.sentences < rule.sentences and config.initial_model is None:
+        for key, value in rule.set.items():
+            _set(content, key, value)
+        training = content["training"]
+        counted = size.words if config.training.batch_unit == "words" else size.sentences
+        batches = max(1, -(-counted // config.training.batch_size))
+        training["epochs"] = max(training["epochs"], -(-rule.steps // batches))
+    return type(config).model_validate(content)
+
+
+def _set(content: dict[str, Any], key: str, value: Any) -> None:
+    *sections, name = key.split(".")
+    for section in sections:
+        if content.get(section, {}) is None:
+            return
+        content = content.setdefault(section, {})
+    content[name] = value

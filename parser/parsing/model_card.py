@@ -1,0 +1,94 @@
+"""What the card of a model says to programs: the front matter of its README.md, as Hugging Face's hub has it.
+
+A card may be a stranger's: nothing of it is believed but what is shown to people.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from parser.config.errors import fault_lines
+from parser.parsing.model_files import ModelFiles, text_of
+from parser.parsing.model_format import CARD
+
+FRONT_MATTER = re.compile(r"---\n(.*?\n)---\n", re.DOTALL)
+OF_TEXT, OF_TOKENS, OF_TAGS = "raw text", "gold tokens", "gold tokens and tags"
+"""What a parser is given, as the cards say it."""
+
+
+class _CardPart(BaseModel):
+    """With what else the hub, or another program, knows."""
+
+    model_config = ConfigDict(extra="ignore", populate_by_name=True)
+
+
+class _Task(_CardPart):
+    name: str = ""
+
+
+class _Dataset(_CardPart):
+    name: str = ""
+    split: str = ""
+
+
+class _Metric(_CardPart):
+    type: str
+    value: float
+
+
+class CardResult(_CardPart):
+    """Scores on a treebank."""
+
+    task: _Task = _Task()
+    dataset: _Dataset = _Dataset()
+    metrics: list[_Metric]
+
+
+class _IndexEntry(_CardPart):
+    name: str = ""
+    results: list[CardResult] = []
+
+
+class ModelCard(_CardPart):
+    license: str = ""
+    license_name: str = ""
+    """Of a licence that the hub does not know."""
+    model_index: list[_IndexEntry] = Field([], alias="model-index")
+
+    @property
+    def licence(self) -> str:
+        """Of the data, empty if it is not told."""
+        return " ".join((self.license_name or self.license).split())
+
+    @property
+    def results(self) -> Iterator[CardResult]:
+        for entry in self.model_index:
+            yield from entry.results
+
+    def score(self, measure: str, given: str) -> float | None:
+        """Of a parser that is given raw text, or gold tokens; on test, or on dev without one."""
+        for result in self.results:
+            if result.task.name.endswith(given):
+                for metric in result.metrics:
+                    if metric.type == measure:
+                        return metric.value
+        return None
+
+
+def read_card(files: ModelFiles) -> ModelCard | None:
+    """The card of a model; None if it has none. Raises ValueError for one that can not be read."""
+    if not files.has(CARD):
+        return None
+    found = FRONT_MATTER.match(text_of(files, CARD))
+    try:
+        content: Any = yaml.safe_load(found[1]) if found else {}
+        return ModelCard.model_validate(content)
+    except ValidationError as error:
+        raise ValueError(f"{files.name}: {CARD}: {'; '.join(fault_lines(error))}") from None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise ValueError(f"{files.name}: {CARD}: its beginning is not YAML") from error

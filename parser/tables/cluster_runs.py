@@ -1,0 +1,128 @@
+"""The training runs of a table on the machines of a Ray cluster, which share its folder: each run is a task.
+
+Ray decides where and when a task runs, and starts it again elsewhere if its worker dies; it then goes on from
+its checkpoint.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from parser.config.settings import Config
+from parser.corpus.cluster import cluster, library
+from parser.system.console import LinesError, counted, say
+from parser.system.files import file_lock
+from parser.system.interruption import StoppedError, stop_request
+from parser.system.lifeline import end, lifeline
+from parser.tables.runs import (
+    POLL_SECONDS,
+    STOPPED,
+    Job,
+    failure,
+    keep,
+    missing,
+    prepared_run,
+    start,
+    stop,
+)
+from parser.training.folder import LOCK
+
+MOST_ATTEMPTS = 5
+"""Workers that may die of a run, before it is given up."""
+SECONDS_TO_STOP = 60
+"""In which runs save their checkpoints after a signal."""
+SENT = ("PARSER_DATA",)
+"""Environment variables that a run has from this program; the others are those of its machine."""
+
+
+def run_on_cluster(jobs: Sequence[Job], folder: Path, address: str) -> Iterator[Job]:
+    """As `run_missing`, on a cluster, which begins with the first of the jobs.
+
+    Raises ValueError if there is no such cluster.
+    """
+    pending = missing(jobs, folder)
+    if not pending:
+        return
+    ray = library()
+    failed: list[str] = []
+    threads = max(job.config.threads for job in pending)
+    with cluster(address, None, threads) as together, stop_request() as request:
+        say(f"{counted(len(pending), 'run')} on a cluster with room for {together}")
+        running = {_submitted(job, folder): job for job in pending}
+        try:
+            while running:
+                ready, _ = ray.wait(list(running), timeout=POLL_SECONDS)
+                if request.signal is not None:
+                    raise StoppedError(STOPPED, request.signal)
+                for task in ready:
+                    job = running.pop(task)
+                    if reason := _reason(task, job, folder):
+                        failed.append(reason)
+                        say(reason)
+                        continue
+                    keep(job, folder, together)
+                    yield job
+        finally:
+            for task in running:
+                ray.cancel(task)
+            if running:
+                ray.wait(list(running), num_returns=len(running), timeout=SECONDS_TO_STOP)
+    if failed:
+        raise LinesError(*failed)
+
+
+def _submitted(job: Job, folder: Path) -> Any:
+    """The task of a run."""
+    ray = library()
+    run = prepared_run(job, folder).resolve()
+    sent = {name: os.path.abspath(os.environ[name]) for name in SENT if name in os.environ}
+    task = ray.remote(_train).options(
+        name=job.name, num_cpus=job.config.threads, num_gpus=_gpus(job.config), max_retries=MOST_ATTEMPTS - 1
+    )
+    return task.remote(run, os.getcwd(), sent)
+
+
+def _gpus(config: Config) -> int:
+    """That a run needs."""
+    has_gpus = library().cluster_resources().get("GPU", 0) > 0
+    return int(has_gpus and config.device != "cpu")
+
+
+def _train(run: Path, directory: str, sent: Mapping[str, str]) -> int:
+    """In a worker: train in a process of its own, which ends with the worker. Returns its exit code."""
+    _wait_for_earlier(run)
+    with lifeline() as line:
+        process = start(run, line, cwd=directory, env={**os.environ, **sent})
+        try:
+            return process.wait()
+        finally:
+            stop([process])
+            end(process)
+
+
+def _wait_for_earlier(run: Path) -> None:
+    """Until the process of a worker that has died has ended, too, which it does at once."""
+    given_up = time.monotonic() + SECONDS_TO_STOP
+    while (run / LOCK).is_file():
+        try:
+            with file_lock(run / LOCK, "locked"):
+                return
+        except ValueError:
+            if time.monotonic() > given_up:
+                return  # the run then tells that another process trains there
+            time.sleep(POLL_SECONDS)
+
+
+def _reason(task: Any, job: Job, folder: Path) -> str:
+    """Why a task that has ended failed; empty if it did not."""
+    ray = library()
+    try:
+        code = ray.get(task)
+    except ray.exceptions.RayError as error:
+        what = str(error).partition("\n")[0]
+        return f"{job.name}, seed {job.seed}: failed: {counted(MOST_ATTEMPTS, 'worker')} died of it: {what}"
+    return failure(job, folder, code) if code else ""

@@ -1,0 +1,139 @@
+"""Rows of a table for treebanks of Universal Dependencies: the config, but for what each treebank lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from parser.config.settings import Config, path_in_configs
+from parser.system.files import write_atomically
+from parser.tables.settings import RowSettings
+from parser.text.treebank_text import NO_SPACE, has_text
+from parser.treebank.columns import BLANK, WORD_COLUMNS
+from parser.treebank.conllu import read_treebank
+from parser.treebank.sentence import Sentence
+from parser.treebank.size import TreebankSize
+from parser.treebank.ud_folders import UDTreebank
+
+HELD_OUT, LEAST_HELD_OUT = 10, 5
+"""Without dev, the last tenth of the training sentences is held out, and at least the second number."""
+LEAST_SENTENCES = 10
+"""Of train, for a treebank to be trained."""
+HAS_VALUES = 0.01
+"""A column in which fewer words have a value is not there."""
+HAS_FORMS = 0.5
+
+
+class FoundTreebank(NamedTuple):
+    treebank: UDTreebank
+    row: RowSettings
+    size: TreebankSize
+    """Of what is trained on."""
+    choices: tuple[str, ...]
+    """What is other than the config says, and why."""
+
+
+def found_row(treebank: UDTreebank, config: Config, folder: Path) -> FoundTreebank:
+    """The row for a treebank, whose choices depend on its files alone.
+
+    folder: where files are written that the treebank lacks. Raises ValueError if the
+    treebank can not be trained, OSError.
+    """
+    sentences = _training_sentences(treebank, config)
+    held_out = 0 if treebank.dev else max(len(sentences) // HELD_OUT, LEAST_HELD_OUT)
+    train = sentences[: len(sentences) - held_out]
+    changes: dict[str, Any] = {
+        "treebank.train": _train_file(treebank, train, folder),
+        "treebank.dev": _dev_file(treebank, sentences[len(train) :], folder),
+        "treebank.test": path_in_configs(treebank.test) if treebank.test else None,
+    }
+    choices = list(_choices_of_files(treebank, len(sentences), held_out))
+    for found, why in (_columns(config, train), _tokenizer(config, train)):
+        changes |= found
+        choices += why
+    size = TreebankSize(len(train), sum(map(len, train)))
+    return FoundTreebank(treebank, RowSettings(set=changes), size, tuple(choices))
+
+
+def _training_sentences(treebank: UDTreebank, config: Config) -> list[Sentence]:
+    """Raises ValueError if they are too few, or have no forms."""
+    if not treebank.train:
+        raise ValueError("it has no train file")
+    sentences = [
+        sentence for path in treebank.train for sentence in read_treebank(str(path), config.treebank.roots)
+    ]
+    if len(sentences) < LEAST_SENTENCES:
+        raise ValueError(
+            f"train has {len(sentences)} sentences, of which at least {LEAST_SENTENCES} are needed"
+        )
+    if _share(sentences, "form") < HAS_FORMS:
+        raise ValueError("its forms are not there: most are `_`")
+    return sentences
+
+
+def _share(sentences: Sequence[Sentence], column: str) -> float:
+    """Of the words that have a value in a column."""
+    values = [value for sentence in sentences for value in sentence.column(column)]
+    return sum(value != BLANK for value in values) / len(values)
+
+
+def _train_file(treebank: UDTreebank, train: Sequence[Sentence], folder: Path) -> str:
+    """As configs name it: that of the treebank, if it has one and all of it is trained on."""
+    first, *others = treebank.train
+    if treebank.dev and not others:
+        return path_in_configs(first)
+    return _written(folder / treebank.name / first.name, train)
+
+
+def _dev_file(treebank: UDTreebank, held_out: Sequence[Sentence], folder: Path) -> str:
+    if treebank.dev:
+        return path_in_configs(treebank.dev)
+    name = treebank.train[0].name.replace("-ud-train", "-ud-dev")
+    return _written(folder / treebank.name / name, held_out)
+
+
+def _written(path: Path, sentences: Sequence[Sentence]) -> str:
+    """The name of the file, which then has the sentences, with a blank line after each."""
+    content = "".join(f"{''.join(sentence.lines).rstrip()}\n\n" for sentence in sentences)
+    encoded = content.encode("utf-8", "surrogateescape")
+    if not path.is_file() or path.read_bytes() != encoded:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, encoded)
+    return path_in_configs(path)
+
+
+def _choices_of_files(treebank: UDTreebank, sentences: int, held_out: int) -> Iterator[str]:
+    if len(treebank.train) > 1:
+        yield f"train: {len(treebank.train)} files, joined"
+    if held_out:
+        yield f"no dev: the last {held_out:,} of {sentences:,} sentences of train, which are not trained on"
+    if not treebank.test:
+        yield "no test: only the scores on dev"
+
+
+def _columns(config: Config, train: Sequence[Sentence]) -> tuple[dict[str, Any], list[str]]:
+    """What changes if columns are not there, and what is said of it."""
+    network, training = config.parser.network, config.training
+    wanted = [*network.tags.predict, *network.tag_sizes]
+    missing = [name for name in wanted if _share(train, name) < HAS_VALUES]
+    if not missing:
+        return {}, []
+    predicted = [name for name in network.tags.predict if name not in missing]
+    read = {name: size for name, size in network.tag_sizes.items() if name not in missing}
+    kinds = {WORD_COLUMNS[name].kind for name in read}
+    changes: dict[str, Any] = {
+        "parser.network.tags.predict": predicted,
+        "parser.network.tag_sizes": read,
+        "parser.network.tags.layers_above": network.tags.layers_above if predicted else 0,
+        "training.tag_dropout": training.tag_dropout if "tag" in kinds else 0.0,
+        "training.feature_dropout": training.feature_dropout if "features" in kinds else 0.0,
+    }
+    titles = ", ".join(WORD_COLUMNS[name].title for name in missing)
+    return changes, [f"no {titles}: neither predicted nor read"]
+
+
+def _tokenizer(config: Config, train: Sequence[Sentence]) -> tuple[dict[str, Any], list[str]]:
+    if not config.tokenizer or not config.tokenizer.is_trained or any(map(has_text, train)):
+        return {}, []
+    return {"tokenizer": None}, [f"no tokenizer: train has neither `# text` nor `{NO_SPACE}`"]

@@ -1,0 +1,71 @@
+"""The models of a table of treebanks: each as one file with its card, and an index of all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from parser.parsing.ensemble import contents
+from parser.parsing.model_files import Folder, pack
+from parser.parsing.model_format import CARD, LICENCE, WEIGHTS
+from parser.parsing.named_models import SUFFIX
+from parser.system.files import write_atomically
+from parser.tables.found_treebanks import FoundTreebank
+from parser.tables.model_card import model_card, scores_of
+from parser.tables.runs import RUNS, Job, Row
+from parser.training.folder import BEST_MODEL
+
+INDEX = "models.json"
+
+
+def keep_model(job: Job, found: FoundTreebank, row: Row, folder: Path) -> None:
+    """Write the card of a trained model, and pack both into `folder`, unless that is done.
+
+    A model whose run has been deleted stays as it is.
+    """
+    model = folder / RUNS / job.folder_name / BEST_MODEL
+    package = package_of(found, folder)
+    if not (model / WEIGHTS).is_file():
+        return
+    weights = sum(map(prod, Folder(model).shapes(WEIGHTS).values()))
+    card = model_card(found, job.config, row, weights).encode()
+    if package.is_file() and (model / CARD).is_file() and (model / CARD).read_bytes() == card:
+        return
+    package.unlink(missing_ok=True)  # a new card beside an old package would look as if all were done
+    if found.treebank.licence_text:
+        write_atomically(model / LICENCE, found.treebank.licence_text.encode())
+    write_atomically(model / CARD, card)
+    pack(contents([model]), package)
+
+
+def package_of(found: FoundTreebank, folder: Path) -> Path:
+    return folder / f"{found.treebank.model_name}{SUFFIX}"
+
+
+def write_index(done: Mapping[Job, Row], found: Mapping[str, FoundTreebank], folder: Path) -> None:
+    """A file for programs: what each model is. found: by name of the treebank."""
+    entries = [_entry(job, row, found[job.name], folder) for job, row in done.items()]
+    content = json.dumps({"models": entries}, indent=2, ensure_ascii=False) + "\n"
+    write_atomically(folder / INDEX, content.encode())
+
+
+def _entry(job: Job, row: Row, found: FoundTreebank, folder: Path) -> dict[str, Any]:
+    treebank, package = found.treebank, package_of(found, folder)
+    return {
+        "name": treebank.model_name,
+        "file": package.name if package.is_file() else None,
+        "bytes": package.stat().st_size if package.is_file() else None,
+        "treebank": treebank.name,
+        "language": treebank.language,
+        "code": treebank.code,
+        "licence": treebank.licence,
+        "training_sentences": found.size.sentences,
+        "training_words": found.size.words,
+        "choices": found.choices,
+        "seconds": row["seconds"],
+        "commit": row["commit"],
+        "scores": [{"from": own.given, "on": own.split, **own.scores} for own in scores_of(job.config, row)],
+    }

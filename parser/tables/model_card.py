@@ -1,0 +1,153 @@
+"""The card of a parser of a treebank, README.md as Hugging Face's hub has it, from the row of its run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from parser.config.measures import NAMES, shown
+from parser.config.settings import Config
+from parser.parsing.model_card import OF_TAGS, OF_TEXT, OF_TOKENS
+from parser.parsing.named_models import SUFFIX
+from parser.system.console import counted
+from parser.tables.found_treebanks import FoundTreebank
+from parser.tables.runs import Row
+
+OF_DIVISION = "tokens", "sentences", "words"
+HUB_LICENCES = re.compile(r"cc-by(-nc)?(-sa|-nd)?-[1-4]\.0|cc0-1\.0|lgpl-lr")
+"""Those of treebanks that the hub knows, as it writes them."""
+OTHER_LICENCE = "other"
+DIGITS = 2
+"""After the point, of scores."""
+
+
+class CardScores(NamedTuple):
+    """Scores of one kind: what the parser was given, on which part of the treebank."""
+
+    given: str
+    split: str
+    scores: Mapping[str, float]
+    """By measure."""
+
+
+def scores_of(config: Config, row: Row) -> Iterator[CardScores]:
+    """Those of CoNLL 2018 that say something about this parser; on test, or on dev if there is none."""
+    tags = config.parser.network.tags.predict
+    if row["text"]:
+        measures = (*OF_DIVISION, *shown(tags), "clas")
+        yield CardScores(OF_TEXT, "test", {name: row["text"][name] for name in measures})
+    given = OF_TAGS if config.parser.network.tag_sizes else OF_TOKENS
+    split = "test" if row["test"] else "dev"
+    yield CardScores(given, split, {name: row[split][name] for name in (*shown(tags), "clas")})
+
+
+def model_card(found: FoundTreebank, config: Config, row: Row, weights: int) -> str:
+    """weights: the number of the network's weights."""
+    front = yaml.safe_dump(_front_matter(found, config, row), sort_keys=False, allow_unicode=True)
+    return f"---\n{front}---\n\n" + "\n\n".join(_sections(found, config, row, weights)) + "\n"
+
+
+def _front_matter(found: FoundTreebank, config: Config, row: Row) -> dict[str, Any]:
+    treebank = found.treebank
+    return {
+        "language": [treebank.code],
+        **_licence(treebank.licence),
+        "library_name": "stack-parser",
+        "pipeline_tag": "token-classification",
+        "tags": ["dependency-parsing", "universal-dependencies", "conll-u"],
+        "datasets": ["universal_dependencies"],
+        "model-index": [
+            {
+                "name": treebank.model_name,
+                "results": [_result(found, row, scores) for scores in scores_of(config, row)],
+            }
+        ],
+    }
+
+
+def _licence(name: str | None) -> dict[str, str]:
+    """As the hub has it, where it knows the licence."""
+    known = "-".join((name or "").lower().split())
+    if HUB_LICENCES.fullmatch(known):
+        return {"license": known}
+    return {"license": OTHER_LICENCE, "license_name": name or "unknown"}
+
+
+def _result(found: FoundTreebank, row: Row, scores: CardScores) -> dict[str, Any]:
+    treebank = found.treebank
+    release = _release(row)
+    return {
+        "task": {"type": "token-classification", "name": f"Dependency parsing, from {scores.given}"},
+        "dataset": {
+            "type": "universal_dependencies",
+            "name": treebank.name,
+            "config": treebank.train[0].name.partition("-ud-")[0],
+            "split": scores.split,
+            **({"revision": release} if release else {}),
+        },
+        "metrics": [
+            {"type": name, "name": NAMES[name], "value": round(score, DIGITS)}
+            for name, score in scores.scores.items()
+        ],
+    }
+
+
+def _release(row: Row) -> str | None:
+    """The release of the treebank, or its commit; None if it is not from a clone of its repository."""
+    versions = [version for version in row["treebanks"].values() if version]
+    releases = {version["release"] or version["commit"] for version in versions} - {None}
+    return releases.pop() if len(releases) == 1 else None
+
+
+def _sections(found: FoundTreebank, config: Config, row: Row, weights: int) -> Iterator[str]:
+    treebank = found.treebank
+    release = _release(row)
+    yield f"# {treebank.model_name}"
+    yield (
+        f"A dependency parser of {treebank.language}, trained on {treebank.name} of Universal Dependencies"
+        f"{f' ({release})' if release else ''} by stack-parser {row['versions']['parser']}, "
+        f"commit {row['commit'] or 'unknown'}."
+    )
+    source = "--text letters.txt" if config.tokenizer else "words.conllu"
+    yield f"    stack-parser parse {treebank.model_name}{SUFFIX} {source} -o letters.conllu"
+    yield "Scores of the CoNLL 2018 shared task, in per cent:"
+    yield _score_table(list(scores_of(config, row)))
+    yield "## Training"
+    yield "\n".join(f"- {line}" for line in _facts(found, row, weights))
+    settings = config.model_dump(mode="json", exclude_defaults=True)
+    settings["treebank"] |= _without_folders(settings["treebank"])
+    yield f"```yaml\n{yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)}```"
+    yield "## Licence"
+    own = " LICENSE.txt is that of the treebank." if treebank.licence_text else ""
+    name = treebank.licence or "that its authors name"
+    yield f"The treebank is under the licence {name}, and the model is made of it.{own}"
+
+
+def _score_table(rows: Sequence[CardScores]) -> str:
+    measures = list(dict.fromkeys(name for row in rows for name in row.scores))
+    lines = [["from", "on", *(NAMES[name] for name in measures)], ["---"] * (len(measures) + 2)]
+    for row in rows:
+        cells = [f"{row.scores[name]:.{DIGITS}f}" if name in row.scores else "" for name in measures]
+        lines.append([row.given, row.split, *cells])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _facts(found: FoundTreebank, row: Row, weights: int) -> Iterator[str]:
+    size = found.size
+    yield f"{counted(size.sentences, 'sentence')} with {counted(size.words, 'word')} to learn from"
+    yield from found.choices
+    yield f"{counted(weights, 'weight')}; epoch {row['best_epoch']} of {row['epochs']}, by LAS on dev"
+    device = row["machine"]["cpu"] if row["device"] == "cpu" else row["device"]
+    yield f"{row['seconds']:.1f} seconds on {device}, {row['date']}"
+    for path, version in row["treebanks"].items():
+        if version:
+            yield f"`{Path(path).name}`: SHA-256 {version['sha256']}"
+
+
+def _without_folders(treebank: Mapping[str, Any]) -> dict[str, str]:
+    """The names of the files: where they lie on this machine is nobody's concern."""
+    return {split: Path(treebank[split]).name for split in ("train", "dev", "test") if treebank.get(split)}

@@ -1,0 +1,104 @@
+"""Models by names: of a folder, of the environment, and of installed packages."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from parser import load
+from parser.cli import main
+from parser.parsing.named_models import find_model, model_in, name_of
+
+
+@pytest.fixture
+def folder(tmp_path):
+    models = tmp_path / "models"
+    models.mkdir()
+    for name in ("wolof-wtb", "ancient_greek-ptnk", "english-ewt", "english-gum"):
+        (models / f"{name}.stackparser").write_text("")
+    (models / "report.md").write_text("")
+    return models
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("wolof-wtb", "wolof-wtb"),
+        ("UD_Wolof-WTB", "wolof-wtb"),
+        ("Wolof", "wolof-wtb"),
+        ("Ancient Greek", "ancient_greek-ptnk"),
+        ("UD_Ancient_Greek-PTNK", "ancient_greek-ptnk"),
+        ("english-gum", "english-gum"),
+    ],
+)
+def test_by_treebank_or_language(folder, text, name):
+    assert model_in(folder, text) == folder / f"{name}.stackparser"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("english", "'english' is several models; take one of english-ewt, english-gum"),
+        ("greek", "no model is 'greek'; take one of ancient_greek-ptnk, english-ewt, english-gum, wolof-wtb"),
+        ("", "no model is ''"),
+        ("../models/wolof-wtb", "no model is"),
+    ],
+)
+def test_what_is_no_name_of_one(folder, text, message):
+    with pytest.raises(ValueError, match=message):
+        model_in(folder, text)
+
+
+def test_a_folder_without_models(tmp_path):
+    with pytest.raises(ValueError, match=r"has no model, which would be a file NAME\.stackparser"):
+        model_in(tmp_path, "wolof")
+
+
+def test_the_folder_of_the_environment_is_for_names_of_nothing_else(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert find_model("wolof-wtb") == Path("wolof-wtb")
+    monkeypatch.setenv("PARSER_MODELS", str(folder))
+    assert find_model("wolof-wtb") == folder / "wolof-wtb.stackparser"
+    assert find_model("runs/wolof-wtb/model") == Path("runs/wolof-wtb/model")
+    (tmp_path / "wolof-wtb").mkdir()
+    assert find_model("wolof-wtb") == Path("wolof-wtb")
+    with pytest.raises(ValueError, match="'english' is several models"):
+        find_model("english")
+
+
+def test_installed_models_come_first(folder, tmp_path, monkeypatch):
+    information = tmp_path / "site" / "toy-1.0.dist-info"
+    information.mkdir(parents=True)
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text("[stack_parser.models]\nwolof = toy_model:MODEL\n")
+    (tmp_path / "site" / "toy_model.py").write_text("MODEL = 'here/model.stackparser'\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    monkeypatch.setenv("PARSER_MODELS", str(folder))
+    assert find_model("wolof") == Path("here/model.stackparser")
+
+
+@pytest.mark.parametrize(
+    ("path", "name"), [("x/wolof-wtb.stackparser", "wolof-wtb"), ("runs/a/model", "a"), ("runs/a", "a")]
+)
+def test_the_name_of_a_model(path, name):
+    assert name_of(Path(path)) == name
+
+
+def test_commands_and_programs_take_names(tmp_path, monkeypatch, capsys):
+    models, test = tmp_path / "models", "tests/model/parsed.conllu"
+    models.mkdir()
+    assert main(["pack", "tests/model", "-o", str(models / "toy-tiny.stackparser")]) == 0
+    monkeypatch.setenv("PARSER_MODELS", str(models))
+    assert main(["parse", "toy", test, "-o", str(tmp_path / "named.conllu")]) == 0
+    assert main(["parse", "tests/model", test, "-o", str(tmp_path / "plain.conllu")]) == 0
+    assert (tmp_path / "named.conllu").read_bytes() == (tmp_path / "plain.conllu").read_bytes()
+    words = ["dogs", "bark"]
+    assert load("toy-tiny").parse(words) == load("tests/model").parse(words)
+    monkeypatch.delenv("PARSER_MODELS")
+    shutil.copy(models / "toy-tiny.stackparser", models / "other-tiny.stackparser")
+    assert load(["toy", "UD_Other-Tiny"], folder=models).parse(words) == load("tests/model").parse(words)
+    monkeypatch.setenv("PARSER_MODELS", str(models))
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        main(["parse", "welsh", test])
+    assert "no model is 'welsh'; take one of other-tiny, toy-tiny" in capsys.readouterr().err

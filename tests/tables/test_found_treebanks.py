@@ -1,0 +1,134 @@
+"""What is chosen for a treebank that lacks something, and which are not trained."""
+
+import pytest
+from ud_folders import (
+    FEATS,
+    FORM,
+    HEAD,
+    LEMMA,
+    MISC,
+    UPOS,
+    XPOS,
+    blanked,
+    make_treebank,
+    sentences,
+    without_comments,
+)
+
+from parser.config.settings import Config
+from parser.tables.found_treebanks import found_row
+from parser.treebank.conllu import read_treebank
+from parser.treebank.ud_folders import find_treebanks
+
+CONFIG = Config.model_validate(
+    {
+        "treebank": {"train": "x", "dev": "y", "test": "z"},
+        "parser": {
+            "network": {
+                "tag_sizes": {"xpos": 3},
+                "characters": {},
+                "tags": {"predict": ["upos", "feats", "lemma"], "layers_above": 1},
+                "sentence_encoder": {},
+            }
+        },
+        "training": {"tag_dropout": 0.1, "learning_rate": {"peak": 0.1}},
+        "tokenizer": {"kind": "udpipe"},
+    }
+)
+TRAIN, DEV, TEST = sentences("train", 60), sentences("dev", 5), sentences("test", 5)
+
+
+def found(folder, **files):
+    """The row of a treebank with these files."""
+    make_treebank(folder / "ud", "UD_Toy-Tiny", **files)
+    [treebank] = find_treebanks(folder / "ud")
+    return found_row(treebank, CONFIG, folder / "prepared")
+
+
+def test_a_complete_treebank_has_the_config_as_it_is(tmp_path):
+    row = found(tmp_path, train=TRAIN, dev=DEV, test=TEST)
+    files = {
+        split: f"{tmp_path}/ud/UD_Toy-Tiny/toy_tiny-ud-{split}.conllu" for split in ("train", "dev", "test")
+    }
+    assert row.row.set == {f"treebank.{split}": path for split, path in files.items()}
+    assert row.choices == ()
+    assert row.size == (60, sum(map(len, read_treebank(files["train"]))))
+    assert not (tmp_path / "prepared").exists()
+
+
+def test_files_below_the_data_folder_are_named_as_on_any_machine(tmp_path, monkeypatch):
+    monkeypatch.setenv("PARSER_DATA", str(tmp_path))
+    row = found(tmp_path, train=TRAIN, dev=DEV)
+    assert row.row.set["treebank.dev"] == "${PARSER_DATA}/ud/UD_Toy-Tiny/toy_tiny-ud-dev.conllu"
+
+
+def test_without_dev_the_end_of_train_is_held_out(tmp_path):
+    row = found(tmp_path, train=TRAIN, test=TEST)
+    train, dev = (read_treebank(row.row.set[f"treebank.{split}"]) for split in ("train", "dev"))
+    whole = read_treebank("data/quickstart/train.conllu")[:60]
+    assert [one.forms for one in [*train, *dev]] == [one.forms for one in whole]
+    assert (len(train), len(dev)) == (54, 6)
+    assert row.size.sentences == 54
+    assert row.choices == ("no dev: the last 6 of 60 sentences of train, which are not trained on",)
+    assert all(
+        row.row.set[f"treebank.{split}"].startswith(f"{tmp_path}/prepared/") for split in ("train", "dev")
+    )
+
+
+def test_of_few_sentences_five_are_held_out(tmp_path):
+    row = found(tmp_path, train=sentences("train", 12))
+    assert len(read_treebank(row.row.set["treebank.dev"])) == 5
+    assert row.row.set["treebank.test"] is None
+    assert row.choices[1] == "no test: only the scores on dev"
+
+
+def test_a_train_set_of_several_files_is_joined(tmp_path):
+    cut = sentences("train", 20).rstrip("\n")  # a file that has no blank line at its end
+    row = found(tmp_path, **{"train-a": cut, "train-b": DEV, "dev": DEV})
+    assert len(read_treebank(row.row.set["treebank.train"])) == 25
+    assert row.choices[0] == "train: 2 files, joined"
+
+
+@pytest.mark.parametrize(
+    ("columns", "predicted", "read", "choice"),
+    [
+        ([LEMMA], ["upos", "feats"], {"xpos": 3}, "no LEMMA: neither predicted nor read"),
+        ([FEATS, XPOS], ["upos", "lemma"], {}, "no FEATS, XPOS: neither predicted nor read"),
+        ([UPOS, FEATS, LEMMA], [], {"xpos": 3}, "no UPOS, FEATS, LEMMA: neither predicted nor read"),
+    ],
+)
+def test_columns_that_are_not_there(tmp_path, columns, predicted, read, choice):
+    row = found(tmp_path, train=blanked(TRAIN, *columns), dev=DEV, test=TEST)
+    changes = row.row.set
+    assert changes["parser.network.tags.predict"] == predicted
+    assert changes["parser.network.tag_sizes"] == read
+    assert changes["parser.network.tags.layers_above"] == bool(predicted)
+    assert changes["training.tag_dropout"] == (0.1 if read else 0)
+    assert row.choices == (choice,)
+
+
+def test_without_text_there_is_no_tokenizer(tmp_path):
+    bare = without_comments(blanked(TRAIN, MISC))
+    row = found(tmp_path, train=bare, dev=DEV, test=TEST)
+    assert row.row.set["tokenizer"] is None
+    assert row.choices == ("no tokenizer: train has neither `# text` nor `SpaceAfter=No`",)
+
+
+@pytest.mark.parametrize("text", [without_comments(TRAIN), blanked(TRAIN, MISC)])
+def test_one_of_both_is_text_enough(tmp_path, text):
+    assert "tokenizer" not in found(tmp_path, train=text, dev=DEV).row.set
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"test": TEST}, "it has no train file"),
+        ({"train": sentences("train", 9), "dev": DEV}, "train has 9 sentences, of which at least 10 are"),
+        ({"train": blanked(TRAIN, FORM, LEMMA), "dev": DEV}, "its forms are not there"),
+        ({"train": blanked(TRAIN, HEAD), "dev": DEV}, r"toy_tiny-ud-train.conllu:\d+: "),
+        ({"train": ""}, "no sentences"),
+    ],
+)
+def test_what_can_not_be_trained(tmp_path, files, message):
+    with pytest.raises(ValueError, match=message):
+        found(tmp_path, **files)

@@ -1,0 +1,211 @@
+"""All treebanks of a folder: what comes out, what fails, and going on after a kill."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+from programs import children_of, running, wait_until
+from ud_folders import HEAD, LEMMA, blanked, make_treebank, sentences
+
+from parser import load
+from parser.cli import main
+from parser.parsing.model_files import Package
+
+TRAIN, DEV, TEST = sentences("train", 40), sentences("dev", 8), sentences("test", 8)
+CONFIG = """
+treebank: {train: x, dev: x}
+parser:
+  network:
+    word_size: 8
+    tag_sizes: {}
+    characters: {size: 4, filters: 4}
+    tags: {predict: [upos, lemma]}
+    token_size: 12
+    hidden_size: 16
+    layers: 1
+training:
+  epochs: 2
+  batch_size: 8
+  learning_rate: {start: 1e-2, peak: 1e-2, warmup_epochs: 1}
+tokenizer: {kind: blanks}
+small_treebank: {sentences: 20, steps: 6, set: {parser.network.hidden_size: 6}}
+device: cpu
+"""
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / "toys.yaml"
+    path.write_text(CONFIG)
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Of two treebanks, one of which lacks much."""
+    make_treebank(tmp_path / "ud", "UD_Old_Toy-Whole", train=TRAIN, dev=DEV, test=TEST)
+    make_treebank(tmp_path / "ud", "UD_Toy-Few", train=blanked(sentences("train", 20), LEMMA))
+    return tmp_path / "ud"
+
+
+def made(folder, config, out, *options):
+    return main(["train-all", str(folder), str(config), "-o", str(out), *options])
+
+
+def cells(report, name):
+    """Of the line of a treebank in the report, by titles of columns."""
+    lines = [line.strip("| ").split(" | ") for line in report.splitlines() if line.startswith("|")]
+    [found] = [line for line in lines if line[0] == name]
+    return dict(zip(["", *lines[0]], found, strict=False))
+
+
+@pytest.mark.extended
+def test_what_comes_out(folder, config, tmp_path, capsys):
+    out = tmp_path / "out"
+    make_treebank(folder, "UD_Toy-PUD", test=TEST)
+    assert made(folder, config, out, "--processes", "2") == 0
+    printed = capsys.readouterr().out
+    assert "UD_Toy-PUD: left out: it has no train file" in printed
+    assert "UD_Toy-Few: small, with 15 sentences: training.epochs 3, parser.network.hidden_size 6" in printed
+    choices = json.loads((out / "choices.json").read_text())
+    assert choices["left_out"] == {"UD_Toy-PUD": "it has no train file"}
+    assert len(choices["choices"]["UD_Toy-Few"]) == 4
+
+    report = (out / "report.md").read_text()
+    assert "**UD_Toy-Few**: no dev: the last 5 of 20 sentences of train" in report
+    assert "| average (2) |" in report
+    assert "UD_Toy-PUD" in (out / "report.html").read_text()
+    rows = {row["name"]: row for row in map(json.loads, (out / "rows.jsonl").read_text().splitlines())}
+    whole = rows["UD_Old_Toy-Whole"]
+    assert f" | {whole['text']['las']:.2f} | " in report
+    assert f" | {whole['test']['las']:.2f} | " in report
+    assert rows["UD_Toy-Few"]["config"]["parser"]["network"]["tags"]["predict"] == ["upos"]
+
+    index = json.loads((out / "models.json").read_text())["models"]
+    entries = {entry["name"]: entry for entry in index}
+    assert entries.keys() == {"old_toy-whole", "toy-few"}
+    few = entries["toy-few"]
+    assert few["bytes"] == (out / few["file"]).stat().st_size
+    assert (few["training_sentences"], few["licence"], few["language"]) == (15, "CC BY-SA 4.0", "Toy")
+    assert [score["on"] for score in few["scores"]] == ["dev"]
+
+    capsys.readouterr()
+    assert main(["models", str(out)]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[1].startswith("old_toy-whole ")
+    assert f"{whole['text']['las']:.2f}" in printed[1]
+    assert printed[1].endswith("cc-by-sa-4.0")
+    tree = load("Old Toy", folder=out).parse_text("The cat sleeps .")[0]
+    assert len(tree.heads) == 4
+
+
+@pytest.mark.extended
+def test_the_card_of_a_model(folder, config, tmp_path):
+    out = tmp_path / "out"
+    assert made(folder, config, out, "--only", "*-Whole") == 0
+    [row] = map(json.loads, (out / "rows.jsonl").read_text().splitlines())
+    package = Package(out / "old_toy-whole.stackparser")
+    assert package.content("LICENSE.txt") == b"Share alike.\n"
+    card = package.content("README.md").decode()
+    _, front, text = card.split("---\n", 2)
+    matter = yaml.safe_load(front)
+    assert (matter["license"], matter["language"]) == ("cc-by-sa-4.0", ["old"])
+    [model] = matter["model-index"]
+    raw, gold = model["results"]
+    for result, scores in ((raw, row["text"]), (gold, row["test"])):
+        assert result["dataset"]["name"] == "UD_Old_Toy-Whole"
+        assert result["dataset"]["split"] == "test"
+        metrics = {metric["type"]: metric["value"] for metric in result["metrics"]}
+        assert metrics.keys() >= {"uas", "las", "upos", "lemmas", "mlas", "blex", "clas"}
+        assert all(metrics[name] == pytest.approx(scores[name], abs=0.006) for name in metrics)
+    assert raw["task"]["name"] == "Dependency parsing, from raw text"
+    assert gold["task"]["name"] == "Dependency parsing, from gold tokens"
+    assert row["commit"] is None or row["commit"] in text
+    for version in row["treebanks"].values():
+        assert version["sha256"] in text
+    assert str(tmp_path) not in card  # whose folders these are is nobody's concern
+    settings = yaml.safe_load(text.partition("```yaml\n")[2].partition("```")[0])
+    assert settings["training"]["epochs"] == 2
+
+
+@pytest.mark.extended
+def test_one_that_fails_does_not_end_the_others(folder, config, tmp_path, capsys):
+    out = tmp_path / "out"
+    make_treebank(folder, "UD_Toy-Bad", train=TRAIN, dev=blanked(DEV, HEAD))
+    assert made(folder, config, out) == 2
+    assert "UD_Toy-Bad, seed 1: failed: " in capsys.readouterr().err
+    assert "Not trained, or not yet: UD_Toy-Bad." in (out / "report.md").read_text()
+    assert {path.name for path in out.glob("*.stackparser")} == {
+        "old_toy-whole.stackparser",
+        "toy-few.stackparser",
+    }
+    shutil.copy(
+        folder / "UD_Old_Toy-Whole/old_toy_whole-ud-dev.conllu", folder / "UD_Toy-Bad/toy_bad-ud-dev.conllu"
+    )
+    assert made(folder, config, out) == 0
+    assert capsys.readouterr().out.count("running in") == 1
+    assert "Not trained" not in (out / "report.md").read_text()
+    assert len(list(out.glob("*.stackparser"))) == 3
+
+
+@pytest.mark.extended
+def test_going_on_after_a_kill(folder, config, tmp_path, capsys):
+    out = tmp_path / "out"
+    config.write_text(config.read_text().replace("epochs: 2", "epochs: 40"))
+    command = [sys.executable, "-m", "parser", "train-all", str(folder), str(config), "-o", str(out)]
+    with running(command) as killed:
+        # In the second run, which is that of the smaller treebank.
+        wait_until(
+            lambda: any(path.stat().st_size for path in out.glob("runs/UD_Toy*/metrics.jsonl")), killed
+        )
+        children = children_of(killed)
+        killed.kill()
+        _, alive = psutil.wait_procs(children, timeout=60)
+    assert alive == []
+    assert len((out / "rows.jsonl").read_text().splitlines()) == 1
+    before = (out / "old_toy-whole.stackparser").read_bytes()
+    assert made(folder, config, out) == 0
+    assert capsys.readouterr().out.count("running in") == 1
+    assert "resuming" in next(out.glob("runs/UD_Toy*.log")).read_text()
+    assert (out / "old_toy-whole.stackparser").read_bytes() == before
+
+    # As if the kill had come between a row and its model.
+    (out / "old_toy-whole.stackparser").unlink()
+    assert made(folder, config, out) == 0
+    assert "running in" not in capsys.readouterr().out
+    assert (out / "old_toy-whole.stackparser").read_bytes() == before
+
+
+@pytest.mark.extended
+def test_a_model_that_was_packed_stays_without_its_run(folder, config, tmp_path):
+    out = tmp_path / "out"
+    assert made(folder, config, out, "--only", "*-Few") == 0
+    before = (out / "toy-few.stackparser").read_bytes()
+    shutil.rmtree(out / "runs")
+    assert made(folder, config, out, "--only", "*-Few") == 0
+    assert (out / "toy-few.stackparser").read_bytes() == before
+
+
+def test_slips_are_told_before_anything_runs(folder, config, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert made(folder, config, out, "--only", "UD_Welsh*") == 2
+    assert "--only UD_Welsh*: " in capsys.readouterr().err
+    assert made(tmp_path, config, out) == 2
+    assert "has no folder with a name such as UD_English-EWT" in capsys.readouterr().err
+    assert made(folder, config, folder / "UD_Toy-Few" / "out") == 2
+    assert "choose another name" in capsys.readouterr().err
+    assert not out.exists()
+    out.mkdir()
+    Path(out / "letter.txt").write_text("theirs")
+    assert made(folder, config, out) == 2
+    assert "holds something that is not a run; choose another folder with -o" in capsys.readouterr().err
+
+
+def test_nothing_to_train(config, tmp_path, capsys):
+    make_treebank(tmp_path / "ud", "UD_Toy-PUD", test=TEST)
+    assert made(tmp_path / "ud", config, tmp_path / "out") == 2
+    assert "no treebank can be trained" in capsys.readouterr().err

@@ -1,0 +1,80 @@
+"""Treebanks by UD's names, what their READMEs tell, and how large they are."""
+
+import pytest
+
+from parser.treebank.conllu import read_treebank
+from parser.treebank.size import size_of
+from parser.treebank.ud_folders import find_treebanks
+
+
+def make(folder, name, *files, readme=None):
+    (folder / name).mkdir()
+    for file in files:
+        (folder / name / file).write_text("")
+    if readme is not None:
+        (folder / name / "README.md").write_text(readme)
+
+
+def test_treebanks_are_known_by_their_names(tmp_path):
+    train, test = "ga_twittirish-ud-train.conllu", "ga_twittirish-ud-test.conllu"
+    make(tmp_path, "UD_Irish-TwittIrish", train, test, "ga_twittirish-ud-train.txt", "stats.xml")
+    make(tmp_path, "UD_Ancient_Greek-PTNK", "grc_ptnk-ud-dev.conllu")
+    make(tmp_path, "UD_Irish", "x-ud-train.conllu")
+    make(tmp_path, "tools")
+    (tmp_path / "UD_Czech-PDT").write_text("")
+    greek, irish = find_treebanks(tmp_path)
+    assert (irish.name, irish.language) == ("UD_Irish-TwittIrish", "Irish")
+    assert (irish.model_name, irish.code) == ("irish-twittirish", "ga")
+    assert [path.name for path in irish.train] == [train]
+    assert (irish.dev, irish.test.name) == (None, test)
+    assert (greek.language, greek.model_name, greek.code) == ("Ancient Greek", "ancient_greek-ptnk", "grc")
+    assert (greek.train, greek.dev.name) == ((), "grc_ptnk-ud-dev.conllu")
+
+
+def test_a_train_set_of_several_files(tmp_path):
+    parts = [f"cs_pdt-ud-train-{part}.conllu" for part in "abc"]
+    make(tmp_path, "UD_Czech-PDT", *reversed(parts))
+    [czech] = find_treebanks(tmp_path)
+    assert [path.name for path in czech.train] == parts
+
+
+@pytest.mark.parametrize(
+    ("readme", "licence"),
+    [
+        ("# Summary\nLicense: is below\n\n<pre>\nLicense: CC BY-SA 4.0\nParallel: no\n", "CC BY-SA 4.0"),
+        ("Data available since: UD v2.4\r\nLicense: LGPL-LR \r\nGenre: news\r\n", "LGPL-LR"),
+        ("License:\nIncludes text: yes\n", None),
+        ("no metadata", None),
+        (None, None),
+    ],
+)
+def test_the_licence_of_the_metadata(tmp_path, readme, licence):
+    make(tmp_path, "UD_Irish-IDT", readme=readme)
+    [irish] = find_treebanks(tmp_path)
+    assert irish.licence == licence
+    assert irish.licence_text == ""
+    (tmp_path / "UD_Irish-IDT" / "LICENSE.txt").write_text("Share alike.")
+    assert irish.licence_text == "Share alike."
+
+
+def test_only_some(tmp_path):
+    for name in ("UD_Irish-IDT", "UD_Irish-PUD", "UD_Thai-PUD"):
+        make(tmp_path, name)
+    assert [own.name for own in find_treebanks(tmp_path, ["UD_*-PUD"])] == ["UD_Irish-PUD", "UD_Thai-PUD"]
+    assert len(find_treebanks(tmp_path, ["UD_Irish-IDT", "*Thai*"])) == 2
+    with pytest.raises(
+        ValueError, match=r"--only UD_Welsh\*: .* but UD_Irish-IDT, UD_Irish-PUD, UD_Thai-PUD"
+    ):
+        find_treebanks(tmp_path, ["UD_Irish*", "UD_Welsh*"])
+
+
+def test_a_folder_without_treebanks(tmp_path):
+    with pytest.raises(ValueError, match="has no folder with a name such as UD_English-EWT"):
+        find_treebanks(tmp_path / "nowhere")
+
+
+def test_sizes_are_those_of_the_sentences_that_are_read():
+    path = "data/quickstart/dev.conllu"
+    sentences = read_treebank(path)
+    assert size_of(path) == (len(sentences), sum(map(len, sentences)))
+    assert size_of(path, most=7) == (7, sum(map(len, sentences[:7])))
