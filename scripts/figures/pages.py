@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 
 from figures import (
     accuracy,
+    annotation,
     choosing,
     gpu,
     headline,
@@ -35,7 +36,19 @@ BEGIN = re.compile(r"^<!-- rows: (\S+) -->$", re.MULTILINE)
 END = re.compile(r"^<!-- end -->$", re.MULTILINE)
 MARKED = re.compile(r"^(<!-- rows: (\S+) -->\n)(.*?)^(<!-- end -->)$", re.MULTILINE | re.DOTALL)
 MODULES = (
-    *(accuracy, choosing, gpu, headline, latency, levels, libraries, messages, on_the_fly, recurrence),
+    *(
+        accuracy,
+        annotation,
+        choosing,
+        gpu,
+        headline,
+        latency,
+        levels,
+        libraries,
+        messages,
+        on_the_fly,
+        recurrence,
+    ),
     speed,
 )
 """Of figures."""

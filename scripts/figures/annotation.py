@@ -1,0 +1,67 @@
+"""What those who annotate rely on: calibrated probabilities, and trees that are given in part."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from statistics import mean
+
+from figures.kept import printed, table
+
+OUTPUT = "accuracy/printed.jsonl"
+TREEBANKS = "English-EWT", "French-Sequoia", "Ancient_Greek-PTNK", "Uyghur-UDT"
+PARSERS = {
+    "`ud-any`, one seed": "ud-any",
+    "`ud-fast`, three seeds": "/weight-",
+    "`ud-fast` without scorers, one seed": "/without-",
+}
+"""Of English EWT, with what is in the paths of their models."""
+
+
+def calibrations() -> str:
+    """Means over the seeds of each parser, as the study printed them, on the test set."""
+    found: dict[str, dict[str, list[tuple[float, ...]]]] = {name: {} for name in PARSERS}
+    name = ""
+    for line in printed(OUTPUT, "measure_calibration"):
+        if match := re.fullmatch(
+            r"(\w+): calibration error ([\d.]+), Brier score ([\d.]+), area of errors ([\d.]+)", line
+        ):
+            kind, *measures = match.groups()
+            found[name].setdefault(kind, []).append(tuple(map(float, measures)))
+        else:
+            [name] = [parser for parser, part in PARSERS.items() if part in line]
+    kinds = {"none": "none", "temperature": "temperature", "beta": "beta, as in training"}
+    return table(
+        ("", "calibration", "calibration error", "Brier score", "area of errors"),
+        (
+            (parser, title, *(f"{mean(column):.4f}" for column in zip(*of_kinds[kind], strict=True)))
+            for parser, of_kinds in found.items()
+            for kind, title in kinds.items()
+        ),
+    )
+
+
+def given_arcs() -> str:
+    """LAS of the words of which nothing is given, of one seed."""
+    return table(
+        ("", "nothing is given", "half of the arcs are", "difference"),
+        (
+            (
+                name.replace("_", " ").replace("-", " "),
+                f"{without:.2f}",
+                f"{given:.2f}",
+                f"{given - without:+.2f}",
+            )
+            for name in TREEBANKS
+            for without, given in [_las_of_free_words(name)]
+        ),
+    )
+
+
+def _las_of_free_words(treebank: str) -> list[float]:
+    """With nothing given, and with half of the arcs."""
+    command = [line for line in printed(OUTPUT, f"UD_{treebank}/") if "free words" in line]
+    return [float(match[1]) for line in command if (match := re.search(r"free words ([\d.]+);", line))]
+
+
+FIGURES: dict[str, Callable[[], str]] = {"calibrations": calibrations, "given-arcs": given_arcs}
