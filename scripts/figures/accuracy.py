@@ -377,6 +377,27 @@ def arcs_any() -> str:
     return table(("", "dev LAS without", "with", "test LAS without", "with"), [*lines, means])
 
 
+def arcs_small_treebanks() -> str:
+    """Means of `ud-any`'s seeds without scorers of arcs and with them, and their differences by seed."""
+    found = runs_of_table("arcs-small-treebanks")
+    return table(
+        ("", "dev LAS without", "with", "difference", "test LAS without", "with", "difference"),
+        (
+            [name]
+            + [
+                text
+                for split in SPLITS
+                for text in (
+                    mean_las(found[f"{name}, without scorers"], split),
+                    mean_las(found[name], split),
+                    las_difference(found[name], found[f"{name}, without scorers"], split),
+                )
+            ]
+            for name in SMALL
+        ),
+    )
+
+
 def reparsing() -> str:
     """UAS and LAS on dev of the trees of parsers, of their scorers, and of both."""
     found = _means_of_pairs(r"(.+): UAS ([\d.]+)  LAS ([\d.]+)")
@@ -593,6 +614,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "distillation": distillation,
     "arcs": arcs,
     "arcs-any": arcs_any,
+    "arcs-small-treebanks": arcs_small_treebanks,
     "reparsing": reparsing,
     "arc-features": arc_features,
     "arc-probabilities": arc_probabilities,
