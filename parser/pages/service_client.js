@@ -48,9 +48,6 @@ const serviceClient = (() => {
       rest = blocks.pop();
       yield blocks;
     }
-    if (rest) { // CoNLL-U that ended without a blank line
-      yield [rest.trimEnd()];
-    }
   }
 
   async function ask(path, token, { headers = {}, signal, ...settings }) {

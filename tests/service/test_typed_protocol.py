@@ -54,6 +54,19 @@ def test_conllu_gives_the_conllu_of_the_command(scores, service, model):
     assert answer.text == parsed_by_command(model, treebank, *["--scores"] * scores)
 
 
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+@pytest.mark.parametrize(("before", "between", "after"), [(0, 1, 0), (0, 1, -1), (2, 3, 2)])
+def test_one_blank_line_ends_each_sentence_of_conllu(before, between, after, line_end, service):
+    given = "# text = a" + line_end + "\t".join(["1", "a", *"________"])
+    ends = [line_end * (1 + between), line_end * (1 + after)]
+    asked = line_end * before + given + ends[0] + given + ends[1]
+    usual = (given + 2 * line_end) * 2
+    assert asked != usual
+    found, expected = (ask(service, "text/x-conllu", conllu=one).text for one in (asked, usual))
+    assert found == expected
+    assert found.endswith(2 * line_end)
+
+
 def test_words_keep_their_tags(service, model):
     given = {"words": ["The", "cat", "sleeps"], "upos": ["_", "X", "_"], "sent_id": "s", "text": "The cat…"}
     [found] = sentences_of(ask(service, sentences=[given]))
