@@ -128,6 +128,13 @@ class SentenceConstraints(NamedTuple):
         ]
         return tuple(found), tuple(of_words), self._violations(found, of_words)
 
+    def with_certain(self, probabilities: Sequence[float]) -> Sequence[float]:
+        """Those of arcs, which are 1 where head and label are given."""
+        known = (
+            head != NO_HEAD and label != BLANK for head, label in zip(self.heads, self.labels, strict=True)
+        )
+        return [1.0 if own else found for own, found in zip(known, probabilities, strict=True)]
+
     def _violations(self, heads: Sequence[int], labels: Sequence[str]) -> tuple[str, ...]:
         if not (self.at_most_one or any(self.no_roots)):
             return ()
