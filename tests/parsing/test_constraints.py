@@ -216,7 +216,8 @@ def test_the_probability_of_what_is_given_is_one(few):
     ]
     whole, part = parse(parser, sentences, probabilities=True, constraints=KEEP_ALL)
     assert whole.probabilities == (1, 1, 1)
-    assert part.heads[:2] == (3, 4) and part.probabilities[:2] == (1, 1)
+    assert part.heads[:2] == (3, 4)
+    assert part.probabilities[:2] == (1, 1)
     assert all(0 < own < 1 for own in part.probabilities[2:])
 
 
