@@ -49,6 +49,12 @@ class Constraints:
     not_root: tuple[str, ...] = ()
     """UPOS of words that may not be the root."""
 
+    def __post_init__(self) -> None:
+        """Raises ValueError for a string in place of several, whose letters would be taken for names."""
+        for name, values in (("at_most_one", self.at_most_one), ("not_root", self.not_root)):
+            if isinstance(values, str):
+                raise ValueError(f"{name}: {quoted(values)} is one string; give a tuple: ({quoted(values)},)")
+
     def __bool__(self) -> bool:
         return bool(self.keep or self.at_most_one or self.not_root)
 

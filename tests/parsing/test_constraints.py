@@ -269,6 +269,12 @@ def test_what_no_tree_can_have_is_told(heads, labels, word, message, few):
     assert told in str(refused._error)
 
 
+@pytest.mark.parametrize("name", ["at_most_one", "not_root"])
+def test_a_string_is_not_taken_for_its_letters(name):
+    with pytest.raises(ValueError, match=rf"{name}: 'DET' is one string; give a tuple: \('DET',\)"):
+        Constraints(**{name: "DET"})
+
+
 def test_a_label_of_the_root_alone_makes_the_root(few):
     [tree] = parse(constrained_model(), [partial([NO_HEAD] * 3, ["_", "_", "root"])], constraints=KEEP)
     assert tree.heads[2] == 0
