@@ -80,6 +80,7 @@ def _checked(options: argparse.Namespace) -> tuple[dict[str, bytes], ModelCard]:
     if not card or not card.licence:
         raise ValueError(
             f"{options.model}: nobody may use a model whose licence is not told: it needs a {CARD} that "
-            "begins with `---`, `license: NAME` and `---`, such as train-all writes"
+            "begins with `---`, `license: NAME` and `---`, such as train-all writes if the treebank "
+            "names its licence"
         )
     return contents(paths), card

@@ -49,6 +49,12 @@ class Constraints:
     not_root: tuple[str, ...] = ()
     """UPOS of words that may not be the root."""
 
+    def __post_init__(self) -> None:
+        """Raises ValueError for a string in place of several, whose letters would be taken for names."""
+        for name, values in (("at_most_one", self.at_most_one), ("not_root", self.not_root)):
+            if isinstance(values, str):
+                raise ValueError(f"{name}: {quoted(values)} is one string; give a tuple: ({quoted(values)},)")
+
     def __bool__(self) -> bool:
         return bool(self.keep or self.at_most_one or self.not_root)
 
@@ -127,6 +133,13 @@ class SentenceConstraints(NamedTuple):
             given if given != BLANK else own for own, given in zip(of_words, self.labels, strict=True)
         ]
         return tuple(found), tuple(of_words), self._violations(found, of_words)
+
+    def with_certain(self, probabilities: Sequence[float]) -> Sequence[float]:
+        """Those of arcs, which are 1 where head and label are given."""
+        known = (
+            head != NO_HEAD and label != BLANK for head, label in zip(self.heads, self.labels, strict=True)
+        )
+        return [1.0 if own else found for own, found in zip(known, probabilities, strict=True)]
 
     def _violations(self, heads: Sequence[int], labels: Sequence[str]) -> tuple[str, ...]:
         if not (self.at_most_one or any(self.no_roots)):

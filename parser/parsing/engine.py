@@ -452,9 +452,10 @@ class Engine:
             labels = tuple(map(self._model.vocabulary.labels.string, arcs.labels))
             heads, labels = deprojectivize(arcs.heads, labels)
             violations: tuple[str, ...] = ()
+            own = self._calibration(arcs.probabilities) if request.probabilities else None
             if running.constraints:
                 heads, labels, violations = running.constraints.completed(heads, labels)
-            own = self._calibration(arcs.probabilities) if request.probabilities else None
+                own = own and running.constraints.with_certain(own)
             probabilities = None if own is None else tuple(own)
             tree = ParsedTree(heads, labels, probabilities, running.tags, violations, others)
         except Exception as error:

@@ -30,7 +30,7 @@ class ParsedTree(NamedTuple):
     labels: tuple[str, ...]
     probabilities: tuple[float, ...] | None = None
     """Of the labelled arc to each word, see `ArcProbabilities`; with a scorer of arcs, the mean with its own;
-    calibrated, if the model is. None unless requested."""
+    calibrated, if the model is. 1 where head and label are given and kept. None unless requested."""
     tags: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     """By column (upos, xpos, feats, lemma): the predicted values of all words."""
     violations: tuple[str, ...] = ()

@@ -45,8 +45,9 @@ class SecondOpinion(NamedTuple):
     """The row of the first word."""
 
     def among(self, possible: NDArray[np.bool_]) -> SecondOpinion:
-        """Of some heads alone. possible: [n, n + 1] bool"""
-        logs = np.where(possible, self.log_probabilities, -np.inf)
+        """If the others are impossible, what is left of each word sums to one. possible: [n, n + 1] bool"""
+        logs = np.where(possible, self.log_probabilities, np.float32(-np.inf))
+        logs -= np.logaddexp.reduce(logs, 1, keepdims=True)
         return self._replace(log_probabilities=logs, greatest=logs.max(1))
 
 

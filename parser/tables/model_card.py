@@ -70,11 +70,13 @@ def _front_matter(found: FoundTreebank, config: Config, row: Row) -> dict[str, A
 
 
 def _licence(name: str | None) -> dict[str, str]:
-    """As the hub has it, where it knows the licence."""
-    known = "-".join((name or "").lower().split())
+    """As the hub has it, where it knows the licence; empty if the treebank names none."""
+    if not name:
+        return {}
+    known = "-".join(name.lower().split())
     if HUB_LICENCES.fullmatch(known):
         return {"license": known}
-    return {"license": OTHER_LICENCE, "license_name": name or "unknown"}
+    return {"license": OTHER_LICENCE, "license_name": name}
 
 
 def _result(found: FoundTreebank, row: Row, scores: CardScores) -> dict[str, Any]:

@@ -13,7 +13,9 @@ from plain_constraints import plain_tree
 from plain_parser import all_trees, is_tree, projective_trees, sentence
 from random_parsers import model, numbered_sentence
 
+from parser.config.settings import CalibrationSettings
 from parser.parsing import engine
+from parser.parsing.calibration import with_calibration
 from parser.parsing.constraints import ConstraintReader, Constraints
 from parser.parsing.engine import Engine
 from parser.parsing.model import Model
@@ -205,14 +207,18 @@ def test_sentences_that_begin_anew_count_anew(monkeypatch):
     assert parse(parser, sentences, batch_size=6, constraints=limits) == expected
 
 
-def test_the_probability_of_what_is_given_is_one_where_nothing_else_is_legal():
-    [tree] = parse(
-        constrained_model(),
-        [partial([2, 0, 2], ["det", "root", "obj"])],
-        probabilities=True,
-        constraints=KEEP,
-    )
-    assert tree.probabilities == pytest.approx([1, 1, 1])
+def test_the_probability_of_what_is_given_is_one(few):
+    """Even if it is put back after parsing, and though calibration gives no 1."""
+    parser = with_calibration(constrained_model(), CalibrationSettings(right=0.5, wrong=0.5, offset=-1))
+    sentences = [
+        partial([2, 0, 2], ["det", "root", "obj"]),
+        partial([3, 4, NO_HEAD, NO_HEAD], ["det", "obj", "_", "nsubj"]),  # the second arc is put back
+    ]
+    whole, part = parse(parser, sentences, probabilities=True, constraints=KEEP_ALL)
+    assert whole.probabilities == (1, 1, 1)
+    assert part.heads[:2] == (3, 4)
+    assert part.probabilities[:2] == (1, 1)
+    assert all(0 < own < 1 for own in part.probabilities[2:])
 
 
 def test_the_device_keeps_constraints_in_a_graph(device, capsys):
@@ -261,6 +267,12 @@ def test_what_no_tree_can_have_is_told(heads, labels, word, message, few):
     with pytest.raises(ValueError, match=f"sentence made up: word {word}: .*{message}"):
         run.result(refused)
     assert told in str(refused._error)
+
+
+@pytest.mark.parametrize("name", ["at_most_one", "not_root"])
+def test_a_string_is_not_taken_for_its_letters(name):
+    with pytest.raises(ValueError, match=rf"{name}: 'DET' is one string; give a tuple: \('DET',\)"):
+        Constraints(**{name: "DET"})
 
 
 def test_a_label_of_the_root_alone_makes_the_root(few):

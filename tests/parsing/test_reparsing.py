@@ -187,6 +187,9 @@ def test_trees_are_the_best_of_those_with_all_given_arcs(lengths, seed):
         own = Arcs(fitting[random.integers(len(fitting))], [2] * length, [])
         opinion = random_opinion(length, random)
         among = opinion.among(constraints.possible_heads())
+        assert np.exp(among.log_probabilities).sum(1) == pytest.approx(np.ones(length))
+        given_words = np.flatnonzero(np.not_equal(heads, NO_HEAD))
+        assert (np.exp(among.greatest[given_words]) == 1).all()
         [found] = reparser.reparse([among], [own], [constraints])
 
         def total(heads, opinion=opinion, own=own):

@@ -104,6 +104,16 @@ def test_what_comes_out(folder, config, tmp_path, capsys):
 
 
 @pytest.mark.extended
+def test_a_model_of_a_treebank_without_a_licence_is_not_given_away(folder, config, tmp_path, capsys):
+    out = tmp_path / "out"
+    (folder / "UD_Toy-Few" / "README.md").unlink()
+    assert made(folder, config, out, "--only", "*-Few") == 0
+    assert main(["pack", str(out / "toy-few.stackparser"), "--wheel", "-o", str(tmp_path / "dist")]) == 2
+    assert "whose licence is not told" in capsys.readouterr().err
+    assert main(["models", str(out)]) == 0
+
+
+@pytest.mark.extended
 def test_the_card_of_a_model(folder, config, tmp_path):
     out = tmp_path / "out"
     assert made(folder, config, out, "--only", "*-Whole") == 0
