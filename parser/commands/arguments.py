@@ -7,22 +7,31 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any, NoReturn, get_args
+from typing import Any, NoReturn
 
-from parser.batching import PRECISIONS
+from parser.commands.shared_arguments import (
+    MODEL_HELP,
+    add_computing,
+    add_config,
+    add_constraints,
+    add_deps,
+    add_ensemble,
+    add_model,
+    add_models,
+    add_overrides,
+    add_processes,
+    add_punctuation,
+    add_roots,
+    add_text,
+    add_treebank_name,
+    model_path,
+    positive,
+)
 from parser.config.measures import MEASURES
-from parser.parsing import BATCH_SIZE
-from parser.parsing.named_models import FOLDER, find_model
 from parser.system.console import printable
 from parser.system.version import __version__
-from parser.treebank.conllu import Roots
-from parser.treebank.conllu_output import Deps
 
 PAGE = "trees.html"
-MODEL_HELP = (
-    "folder or package of a trained model, or the name of one that is installed, or in the folder that "
-    f"{FOLDER} names"
-)
 OF_TREEBANK = ""
 """Of `evaluate --text`: stands for the text of the treebank itself."""
 SPEED_SETTINGS = (
@@ -32,7 +41,6 @@ SPEED_SETTINGS = (
     "all, `stack-parser plugins NAME` the methods and settings of one. docs/settings.md explains them."
 )
 """What `speed --help` ends with."""
-PARTS = "parse parts of the input on a CPU in N processes at the same time"
 Commands = Any
 """What `argparse.ArgumentParser.add_subparsers` returns, a class that it does not name."""
 
@@ -70,8 +78,8 @@ def argument_parser() -> argparse.ArgumentParser:
 
 def _add_train(commands: Commands) -> None:
     command = commands.add_parser("train", help="train a parser as a config says")
-    _add_config(command, "configs", "runs", needed=False)
-    _add_overrides(command, "training.batch_size=32")
+    add_config(command, "configs", "runs", needed=False)
+    add_overrides(command, "training.batch_size=32")
     command.add_argument(
         "--from",
         dest="initial_model",
@@ -98,12 +106,12 @@ def _add_train(commands: Commands) -> None:
 
 def _add_evaluate(commands: Commands) -> None:
     command = commands.add_parser("evaluate", help="score a trained parser on a treebank")
-    _add_models(command)
-    _add_processes(command)
+    add_models(command)
+    add_processes(command)
     command.add_argument("treebank", metavar="FILE", help="CoNLL file with gold trees, optionally .gz")
-    _add_roots(command)
+    add_roots(command)
     command.add_argument("--json", action="store_true", help="print one JSON object instead of a report")
-    _add_punctuation(command)
+    add_punctuation(command)
     command.add_argument(
         "--text",
         metavar="RAW",
@@ -122,8 +130,8 @@ def _add_evaluate(commands: Commands) -> None:
 
 def _add_parse(commands: Commands) -> None:
     command = commands.add_parser("parse", help="write trees into a CoNLL file")
-    _add_models(command)
-    _add_processes(command)
+    add_models(command)
+    add_processes(command)
     command.add_argument(
         "input", metavar="IN", help="CoNLL or text file, optionally .gz; - for standard input"
     )
@@ -145,15 +153,15 @@ def _add_parse(commands: Commands) -> None:
         action="store_true",
         help="replace tags and lemmas of the input by predicted ones",
     )
-    _add_constraints(command)
-    _add_deps(command)
-    _add_text(command, "IN is")
+    add_constraints(command)
+    add_deps(command)
+    add_text(command, "IN is")
     command.set_defaults(run="parser.commands.parse:parse_file")
 
 
 def _add_parse_corpus(commands: Commands) -> None:
     command = commands.add_parser("parse-corpus", help="parse all files of a folder, by workers of Ray")
-    _add_models(command)
+    add_models(command)
     command.add_argument("source", type=Path, metavar="IN_FOLDER", help="folder of CoNLL or text files")
     command.add_argument("target", type=Path, metavar="OUT_FOLDER", help="folder for the trees")
     command.add_argument(
@@ -164,8 +172,8 @@ def _add_parse_corpus(commands: Commands) -> None:
     )
     command.add_argument("--scores", action="store_true", help="as of parse")
     command.add_argument("--retag", action="store_true", help="as of parse")
-    _add_deps(command)
-    _add_text(command, "the files are")
+    add_deps(command)
+    add_text(command, "the files are")
     command.set_defaults(run="parser.commands.parse_corpus:parse_folder")
 
 
@@ -179,8 +187,8 @@ def _add_serve(commands: Commands) -> None:
         metavar="MODEL",
         help="folder or package of a trained model, or NAME=MODEL; the first one is the default",
     )
-    _add_computing(command)
-    _add_processes(command, "serve by N processes with one port, each with its models and on a CPU")
+    add_computing(command)
+    add_processes(command, "serve by N processes with one port, each with its models and on a CPU")
     command.add_argument(
         "--host", default="127.0.0.1", help="address that is listened at (default: %(default)s, this machine)"
     )
@@ -232,7 +240,7 @@ def _add_select(commands: Commands) -> None:
         description="Select the sentences from which a parser may learn most, and write them with the arcs "
         "of which the model is sure; the others are _.",
     )
-    _add_models(command)
+    add_models(command)
     command.add_argument("treebanks", nargs="+", metavar="FILE", help="CoNLL file, optionally .gz")
     command.add_argument(
         "--words",
@@ -278,18 +286,18 @@ def _add_draw(commands: Commands) -> None:
         metavar="OUT",
         help=f"output file, or - for standard output (default: {PAGE}; with --text standard output)",
     )
-    _add_roots(command)
+    add_roots(command)
     command.set_defaults(run="parser.commands.draw:draw_trees")
 
 
 def _add_compare(commands: Commands) -> None:
     command = commands.add_parser("compare", help="say whether one parser is better than another")
     command.add_argument("first", type=model_path, metavar="MODEL_A", help=MODEL_HELP)
-    _add_model(command, "MODEL_B")
+    add_model(command, "MODEL_B")
     command.add_argument("treebank", metavar="FILE", help="CoNLL file with gold trees, optionally .gz")
-    _add_treebank_name(command)
-    _add_roots(command)
-    _add_punctuation(command)
+    add_treebank_name(command)
+    add_roots(command)
+    add_punctuation(command)
     command.add_argument(
         "--by",
         choices=list(MEASURES),
@@ -312,7 +320,7 @@ def _add_pack(commands: Commands) -> None:
         metavar="MODEL",
         help="folder of a trained model; with --ensemble, --wheel or --hub also a package",
     )
-    _add_ensemble(command)
+    add_ensemble(command)
     forms = command.add_mutually_exclusive_group()
     forms.add_argument(
         "--wheel", action="store_true", help="make a wheel for pip, which installs the model by its name"
@@ -341,7 +349,7 @@ def _add_check(commands: Commands) -> None:
     command.add_argument(
         "treebanks", nargs="+", metavar="FILE", help="CoNLL file, optionally .gz: as train, dev and test"
     )
-    _add_roots(command)
+    add_roots(command)
     command.add_argument(
         "--transitions",
         action="store_true",
@@ -352,7 +360,7 @@ def _add_check(commands: Commands) -> None:
 
 def _add_table(commands: Commands) -> None:
     command = commands.add_parser("table", help="train the runs of a table, and write the table")
-    _add_config(command, "configs/tables", "runs/tables")
+    add_config(command, "configs/tables", "runs/tables")
     command.set_defaults(run="parser.commands.table:make_table")
 
 
@@ -407,8 +415,8 @@ def _add_speed(commands: Commands) -> None:
         description="Measure batching methods side by side, as a config says, and write a report.",
         epilog=SPEED_SETTINGS,
     )
-    _add_config(command, "configs/speed", "runs/speed")
-    _add_overrides(command, "seconds=4 or --set experiments.quick.batch_sizes=[1,64]")
+    add_config(command, "configs/speed", "runs/speed")
+    add_overrides(command, "seconds=4 or --set experiments.quick.batch_sizes=[1,64]")
     command.add_argument(
         "--only",
         default="",
@@ -480,183 +488,3 @@ def _add_plugins(commands: Commands) -> None:
         "--check", action="store_true", help="test whether the plugin does what every plugin must"
     )
     command.set_defaults(run="parser.commands.speed:about")
-
-
-def _add_config(command: argparse.ArgumentParser, examples: str, runs: str, needed: bool = True) -> None:
-    """examples: the folder of such configs; runs: the default folder of their runs."""
-    command.add_argument(
-        "config",
-        type=Path,
-        nargs=None if needed else "?",
-        metavar="CONFIG",
-        help=f"YAML file like those in {examples}/",
-    )
-    command.add_argument(
-        "--run",
-        dest="folder",
-        type=Path,
-        help=f"folder of the run (default: {runs}/NAME for {examples}/NAME.yaml)",
-    )
-
-
-def _add_overrides(command: argparse.ArgumentParser, example: str) -> None:
-    command.add_argument(
-        "--set",
-        dest="overrides",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help=f"change a setting of the config, such as --set {example}; may be given several times",
-    )
-
-
-def _add_roots(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--roots",
-        choices=get_args(Roots),
-        default="refuse",
-        help="what to do with trees that have several roots (default: %(default)s)",
-    )
-
-
-def _add_punctuation(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--no-punct", action="store_true", help="leave punctuation out of the scores")
-
-
-def _add_model(command: argparse.ArgumentParser, name: str = "MODEL") -> None:
-    command.add_argument("model", type=model_path, metavar=name, help=MODEL_HELP)
-    _add_computing(command)
-
-
-def _add_computing(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--device", default="auto", help="cpu, cuda, cuda:1, ... (default: CUDA where available)"
-    )
-    command.add_argument(
-        "--threads", type=positive, default=1, help="CPU threads of a process (default: %(default)s)"
-    )
-    command.add_argument(
-        "--batch-size",
-        type=positive,
-        default=BATCH_SIZE,
-        help="sentences parsed at the same time (default: %(default)s)",
-    )
-    command.add_argument(
-        "--precision",
-        choices=PRECISIONS,
-        default="float32",
-        help="of matrix products (default: %(default)s); tf32 is for GPUs",
-    )
-
-
-def _add_models(command: argparse.ArgumentParser) -> None:
-    """One or more, which parse together."""
-    _add_model(command)
-    _add_ensemble(command)
-    _add_treebank_name(command)
-
-
-def _add_ensemble(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--ensemble",
-        type=model_path,
-        action="append",
-        default=[],
-        metavar="MODEL",
-        help="another model, whose scores are averaged with those of the first at every transition; "
-        "may be given several times",
-    )
-
-
-def _add_treebank_name(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--treebank",
-        dest="treebank_name",
-        metavar="NAME",
-        help="parse as one of the treebanks that the model was trained on, such as en_ewt "
-        "(default: the first one)",
-    )
-
-
-def _add_processes(command: argparse.ArgumentParser, what: str = PARTS) -> None:
-    """what: they do."""
-    command.add_argument(
-        "--processes",
-        type=positive,
-        default=1,
-        metavar="N",
-        help=f"{what} (default: %(default)s)",
-    )
-
-
-def _add_constraints(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--keep",
-        choices=["given"],
-        help="keep the heads and labels that IN has, and find those that are _",
-    )
-    command.add_argument(
-        "--non-projective",
-        choices=["refuse", "given"],
-        default="refuse",
-        help="what becomes of a given arc that crosses others: a fault, or it is put back after parsing "
-        "(default: %(default)s)",
-    )
-    command.add_argument(
-        "--at-most-one",
-        type=_names,
-        default=(),
-        metavar="LABEL,…",
-        help="no head has two dependents of such a label or its subtypes, as nsubj,obj",
-    )
-    command.add_argument(
-        "--not-root",
-        type=_names,
-        default=(),
-        metavar="UPOS,…",
-        help="no word with such a tag is the root, as PUNCT,DET, if another one can be",
-    )
-
-
-def _names(text: str) -> tuple[str, ...]:
-    """The type of an option that is a list of names."""
-    names = tuple(text.split(","))
-    if not all(names):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of names, separated by commas")
-    return names
-
-
-def _add_deps(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--deps",
-        choices=get_args(Deps),
-        default="drop",
-        help="drop the enhanced dependencies (DEPS and empty nodes) of all sentences, or of those whose "
-        "trees change, or keep them (default: %(default)s)",
-    )
-
-
-def _add_text(command: argparse.ArgumentParser, what_is: str) -> None:
-    """what_is: begins the descriptions, such as "IN is"."""
-    forms = command.add_mutually_exclusive_group()
-    for option, form, text in (
-        ("--text", "raw", "raw text, whose paragraphs end at blank lines"),
-        ("--one-sentence-per-line", "one-sentence-per-line", "raw text with a sentence in each line"),
-        ("--tokenized", "tokenized", "text with a sentence in each line, and blanks between its words"),
-    ):
-        forms.add_argument(option, dest="form", action="store_const", const=form, help=f"{what_is} {text}")
-
-
-def model_path(text: str) -> Path:
-    """The type of an argument that is a path of a model, or a name: see `find_model`."""
-    try:
-        return find_model(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def positive(text: str) -> int:
-    """The type of an option that is a number from 1."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
-    return int(text)

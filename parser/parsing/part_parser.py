@@ -126,7 +126,6 @@ def model_of_worker(models: ModelChoice, threads: int, precision: Precision) -> 
 def output_of(sentence: Sentence, tree: ParsedTree, retag: bool, deps: Deps) -> SentenceOutput:
     """The lines of a sentence with its tree and, if the tree has them, tags, probabilities and what else.
 
-
     retag: whether tags replace those of the sentence. deps: what becomes of its enhanced dependencies, which
     were derived from the tree that it had.
     """

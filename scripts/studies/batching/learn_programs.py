@@ -29,7 +29,7 @@ from parser.benchmarks.programs.program_executor import BY_LEVELS
 from parser.benchmarks.programs.program_executor_plugin import ProgramExecutorPlugin
 from parser.benchmarks.programs.questions import Question
 from parser.benchmarks.programs.scenes import Scene, read_scenes
-from parser.commands.arguments import positive
+from parser.commands.shared_arguments import positive
 from parser.config.settings import data_path
 from parser.speed.measuring.stopwatch import synchronise
 from parser.system.machine import choose_device, tune_process

@@ -1,0 +1,199 @@
+"""Arguments that several commands have, and what they accept."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import get_args
+
+from parser.batching import PRECISIONS
+from parser.parsing import BATCH_SIZE
+from parser.parsing.named_models import FOLDER, find_model
+from parser.treebank.conllu import Roots
+from parser.treebank.conllu_output import Deps
+
+MODEL_HELP = (
+    "folder or package of a trained model, or the name of one that is installed, or in the folder that "
+    f"{FOLDER} names"
+)
+PARTS = "parse parts of the input on a CPU in N processes at the same time"
+
+
+def add_config(command: argparse.ArgumentParser, examples: str, runs: str, needed: bool = True) -> None:
+    """examples: the folder of such configs; runs: the default folder of their runs."""
+    command.add_argument(
+        "config",
+        type=Path,
+        nargs=None if needed else "?",
+        metavar="CONFIG",
+        help=f"YAML file like those in {examples}/",
+    )
+    command.add_argument(
+        "--run",
+        dest="folder",
+        type=Path,
+        help=f"folder of the run (default: {runs}/NAME for {examples}/NAME.yaml)",
+    )
+
+
+def add_overrides(command: argparse.ArgumentParser, example: str) -> None:
+    command.add_argument(
+        "--set",
+        dest="overrides",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help=f"change a setting of the config, such as --set {example}; may be given several times",
+    )
+
+
+def add_roots(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--roots",
+        choices=get_args(Roots),
+        default="refuse",
+        help="what to do with trees that have several roots (default: %(default)s)",
+    )
+
+
+def add_punctuation(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--no-punct", action="store_true", help="leave punctuation out of the scores")
+
+
+def add_model(command: argparse.ArgumentParser, name: str = "MODEL") -> None:
+    command.add_argument("model", type=model_path, metavar=name, help=MODEL_HELP)
+    add_computing(command)
+
+
+def add_computing(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--device", default="auto", help="cpu, cuda, cuda:1, ... (default: CUDA where available)"
+    )
+    command.add_argument(
+        "--threads", type=positive, default=1, help="CPU threads of a process (default: %(default)s)"
+    )
+    command.add_argument(
+        "--batch-size",
+        type=positive,
+        default=BATCH_SIZE,
+        help="sentences parsed at the same time (default: %(default)s)",
+    )
+    command.add_argument(
+        "--precision",
+        choices=PRECISIONS,
+        default="float32",
+        help="of matrix products (default: %(default)s); tf32 is for GPUs",
+    )
+
+
+def add_models(command: argparse.ArgumentParser) -> None:
+    """One or more, which parse together."""
+    add_model(command)
+    add_ensemble(command)
+    add_treebank_name(command)
+
+
+def add_ensemble(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--ensemble",
+        type=model_path,
+        action="append",
+        default=[],
+        metavar="MODEL",
+        help="another model, whose scores are averaged with those of the first at every transition; "
+        "may be given several times",
+    )
+
+
+def add_treebank_name(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--treebank",
+        dest="treebank_name",
+        metavar="NAME",
+        help="parse as one of the treebanks that the model was trained on, such as en_ewt "
+        "(default: the first one)",
+    )
+
+
+def add_processes(command: argparse.ArgumentParser, what: str = PARTS) -> None:
+    """what: they do."""
+    command.add_argument(
+        "--processes",
+        type=positive,
+        default=1,
+        metavar="N",
+        help=f"{what} (default: %(default)s)",
+    )
+
+
+def add_constraints(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--keep",
+        choices=["given"],
+        help="keep the heads and labels that IN has, and find those that are _",
+    )
+    command.add_argument(
+        "--non-projective",
+        choices=["refuse", "given"],
+        default="refuse",
+        help="what becomes of a given arc that crosses others: a fault, or it is put back after parsing "
+        "(default: %(default)s)",
+    )
+    command.add_argument(
+        "--at-most-one",
+        type=_names,
+        default=(),
+        metavar="LABEL,…",
+        help="no head has two dependents of such a label or its subtypes, as nsubj,obj",
+    )
+    command.add_argument(
+        "--not-root",
+        type=_names,
+        default=(),
+        metavar="UPOS,…",
+        help="no word with such a tag is the root, as PUNCT,DET, if another one can be",
+    )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """The type of an option that is a list of names."""
+    names = tuple(text.split(","))
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of names, separated by commas")
+    return names
+
+
+def add_deps(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--deps",
+        choices=get_args(Deps),
+        default="drop",
+        help="drop the enhanced dependencies (DEPS and empty nodes) of all sentences, or of those whose "
+        "trees change, or keep them (default: %(default)s)",
+    )
+
+
+def add_text(command: argparse.ArgumentParser, what_is: str) -> None:
+    """what_is: begins the descriptions, such as "IN is"."""
+    forms = command.add_mutually_exclusive_group()
+    for option, form, text in (
+        ("--text", "raw", "raw text, whose paragraphs end at blank lines"),
+        ("--one-sentence-per-line", "one-sentence-per-line", "raw text with a sentence in each line"),
+        ("--tokenized", "tokenized", "text with a sentence in each line, and blanks between its words"),
+    ):
+        forms.add_argument(option, dest="form", action="store_const", const=form, help=f"{what_is} {text}")
+
+
+def model_path(text: str) -> Path:
+    """The type of an argument that is a path of a model, or a name: see `find_model`."""
+    try:
+        return find_model(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def positive(text: str) -> int:
+    """The type of an option that is a number from 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)
