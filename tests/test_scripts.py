@@ -386,8 +386,8 @@ def test_reading_is_timed_beside_conllu():
 
 
 COMMANDS = [path for path in sorted(SCRIPTS.rglob("*.py")) if "parse_args" in path.read_text()]
-ELSEWHERE = {"harness.py", "dynet_training.py", "jax_training.py", "pyg_graph_network.py"}
-"""What peers share, and what runs in environments of theirs alone."""
+ELSEWHERE = {"harness.py", "dynet_training.py", "jax_training.py", "pyg_graph_network.py", "ray_serve.py"}
+"""What peers share, what runs in environments of theirs alone, and what Ray Serve starts."""
 
 
 @pytest.mark.extended
