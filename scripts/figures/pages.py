@@ -21,6 +21,7 @@ from figures import (
     messages,
     on_the_fly,
     recurrence,
+    service,
     speed,
 )
 from figures.kept import MEASUREMENTS, tables, training_runs
@@ -49,6 +50,7 @@ MODULES = (
         on_the_fly,
         recurrence,
     ),
+    service,
     speed,
 )
 """Of figures."""
