@@ -433,18 +433,22 @@ class Engine:
             for pair in wanted:
                 self._finish_all([pair])
             return
-        for (running, arcs), own in zip(wanted, others, strict=True):
+        for running, arcs in wanted:
+            own = others.get(running.request, ())
             self._finish(running, next(reparsed) if running.opinion else arcs, own)
 
-    def _alternatives(self, wanted: Sequence[_Running]) -> Iterator[Alternatives]:
-        """Of each sentence; empty where none are asked for."""
-        asking = [
-            Wanted(running.opinion, running.request.alternatives)
-            for running in wanted
+    def _alternatives(self, found: Sequence[_Running]) -> dict[Request, Alternatives]:
+        """Of the sentences for which they are asked, if there are any."""
+        if not self._reparser:
+            return {}
+        wanted = {
+            running.request: Wanted(running.opinion, running.request.alternatives)
+            for running in found
             if running.opinion and running.request.alternatives
-        ]
-        found = iter(alternatives(self._reparser, asking) if self._reparser and asking else ())
-        return (next(found) if running.opinion and running.request.alternatives else () for running in wanted)
+        }
+        if not wanted:
+            return {}
+        return dict(zip(wanted, alternatives(self._reparser, list(wanted.values())), strict=True))
 
     def _finish(self, running: _Running, arcs: Arcs, others: Alternatives) -> None:
         request = running.request

@@ -37,19 +37,17 @@ BEGIN = re.compile(r"^<!-- rows: (\S+) -->$", re.MULTILINE)
 END = re.compile(r"^<!-- end -->$", re.MULTILINE)
 MARKED = re.compile(r"^(<!-- rows: (\S+) -->\n)(.*?)^(<!-- end -->)$", re.MULTILINE | re.DOTALL)
 MODULES = (
-    *(
-        accuracy,
-        annotation,
-        choosing,
-        gpu,
-        headline,
-        latency,
-        levels,
-        libraries,
-        messages,
-        on_the_fly,
-        recurrence,
-    ),
+    accuracy,
+    annotation,
+    choosing,
+    gpu,
+    headline,
+    latency,
+    levels,
+    libraries,
+    messages,
+    on_the_fly,
+    recurrence,
     service,
     speed,
 )

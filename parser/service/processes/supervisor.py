@@ -61,7 +61,6 @@ class Supervisor:
         return code
 
     async def _run(self, folder: Path, line: int) -> int:
-        # The first one alone: if it can not load its models none can, and it is told once.
         tasks = [
             asyncio.create_task(self._keep(number, folder, line)) for number in range(1, self._count + 1)
         ]
@@ -104,6 +103,7 @@ class Supervisor:
         pause = FIRST_PAUSE
         while True:
             if number > 1:
+                # The first one alone: if it can not load its models none can, and it is told once.
                 await self._serves.wait()
             began = time.monotonic()
             worker = self._start(number, folder, line)
