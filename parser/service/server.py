@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from logging import Logger
@@ -13,7 +11,7 @@ from starlette.types import ASGIApp
 
 from parser.service.admission import Admission
 from parser.service.log import tell
-from parser.system.interruption import SIGNALS
+from parser.service.signals import handled_by_loop
 
 KEPT_ALIVE = 30
 """Seconds that a connection may wait for its next request."""
@@ -40,17 +38,10 @@ class Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """By the loop. A second signal breaks off what still runs."""
-        loop = asyncio.get_running_loop()
-        handled = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
-        for number in handled:
-            loop.add_signal_handler(number, self._stop)
-        try:
+        with handled_by_loop(self._stop):
             yield
-        finally:
-            for number in handled:
-                loop.remove_signal_handler(number)
 
-    def _stop(self) -> None:
+    def _stop(self, number: int) -> None:
         self.force_exit = self._admission.drains
         self.should_exit = self._admission.drains = True
         tell(self._logger, "stopping", running_requests=self._admission.running)

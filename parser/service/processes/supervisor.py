@@ -7,12 +7,11 @@ killed, and are started again at once however often they fail.
 from __future__ import annotations
 
 import asyncio
-import signal
 import socket
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from logging import Logger
 from operator import attrgetter
 from pathlib import Path
@@ -21,7 +20,8 @@ from parser.distributed.launcher import lost_process
 from parser.service.listening import url_of
 from parser.service.log import tell
 from parser.service.processes.worker import WorkerProcess
-from parser.system.interruption import SIGNALS, Interrupted
+from parser.service.signals import handled_by_loop
+from parser.system.interruption import Interrupted
 from parser.system.lifeline import lifeline
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
@@ -66,7 +66,7 @@ class Supervisor:
         ]
         tasks.append(asyncio.create_task(self._stops.wait()))
         try:
-            with self._signals_handled():
+            with handled_by_loop(self._stop):
                 done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 code = 0 if self._stops.is_set() else int(done.pop().result())
                 for task in tasks:
@@ -78,18 +78,6 @@ class Supervisor:
         finally:
             for worker in list(self._workers):
                 self._bury(worker)
-
-    @contextmanager
-    def _signals_handled(self) -> Iterator[None]:
-        loop = asyncio.get_running_loop()
-        handled = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
-        for number in handled:
-            loop.add_signal_handler(number, self._stop, number)
-        try:
-            yield
-        finally:
-            for number in handled:
-                loop.remove_signal_handler(number)
 
     def _stop(self, number: int) -> None:
         """The first signal drains, and a second one breaks off what still runs."""
