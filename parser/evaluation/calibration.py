@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from parser.evaluation.scores import PUNCTUATION_TAGS
+from parser.evaluation.scores import PUNCTUATION_TAGS, word_classes
 from parser.parsing.calibration import Calibration
 from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.labels import without_subtype
@@ -58,11 +58,11 @@ def confidence_of(
     probabilities, is_right, labels = [], [], []
     for sentence, tree in zip(gold, trees, strict=True):
         assert tree.probabilities is not None
+        tags = word_classes(sentence)
         for word, (probability, head, full) in enumerate(
             zip(tree.probabilities, tree.heads, tree.labels, strict=True)
         ):
-            tag = sentence.xpos[word] if sentence.upos[word] == "_" else sentence.upos[word]
-            if not punctuation and tag in PUNCTUATION_TAGS:
+            if not punctuation and tags[word] in PUNCTUATION_TAGS:
                 continue
             label = without_subtype(full)
             probabilities.append(probability)

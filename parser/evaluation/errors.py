@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from parser.evaluation.scores import ARC_LENGTHS, PUNCTUATION_TAGS, Scores, group_of, range_name
+from parser.evaluation.scores import ARC_LENGTHS, PUNCTUATION_TAGS, Scores, group_of, range_name, word_classes
 from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.labels import without_subtype
 from parser.treebank.sentence import Sentence
@@ -99,7 +99,7 @@ def find_errors(
 def _add(
     errors: Errors, gold: Sentence, tree: ParsedTree, is_known: Callable[[str], bool], punctuation: bool
 ) -> None:
-    tags = [xpos if upos == "_" else upos for upos, xpos in zip(gold.upos, gold.xpos, strict=True)]
+    tags = word_classes(gold)
     tags_of_heads = [ROOT, *tags]
     distances = distances_to_root(gold.heads)
     words = wrong = 0

@@ -58,9 +58,8 @@ class Scores:
         """Add a sentence. punctuation: whether punctuation is scored; tags: the predicted ones by column."""
         exact, scored = True, []
         crosses = frozenset(crossing(gold.heads))
-        own_tags = [xpos if upos == "_" else upos for upos, xpos in zip(gold.upos, gold.xpos, strict=True)]
         for word, (tag, gold_head, gold_full, head, full) in enumerate(
-            zip(own_tags, gold.heads, gold.labels, heads, labels, strict=True), 1
+            zip(word_classes(gold), gold.heads, gold.labels, heads, labels, strict=True), 1
         ):
             if not punctuation and tag in PUNCTUATION_TAGS:
                 continue
@@ -181,6 +180,11 @@ def score(gold: Iterable[Sentence], trees: Iterable[tuple[Any, ...]], punctuatio
 
 def _percent(part: float, whole: float) -> float:
     return 100 * part / whole if whole else 0.0
+
+
+def word_classes(sentence: Sentence) -> list[str]:
+    """UPOS of each word, or XPOS where it has none."""
+    return [xpos if upos == "_" else upos for upos, xpos in zip(sentence.upos, sentence.xpos, strict=True)]
 
 
 def _length_group(dependent: int, head: int) -> str:
