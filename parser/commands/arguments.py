@@ -318,9 +318,14 @@ def _add_pack(commands: Commands) -> None:
         "model",
         type=Path,
         metavar="MODEL",
-        help="folder of a trained model; with --ensemble, --wheel or --hub also a package",
+        help="folder of a trained model; with --ensemble, --precision, --wheel or --hub also a package",
     )
     add_ensemble(command)
+    command.add_argument(
+        "--precision",
+        choices=["float16"],
+        help="store the weights in 16 bits, at half the size (default: as they are)",
+    )
     forms = command.add_mutually_exclusive_group()
     forms.add_argument(
         "--wheel", action="store_true", help="make a wheel for pip, which installs the model by its name"

@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from parser.parsing.ensemble import ModelChoice, contents, load_models
+from parser.parsing.half_precision import in_half_precision
 from parser.parsing.model_card import ModelCard, read_card
 from parser.parsing.model_files import model_files, pack
 from parser.parsing.model_format import CARD
@@ -29,16 +30,15 @@ def pack_model(options: argparse.Namespace) -> None:
 
 
 def _pack(options: argparse.Namespace) -> None:
-    if options.model.is_file() and not options.ensemble:
+    if options.model.is_file() and not options.ensemble and not options.precision:
         raise ValueError(f"{options.model}: is a file; only the folder of a model is packed")
-    if options.ensemble and not options.output:
-        raise ValueError("a package of several models needs a name: -o FILE")
+    if (options.ensemble or options.model.is_file()) and not options.output:
+        raise ValueError("a package of several models, or of another package, needs a name: -o FILE")
     paths = (options.model, *options.ensemble)
     folder = options.model.resolve()
     output = options.output or folder.with_name(folder.name + SUFFIX)
     refuse_to_overwrite(output, paths)
-    load_models(ModelChoice(paths), torch.device("cpu"))  # which checks them
-    pack(contents(paths), output)
+    pack(_contents(options), output)
     say(f"{output}: {output.stat().st_size:,} bytes")
 
 
@@ -74,8 +74,7 @@ def _checked(options: argparse.Namespace) -> tuple[dict[str, bytes], ModelCard]:
 
     Raises ValueError if there is no model, a broken one, or one whose card does not tell its licence.
     """
-    paths = (options.model, *options.ensemble)
-    load_models(ModelChoice(paths), torch.device("cpu"))
+    files = _contents(options)
     card = read_card(model_files(options.model))
     if not card or not card.licence:
         raise ValueError(
@@ -83,4 +82,12 @@ def _checked(options: argparse.Namespace) -> tuple[dict[str, bytes], ModelCard]:
             "begins with `---`, `license: NAME` and `---`, such as train-all writes if the treebank "
             "names its licence"
         )
-    return contents(paths), card
+    return files, card
+
+
+def _contents(options: argparse.Namespace) -> dict[str, bytes]:
+    """The files of the models. Raises ValueError if they can not be read, or do not fit together."""
+    paths = (options.model, *options.ensemble)
+    load_models(ModelChoice(paths), torch.device("cpu"))
+    files = contents(paths)
+    return in_half_precision(files) if options.precision else files

@@ -55,6 +55,8 @@ from parser.treebank.vocabulary import PRETRAINED, Vocabulary
 if TYPE_CHECKING:
     from parser.transformer.pretrained import PretrainedTransformer
 
+WEIGHT_TYPES = torch.float32, torch.float16
+"""In which weights are stored."""
 VECTORS = f"tokens.embeddings.{PRETRAINED}.weight"
 BROKEN = (
     SafetensorError,
@@ -160,15 +162,23 @@ class Model:
         _refuse_other_columns(settings, vocabulary)
         transformer = read_transformer(files, settings.network)
         _refuse_other_sizes(settings, vocabulary, transformer, files.shapes(WEIGHTS))
-        weights = files.weights(WEIGHTS)
-        for name, weight in weights.items():
-            if not weight.isfinite().all():
-                raise ValueError(f"{name} has values that are not finite")
+        weights = read_weights(files)
         vectors = weights[VECTORS][1:] if PRETRAINED in vocabulary.columns else None
         model = replace(cls.build(settings, vocabulary, device, vectors, transformer), dev_shares=shares)
         model.network.load_state_dict(weights)
         model.network.eval()
         return model
+
+
+def read_weights(files: ModelFiles) -> dict[str, Tensor]:
+    """As float32. Raises ValueError for weights of other types than the format has, and for infinite ones."""
+    weights = files.weights(WEIGHTS)
+    for name, weight in weights.items():
+        if weight.dtype not in WEIGHT_TYPES:
+            raise ValueError(f"{name} is of {weight.dtype}, not of {' or '.join(map(str, WEIGHT_TYPES))}")
+        if not weight.isfinite().all():
+            raise ValueError(f"{name} has values that are not finite")
+    return {name: weight.float() for name, weight in weights.items()}
 
 
 def load_model(files: ModelFiles, device: torch.device) -> Model:

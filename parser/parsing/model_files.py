@@ -1,15 +1,18 @@
 """The files of a model: in a folder, or in one package that `stack-parser pack` has made.
 
-A package is a zip file whose members are stored as they are. They are read in place: nothing is extracted. An
-ensemble has the files of each model in a folder of their own, `model-1` and so on.
+A package is a zip file. Its weights are stored as they are; its texts, which have a greatest size, are
+compressed. All are read in place: nothing is extracted. An ensemble has the files of each model in a folder
+of their own, `model-1` and so on.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import struct
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count, takewhile
@@ -26,6 +29,8 @@ from parser.system.files import atomic_file
 MEMBER = "model-"
 DATE = (1980, 1, 1, 0, 0, 0)
 """Of all members, so that packages of equal models are equal."""
+DAMAGED = zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, struct.error
+"""What reading a damaged package raises."""
 HEADER_LENGTH = 8
 """Bytes of a number, at the beginning of a safetensors file."""
 Shapes = dict[str, tuple[int, ...]]
@@ -37,8 +42,8 @@ class ModelFiles(Protocol):
 
     def has(self, name: str) -> bool: ...
 
-    def content(self, name: str, most: int | None = None) -> bytes:
-        """Raises ValueError if the file has more than `most` bytes."""
+    def content(self, name: str) -> bytes:
+        """Raises ValueError if a text has more bytes than the format allows."""
 
     def weights(self, name: str) -> dict[str, Tensor]:
         """The tensors of a safetensors file, on the host. Raises what the library raises."""
@@ -54,9 +59,9 @@ class Folder:
     def has(self, name: str) -> bool:
         return (self._path / name).is_file()
 
-    def content(self, name: str, most: int | None = None) -> bytes:
+    def content(self, name: str) -> bytes:
         with (self._path / name).open("rb") as file:
-            return _read(file, name, most)
+            return _read(file, name)
 
     def weights(self, name: str) -> dict[str, Tensor]:
         return load_file(self._path / name)
@@ -74,18 +79,21 @@ class Package:
             self._members = {member.filename: member for member in package.infolist()}
         size = path.stat().st_size
         for member in self._members.values():
-            # A compressed member could be far larger than the package.
-            if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
-                raise ValueError(f"{path}: {member.filename} is compressed, which no package is")
-            if member.header_offset + member.file_size > size:
+            # What has no greatest size could be far larger than the package.
+            is_stored = member.compress_type == zipfile.ZIP_STORED
+            if is_stored and member.file_size != member.compress_size:
+                raise ValueError(f"{path}: {member.filename} has two sizes")
+            if not is_stored and member.compress_type != _compression(member.filename):
+                raise ValueError(f"{path}: {member.filename} is compressed, as only texts are")
+            if member.header_offset + member.compress_size > size:
                 raise ValueError(f"{path}: {member.filename} is cut")
 
     def has(self, name: str) -> bool:
         return name in self._members
 
-    def content(self, name: str, most: int | None = None) -> bytes:
+    def content(self, name: str) -> bytes:
         with self._opened(name) as package, package.open(name) as file:
-            return _read(file, name, most)
+            return _read(file, name)
 
     def weights(self, name: str) -> dict[str, Tensor]:
         return load(self.content(name))
@@ -104,7 +112,7 @@ class Package:
         try:
             with zipfile.ZipFile(self._path) as package:
                 yield package
-        except (zipfile.BadZipFile, EOFError, NotImplementedError, OSError, struct.error) as error:
+        except DAMAGED as error:
             reason = str(error) or "the file is cut"
             raise ValueError(f"{self._path}: {what}: {reason}") from None
 
@@ -119,8 +127,8 @@ class MemberFiles:
     def has(self, name: str) -> bool:
         return self._files.has(self._inside(name))
 
-    def content(self, name: str, most: int | None = None) -> bytes:
-        return self._files.content(self._inside(name), most)
+    def content(self, name: str) -> bytes:
+        return self._files.content(self._inside(name))
 
     def weights(self, name: str) -> dict[str, Tensor]:
         return self._files.weights(self._inside(name))
@@ -132,17 +140,28 @@ class MemberFiles:
         return f"{self._folder}/{name}"
 
 
-def _read(file: IO[bytes], name: str, most: int | None) -> bytes:
+def _read(file: IO[bytes], name: str) -> bytes:
+    most = _most_bytes(name)
     content = file.read(-1 if most is None else most + 1)
     if most is not None and len(content) > most:
         raise ValueError(f"{name}: longer than {most:,} bytes")
     return content
 
 
+def _most_bytes(name: str) -> int | None:
+    """Of a text, which may be that of a model of an ensemble; None for weights."""
+    return MAX_BYTES.get(re.sub(rf"^{MEMBER}\d+/", "", name))
+
+
+def _compression(name: str) -> int:
+    """Of a member of a package: texts become a third, weights hardly smaller."""
+    return zipfile.ZIP_STORED if _most_bytes(name) is None else zipfile.ZIP_DEFLATED
+
+
 def text_of(files: ModelFiles, name: str) -> str:
     """Raises ValueError if the file is not UTF-8, or larger than the format allows."""
     try:
-        return files.content(name, MAX_BYTES[name]).decode("utf-8")
+        return files.content(name).decode("utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(f"{name}: not UTF-8: {error.reason} at byte {error.start:,}") from None
 
@@ -187,7 +206,7 @@ def pack(files: Mapping[str, bytes], output: Path) -> None:
 def write_package(files: Mapping[str, bytes], file: BinaryIO) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as package:
         for name, content in files.items():
-            package.writestr(zipfile.ZipInfo(name, DATE), content)
+            package.writestr(zipfile.ZipInfo(name, DATE), content, _compression(name))
 
 
 def digest_of(models: Sequence[Path]) -> str:

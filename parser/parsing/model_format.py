@@ -47,6 +47,7 @@ DOCUMENTS = CARD, LICENCE
 MAX_BYTES = {
     CARD: 1 << 20,
     LICENCE: 1 << 20,
+    SCORES: 1 << 20,
     SETTINGS: 1 << 18,
     COLUMN_SHARES: 1 << 18,
     VOCABULARY: 1 << 28,

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from parser.config.errors import fault_lines
 from parser.parsing.model_files import members_of, model_files, refuse_without_model
-from parser.parsing.model_format import MAX_BYTES, TOKENIZER
+from parser.parsing.model_format import TOKENIZER
 from parser.text.divided import Lines
 from parser.text.reading import TextFormat, TextReader
 from parser.text.tokenizer_kinds import StoredTokenizer, tokenizer_from_json
@@ -56,7 +56,7 @@ def tokenizer_of(model: Path, form: TextFormat) -> StoredTokenizer:
     if not files.has(TOKENIZER):
         raise ValueError(f"{model}: {MISSING}")
     try:
-        content = files.content(TOKENIZER, MAX_BYTES[TOKENIZER])
+        content = files.content(TOKENIZER)
     except ValueError as error:
         raise ValueError(f"{model}: {TOKENIZER}: {error}") from None
     return tokenizer_in(content, str(model))

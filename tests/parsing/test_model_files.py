@@ -99,10 +99,29 @@ def test_broken_packages_are_refused(package, name, content, message):
         Model.load(package, CPU)
 
 
-def test_a_compressed_package_is_refused(package):
+def test_compressed_weights_are_refused(package):
     changed(package, "more", b"0" * 1000, zipfile.ZIP_DEFLATED)
-    with pytest.raises(ValueError, match="is compressed, which no package is"):
+    with pytest.raises(ValueError, match=r"weights\.safetensors is compressed, as only texts are"):
         Model.load(package, CPU)
+
+
+def test_texts_are_compressed_and_need_not_be(package):
+    sizes = {member.filename: member.compress_size for member in zipfile.ZipFile(package).infolist()}
+    assert sizes["vocabulary.json"] < len(Folder(MODEL).content("vocabulary.json")) / 2
+    assert sizes["weights.safetensors"] == len(Folder(MODEL).content("weights.safetensors"))
+    before = Model.load(package, CPU).vocabulary.as_json()
+    changed(package, "LICENSE.txt", b"Share alike.")  # all members are stored as they are
+    assert Model.load(package, CPU).vocabulary.as_json() == before
+
+
+@pytest.mark.parametrize("name", ["README.md", "model-1/README.md"])
+def test_a_text_may_not_become_larger_than_the_format_allows(tmp_path, name):
+    package = tmp_path / "bomb.stackparser"
+    with zipfile.ZipFile(package, "w", zipfile.ZIP_DEFLATED) as bomb:
+        bomb.writestr(name, b" " * (1 << 22))
+    assert package.stat().st_size < 1 << 14
+    with pytest.raises(ValueError, match=r"README\.md: longer than 1,048,576 bytes"):
+        Package(package).content(name)
 
 
 @pytest.mark.parametrize("damage", [0, 30, 60_000, -22])
