@@ -8,6 +8,8 @@
 # make reports                                  draws tables and plots of all kept measurements
 # make test                                     runs the tests that tell whether the program is right
 # make test-all                                 runs these and the others: clusters, kills, a simulated GPU, real data
+# make release-models MODELS=runs/models         makes wheels of all models that train-all has trained
+# make shipped-model                             trains the model that ships
 # make release-check                            builds the wheel and uses it in an empty environment
 # make docs                                     makes a site of docs/ below runs/docs/
 # make help                                     prints these lines
@@ -30,6 +32,8 @@ CONFIG ?= configs/quickstart.yaml
 IN ?= -
 OUT ?= -
 PROCESSES ?= 1
+MODELS ?= runs/models
+TREEBANKS ?= data/ud
 
 # On Linux without an NVIDIA GPU, the CPU build of PyTorch, gigabytes smaller; TORCH=torch takes the usual one.
 TORCH ?= $(shell [ "$$(uname -s)" = Linux ] && ! nvidia-smi -L >/dev/null 2>&1 \
@@ -42,7 +46,8 @@ INSTALL = .venv/bin/python -m pip install --quiet --disable-pip-version-check -c
 IMPORTED = import parser.commands.train, torch._dynamo, parser.commands.parse, torch.utils.tensorboard, \
 	matplotlib.backends.backend_svg
 
-.PHONY: help setup train evaluate parse table speed plots reports figures test test-all soak data test-simulated test-gpu budgets gpu docs release-check check
+.PHONY: help setup train evaluate parse table speed plots reports figures test test-all soak data test-simulated test-gpu budgets gpu docs \
+	shipped-model release-models release-check check
 
 help:
 	@sed -n '/^# /!q; s/^# //p' $(firstword $(MAKEFILE_LIST))
@@ -133,6 +138,22 @@ figures: $(READY)
 docs: $(DOCS_READY)
 	$(PYTHON) -m sphinx --fail-on-warning --keep-going --quiet docs runs/docs
 	@echo runs/docs/index.html
+
+# The model that ships, in models/, with its weights in 16 bits; beside it its card and the licence of its treebank, which
+# is the one that `make data TREEBANK=UD_English-EWT` downloads.
+shipped-model: $(READY)
+	$(PYTHON) -m parser train-all "$(TREEBANKS)" configs/ud-untagged.yaml -o runs/shipped --only UD_English-EWT
+	mkdir -p models
+	$(PYTHON) -m parser pack runs/shipped/english-ewt.stackparser --precision float16 -o models/english-ewt.stackparser
+	$(PYTHON) -m zipfile --extract models/english-ewt.stackparser runs/shipped/content
+	cp runs/shipped/content/README.md runs/shipped/content/LICENSE.txt models/
+
+# Wheels of all models of a folder, into dist/; ARGUMENTS="--precision float16" halves them.
+release-models: $(READY)
+	@for model in $(MODELS)/*.stackparser; do \
+		$(PYTHON) -m parser pack "$$model" --wheel -o dist $(ARGUMENTS) || failed="$$failed $$model"; \
+	done; \
+	test -z "$$failed" || { echo "no wheel of$$failed" >&2; exit 1; }
 
 # The wheel in an empty environment, far from the source: it trains, evaluates and parses.
 release-check: $(TEST_READY)

@@ -57,10 +57,12 @@ def load(
     """The model in a folder or a package; several are an ensemble, whose scores are averaged.
 
     path: may also be a name, such as "wolof-wtb": of a model in `folder` or, without one, of a package that
-    is installed or of a model in the folder that the environment variable PARSER_MODELS names. device: cpu,
-    cuda, cuda:1, ...; auto is CUDA where available. treebank: as one of which treebanks a model parses that
-    was trained on several. Raises ValueError if there is no model, several of a name, or a broken one, if
-    models do not fit together or do not know the treebank, and if the device is not there.
+    is installed, of a model in the folder that the environment variable PARSER_MODELS names, or of one in
+    models/ of the checkout. device: cpu, cuda, cuda:1, ...; auto is CUDA where available. treebank: as one
+    of which treebanks a model parses that was trained on several.
+
+    Raises ValueError if there is no model, several of a name, or a broken one, if models do not fit together
+    or do not know the treebank, and if the device is not there.
     """
     if not isinstance(path, str | os.PathLike | Iterable):
         raise ValueError(f"path: a folder, a package or a list of them is needed, not {type(path).__name__}")

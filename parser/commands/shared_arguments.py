@@ -13,8 +13,8 @@ from parser.treebank.conllu import Roots
 from parser.treebank.conllu_output import Deps
 
 MODEL_HELP = (
-    "folder or package of a trained model, or the name of one that is installed, or in the folder that "
-    f"{FOLDER} names"
+    "folder or package of a trained model, or the name of one that is installed, in the folder that "
+    f"{FOLDER} names, or in models/ of the checkout"
 )
 PARTS = "parse parts of the input on a CPU in N processes at the same time"
 

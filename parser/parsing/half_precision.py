@@ -11,9 +11,12 @@ from collections.abc import Mapping
 import torch
 from safetensors.torch import load, save
 
-from parser.parsing.model_format import WEIGHTS
+from parser.parsing.model_files import MEMBER
+from parser.parsing.model_format import CARD, WEIGHTS
 
 HALF = torch.float16
+NOTE = "\nThe weights were rounded to float16 after these scores were measured.\n"
+"""At the end of a card."""
 
 
 def in_half_precision(files: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -21,12 +24,13 @@ def in_half_precision(files: Mapping[str, bytes]) -> dict[str, bytes]:
 
     A frozen transformer stays as it is. Raises ValueError for a weight that is beyond what float16 can be.
     """
-    return {name: _halved(own) if _has_weights(name) else own for name, own in files.items()}
+    change = {WEIGHTS: _halved, CARD: _told}
+    return {name: change.get(_in_model(name), bytes)(own) for name, own in files.items()}
 
 
-def _has_weights(name: str) -> bool:
-    """Whether a file has the trained weights of a model, which may be one of an ensemble."""
-    return name.rpartition("/")[2] == WEIGHTS
+def _in_model(name: str) -> str:
+    """The name of a file of a model of an ensemble, too, as it is in the model."""
+    return name.rpartition("/")[2] if name.startswith(MEMBER) else name
 
 
 def _halved(content: bytes) -> bytes:
@@ -36,3 +40,8 @@ def _halved(content: bytes) -> bytes:
         if (weight.abs() > largest).any():
             raise ValueError(f"{name}: has weights above {largest:,.0f}, the largest number of float16")
     return save({name: weight.to(HALF) for name, weight in weights.items()})
+
+
+def _told(card: bytes) -> bytes:
+    note = NOTE.encode()
+    return card if card.endswith(note) else card + note

@@ -1,4 +1,4 @@
-"""Models by names: those of a folder, and those that are installed as packages.
+"""Models by names: those of a folder, those that are installed as packages, and those that ship.
 
 Nothing of a folder is executed. What is installed is a program's own choice, and is imported.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -16,6 +17,8 @@ SUFFIX = ".stackparser"
 """Of the files that are models."""
 FOLDER = "PARSER_MODELS"
 """The environment variable that names a folder of models."""
+SHIPPED = Path(__file__).parents[2] / "models"
+"""The folder of the checkout; a program that was installed from a wheel has none."""
 INSTALLED = "stack_parser.models"
 """The group of entry points that are paths of installed models."""
 NAME = re.compile(r"[\w-]+")
@@ -31,10 +34,14 @@ def name_of(path: Path) -> str:
 
 def models_in(folder: Path) -> dict[str, Path]:
     """By name, those of a folder. Raises ValueError if there is none."""
-    found = {path.name.removesuffix(SUFFIX): path for path in sorted(folder.glob(f"*{SUFFIX}"))}
+    found = _files(folder)
     if not found:
         raise ValueError(f"{folder}: has no model, which would be a file NAME{SUFFIX}")
     return found
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    return {path.name.removesuffix(SUFFIX): path for path in sorted(folder.glob(f"*{SUFFIX}"))}
 
 
 def model_in(folder: Path, name: str) -> Path:
@@ -43,9 +50,7 @@ def model_in(folder: Path, name: str) -> Path:
     Raises ValueError if there is none, or several.
     """
     models = models_in(folder)
-    wanted = name.removeprefix("UD_").replace(" ", "_").lower()
-    found = [own for own in models if own.lower() == wanted]
-    found = found or [own for own in models if own.lower().rpartition("-")[0] == wanted]
+    found = _meant(models, name)
     if len(found) == 1:
         return models[found[0]]
     names = found or list(models)
@@ -54,14 +59,27 @@ def model_in(folder: Path, name: str) -> Path:
     raise ValueError(f"{folder}: {what}; take one of {listed}")
 
 
-def find_model(text: str) -> Path:
-    """A path, or the model of that name that is installed, or in the folder that PARSER_MODELS names.
+def _meant(names: Iterable[str], name: str) -> list[str]:
+    """Those that are of the treebank or, without any, of the language of that name."""
+    wanted = name.removeprefix("UD_").replace(" ", "_").lower()
+    models = [(own, own.lower()) for own in names]
+    found = [own for own, lower in models if lower == wanted]
+    return found or [own for own, lower in models if lower.rpartition("-")[0] == wanted]
 
-    What exists is a path. Raises ValueError if there is such a folder, and no such model in it.
+
+def find_model(text: str) -> Path:
+    """A path, or the model of that name: installed, in the folder that PARSER_MODELS names, or shipped.
+
+    What exists is a path, and so is a name of nothing; but if PARSER_MODELS names a folder, ValueError is
+    raised for the latter.
     """
     if os.path.exists(text) or not NAME.fullmatch(text):
         return Path(text)
     for entry in entry_points(group=INSTALLED, name=text):
         return Path(entry.load())
     folder = os.environ.get(FOLDER)
-    return model_in(Path(folder), text) if folder else Path(text)
+    shipped = _files(SHIPPED)
+    names = _meant(shipped, text)
+    if folder and (not names or _meant(_files(Path(folder)), text)):
+        return model_in(Path(folder), text)
+    return shipped[names[0]] if len(names) == 1 else Path(text)

@@ -22,6 +22,7 @@ CPU = torch.device("cpu")
 MODEL = Path("tests/model")
 TREES = str(MODEL / "parsed.conllu")
 WEIGHTS = "weights.safetensors"
+ROUNDED = "The weights were rounded to float16 after these scores were measured.\n"
 
 
 def packed(model, output, *options):
@@ -57,8 +58,10 @@ def test_weights_are_stored_in_16_bits_and_read_in_32(model, half):
 
 def test_all_else_is_the_same(model, half):
     for path in model.iterdir():
-        if path.name not in (WEIGHTS, "parsed.conllu"):
+        if path.name not in (WEIGHTS, "README.md", "parsed.conllu"):
             assert Package(half).content(path.name) == path.read_bytes(), path.name
+    card = Package(half).content("README.md").decode()
+    assert card == (model / "README.md").read_text() + "\n" + ROUNDED
     text = "The cat sleeps. Dogs don't bark."
     one, other = (load(own, device="cpu").parse_text(text) for own in (model, half))
     assert [tree.words for tree in one] == [tree.words for tree in other]

@@ -7,6 +7,7 @@ import pytest
 
 from parser import load
 from parser.cli import main
+from parser.parsing import named_models
 from parser.parsing.named_models import find_model, model_in, name_of
 
 
@@ -64,6 +65,28 @@ def test_the_folder_of_the_environment_is_for_names_of_nothing_else(folder, tmp_
     assert find_model("wolof-wtb") == Path("wolof-wtb")
     with pytest.raises(ValueError, match="'english' is several models"):
         find_model("english")
+
+
+def test_a_model_that_ships_is_found_without_a_word_about_it(folder, tmp_path, monkeypatch):
+    shipped = tmp_path / "checkout" / "models"
+    shipped.mkdir(parents=True)
+    (shipped / "welsh-ccg.stackparser").write_text("")
+    (shipped / "english-ewt.stackparser").write_text("")
+    monkeypatch.setattr(named_models, "SHIPPED", shipped)
+    monkeypatch.delenv("PARSER_MODELS", raising=False)
+    assert find_model("welsh") == find_model("UD_Welsh-CCG") == shipped / "welsh-ccg.stackparser"
+    assert find_model("irish") == Path("irish")
+    monkeypatch.setenv("PARSER_MODELS", str(folder))
+    assert find_model("welsh") == shipped / "welsh-ccg.stackparser"
+    assert find_model("english-ewt") == folder / "english-ewt.stackparser"
+    with pytest.raises(ValueError, match="'english' is several models"):
+        find_model("english")
+    with pytest.raises(ValueError, match="no model is 'irish'"):
+        find_model("irish")
+
+
+def test_the_folder_of_models_that_ship_is_that_of_the_checkout():
+    assert Path("models").resolve() == named_models.SHIPPED
 
 
 def test_installed_models_come_first(folder, tmp_path, monkeypatch):
