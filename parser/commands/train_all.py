@@ -11,6 +11,7 @@ from typing import NamedTuple
 from parser.commands.table import claimed_folder, train_missing
 from parser.config.file import flat, read_config
 from parser.config.settings import Config
+from parser.corpus.cluster_address import refuse_silent
 from parser.system.console import counted, lines_of, say
 from parser.system.files import refuse_to_overwrite, write_atomically
 from parser.tables.cluster_runs import run_on_cluster
@@ -39,6 +40,8 @@ class _Plan(NamedTuple):
 def train_all(options: argparse.Namespace) -> None:
     """Train what is missing, and write models and table after each. Raises ValueError, StoppedError."""
     folder: Path = options.output
+    if options.address:
+        refuse_silent(options.address)  # before all treebanks are read, which takes minutes
     treebanks = find_treebanks(options.source, options.only)
     refuse_to_overwrite(folder, [treebank.folder for treebank in treebanks])
     config = read_config(options.config)

@@ -11,6 +11,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
+from parser.corpus.cluster_address import refuse_silent
 from parser.corpus.files import CorpusFile
 from parser.corpus.workers import CorpusWorker, Row, WorkerSettings, cut_into_parts
 from parser.system.console import warn
@@ -49,6 +50,7 @@ def cluster(address: str | None, workers: int | None, threads: int) -> Iterator[
     ray = library()
     own_cpus = None if address or not workers else workers * threads
     if address:
+        refuse_silent(address)
         warn(f"joining the cluster at {address}")
     try:
         with _quiet(), _own_signal_handlers():

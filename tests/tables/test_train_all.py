@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import socket
 import sys
 from pathlib import Path
 
@@ -213,6 +214,17 @@ def test_slips_are_told_before_anything_runs(folder, config, tmp_path, capsys):
     Path(out / "letter.txt").write_text("theirs")
     assert made(folder, config, out) == 2
     assert "holds something that is not a run; choose another folder with -o" in capsys.readouterr().err
+
+
+def test_a_wrong_address_is_told_at_once(folder, config, tmp_path, capsys):
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # and does not listen
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        assert made(folder, config, tmp_path / "out", "--address", address) == 2
+    printed = capsys.readouterr()
+    assert f"--address {address}: no cluster: tried port" in printed.err
+    assert "left out" not in printed.out
+    assert not (tmp_path / "out").exists()
 
 
 def test_nothing_to_train(config, tmp_path, capsys):
