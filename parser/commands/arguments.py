@@ -402,6 +402,13 @@ def _add_train_all(commands: Commands) -> None:
         "--address",
         help="of a Ray cluster, whose machines share the folders: train as many as it has CPUs or GPUs for",
     )
+    command.add_argument(
+        "--published",
+        type=Path,
+        metavar="FILE",
+        help="scores of another parser, which the table and its picture then have, too, such as "
+        "docs/measurements/accuracy/udpipe-ud-2.5.json",
+    )
     command.set_defaults(run="parser.commands.train_all:train_all")
 
 

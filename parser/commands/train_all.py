@@ -17,6 +17,8 @@ from parser.system.files import refuse_to_overwrite, write_atomically
 from parser.tables.cluster_runs import run_on_cluster
 from parser.tables.found_treebanks import FoundTreebank, found_row
 from parser.tables.kept_models import keep_model, write_index
+from parser.tables.published_scores import PublishedScores, read_published
+from parser.tables.report_lines import report_line
 from parser.tables.runs import Job, Row, jobs_of, run_missing
 from parser.tables.settings import TableConfig
 from parser.tables.treebank_report import write_treebank_report
@@ -45,6 +47,7 @@ def train_all(options: argparse.Namespace) -> None:
     treebanks = find_treebanks(options.source, options.only)
     refuse_to_overwrite(folder, [treebank.folder for treebank in treebanks])
     config = read_config(options.config)
+    published = read_published(options.published) if options.published else None
     with claimed_folder(folder, "-o"):
         plan = _plan(treebanks, config, options)
         _tell(plan, folder)
@@ -54,7 +57,7 @@ def train_all(options: argparse.Namespace) -> None:
             runs = run_on_cluster(plan.jobs, folder, options.address)
         else:
             runs = run_missing(plan.jobs, folder, options.processes)
-        report = train_missing(plan.jobs, folder, runs, lambda done: _write(plan, done, folder))
+        report = train_missing(plan.jobs, folder, runs, lambda done: _write(plan, done, published, folder))
     say(f"models and table: {report}")
 
 
@@ -101,8 +104,9 @@ def _tell(plan: _Plan, folder: Path) -> None:
     write_atomically(folder / CHOICES, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
 
 
-def _write(plan: _Plan, done: dict[Job, Row], folder: Path) -> Path:
+def _write(plan: _Plan, done: dict[Job, Row], published: PublishedScores | None, folder: Path) -> Path:
     for job, row in done.items():
         keep_model(job, plan.found[job.name], row, folder)
     write_index(done, plan.found, folder)
-    return write_treebank_report(plan.title, done, plan.found, plan.skipped, folder)
+    lines = [report_line(job, row, plan.found[job.name], folder, published) for job, row in done.items()]
+    return write_treebank_report(plan.title, lines, plan.found, plan.skipped, folder)

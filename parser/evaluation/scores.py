@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from math import sqrt
 from types import MappingProxyType
 from typing import Any
 
@@ -46,6 +47,10 @@ class Scores:
     correct_crossing_heads: int = 0
     correct_words: Counter[str] = field(default_factory=Counter)
     """Of tags, and of tags together with arcs; see `morphology.correct_words`."""
+    squared_arcs: int = 0
+    """The sum over sentences of the square of their correct arcs; the next ones likewise."""
+    arcs_by_words: int = 0
+    squared_words: int = 0
 
     def add(
         self,
@@ -56,7 +61,7 @@ class Scores:
         tags: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> None:
         """Add a sentence. punctuation: whether punctuation is scored; tags: the predicted ones by column."""
-        exact, scored = True, []
+        exact, scored, correct_arcs = True, [], 0
         crosses = frozenset(crossing(gold.heads))
         for word, (tag, gold_head, gold_full, head, full) in enumerate(
             zip(word_classes(gold), gold.heads, gold.labels, heads, labels, strict=True), 1
@@ -70,7 +75,7 @@ class Scores:
             length = _length_group(word, gold_head)
             self.words += 1
             self.correct_heads += right_head
-            self.correct_arcs += right
+            correct_arcs += right
             self.correct_full_arcs += right_head and full == gold_full
             self.correct_content_arcs += right and gold_label in CONTENT_LABELS
             self.gold_labels[gold_label] += 1
@@ -82,6 +87,10 @@ class Scores:
             self.correct_crossing_heads += right_head and word in crosses
             exact = exact and right
         self.correct_words += correct_words(gold, heads, labels, tags, scored)
+        self.correct_arcs += correct_arcs
+        self.squared_arcs += correct_arcs**2
+        self.arcs_by_words += correct_arcs * len(scored)
+        self.squared_words += len(scored) ** 2
         self.sentences += 1
         self.exact_sentences += exact
 
@@ -116,6 +125,19 @@ class Scores:
     def las(self) -> float:
         """Labelled attachment score: words with the right head and label, subtypes stripped."""
         return self.percent("las")
+
+    @property
+    def las_error(self) -> float:
+        """The standard error of LAS, if the sentences are a sample of their kind; 0 for one sentence.
+
+        That of a ratio of means (Cochran 1977, section 6.4): words of one sentence are not independent.
+        """
+        if self.sentences < 2 or not self.words:
+            return 0.0
+        share = self.correct_arcs / self.words
+        squares = self.squared_arcs - 2 * share * self.arcs_by_words + share**2 * self.squared_words
+        variance = max(0.0, squares) * self.sentences / (self.sentences - 1)
+        return 100 * sqrt(variance) / self.words
 
     @property
     def las_full(self) -> float:
@@ -159,6 +181,7 @@ class Scores:
     def as_dict(self) -> dict[str, Any]:
         return {
             **{measure: self.percent(measure) for measure in MEASURES},
+            "las_error": self.las_error,
             "exact": self.exact,
             "crossing_recall": self.crossing_recall,
             "crossing_arcs": self.crossing_arcs,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -17,8 +17,11 @@ from parser.parsing.model_files import ModelFiles, text_of
 from parser.parsing.model_format import CARD
 
 FRONT_MATTER = re.compile(r"---\n(.*?\n)---\n", re.DOTALL)
-OF_TEXT, OF_TOKENS, OF_TAGS = "raw text", "gold tokens", "gold tokens and tags"
+Given = Literal["raw text", "gold tokens", "gold tokens and tags"]
 """What a parser is given, as the cards say it."""
+OF_TEXT: Final = "raw text"
+OF_TOKENS: Final = "gold tokens"
+OF_TAGS: Final = "gold tokens and tags"
 
 
 class _CardPart(BaseModel):

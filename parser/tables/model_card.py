@@ -11,7 +11,7 @@ import yaml
 
 from parser.config.measures import NAMES, shown
 from parser.config.settings import Config
-from parser.parsing.model_card import OF_TAGS, OF_TEXT, OF_TOKENS
+from parser.parsing.model_card import OF_TAGS, OF_TEXT, OF_TOKENS, Given
 from parser.parsing.named_models import SUFFIX
 from parser.system.console import counted
 from parser.tables.found_treebanks import FoundTreebank
@@ -28,7 +28,7 @@ DIGITS = 2
 class CardScores(NamedTuple):
     """Scores of one kind: what the parser was given, on which part of the treebank."""
 
-    given: str
+    given: Given
     split: str
     scores: Mapping[str, float]
     """By measure."""
@@ -40,7 +40,7 @@ def scores_of(config: Config, row: Row) -> Iterator[CardScores]:
     if row["text"]:
         measures = (*OF_DIVISION, *shown(tags), "clas")
         yield CardScores(OF_TEXT, "test", {name: row["text"][name] for name in measures})
-    given = OF_TAGS if config.parser.network.tag_sizes else OF_TOKENS
+    given: Given = OF_TAGS if config.parser.network.tag_sizes else OF_TOKENS
     split = "test" if row["test"] else "dev"
     yield CardScores(given, split, {name: row[split][name] for name in (*shown(tags), "clas")})
 

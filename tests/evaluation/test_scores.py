@@ -1,5 +1,6 @@
 import random
 from dataclasses import replace
+from statistics import stdev
 
 import pytest
 from plain_parser import sentence
@@ -125,6 +126,22 @@ def test_the_official_scorer_agrees_on_the_treebank_that_ships(tmp_path):
 def test_the_official_scorer_agrees_on_real_treebanks(treebanks, tmp_path):
     for path in sorted(treebanks.glob("*/*-dev.conllu")):
         assert_official_scorer_agrees(path, tmp_path)
+
+
+def test_the_standard_error_of_las_is_that_of_drawing_the_sentences_again():
+    generator = random.Random(1)
+    parts = []
+    for _ in range(60):
+        gold = sentence((0, *range(1, generator.randint(2, 12))))
+        skill = generator.random()  # words of one sentence are right or wrong together
+        labels = [label if generator.random() < skill else "other" for label in gold.labels]
+        parts.append(score([gold], [(gold.heads, labels)]))
+    drawn = [sum(generator.choices(parts, k=len(parts)), Scores()).las for _ in range(3000)]
+    found = sum(parts, Scores())
+    assert found.las_error == pytest.approx(stdev(drawn), rel=0.05)
+    as_if_words_were_independent = (found.las * (100 - found.las) / found.words) ** 0.5
+    assert found.las_error > 1.3 * as_if_words_were_independent
+    assert parts[0].las_error == Scores().las_error == 0.0
 
 
 def test_recall_of_crossing_arcs_ignores_labels():

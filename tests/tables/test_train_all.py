@@ -16,6 +16,7 @@ from parser import load
 from parser.cli import main
 from parser.parsing.model_files import Package
 
+OTHERS = {"raw text": {"las": 12.3}, "gold tokens": {"uas": 45.6}}
 TRAIN, DEV, TEST = sentences("train", 40), sentences("dev", 8), sentences("test", 8)
 CONFIG = """
 treebank: {train: x, dev: x}
@@ -68,7 +69,9 @@ def cells(report, name):
 def test_what_comes_out(folder, config, tmp_path, capsys):
     out = tmp_path / "out"
     make_treebank(folder, "UD_Toy-PUD", test=TEST)
-    assert made(folder, config, out, "--processes", "2") == 0
+    published = {"name": "Other 1", "source": "here", "scores": {"UD_Old_Toy-Whole": OTHERS}}
+    (tmp_path / "others.json").write_text(json.dumps(published))
+    assert made(folder, config, out, "--processes", "2", "--published", str(tmp_path / "others.json")) == 0
     printed = capsys.readouterr().out
     assert "UD_Toy-PUD: left out: it has no train file" in printed
     assert "UD_Toy-Few: small, with 15 sentences: training.epochs 3, parser.network.hidden_size 6" in printed
@@ -83,8 +86,11 @@ def test_what_comes_out(folder, config, tmp_path, capsys):
     rows = {row["name"]: row for row in map(json.loads, (out / "rows.jsonl").read_text().splitlines())}
     whole = rows["UD_Old_Toy-Whole"]
     assert f" | {whole['text']['las']:.2f} | " in report
-    assert f" | {whole['test']['las']:.2f} | " in report
+    assert f" | {whole['test']['las']:.2f} ± {whole['test']['las_error']:.2f} | " in report
     assert rows["UD_Toy-Few"]["config"]["parser"]["network"]["tags"]["predict"] == ["upos"]
+
+    assert cells(report, "UD_Old_Toy-Whole")["raw text: LAS, Other 1"] == "12.30"
+    assert "Other 1, as published" in (out / "plots" / "las-over-words.svg").read_text()
 
     index = json.loads((out / "models.json").read_text())["models"]
     entries = {entry["name"]: entry for entry in index}
@@ -209,6 +215,8 @@ def test_slips_are_told_before_anything_runs(folder, config, tmp_path, capsys):
     assert "has no folder with a name such as UD_English-EWT" in capsys.readouterr().err
     assert made(folder, config, folder / "UD_Toy-Few" / "out") == 2
     assert "choose another name" in capsys.readouterr().err
+    assert made(folder, config, out, "--published", str(config)) == 2
+    assert "toys.yaml: Invalid JSON" in capsys.readouterr().err
     assert not out.exists()
     out.mkdir()
     Path(out / "letter.txt").write_text("theirs")

@@ -1,0 +1,83 @@
+"""What the report of a table of treebanks says of one of them, beside what others publish of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from parser.config.measures import NAMES
+from parser.parsing.model_card import OF_TEXT
+from parser.tables.found_treebanks import FoundTreebank
+from parser.tables.kept_models import package_of
+from parser.tables.model_card import scores_of
+from parser.tables.published_scores import PublishedScores
+from parser.tables.runs import Job, Row
+
+TEXT_MEASURES = "tokens", "sentences", "words", "upos", "ufeats", "lemmas", "uas", "las", "mlas", "blex"
+GOLD_MEASURES = "upos", "ufeats", "lemmas", "uas", "las"
+LAS = NAMES["las"]
+
+
+class Score(NamedTuple):
+    value: float
+    error: float | None = None
+    """Its standard error, if that is known."""
+
+
+class Column(NamedTuple):
+    given: str
+    """To the parser; with the part of the treebank if that is not test."""
+    measure: str
+    by: str = ""
+    """The name of another parser; empty for those that were trained."""
+
+    @property
+    def title(self) -> str:
+        return f"{self.given}: {self.measure}{f', {self.by}' if self.by else ''}"
+
+    @property
+    def place(self) -> tuple[bool, str, int, str]:
+        """By which columns are ordered: raw text first."""
+        return self.given != OF_TEXT, self.given, list(NAMES.values()).index(self.measure), self.by
+
+
+class ReportLine(NamedTuple):
+    name: str
+    words: int
+    """Of train."""
+    scores: Mapping[Column, Score]
+    minutes: float
+    bytes: int | None
+    """Of the model; None if it is not there."""
+    licence: str
+
+
+def report_line(
+    job: Job, row: Row, found: FoundTreebank, folder: Path, published: PublishedScores | None
+) -> ReportLine:
+    """folder: with the packed models."""
+    package = package_of(found, folder)
+    return ReportLine(
+        job.name,
+        found.size.words,
+        dict(_scores(job, row, published)),
+        row["seconds"] / 60,
+        package.stat().st_size if package.is_file() else None,
+        found.treebank.licence or "",
+    )
+
+
+def _scores(job: Job, row: Row, published: PublishedScores | None) -> Iterator[tuple[Column, Score]]:
+    for own in scores_of(job.config, row):
+        is_test = own.split == "test"
+        given = own.given if is_test else f"{own.given}, {own.split}"
+        for name in TEXT_MEASURES if own.given == OF_TEXT else GOLD_MEASURES:
+            if name in own.scores:
+                has_error = name == "las" and own.given != OF_TEXT
+                error = row[own.split].get("las_error") if has_error else None
+                yield Column(given, NAMES[name]), Score(own.scores[name], error)
+        if published and is_test:
+            las = published.las(job.name, own.given)
+            if las is not None:
+                yield Column(given, LAS, published.name), Score(las)

@@ -1,0 +1,93 @@
+"""LAS over the words of train: a point for each treebank, beside what others publish of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from parser.speed.reporting.plot_style import (
+    COLOURS,
+    HEIGHT,
+    LABEL_SIZE,
+    MARKERS,
+    REFERENCE,
+    TITLE_SIZE,
+    WIDTH,
+    legend_below,
+)
+from parser.tables.report_lines import LAS, Column, ReportLine
+
+MOST_NAMES = 20
+"""Treebanks in a panel, of which more have no names: these would be above each other."""
+NAMES_WIDTH, MARGIN = 0.15, 0.05
+"""Left and right of the points, with names and without, in widths of the axes."""
+WORDS = FuncFormatter(lambda value, _: f"{value:,.0f}")
+INTERVAL = 1.96
+"""Standard errors of a 95 % interval."""
+
+
+def draw_over_words(title: str, lines: Sequence[ReportLine]) -> Figure | None:
+    """A panel for whatever parsers are given, raw text or tokens; None if nothing is to be drawn."""
+    columns = {column for line in lines for column in line.scores if column.measure == LAS}
+    panels = sorted((column for column in columns if not column.by), key=lambda own: own.place)
+    if not panels:
+        return None
+    figure = Figure(figsize=(WIDTH, HEIGHT * len(panels)), layout="constrained")
+    figure.suptitle(f"{title}\nLAS over the words of train", fontsize=TITLE_SIZE)
+    for axes, column in zip(figure.subplots(len(panels), squeeze=False)[:, 0], panels, strict=True):
+        others = sorted(own for own in columns if own.given == column.given and own.by)
+        _draw(axes, [line for line in lines if column in line.scores], column, others)
+    legend_below(figure)
+    return figure
+
+
+def _draw(axes: Axes, lines: Sequence[ReportLine], column: Column, others: Sequence[Column]) -> None:
+    words = [line.words for line in lines]
+    own = [line.scores[column] for line in lines]
+    for number, other in enumerate(others, 1):
+        with_other = [line for line in lines if other in line.scores]
+        there, theirs, ours = (
+            [line.words for line in with_other],
+            [line.scores[other].value for line in with_other],
+            [line.scores[column].value for line in with_other],
+        )
+        axes.vlines(there, theirs, ours, **REFERENCE)
+        axes.plot(
+            *(there, theirs),
+            color=COLOURS[number],
+            marker=MARKERS[number],
+            linestyle="none",
+            markerfacecolor="white",
+            label=f"{other.by}, as published",
+        )
+    axes.errorbar(
+        words,
+        [score.value for score in own],
+        yerr=[INTERVAL * (score.error or 0.0) for score in own],
+        color=COLOURS[0],
+        marker=MARKERS[0],
+        markersize=5,
+        capsize=2,
+        linestyle="none",
+        label="this program, with the 95 % interval of its test set where there is one",
+    )
+    if len(lines) <= MOST_NAMES:
+        for line, score in zip(lines, own, strict=True):
+            axes.annotate(
+                line.name.removeprefix("UD_").replace("_", " "),
+                (line.words, score.value),
+                xytext=(6, 3),
+                textcoords="offset points",
+                fontsize=LABEL_SIZE - 1,
+            )
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(WORDS)
+    axes.set_xlabel("words of train")
+    axes.set_ylabel(f"LAS, from {column.given}")
+    axes.margins(x=NAMES_WIDTH if len(lines) <= MOST_NAMES else MARGIN)
+    axes.grid(True, color="0.9")
