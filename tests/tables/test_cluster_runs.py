@@ -1,4 +1,4 @@
-"""All treebanks of a folder on a Ray cluster of two machines, one of whose workers is killed."""
+"""All treebanks of a folder on a Ray cluster of two machines: a worker is killed, and a whole machine."""
 
 import signal
 import subprocess
@@ -26,14 +26,23 @@ device: cpu
 
 
 @pytest.fixture(scope="module")
-def address():
+def machines():
     from ray.cluster_utils import Cluster
 
     cluster = Cluster()
     for _ in range(2):
-        cluster.add_node(num_cpus=1, object_store_memory=100 << 20, include_dashboard=False)
-    yield cluster.address
+        add_machine(cluster)
+    yield cluster
     cluster.shutdown()
+
+
+def add_machine(cluster):
+    return cluster.add_node(num_cpus=1, object_store_memory=100 << 20, include_dashboard=False)
+
+
+@pytest.fixture
+def address(machines):
+    return machines.address
 
 
 @pytest.fixture
@@ -77,6 +86,30 @@ def test_a_run_whose_worker_dies_goes_on_and_all_models_are_the_same(arguments, 
     assert program.returncode == 0, printed
     assert "2 runs on a cluster with room for 2" in printed
     [log] = out.glob("runs/UD_Toy-Long*.log")
+    assert "resuming" in log.read_text()
+    assert weights(out) == weights(tmp_path / "alone")
+    assert len(weights(out)) == 2
+
+
+def test_the_run_of_a_machine_that_dies_goes_on_at_another(arguments, machines, tmp_path):
+    names = "UD_Toy-Long", "UD_Toy-Longer"  # both run when one of the machines dies
+    make_treebank(tmp_path / "ud", names[1], train=sentences("train", 70), dev=sentences("dev", 10))
+    (tmp_path / "toys.yaml").write_text(CONFIG.replace("epochs: 30", "epochs: 60"))
+    arguments += [f"--only={name}" for name in names]
+    assert main([*arguments, "-o", str(tmp_path / "alone")]) == 0
+    out = tmp_path / "cluster"
+    command = [sys.executable, "-m", "parser", *arguments, "-o", str(out), "--address", machines.address]
+    with running(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as program:
+        wait_until(lambda: all(begun(out, f"{name}-seed") for name in names), program)
+        [dying] = machines.worker_nodes  # the head, which knows of all, is not among them
+        [raylet] = dying.all_processes["raylet"]
+        [worker] = [own for own in workers("UD_Toy-Long") if own.ppid() == raylet.process.pid]
+        lost = worker.cmdline()[0].removeprefix("ray::")
+        machines.remove_node(dying, allow_graceful=False)
+        printed, _ = program.communicate()
+    add_machine(machines)
+    assert program.returncode == 0, printed
+    [log] = out.glob(f"runs/{lost}-seed*.log")
     assert "resuming" in log.read_text()
     assert weights(out) == weights(tmp_path / "alone")
     assert len(weights(out)) == 2
