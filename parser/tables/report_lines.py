@@ -19,7 +19,7 @@ GOLD_MEASURES = "upos", "ufeats", "lemmas", "uas", "las"
 LAS = NAMES["las"]
 
 
-class Score(NamedTuple):
+class TreebankScore(NamedTuple):
     value: float
     error: float | None = None
     """Its standard error, if that is known."""
@@ -46,7 +46,7 @@ class ReportLine(NamedTuple):
     name: str
     words: int
     """Of train."""
-    scores: Mapping[Column, Score]
+    scores: Mapping[Column, TreebankScore]
     minutes: float
     bytes: int | None
     """Of the model; None if it is not there."""
@@ -68,7 +68,7 @@ def report_line(
     )
 
 
-def _scores(job: Job, row: Row, published: PublishedScores | None) -> Iterator[tuple[Column, Score]]:
+def _scores(job: Job, row: Row, published: PublishedScores | None) -> Iterator[tuple[Column, TreebankScore]]:
     for own in scores_of(job.config, row):
         is_test = own.split == "test"
         given = own.given if is_test else f"{own.given}, {own.split}"
@@ -76,8 +76,8 @@ def _scores(job: Job, row: Row, published: PublishedScores | None) -> Iterator[t
             if name in own.scores:
                 has_error = name == "las" and own.given != OF_TEXT
                 error = row[own.split].get("las_error") if has_error else None
-                yield Column(given, NAMES[name]), Score(own.scores[name], error)
+                yield Column(given, NAMES[name]), TreebankScore(own.scores[name], error)
         if published and is_test:
             las = published.las(job.name, own.given)
             if las is not None:
-                yield Column(given, LAS, published.name), Score(las)
+                yield Column(given, LAS, published.name), TreebankScore(las)

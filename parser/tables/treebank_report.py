@@ -17,7 +17,7 @@ from parser.speed.reporting.document import (
     write_document,
 )
 from parser.tables.found_treebanks import FoundTreebank
-from parser.tables.report_lines import Column, ReportLine, Score
+from parser.tables.report_lines import Column, ReportLine, TreebankScore
 from parser.tables.size_plot import draw_over_words
 
 LARGE = 10_000
@@ -82,17 +82,17 @@ def _table(lines: Sequence[ReportLine], columns: Sequence[Column]) -> Table:
     return Table(["", "words of train", *titles, "minutes", "MB", "licence"], rows)
 
 
-def _cells(scores: Mapping[Column, Score], columns: Sequence[Column]) -> list[str]:
+def _cells(scores: Mapping[Column, TreebankScore], columns: Sequence[Column]) -> list[str]:
     return [_cell(scores[column]) if column in scores else "" for column in columns]
 
 
-def _cell(score: Score) -> str:
+def _cell(score: TreebankScore) -> str:
     return f"{score.value:.2f}" if score.error is None else f"{score.value:.2f} ± {score.error:.2f}"
 
 
 def _averages(
     lines: Sequence[ReportLine], columns: Sequence[Column]
-) -> Iterator[tuple[str, dict[Column, Score]]]:
+) -> Iterator[tuple[str, dict[Column, TreebankScore]]]:
     """Of all treebanks, of the small and the large ones, and of those that another parser has, too."""
     large = [line for line in lines if line.words >= LARGE]
     small = [line for line in lines if line.words < LARGE]
@@ -111,8 +111,8 @@ def _averages(
             yield f"{name} ({len(own)})", {column: _mean(each) for column, each in scores.items() if each}
 
 
-def _mean(scores: Sequence[Score]) -> Score:
+def _mean(scores: Sequence[TreebankScore]) -> TreebankScore:
     """Of independent test sets; its standard error takes the treebanks as given."""
     errors = [score.error for score in scores if score.error is not None]
     error = sqrt(sum(each**2 for each in errors)) / len(scores) if len(errors) == len(scores) else None
-    return Score(mean(score.value for score in scores), error)
+    return TreebankScore(mean(score.value for score in scores), error)

@@ -7,7 +7,7 @@ import pytest
 
 from parser.parsing.model_card import OF_TEXT, OF_TOKENS
 from parser.tables.published_scores import read_published
-from parser.tables.report_lines import LAS, Column, ReportLine, Score
+from parser.tables.report_lines import LAS, Column, ReportLine, TreebankScore
 from parser.tables.treebank_report import write_treebank_report
 
 UDPIPE = Path("docs/measurements/accuracy/udpipe-ud-2.5.json")
@@ -22,9 +22,13 @@ def line(name, words, **scores):
 
 
 LINES = [
-    line("Large", 20_000, text=Score(80.0), tokens=Score(90.0, 0.3), others=Score(88.0)),
-    line("Small", 900, tokens=Score(50.0, 0.4)),
-    line("Middle", 9_000, text=Score(60.0), tokens=Score(70.0, 1.2), others=Score(71.0)),
+    line(
+        "Large", 20_000, text=TreebankScore(80.0), tokens=TreebankScore(90.0, 0.3), others=TreebankScore(88.0)
+    ),
+    line("Small", 900, tokens=TreebankScore(50.0, 0.4)),
+    line(
+        "Middle", 9_000, text=TreebankScore(60.0), tokens=TreebankScore(70.0, 1.2), others=TreebankScore(71.0)
+    ),
 ]
 
 
@@ -73,7 +77,7 @@ def test_the_picture_has_a_panel_for_whatever_is_given_and_names_all(tmp_path):
 
 
 def test_many_points_have_no_names(tmp_path):
-    written(tmp_path, [line(f"Number{i}", 1000 + i, tokens=Score(50.0 + i, 0.5)) for i in range(30)])
+    written(tmp_path, [line(f"Number{i}", 1000 + i, tokens=TreebankScore(50.0 + i, 0.5)) for i in range(30)])
     picture = (tmp_path / "plots" / "las-over-words.svg").read_text()
     assert "Number" not in picture
     assert "LAS, from gold tokens" in picture
