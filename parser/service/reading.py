@@ -91,7 +91,7 @@ def conllu_sentences(content: str) -> Iterator[ReadSentence]:
         if not isinstance(parsed, Sentence):
             faults.add(parsed)
         elif not faults.total:
-            yield ReadSentence(_with_its_end(parsed), comments={"sent_id": parsed.identifier})
+            yield ReadSentence(_with_its_end(parsed), comments={"sent_id": block.sent_id})
     faults.check("data")
 
 

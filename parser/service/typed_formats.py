@@ -90,7 +90,7 @@ def _json(parsed: ParsedSentence) -> str:
     tree = _tree(parsed)
     answered = AnsweredSentence.model_construct(
         input=parsed.read.text,
-        sent_id=tree.sent_id or parsed.read.sentence.identifier,
+        sent_id=tree.sent_id,
         text=tree.text,
         tokens=[
             AnsweredToken.model_construct(

@@ -63,7 +63,9 @@ class AnsweredSentence(BaseModel):
     """Word 1 is the first one, head 0 is the root. What is not known is left out."""
 
     input: int | None = Field(None, description="Number of its text in the request, from 0")
-    sent_id: str | None = None
+    sent_id: str | None = Field(
+        None, description="Of a text the number of the sentence in it, from 1; of others the given one"
+    )
     text: str | None = None
     tokens: list[AnsweredToken] | None = Field(None, description="Only of texts")
     words: list[str]
