@@ -37,6 +37,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     415: {"model": Problem, "description": "The body is not said to be JSON"},
     422: {"model": Problem, "description": "The body is not as described"},
     429: {"model": Problem, "description": "Too many requests wait; see Retry-After"},
+    500: {"model": Problem, "description": "The service failed; its log says where"},
     503: {"model": Problem, "description": "It took too long, or the service is being stopped"},
 }
 

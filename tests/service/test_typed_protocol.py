@@ -179,7 +179,7 @@ def test_the_interface_is_described(service):
     assert set(document["paths"]) == {"/live", "/ready", "/metrics", "/v1/parse"}
     answers = document["paths"]["/v1/parse"]["post"]["responses"]
     assert set(answers["200"]["content"]) == {*KINDS, "text/x-conllu"}
-    assert {"400", "406", "408", "413", "422", "429", "503"} < set(answers)
+    assert {"400", "406", "408", "413", "422", "429", "500", "503"} < set(answers)
     page = httpx.get(f"{service.url}/docs").text
     assert "POST /v1/parse" in page
     assert "Number of its text in the request" in page
