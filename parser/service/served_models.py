@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import NamedTuple
 
 import torch
 
@@ -14,29 +12,13 @@ from parser.parsing.engine import Engine
 from parser.parsing.engine_thread import EngineThread
 from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.model import Model
-from parser.parsing.named_models import find_model, name_of
 from parser.parsing.text_input import MISSING, has_tokenizer, text_reader, tokenizer_of
 from parser.service.limits import wrong
+from parser.service.named_path import NamedPath
 from parser.service.reading import ReadSentence
 from parser.system.console import quoted
 from parser.text.reading import TextFormat, TextReader
 from parser.treebank.sentence import Sentence
-
-
-class NamedPath(NamedTuple):
-    name: str
-    path: Path
-
-    @classmethod
-    def of(cls, text: str) -> NamedPath:
-        """NAME=PATH, or a path that gives the name. Raises ValueError if there is none in it."""
-        name, is_named, path = text.partition("=")
-        if not is_named or Path(text).exists():
-            found = find_model(text)
-            path, name = str(found), name_of(found)
-        if not name or not path:
-            raise ValueError(f"{text}: should be the path of a model, or NAME=PATH")
-        return cls(name, Path(path))
 
 
 class ServedModel:

@@ -32,10 +32,18 @@ TIME_TO_END = 5.0
 
 class Supervisor:
     def __init__(
-        self, arguments: Sequence[str], count: int, listener: socket.socket, grace: float, logger: Logger
+        self,
+        arguments: Sequence[str],
+        names: Sequence[str],
+        count: int,
+        listener: socket.socket,
+        grace: float,
+        logger: Logger,
     ):
-        """arguments: of the program, which say what each process serves. grace: seconds, see `Server`."""
-        self._arguments, self._count, self._listener = arguments, count, listener
+        """arguments: of the program, which say what each process serves. names: of the models. grace: seconds,
+        see `Server`."""
+        self._arguments, self._names = arguments, names
+        self._count, self._listener = count, listener
         self._grace, self._logger = grace, logger
         self._workers: list[WorkerProcess] = []
         self._waiting: list[socket.socket] = []
@@ -128,7 +136,8 @@ class Supervisor:
         tell(self._logger, "process ready", process=worker.number, pid=worker.pid)
         if not self._serves.is_set():
             self._serves.set()
-            tell(self._logger, "serving", url=url_of(self._listener), processes=self._count)
+            told = {"url": url_of(self._listener), "models": self._names, "processes": self._count}
+            tell(self._logger, "serving", **told)
         self._listen(True)
         self._hand_out()
         fair = sum(each.connections for each in self._ready) // len(self._ready)
