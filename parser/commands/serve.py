@@ -93,13 +93,14 @@ def _serve_at(place: WorkerPlace, options: argparse.Namespace, logger: Logger) -
     from parser.service.processes.channel import GivenConnections
     from parser.service.processes.joined_metrics import JoinedMetrics
     from parser.service.processes.leaving import Leaving
+    from parser.service.processes.questions import Questions
     from parser.service.server import Server
     from parser.service.short_pauses import keep_pauses_short
 
     tokens = read_tokens(options.token_file) if options.token_file else ()
     service = load_service(options)
-    joined = JoinedMetrics(place.folder, place.number)
+    joined = JoinedMetrics(Questions(place.asking, place.answering))
     leaving = Leaving(make_application(service, logger, tokens, options.cors, joined))
     keep_pauses_short()
-    with GivenConnections(place.descriptor, leaving.release) as listener:
+    with GivenConnections(place.channel, leaving.release) as listener:
         Server(leaving, service.admission, options.grace, logger).run([listener])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from logging import Logger
 
 import uvicorn
@@ -34,6 +35,13 @@ class Server(uvicorn.Server):
         )
         super().__init__(config)
         self._admission, self._logger = admission, logger
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Raises ValueError if it can not begin."""
+        with suppress(SystemExit):  # by which some versions of uvicorn end, while others return
+            super().run(sockets)
+        if not self.started:
+            raise ValueError("the service could not begin; the lines before this one say why")
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from logging import Logger
 from operator import attrgetter
-from pathlib import Path
 
 from parser.distributed.launcher import lost_process
 from parser.service.listening import url_of
 from parser.service.log import tell
+from parser.service.processes.questions import QuestionPairs
 from parser.service.processes.worker import WorkerProcess
 from parser.service.signals import handled_by_loop
 from parser.system.interruption import Interrupted
@@ -56,21 +55,21 @@ class Supervisor:
         """Serve until a signal comes, and all processes have drained.
 
         Returns 0, or what the first process ends with if it can not serve, which has told why. Raises
-        ValueError if it was killed instead, and Interrupted for a signal that comes before it serves.
+        ValueError if it has not, and Interrupted for a signal that comes before it serves.
         """
         with ExitStack() as stack:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stack-parser-")))
+            questions = stack.enter_context(QuestionPairs(self._count))
             line = stack.enter_context(lifeline())
-            code = asyncio.run(self._run(folder, line))
+            code = asyncio.run(self._run(questions, line))
         if self._signal and not self._serves.is_set():
             raise Interrupted(self._signal)
-        if code < 0:
+        if code < 0 or not (code or self._signal):
             raise ValueError(lost_process(self._count))
         return code
 
-    async def _run(self, folder: Path, line: int) -> int:
+    async def _run(self, questions: QuestionPairs, line: int) -> int:
         tasks = [
-            asyncio.create_task(self._keep(number, folder, line)) for number in range(1, self._count + 1)
+            asyncio.create_task(self._keep(number, questions, line)) for number in range(1, self._count + 1)
         ]
         tasks.append(asyncio.create_task(self._stops.wait()))
         try:
@@ -94,7 +93,7 @@ class Supervisor:
         for worker in self._workers:
             worker.stop()
 
-    async def _keep(self, number: int, folder: Path, line: int) -> int:
+    async def _keep(self, number: int, questions: QuestionPairs, line: int) -> int:
         """Have a process, always. Returns the code of the first one if it ends before it is ready."""
         pause = FIRST_PAUSE
         while True:
@@ -102,7 +101,7 @@ class Supervisor:
                 # The first one alone: if it can not load its models none can, and it is told once.
                 await self._serves.wait()
             began = time.monotonic()
-            worker = self._start(number, folder, line)
+            worker = self._start(number, questions, line)
             code = await worker.ended()
             self._bury(worker)
             if not self._serves.is_set():
@@ -113,8 +112,8 @@ class Supervisor:
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    def _start(self, number: int, folder: Path, line: int) -> WorkerProcess:
-        worker = WorkerProcess(self._arguments, number, folder, line)
+    def _start(self, number: int, questions: QuestionPairs, line: int) -> WorkerProcess:
+        worker = WorkerProcess(self._arguments, number, questions, line)
         self._workers.append(worker)
         asyncio.get_running_loop().add_reader(worker.channel, self._hear, worker)
         return worker
