@@ -79,9 +79,7 @@ def _supervise(options: argparse.Namespace, logger: Logger) -> None:
 
     names = [NamedPath.of(text).name for text in options.models]
     with listen(options.host, options.port) as listener:
-        code = Supervisor(
-            options.arguments, names, options.processes, listener, options.grace, logger
-        ).run()
+        code = Supervisor(options.arguments, names, options.processes, listener, options.grace, logger).run()
     if code:
         sys.exit(code)
 

@@ -1,4 +1,4 @@
-"""The path of a model that is to be served, and its name. Needs no PyTorch, which a supervisor does without."""
+"""The path of a model that is to be served, and its name. A supervisor needs them, which has no PyTorch."""
 
 from __future__ import annotations
 

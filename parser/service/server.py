@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +17,9 @@ from parser.service.signals import handled_by_loop
 
 KEPT_ALIVE = 30
 """Seconds that a connection may wait for its next request."""
+
+SECONDS_TO_CONNECT = 0.05
+"""Of a connection that is accepted: some turns of the loop."""
 
 
 class Server(uvicorn.Server):
@@ -42,6 +46,16 @@ class Server(uvicorn.Server):
             super().run(sockets)
         if not self.started:
             raise ValueError("the service could not begin; the lines before this one say why")
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop listening before connections are closed: those that are accepted now are no connections yet,
+        and nobody would close them.
+        """
+        loop = asyncio.get_running_loop()
+        for listener in sockets or ():
+            loop.remove_reader(listener)
+        await asyncio.sleep(SECONDS_TO_CONNECT)
+        await super().shutdown(sockets)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

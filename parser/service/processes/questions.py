@@ -15,14 +15,14 @@ from typing import Any, Self
 
 QUESTION = b"q"
 FEW_BYTES = 1
-"""Of questions that a process has not heard, of which there is then room for some: a user may have only so many
-open files on their way, and connections are such files, too."""
+"""Of questions that a process has not heard, of which there is then room for some: a user may have only so
+many open files on their way, and connections are such files, too."""
 SECONDS = 1.0
 """In which a process answers."""
 
 
 class QuestionPairs:
-    """The supervisor's: a pair for each process, which one that replaces it gets, too. Closed as a context."""
+    """The supervisor's: a pair for each process, which one that replaces it gets, too."""
 
     def __init__(self, count: int):
         self._pairs = [socket.socketpair() for _ in range(count)]

@@ -39,8 +39,9 @@ class Supervisor:
         grace: float,
         logger: Logger,
     ):
-        """arguments: of the program, which say what each process serves. names: of the models. grace: seconds,
-        see `Server`."""
+        """arguments: of the program, which say what each process serves. names: of the models. grace:
+        seconds, see `Server`.
+        """
         self._arguments, self._names = arguments, names
         self._count, self._listener = count, listener
         self._grace, self._logger = grace, logger
@@ -87,11 +88,18 @@ class Supervisor:
                 self._bury(worker)
 
     def _stop(self, number: int) -> None:
-        """The first signal drains, and a second one breaks off what still runs."""
+        """The first signal drains, and a second one breaks off what still runs.
+
+        Connections that no process has taken have no running requests, and are closed at once.
+        """
         self._signal = number
         self._stops.set()
+        self._listen(False)
         for worker in self._workers:
+            self._waiting += worker.not_taken()
             worker.stop()
+        while self._waiting:
+            self._waiting.pop().close()
 
     async def _keep(self, number: int, questions: QuestionPairs, line: int) -> int:
         """Have a process, always. Returns the code of the first one if it ends before it is ready."""

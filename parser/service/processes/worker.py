@@ -69,5 +69,9 @@ class WorkerProcess:
         """Kill what is left of it. Yields the connections that it has not taken."""
         self.is_ready = False
         end(self._process)
-        yield from self.channel.not_taken()
+        yield from self.not_taken()
         self.channel.close()
+
+    def not_taken(self) -> Iterator[socket.socket]:
+        """The connections that it was given and has not taken, and will not get."""
+        return self.channel.not_taken()

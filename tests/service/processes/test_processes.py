@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -118,6 +119,22 @@ def test_at_a_signal_running_requests_end_and_nothing_is_left(number, model):
         assert {len(one.result().json()["sentences"]) for one in running} == {3_000}
         assert service.process.wait() == 0
         psutil.wait_procs(workers)
+
+
+def test_connections_that_no_process_has_taken_are_closed_at_a_signal(model):
+    with two_processes(model) as (service, _):
+        workers = [worker for worker in children_of(service.process) if "parser" in worker.cmdline()]
+        for worker in workers:
+            worker.suspend()
+        with socket.create_connection(("127.0.0.1", service.port), timeout=60) as connection:
+            time.sleep(0.5)  # most probably it is given to one of them
+            service.process.send_signal(signal.SIGTERM)
+            with suppress(ConnectionResetError):
+                assert connection.recv(1) == b""
+            assert service.process.poll() is None
+        for worker in workers:
+            worker.resume()
+        assert service.process.wait() == 0
 
 
 def test_the_processes_end_with_a_supervisor_that_is_killed(model):
