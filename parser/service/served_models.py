@@ -5,13 +5,17 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 
 import torch
 
+from parser.parsing.alternatives import refuse_without_scorer
+from parser.parsing.constraints import ConstraintReader
 from parser.parsing.engine import Engine
 from parser.parsing.engine_thread import EngineThread
 from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.model import Model
+from parser.parsing.parse_options import ParseOptions
 from parser.parsing.text_input import MISSING, has_tokenizer, text_reader, tokenizer_of
 from parser.service.limits import wrong
 from parser.service.named_path import NamedPath
@@ -47,6 +51,19 @@ class ServedModel:
             readers["one-sentence-per-line"] = TextReader("one-sentence-per-line", tokenizer)
         # Each request reads ahead as far as it may, and needs no other bound.
         return cls(named.name, model, readers, Engine(model, batch_size, max_waiting=sys.maxsize))
+
+    @cached_property
+    def constraints(self) -> ConstraintReader:
+        return ConstraintReader(self._model)
+
+    def refuse_unable(self, options: ParseOptions) -> None:
+        """Raises RefusedError if the model can not do what is asked for."""
+        try:
+            self.constraints.refuse_unable(options.constraints)
+            if options.alternatives:
+                refuse_without_scorer(self._model)
+        except ValueError as error:
+            raise wrong(str(error)) from None
 
     @property
     def has_tokenizer(self) -> bool:
