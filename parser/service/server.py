@@ -34,6 +34,7 @@ class Server(uvicorn.Server):
             access_log=False,
             lifespan="on",
             server_header=False,
+            proxy_headers=False,  # nobody asks for the client's address
             timeout_keep_alive=KEPT_ALIVE,
             timeout_graceful_shutdown=max(1, round(grace)),
         )
