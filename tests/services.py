@@ -39,7 +39,8 @@ class RunningService:
         """Of its log."""
         self._reading = threading.Thread(target=self._read, daemon=True)
         self._reading.start()
-        self.url = self.next("serving")["url"]
+        self.told = self.next("serving")
+        self.url = self.told["url"]
         self.port = int(self.url.rpartition(":")[2])
 
     def _read(self) -> None:

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from parser.commands.shared_arguments import (
     MODEL_HELP,
+    add_alternatives,
     add_computing,
     add_config,
     add_constraints,
@@ -141,13 +142,7 @@ def _add_parse(commands: Commands) -> None:
     command.add_argument(
         "--scores", action="store_true", help="write the probability of each arc and its label to MISC"
     )
-    command.add_argument(
-        "--alternatives",
-        type=positive,
-        default=0,
-        metavar="K",
-        help="write the K most probable heads of each word, with labels, to MISC",
-    )
+    add_alternatives(command)
     command.add_argument(
         "--retag",
         action="store_true",
@@ -171,7 +166,9 @@ def _add_parse_corpus(commands: Commands) -> None:
         "--address", help="of a Ray cluster, whose machines share the folders (default: this machine alone)"
     )
     command.add_argument("--scores", action="store_true", help="as of parse")
+    add_alternatives(command)
     command.add_argument("--retag", action="store_true", help="as of parse")
+    add_constraints(command)
     add_deps(command)
     add_text(command, "the files are")
     command.set_defaults(run="parser.commands.parse_corpus:parse_folder")

@@ -8,9 +8,12 @@ from collections.abc import Callable, Iterable, Iterator
 import torch
 
 from parser.batching.functional import set_precision
+from parser.parsing.alternatives import refuse_without_scorer
 from parser.parsing.column_shares import AnySentence
+from parser.parsing.constraints import ConstraintReader, Constraints
 from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.model import Model
+from parser.parsing.parse_options import ParseOptions
 from parser.system.console import warn
 from parser.system.machine import choose_device, tune_process
 from parser.system.remote import start_server
@@ -53,6 +56,26 @@ def refuse_to_retag(options: argparse.Namespace, model: Model) -> None:
     """Raises ValueError for --retag if the model predicts nothing that it could replace."""
     if options.retag and not model.predicted_columns:
         raise ValueError(f"{options.model}: predicts neither tags nor lemmas; leave out --retag")
+
+
+def parse_options(options: argparse.Namespace) -> ParseOptions:
+    """What a command that writes trees wants of them."""
+    return ParseOptions(
+        options.scores,
+        Constraints(options.keep, options.non_projective, options.at_most_one, options.not_root),
+        options.alternatives,
+    )
+
+
+def refuse_parse_options(options: argparse.Namespace, model: Model) -> None:
+    """Raises ValueError for what the input can not have, or the model not do."""
+    if options.keep and options.form:
+        raise ValueError("--keep given is for treebanks: raw text has no heads")
+    if options.non_projective == "given" and not options.keep:
+        raise ValueError("--non-projective given is for arcs that are kept: add --keep given")
+    ConstraintReader(model).refuse_unable(parse_options(options).constraints)
+    if options.alternatives:
+        refuse_without_scorer(model)
 
 
 def with_column_warnings(

@@ -13,13 +13,14 @@ from typing import BinaryIO, NamedTuple
 from parser.commands.options import (
     model_of,
     models_of,
+    parse_options,
+    refuse_parse_options,
     refuse_to_retag,
     tell_dropped,
     warning_of,
     with_column_warnings,
 )
-from parser.parsing.alternatives import refuse_without_scorer
-from parser.parsing.constraints import ConstraintReader, Constraints
+from parser.parsing.constraints import ConstraintReader
 from parser.parsing.model import Model
 from parser.parsing.parse import parse_stream
 from parser.parsing.part_parser import PartParser, output_of
@@ -53,27 +54,12 @@ def parse_file(options: argparse.Namespace) -> None:
     refuse_to_overwrite(options.output, [options.input, *models_of(options).paths])
     model = model_of(options)
     refuse_to_retag(options, model)
-    _refuse_constraints(options, model)
-    if options.alternatives:
-        refuse_without_scorer(model)
+    refuse_parse_options(options, model)
     try:
         _parse(options, model)
     except TreebankError as error:
         hint = ["if this is raw text, add --text"] if NO_COLUMNS in str(error) else []
         raise LinesError(*lines_of(error), *hint) from None
-
-
-def _constraints_of(options: argparse.Namespace) -> Constraints:
-    return Constraints(options.keep, options.non_projective, options.at_most_one, options.not_root)
-
-
-def _refuse_constraints(options: argparse.Namespace, model: Model) -> None:
-    """Raises ValueError for constraints that the input can not have, or the model not keep."""
-    if options.keep and options.form:
-        raise ValueError("--keep given is for treebanks: raw text has no heads")
-    if options.non_projective == "given" and not options.keep:
-        raise ValueError("--non-projective given is for arcs that are kept: add --keep given")
-    ConstraintReader(model).refuse_unable(_constraints_of(options))
 
 
 def _parse(options: argparse.Namespace, model: Model) -> None:
@@ -103,16 +89,17 @@ def _parse(options: argparse.Namespace, model: Model) -> None:
 
 
 def _by_one_process(options: argparse.Namespace, model: Model) -> Iterator[_Parsed]:
-    constraints = _constraints_of(options)
+    wanted = parse_options(options)
     if options.form:
         reader = text_reader(options.model, options.form)
         text = text_as_it_comes(options.input, one_sentence_per_line=options.form != "raw")
         sentences = read_parts_as_they_come(reader, text)
     else:
-        check = ConstraintReader(model).check(constraints)
+        check = ConstraintReader(model).check(wanted.constraints)
         sentences = sentences_as_they_come(options.input, tree=check is not None, partial=check)
     read = with_column_warnings(model, sentences, options.input)
-    parsed = parse_stream(model, read, options.batch_size, options.scores, constraints, options.alternatives)
+    of_trees = wanted.probabilities, wanted.constraints, wanted.alternatives
+    parsed = parse_stream(model, read, options.batch_size, *of_trees)
     for sentence, tree in parsed:
         content, is_dropped = output_of(sentence, tree, options.retag, options.deps)
         yield _Parsed(content, 1, len(sentence), int(is_dropped))
@@ -124,7 +111,9 @@ def _workers(options: argparse.Namespace) -> AbstractContextManager[list[Remote]
     tokenizer = tokenizer_of(options.model, options.form) if options.form else None
     output = options.scores, options.retag, options.deps
     text = options.form, tokenizer
-    arguments = (models_of(options), *parsing, *output, *text, _constraints_of(options), options.alternatives)
+    wanted = parse_options(options)
+    tree = wanted.constraints, wanted.alternatives
+    arguments = (models_of(options), *parsing, *output, *text, *tree)
     return start_workers(PartParser, arguments, options.processes if options.processes > 1 else 0)
 
 

@@ -5,10 +5,18 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from parser.commands.options import models_of, prepared_device, refuse_to_retag, tell_dropped
+from parser.commands.options import (
+    models_of,
+    parse_options,
+    prepared_device,
+    refuse_parse_options,
+    refuse_to_retag,
+    tell_dropped,
+)
 from parser.corpus.run import Summary, parse_corpus, report_path
 from parser.corpus.workers import WorkerSettings
 from parser.parsing.ensemble import load_models
+from parser.parsing.parse_options import ParseOptions
 from parser.parsing.text_input import tokenizer_of
 from parser.system.console import LinesError, counted, warn
 from parser.system.files import refuse_to_overwrite
@@ -42,18 +50,24 @@ def _settings(options: argparse.Namespace) -> WorkerSettings:
         raise ValueError("parse-corpus is for CPUs: use --device cpu, or parse on a GPU")
     models = models_of(options)
     models = models._replace(paths=tuple(path.resolve() for path in models.paths))
-    if options.retag or options.ensemble or options.treebank_name:
-        refuse_to_retag(options, load_models(models, device))
+    wanted = parse_options(options)
+    is_plain = wanted == ParseOptions(options.scores)
+    if options.retag or options.ensemble or options.treebank_name or not is_plain:
+        model = load_models(models, device)
+        refuse_to_retag(options, model)
+        refuse_parse_options(options, model)
     return WorkerSettings(
         models=models,
         threads=options.threads,
         precision=options.precision,
         batch_size=options.batch_size,
-        probabilities=options.scores,
+        probabilities=wanted.probabilities,
         retag=options.retag,
         deps=options.deps,
         form=options.form,
         tokenizer=tokenizer_of(models.paths[0], options.form) if options.form else None,
+        constraints=wanted.constraints,
+        alternatives=wanted.alternatives,
     )
 
 

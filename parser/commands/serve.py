@@ -36,7 +36,8 @@ def load_service(options: argparse.Namespace) -> Service:
     """With its models. Raises ValueError."""
     from parser.commands.options import device_of_processes
     from parser.service.limits import Limits
-    from parser.service.served_models import NamedPath, ServedModel, ServedModels
+    from parser.service.named_path import NamedPath
+    from parser.service.served_models import ServedModel, ServedModels
     from parser.service.service import Service
 
     limits = Limits(
@@ -73,10 +74,12 @@ def _serve(options: argparse.Namespace, logger: Logger) -> None:
 def _supervise(options: argparse.Namespace, logger: Logger) -> None:
     """By several processes. This one imports neither PyTorch nor what serves."""
     from parser.service.listening import listen
+    from parser.service.named_path import NamedPath
     from parser.service.processes.supervisor import Supervisor
 
+    names = [NamedPath.of(text).name for text in options.models]
     with listen(options.host, options.port) as listener:
-        code = Supervisor(options.arguments, options.processes, listener, options.grace, logger).run()
+        code = Supervisor(options.arguments, names, options.processes, listener, options.grace, logger).run()
     if code:
         sys.exit(code)
 
@@ -88,13 +91,14 @@ def _serve_at(place: WorkerPlace, options: argparse.Namespace, logger: Logger) -
     from parser.service.processes.channel import GivenConnections
     from parser.service.processes.joined_metrics import JoinedMetrics
     from parser.service.processes.leaving import Leaving
+    from parser.service.processes.questions import Questions
     from parser.service.server import Server
     from parser.service.short_pauses import keep_pauses_short
 
     tokens = read_tokens(options.token_file) if options.token_file else ()
     service = load_service(options)
-    joined = JoinedMetrics(place.folder, place.number)
+    joined = JoinedMetrics(Questions(place.asking, place.answering))
     leaving = Leaving(make_application(service, logger, tokens, options.cors, joined))
     keep_pauses_short()
-    with GivenConnections(place.descriptor, leaving.release) as listener:
+    with GivenConnections(place.channel, leaving.release) as listener:
         Server(leaving, service.admission, options.grace, logger).run([listener])

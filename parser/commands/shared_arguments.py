@@ -130,7 +130,7 @@ def add_constraints(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--keep",
         choices=["given"],
-        help="keep the heads and labels that IN has, and find those that are _",
+        help="keep the heads and labels that treebanks have, and find those that are _",
     )
     command.add_argument(
         "--non-projective",
@@ -152,6 +152,16 @@ def add_constraints(command: argparse.ArgumentParser) -> None:
         default=(),
         metavar="UPOS,…",
         help="no word with such a tag is the root, as PUNCT,DET, if another one can be",
+    )
+
+
+def add_alternatives(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--alternatives",
+        type=positive,
+        default=0,
+        metavar="K",
+        help="write the K most probable heads of each word, with labels, to MISC",
     )
 
 

@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
 from statistics import median
@@ -184,6 +184,8 @@ def _refuse_other_start(source: Path, target: Path, own: Path, settings: WorkerS
         "text": settings.form,
         "precision": settings.precision,
         "scores": settings.probabilities,
+        "constraints": {name: _listed(value) for name, value in asdict(settings.constraints).items()},
+        "alternatives": settings.alternatives,
         "retag": settings.retag,
         "deps": settings.deps,
         **({"treebank": settings.models.treebank} if settings.models.treebank else {}),
@@ -195,6 +197,11 @@ def _refuse_other_start(source: Path, target: Path, own: Path, settings: WorkerS
             f"{target}: has trees of other files, of another model or by other options; choose another folder"
         )
     write_atomically(path, json.dumps(now).encode())
+
+
+def _listed(value: object) -> object:
+    """As JSON gives it back."""
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _report(

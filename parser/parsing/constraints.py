@@ -30,6 +30,8 @@ from parser.treebank.sentence import NO_HEAD, Sentence
 LIFTED = 1 << 62
 """The bit of lifted dependents that count: where they end is not known before the tree is whole."""
 MAX_LIMITS = 60
+KEPT_LIMITS = 256
+"""Lists of limits whose bits are kept."""
 SHOWN = 8
 """Labels of a message."""
 NonProjective = Literal["refuse", "given"]
@@ -321,6 +323,8 @@ class ConstraintReader:
     def _limits_of(self, at_most_one: tuple[str, ...]) -> tuple[int, ...]:
         """See `SentenceConstraints.limits`."""
         if at_most_one and at_most_one not in self._limits:
+            if len(self._limits) == KEPT_LIMITS:  # strangers may ask for ever new ones
+                self._limits.clear()
             bits = [0]
             for label in self._vocabulary.labels.strings:
                 plain, mark, _ = label.partition(MARK)

@@ -33,9 +33,10 @@ class AwaitedRequest(Request):
         lock: Lock,
         ended: deque[AwaitedRequest],
         constraints: Constraints,
+        alternatives: int,
     ):
         """ended: to which it is appended when it ends."""
-        super().__init__(sentence, probabilities, source, lock, constraints)
+        super().__init__(sentence, probabilities, source, lock, constraints, alternatives)
         self._ended = ended
         self.waiter: Event | asyncio.Future[None] | None = None
 
@@ -94,7 +95,7 @@ class EngineThread:
 
         For arguments and what is raised see `add` and `result`.
         """
-        request = self._request(sentence, probabilities, source, constraints)
+        request = self._request(sentence, probabilities, source, constraints, 0)
         request.waiter = ended = asyncio.get_running_loop().create_future()
         self._hand_in(request, wait)
         try:
@@ -110,14 +111,16 @@ class EngineThread:
         source: RequestSource | None = None,
         wait: bool = True,
         constraints: Constraints = UNCONSTRAINED,
+        alternative_heads: int = 0,
     ) -> AwaitedRequest:
         """Hand in a sentence, from any thread.
 
         probabilities: whether the tree is to have those of its arcs. source: that shares the time with
         others. wait: whether to wait while too many words do; otherwise queue.Full is raised. constraints:
-        what the tree must have. Raises RuntimeError if this is closed, and in a forked process.
+        what the tree must have. alternative_heads: see `Engine.add`. Raises RuntimeError if this is closed,
+        and in a forked process.
         """
-        request = self._request(sentence, probabilities, source, constraints)
+        request = self._request(sentence, probabilities, source, constraints, alternative_heads)
         if admitted := self._hand_in(request, wait):
             admitted.wait()
         return request
@@ -173,9 +176,12 @@ class EngineThread:
         probabilities: bool,
         source: RequestSource | None,
         constraints: Constraints,
+        alternatives: int,
     ) -> AwaitedRequest:
         source = self._source if source is None else source
-        return AwaitedRequest(sentence, probabilities, source, self._ending, self._ended, constraints)
+        return AwaitedRequest(
+            sentence, probabilities, source, self._ending, self._ended, constraints, alternatives
+        )
 
     def _hand_in(self, request: AwaitedRequest, wait: bool) -> Event | None:
         """Returns what tells that there is room for it, if there is none yet; see `add`."""

@@ -56,10 +56,10 @@ def make_application(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        routes=udpipe_routes(service),
     )
     application.include_router(operation_routes(service.admission, joined or metrics))
     application.include_router(typed_routes(service))
-    application.include_router(udpipe_routes(service))
     application.include_router(page_routes())
     docs = interface_page(application.openapi())
     application.add_api_route(DOCS, lambda: HTMLResponse(docs), include_in_schema=False)

@@ -9,11 +9,13 @@ from itertools import islice
 from typing import NamedTuple
 
 from parser.parsing.engine_thread import AwaitedRequest, EngineThread
+from parser.parsing.parse_options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.read_ahead import ReadAhead
 from parser.parsing.scheduler import RequestSource
 from parser.service.reading import ReadSentence
 from parser.service.reading_thread import ReadingThread
+from parser.treebank.sentence import Sentence
 
 BEGIN_WITH, READ_AHEAD = 256, 16_384
 """Words that are read and not yet parsed: a short request at once, and less of a long one than in a program
@@ -41,7 +43,7 @@ class Input(NamedTuple):
 
 
 async def parse_sentences(
-    engine: EngineThread, thread: ReadingThread, given: Input, probabilities: bool
+    engine: EngineThread, thread: ReadingThread, given: Input, options: ParseOptions
 ) -> AsyncGenerator[list[ParsedSentence], None]:
     """Those that are done together are yielded together. Sources of several requests share the engine.
 
@@ -51,10 +53,19 @@ async def parse_sentences(
     pending: deque[tuple[ReadSentence, AwaitedRequest]] = deque()
     sentences = await thread.run(given.size, given.open)
 
+    def add(sentence: Sentence) -> AwaitedRequest:
+        return engine.add(
+            sentence,
+            options.probabilities,
+            source,
+            constraints=options.constraints,
+            alternative_heads=options.alternatives,
+        )
+
     def hand_in(words: int) -> bool:
         """Returns whether there were some."""
         chunk = list(_chunk(sentences, words))
-        pending.extend((read, engine.add(read.sentence, probabilities, source)) for read in chunk)
+        pending.extend((read, add(read.sentence)) for read in chunk)
         ahead.read(_words(chunk))
         return bool(chunk)
 

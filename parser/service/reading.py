@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from io import StringIO
 from types import MappingProxyType
@@ -14,7 +14,7 @@ from parser.api.tree import COMMENTS
 from parser.service.typed_messages import GivenSentence
 from parser.text.reading import TextFormat, TextReader, text_parts
 from parser.text.sentences import TokenizedSentence, as_sentence
-from parser.treebank.conllu import bounded_blocks, parse_block
+from parser.treebank.conllu import SentenceCheck, bounded_blocks, parse_block
 from parser.treebank.faults import Faults
 from parser.treebank.sentence import Sentence
 
@@ -74,24 +74,31 @@ def _refuse_undivided(text: str, name: str, form: TextFormat) -> None:
         raise ValueError(f"{name} has more than {UNDIVIDED:,} characters without a {lacking}")
 
 
-def word_sentences(given: Iterable[GivenSentence]) -> Iterator[ReadSentence]:
-    """Raises ValueError."""
+def word_sentences(
+    given: Iterable[GivenSentence], faults: Callable[[Sentence], Sequence[tuple[int, str]]]
+) -> Iterator[ReadSentence]:
+    """faults: of what is given of its tree, see `ConstraintReader.faults`. Raises ValueError."""
     for number, one in enumerate(given, 1):
         columns = {name: value for name, value in one.items() if value is not None}
         comments = {name: columns[name] for name in COMMENTS if name in columns}
-        yield ReadSentence(sentence_of(columns, number), comments=comments)
+        sentence = sentence_of(columns, number)
+        for word, message in faults(sentence):
+            raise ValueError(f"sentence {number}: word {word}: {message}")
+        yield ReadSentence(sentence, comments=comments)
 
 
-def conllu_sentences(content: str) -> Iterator[ReadSentence]:
-    """Raises TreebankError, a ValueError, at the end if there is a fault."""
+def conllu_sentences(content: str, check: SentenceCheck | None = None) -> Iterator[ReadSentence]:
+    """check: of what is given of trees, without which they are not read. Raises TreebankError, a ValueError,
+    at the end if there is a fault.
+    """
     refuse_surrogates(content, "the CoNLL-U")
     faults = Faults()
     for block in bounded_blocks(StringIO(content, newline="\n"), faults):
-        parsed = parse_block(block, tree=False)
+        parsed = parse_block(block, tree=check is not None, partial=check)
         if not isinstance(parsed, Sentence):
             faults.add(parsed)
         elif not faults.total:
-            yield ReadSentence(_with_its_end(parsed), comments={"sent_id": parsed.identifier})
+            yield ReadSentence(_with_its_end(parsed), comments={"sent_id": block.sent_id})
     faults.check("data")
 
 

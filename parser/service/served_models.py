@@ -5,38 +5,24 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import NamedTuple
+from functools import cached_property
 
 import torch
 
+from parser.parsing.alternatives import refuse_without_scorer
+from parser.parsing.constraints import ConstraintReader
 from parser.parsing.engine import Engine
 from parser.parsing.engine_thread import EngineThread
 from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.model import Model
-from parser.parsing.named_models import find_model, name_of
+from parser.parsing.parse_options import ParseOptions
 from parser.parsing.text_input import MISSING, has_tokenizer, text_reader, tokenizer_of
 from parser.service.limits import wrong
+from parser.service.named_path import NamedPath
 from parser.service.reading import ReadSentence
 from parser.system.console import quoted
 from parser.text.reading import TextFormat, TextReader
 from parser.treebank.sentence import Sentence
-
-
-class NamedPath(NamedTuple):
-    name: str
-    path: Path
-
-    @classmethod
-    def of(cls, text: str) -> NamedPath:
-        """NAME=PATH, or a path that gives the name. Raises ValueError if there is none in it."""
-        name, is_named, path = text.partition("=")
-        if not is_named or Path(text).exists():
-            found = find_model(text)
-            path, name = str(found), name_of(found)
-        if not name or not path:
-            raise ValueError(f"{text}: should be the path of a model, or NAME=PATH")
-        return cls(name, Path(path))
 
 
 class ServedModel:
@@ -65,6 +51,19 @@ class ServedModel:
             readers["one-sentence-per-line"] = TextReader("one-sentence-per-line", tokenizer)
         # Each request reads ahead as far as it may, and needs no other bound.
         return cls(named.name, model, readers, Engine(model, batch_size, max_waiting=sys.maxsize))
+
+    @cached_property
+    def constraints(self) -> ConstraintReader:
+        return ConstraintReader(self._model)
+
+    def refuse_unable(self, options: ParseOptions) -> None:
+        """Raises RefusedError if the model can not do what is asked for."""
+        try:
+            self.constraints.refuse_unable(options.constraints)
+            if options.alternatives:
+                refuse_without_scorer(self._model)
+        except ValueError as error:
+            raise wrong(str(error)) from None
 
     @property
     def has_tokenizer(self) -> bool:

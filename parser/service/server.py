@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from logging import Logger
 
 import uvicorn
@@ -15,6 +17,9 @@ from parser.service.signals import handled_by_loop
 
 KEPT_ALIVE = 30
 """Seconds that a connection may wait for its next request."""
+
+SECONDS_TO_CONNECT = 0.05
+"""Of a connection that is accepted: some turns of the loop."""
 
 
 class Server(uvicorn.Server):
@@ -29,11 +34,29 @@ class Server(uvicorn.Server):
             access_log=False,
             lifespan="on",
             server_header=False,
+            proxy_headers=False,  # nobody asks for the client's address
             timeout_keep_alive=KEPT_ALIVE,
             timeout_graceful_shutdown=max(1, round(grace)),
         )
         super().__init__(config)
         self._admission, self._logger = admission, logger
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Raises ValueError if it can not begin."""
+        with suppress(SystemExit):  # by which some versions of uvicorn end, while others return
+            super().run(sockets)
+        if not self.started:
+            raise ValueError("the service could not begin; the lines before this one say why")
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop listening before connections are closed: those that are accepted now are no connections yet,
+        and nobody would close them.
+        """
+        loop = asyncio.get_running_loop()
+        for listener in sockets or ():
+            loop.remove_reader(listener)
+        await asyncio.sleep(SECONDS_TO_CONNECT)
+        await super().shutdown(sockets)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

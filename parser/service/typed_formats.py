@@ -9,11 +9,13 @@ from http import HTTPStatus
 
 from parser.api.parser import tree_of, tree_of_text
 from parser.api.tree import Tree
+from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.part_parser import output_of
 from parser.service.limits import RefusedError
 from parser.service.parsing import ParsedSentence
 from parser.service.request_record import RequestRecord
-from parser.service.typed_messages import AnsweredSentence, AnsweredToken
+from parser.service.typed_messages import AnsweredAlternative, AnsweredSentence, AnsweredToken
+from parser.treebank.sentence import Sentence
 
 JSON, NDJSON, CONLLU = "application/json", "application/x-ndjson", "text/x-conllu"
 ALIASES = {
@@ -81,16 +83,25 @@ def _tree(parsed: ParsedSentence) -> Tree:
 
 
 def _conllu(parsed: ParsedSentence) -> str:
-    if parsed.read.sentence.lines:
-        return output_of(parsed.read.sentence, parsed.tree, retag=False, deps="drop").content.decode()
-    return _tree(parsed).to_conllu()
+    sentence = parsed.read.sentence if parsed.read.sentence.lines else _with_lines(parsed)
+    return output_of(sentence, parsed.tree, retag=False, deps="drop").content.decode()
+
+
+def _with_lines(parsed: ParsedSentence) -> Sentence:
+    """A sentence that was given as words."""
+    plain = ParsedTree(parsed.tree.heads, parsed.tree.labels, tags=parsed.tree.tags)
+    conllu = _tree(parsed._replace(tree=plain)).to_conllu()
+    lines = tuple(f"{line}\n" for line in conllu.split("\n")[:-1])
+    words = len(parsed.read.sentence)
+    first = len(lines) - 1 - words
+    return replace(parsed.read.sentence, lines=lines, word_lines=tuple(range(first, first + words)))
 
 
 def _json(parsed: ParsedSentence) -> str:
     tree = _tree(parsed)
     answered = AnsweredSentence.model_construct(
         input=parsed.read.text,
-        sent_id=tree.sent_id or parsed.read.sentence.identifier,
+        sent_id=tree.sent_id,
         text=tree.text,
         tokens=[
             AnsweredToken.model_construct(
@@ -107,6 +118,12 @@ def _json(parsed: ParsedSentence) -> str:
         heads=list(tree.heads),
         labels=list(tree.labels),
         probabilities=None if tree.probabilities is None else list(tree.probabilities),
+        alternatives=[
+            [AnsweredAlternative.model_construct(**own._asdict()) for own in of_word]
+            for of_word in parsed.tree.alternatives
+        ]
+        or None,
+        violations=list(tree.violations) or None,
     )
     return answered.model_dump_json(exclude_none=True)
 

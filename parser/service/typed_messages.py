@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Required
+from typing import Annotated, Literal, Required
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator, with_config
 from typing_extensions import TypedDict  # pydantic reads no older ones
 
+from parser.api.tree import TREE
+from parser.parsing.constraints import MAX_LIMITS, Constraints, NonProjective
+from parser.parsing.parse_options import ParseOptions
 from parser.text.reading import TextFormat
 
 Values = Annotated[list[str], Field(min_length=1, fail_fast=True)]
+Head = Annotated[int, Field(strict=True, ge=0)]
+MOST_ALTERNATIVES = 10
+"""Of each word: an answer is kept until it is written."""
 INPUTS = "texts", "sentences", "conllu"
 
 
 @with_config(ConfigDict(extra="forbid"))
 class GivenSentence(TypedDict, total=False):
-    """The words of a sentence, and what is known of each; `_` for nothing."""
+    """The words of a sentence, and what is known of each; `_` for nothing, or null of heads and labels."""
 
     # A body may have a hundred thousand of them, which as objects of a class would take seconds.
     words: Required[Values]
@@ -23,6 +29,8 @@ class GivenSentence(TypedDict, total=False):
     xpos: Values | None
     feats: Values | None
     lemmas: Values | None
+    heads: Annotated[list[Head | None], Field(min_length=1, fail_fast=True)] | None
+    labels: Annotated[list[str | None], Field(min_length=1, fail_fast=True)] | None
     sent_id: str | None
     text: str | None
 
@@ -42,12 +50,53 @@ class ParseRequest(BaseModel):
     )
     conllu: str | None = Field(None, description="Sentences in CoNLL-U")
     probabilities: bool = Field(False, description="Whether the probability of each arc is wanted")
+    alternatives: int = Field(
+        0,
+        ge=0,
+        le=MOST_ALTERNATIVES,
+        description="How many probable heads of each word are wanted",
+    )
+    keep: Literal["given"] | None = Field(
+        None, description="given: heads and labels of sentences and conllu stay, and those without are found"
+    )
+    non_projective: NonProjective = Field(
+        "refuse",
+        description="Whether a given arc that crosses others is refused, or put back after parsing",
+    )
+    at_most_one: list[str] = Field(
+        [],
+        description="Labels: no head has two dependents of one of them or its subtypes",
+        fail_fast=True,
+        max_length=MAX_LIMITS,
+    )
+    not_root: list[str] = Field(
+        [],
+        description="UPOS of words that are not the root if another one can be",
+        fail_fast=True,
+        max_length=MAX_LIMITS,
+    )
 
     @model_validator(mode="after")
     def _one_input(self) -> ParseRequest:
         if sum(getattr(self, name) is not None for name in INPUTS) != 1:
             raise ValueError(f"give one of {', '.join(INPUTS)}")
         return self
+
+    @model_validator(mode="after")
+    def _heads_are_kept(self) -> ParseRequest:
+        if self.keep and self.texts is not None:
+            raise ValueError("keep is for sentences and conllu: texts have no heads")
+        if self.keep is None and self.non_projective != "refuse":
+            raise ValueError('non_projective is for arcs that are kept: add "keep": "given"')
+        if self.keep is None and any(one.get(name) for one in self.sentences or () for name in TREE):
+            raise ValueError('heads and labels are given, but not kept: add "keep": "given"')
+        return self
+
+    @property
+    def options(self) -> ParseOptions:
+        limits = tuple(self.at_most_one), tuple(self.not_root)
+        constraints = Constraints(self.keep, self.non_projective, *limits)
+        return ParseOptions(self.probabilities, constraints, self.alternatives)
 
 
 class AnsweredToken(BaseModel):
@@ -59,11 +108,21 @@ class AnsweredToken(BaseModel):
     words: int = Field(description="How many words it has")
 
 
+class AnsweredAlternative(BaseModel):
+    """An arc that a word may have, in the tree or not."""
+
+    head: int
+    label: str
+    probability: float = Field(description="Of the head, by the scorer of arcs alone")
+
+
 class AnsweredSentence(BaseModel):
     """Word 1 is the first one, head 0 is the root. What is not known is left out."""
 
     input: int | None = Field(None, description="Number of its text in the request, from 0")
-    sent_id: str | None = None
+    sent_id: str | None = Field(
+        None, description="Of a text the number of the sentence in it, from 1; of others the given one"
+    )
     text: str | None = None
     tokens: list[AnsweredToken] | None = Field(None, description="Only of texts")
     words: list[str]
@@ -74,6 +133,13 @@ class AnsweredSentence(BaseModel):
     heads: list[int]
     labels: list[str]
     probabilities: list[float] | None = None
+    alternatives: list[list[AnsweredAlternative]] | None = Field(
+        None,
+        description="Of each word the most probable heads; none of a sentence too long for the scorer",
+    )
+    violations: list[str] | None = Field(
+        None, description="Of each word the limits that could not be kept there, if any, such as not-root"
+    )
 
 
 class ParseAnswer(BaseModel):

@@ -37,6 +37,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     415: {"model": Problem, "description": "The body is not said to be JSON"},
     422: {"model": Problem, "description": "The body is not as described"},
     429: {"model": Problem, "description": "Too many requests wait; see Retry-After"},
+    500: {"model": Problem, "description": "The service failed; its log says where"},
     503: {"model": Problem, "description": "It took too long, or the service is being stopped"},
 }
 
@@ -54,8 +55,9 @@ def typed_routes(service: Service) -> APIRouter:
         """
         model, record = service.models.find(wanted.model), record_of(request.scope)
         form = answer_format(", ".join(request.headers.getlist("accept")), model.name)
+        model.refuse_unable(options := wanted.options)
         given = _input(service, model, wanted, len(await request.body()))
-        found = service.parse(model, given, record, wanted.probabilities)
+        found = service.parse(model, given, record, options)
 
         async def chunks() -> AsyncGenerator[bytes, None]:
             is_first = True
@@ -79,8 +81,10 @@ def _input(service: Service, model: ServedModel, wanted: ParseRequest, size: int
         reader = model.reader(form)
         return Input(lambda: service.limits.check(text_sentences(reader, form, texts)), size)
     read: Callable[[], Iterator[ReadSentence]]
+    constraints = wanted.options.constraints
     if wanted.conllu is not None:
-        read = partial(conllu_sentences, wanted.conllu)
+        read = partial(conllu_sentences, wanted.conllu, model.constraints.check(constraints))
     else:
-        read = partial(word_sentences, wanted.sentences or [])
+        faults = partial(model.constraints.faults, wanted=constraints)
+        read = partial(word_sentences, wanted.sentences or [], faults)
     return Input(partial(read_in_advance, lambda: service.limits.check(read())), size)

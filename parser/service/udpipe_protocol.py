@@ -8,8 +8,10 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequenc
 from contextlib import aclosing
 from functools import partial
 
-from fastapi import APIRouter, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Match, Route
+from starlette.types import Scope
 
 from parser.service.form import form_in, urlencoded
 from parser.service.limits import wrong
@@ -33,15 +35,23 @@ PRESEGMENTED, RANGES, NORMALIZED = "presegmented", "ranges", "normalized_spaces"
 Parameters = Mapping[str, str]
 
 
-def udpipe_routes(service: Service) -> APIRouter:
-    router = APIRouter(include_in_schema=False)
+class _NotedRoute(Route):
+    """Of Starlette: FastAPI's, which read and validate what a function declares, take longer.
 
-    @router.api_route(MODELS, methods=["GET", "POST"])
-    async def models() -> JSONResponse:
+    As theirs, it says what was found, for the record of the request; not all versions of Starlette do.
+    """
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        match, found = super().matches(scope)
+        return match, {**found, "route": self}
+
+
+def udpipe_routes(service: Service) -> list[BaseRoute]:
+
+    async def models(_: Request) -> JSONResponse:
         told = {model.name: _components(model) for model in service.models}
         return JSONResponse({"models": told, "default_model": service.models.default.name})
 
-    @router.api_route(PROCESS, methods=["GET", "POST"])
     async def process(request: Request) -> Response:
         try:
             parameters = await _parameters(request, service)
@@ -51,7 +61,8 @@ def udpipe_routes(service: Service) -> APIRouter:
         except ValueError as error:
             raise wrong(str(error)) from None
 
-    return router
+    methods = ["GET", "POST"]
+    return [_NotedRoute(PROCESS, process, methods=methods), _NotedRoute(MODELS, models, methods=methods)]
 
 
 def _components(model: ServedModel) -> list[str]:
@@ -61,7 +72,7 @@ def _components(model: ServedModel) -> list[str]:
 
 async def _parameters(request: Request, service: Service) -> Parameters:
     """Those of the query and, before these, of the body."""
-    query = urlencoded(request.url.query)
+    query = urlencoded(request.scope["query_string"].decode())
     if request.method == "GET":
         return query
     if not (body := await request.body()):

@@ -46,12 +46,17 @@ class Block:
     @cached_property
     def identifier(self) -> str:
         """The `sent_id` comment, or "#n" for the n-th sentence if there is none."""
+        return self.sent_id or f"#{self.ordinal}"
+
+    @cached_property
+    def sent_id(self) -> str | None:
+        """What the comment of that name says; None if there is none."""
         for line in self.lines:
             if line.startswith("#"):
                 key, _, value = line[1:].partition("=")
                 if key.strip() == "sent_id" and value.strip():
                     return value.strip()
-        return f"#{self.ordinal}"
+        return None
 
 
 def blocks(lines: Iterable[str], first_line: int = 1, ordinal: int = 1) -> Iterator[Block]:

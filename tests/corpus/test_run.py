@@ -126,6 +126,54 @@ def test_trees_are_those_of_parse(corpus, tmp_path, options, capsys):
     assert not (target / ".parse-corpus" / "parts").exists()
 
 
+def test_given_trees_are_kept_as_by_parse(corpus, tmp_path, capsys):
+    target, partly = tmp_path / "trees", corpus / "partly.conllu"
+    rows = [line.split("\t") for line in TREES.splitlines(keepends=True)]
+    cut = (
+        "\t".join([*row[:6], "_", *row[7:]] if len(row) > 1 and n % 2 else row) for n, row in enumerate(rows)
+    )
+    partly.write_text("".join(cut))
+    (corpus / "large.conllu").unlink()
+    options = [
+        "--keep",
+        "given",
+        "--non-projective",
+        "given",
+        "--at-most-one",
+        "nsubj,obj",
+        "--not-root",
+        "PUNCT",
+    ]
+    assert parse_corpus(corpus, target, *options) == 0
+    assert (target / partly.name).read_text() == parsed(partly, tmp_path, *options)
+    assert (target / "small.conllu").read_text() == (corpus / "small.conllu").read_text()
+    assert parse_corpus(corpus, target, *options) == 0  # the same options again
+    assert parse_corpus(corpus, target, "--keep", "given") == 2
+    assert "by other options" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--alternatives", "2"], "scorer of arcs"),
+        (["--non-projective", "given"], "add --keep given"),
+        (["--at-most-one", "x"], "at most one 'x'"),
+    ],
+)
+def test_what_the_model_can_not_do_is_told_before_anything_is_parsed(options, told, corpus, tmp_path, capsys):
+    assert parse_corpus(corpus, tmp_path / "trees", *options) == 2
+    assert told in capsys.readouterr().err
+    assert not (tmp_path / "trees").exists()
+
+
+def test_a_tree_that_can_not_be_kept_fails_with_its_file(corpus, tmp_path, capsys):
+    cycle = "1\ta{0}2{1}\n2\ta{0}1{1}\n\n".format("\t_" * 4 + "\t", "\t_" * 3)
+    (corpus / "cycle.conllu").write_text(cycle)
+    assert parse_corpus(corpus, tmp_path / "trees", "--keep", "given") == 2
+    assert "cycle.conllu:1: sentence #1: the heads of the words" in capsys.readouterr().err
+    assert (tmp_path / "trees" / "small.conllu").exists()
+
+
 @pytest.mark.extended
 def test_several_models_parse_together(corpus, tmp_path, capsys):
     target = tmp_path / "trees"

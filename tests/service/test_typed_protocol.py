@@ -35,7 +35,7 @@ def test_texts_get_the_trees_of_a_program(kind, service, model):
         for name in ("words", "heads", "labels", "upos", "feats", "lemmas"):
             assert own[name] == list(getattr(tree, name))
         assert own["probabilities"] == pytest.approx(tree.probabilities, abs=1e-5)
-        assert own["text"], own["sent_id"] == (tree.text, tree.sent_id)
+        assert (own["text"], own["sent_id"]) == (tree.text, tree.sent_id)
         places = [(token.form, token.start, token.end, len(token.words)) for token in tree.tokens]
         assert [tuple(token.values()) for token in own["tokens"]] == places
 
@@ -77,6 +77,15 @@ def test_words_keep_their_tags(service, model):
     conllu = ask(service, "text/plain", sentences=[given, {"words": ["a"]}]).text
     assert conllu.startswith("# sent_id = s\n# text = The cat…\n1\tThe\t")
     assert conllu.endswith("\n\n1\ta\ta\tDET\tDT\t_\t0\troot\t_\t_\n\n")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sentence_without_a_name_gets_none(kind, service):
+    row = "\t".join(["1", "a", *"________"]) + "\n\n"
+    found = sentences_of(ask(service, kind, conllu=f"{row}# sent_id = #1\n{row}"))
+    assert [one.get("sent_id", "none") for one in found] == ["none", "#1"]
+    found = sentences_of(ask(service, kind, sentences=[{"words": ["a"]}, {"words": ["a"], "sent_id": "#1"}]))
+    assert [one.get("sent_id", "none") for one in found] == ["none", "#1"]
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "text/x-conllu"])
@@ -170,7 +179,7 @@ def test_the_interface_is_described(service):
     assert set(document["paths"]) == {"/live", "/ready", "/metrics", "/v1/parse"}
     answers = document["paths"]["/v1/parse"]["post"]["responses"]
     assert set(answers["200"]["content"]) == {*KINDS, "text/x-conllu"}
-    assert {"400", "406", "408", "413", "422", "429", "503"} < set(answers)
+    assert {"400", "406", "408", "413", "422", "429", "500", "503"} < set(answers)
     page = httpx.get(f"{service.url}/docs").text
     assert "POST /v1/parse" in page
     assert "Number of its text in the request" in page

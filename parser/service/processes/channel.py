@@ -54,7 +54,7 @@ class Giver:
             self._ours.send(RELEASE * connections)
 
     def not_taken(self) -> Iterator[socket.socket]:
-        """The connections that a worker which has ended has left."""
+        """The connections that the worker has not accepted, which it gets no more."""
         self._theirs.setblocking(False)
         with suppress(BlockingIOError):
             while True:

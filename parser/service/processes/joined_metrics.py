@@ -9,54 +9,28 @@ disk would kill the process that writes into a mapped file.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 
 from prometheus_client import Metric, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from parser.service.processes.questions import Questions
+
 LABEL = "process"
-SECONDS = 1.0
-"""In which a process tells its metrics. Those of others are missing."""
 
 
 class JoinedMetrics:
-    def __init__(self, folder: Path, number: int):
-        """folder: where the sockets of all processes are, each with its number as its name. number: ours."""
-        self._folder, self._path = folder, folder / str(number)
+    def __init__(self, questions: Questions):
+        self._questions = questions
 
-    @asynccontextmanager
-    async def told(self, own: Callable[[], Awaitable[bytes]]) -> AsyncGenerator[None, None]:
+    def told(self, own: Callable[[], Awaitable[bytes]]) -> AbstractAsyncContextManager[None]:
         """Inside the block the others can ask for ours."""
-
-        async def tell(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            writer.write(await own())
-            writer.close()
-
-        self._path.unlink(missing_ok=True)  # of a process that was killed
-        async with await asyncio.start_unix_server(tell, self._path):
-            yield
+        return self._questions.answered(own)
 
     async def text(self) -> bytes:
-        """Those of all processes that answer."""
-        paths = sorted(self._folder.iterdir())
-        texts = await asyncio.gather(*map(_ask, paths))
-        found = {path.name: text for path, text in zip(paths, texts, strict=True) if text}
-        return await asyncio.to_thread(joined, found)
-
-
-async def _ask(path: Path) -> str:
-    """Empty if nobody answers."""
-    try:
-        async with asyncio.timeout(SECONDS):
-            reader, writer = await asyncio.open_unix_connection(path)
-            try:
-                return (await reader.read()).decode()
-            finally:
-                writer.close()
-    except OSError:  # which TimeoutError is
-        return ""
+        """Those of all processes that answer in time."""
+        return await asyncio.to_thread(joined, await self._questions.ask_all())
 
 
 def joined(texts: Mapping[str, str]) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import NamedTuple
 
 PLACE = "PARSER_PLACE"
@@ -11,20 +10,24 @@ PLACE = "PARSER_PLACE"
 
 
 class WorkerPlace(NamedTuple):
-    number: int
-    """From 1. A worker that is started for one that has ended has the same."""
-    descriptor: int
-    """Of the channel."""
-    folder: Path
-    """Which all workers share, and nobody else can read."""
+    channel: int
+    """The descriptor of the channel."""
+    answering: int
+    """The one at which it is asked, see `QuestionPairs`."""
+    asking: tuple[int, ...]
+    """Those at which all are asked."""
 
     @classmethod
     def of_this_process(cls) -> WorkerPlace | None:
         """None if it is no worker."""
         if PLACE not in os.environ:
             return None
-        number, descriptor, folder = os.environ[PLACE].split(" ", 2)
-        return cls(int(number), int(descriptor), Path(folder))
+        channel, answering, *asking = map(int, os.environ[PLACE].split())
+        return cls(channel, answering, tuple(asking))
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        return (self.channel, self.answering, *self.asking)
 
     def environment(self) -> dict[str, str]:
-        return {**os.environ, PLACE: f"{self.number} {self.descriptor} {self.folder}"}
+        return {**os.environ, PLACE: " ".join(map(str, self.descriptors))}

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from logging import Logger
 from operator import attrgetter
-from pathlib import Path
 
 from parser.distributed.launcher import lost_process
 from parser.service.listening import url_of
 from parser.service.log import tell
+from parser.service.processes.questions import QuestionPairs
 from parser.service.processes.worker import WorkerProcess
 from parser.service.signals import handled_by_loop
 from parser.system.interruption import Interrupted
@@ -32,10 +31,19 @@ TIME_TO_END = 5.0
 
 class Supervisor:
     def __init__(
-        self, arguments: Sequence[str], count: int, listener: socket.socket, grace: float, logger: Logger
+        self,
+        arguments: Sequence[str],
+        names: Sequence[str],
+        count: int,
+        listener: socket.socket,
+        grace: float,
+        logger: Logger,
     ):
-        """arguments: of the program, which say what each process serves. grace: seconds, see `Server`."""
-        self._arguments, self._count, self._listener = arguments, count, listener
+        """arguments: of the program, which say what each process serves. names: of the models. grace:
+        seconds, see `Server`.
+        """
+        self._arguments, self._names = arguments, names
+        self._count, self._listener = count, listener
         self._grace, self._logger = grace, logger
         self._workers: list[WorkerProcess] = []
         self._waiting: list[socket.socket] = []
@@ -48,21 +56,21 @@ class Supervisor:
         """Serve until a signal comes, and all processes have drained.
 
         Returns 0, or what the first process ends with if it can not serve, which has told why. Raises
-        ValueError if it was killed instead, and Interrupted for a signal that comes before it serves.
+        ValueError if it has not, and Interrupted for a signal that comes before it serves.
         """
         with ExitStack() as stack:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stack-parser-")))
+            questions = stack.enter_context(QuestionPairs(self._count))
             line = stack.enter_context(lifeline())
-            code = asyncio.run(self._run(folder, line))
+            code = asyncio.run(self._run(questions, line))
         if self._signal and not self._serves.is_set():
             raise Interrupted(self._signal)
-        if code < 0:
+        if code < 0 or not (code or self._signal):
             raise ValueError(lost_process(self._count))
         return code
 
-    async def _run(self, folder: Path, line: int) -> int:
+    async def _run(self, questions: QuestionPairs, line: int) -> int:
         tasks = [
-            asyncio.create_task(self._keep(number, folder, line)) for number in range(1, self._count + 1)
+            asyncio.create_task(self._keep(number, questions, line)) for number in range(1, self._count + 1)
         ]
         tasks.append(asyncio.create_task(self._stops.wait()))
         try:
@@ -80,13 +88,20 @@ class Supervisor:
                 self._bury(worker)
 
     def _stop(self, number: int) -> None:
-        """The first signal drains, and a second one breaks off what still runs."""
+        """The first signal drains, and a second one breaks off what still runs.
+
+        Connections that no process has taken have no running requests, and are closed at once.
+        """
         self._signal = number
         self._stops.set()
+        self._listen(False)
         for worker in self._workers:
+            self._waiting += worker.not_taken()
             worker.stop()
+        while self._waiting:
+            self._waiting.pop().close()
 
-    async def _keep(self, number: int, folder: Path, line: int) -> int:
+    async def _keep(self, number: int, questions: QuestionPairs, line: int) -> int:
         """Have a process, always. Returns the code of the first one if it ends before it is ready."""
         pause = FIRST_PAUSE
         while True:
@@ -94,7 +109,7 @@ class Supervisor:
                 # The first one alone: if it can not load its models none can, and it is told once.
                 await self._serves.wait()
             began = time.monotonic()
-            worker = self._start(number, folder, line)
+            worker = self._start(number, questions, line)
             code = await worker.ended()
             self._bury(worker)
             if not self._serves.is_set():
@@ -105,8 +120,8 @@ class Supervisor:
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    def _start(self, number: int, folder: Path, line: int) -> WorkerProcess:
-        worker = WorkerProcess(self._arguments, number, folder, line)
+    def _start(self, number: int, questions: QuestionPairs, line: int) -> WorkerProcess:
+        worker = WorkerProcess(self._arguments, number, questions, line)
         self._workers.append(worker)
         asyncio.get_running_loop().add_reader(worker.channel, self._hear, worker)
         return worker
@@ -128,7 +143,8 @@ class Supervisor:
         tell(self._logger, "process ready", process=worker.number, pid=worker.pid)
         if not self._serves.is_set():
             self._serves.set()
-            tell(self._logger, "serving", url=url_of(self._listener), processes=self._count)
+            told = {"url": url_of(self._listener), "models": self._names, "processes": self._count}
+            tell(self._logger, "serving", **told)
         self._listen(True)
         self._hand_out()
         fair = sum(each.connections for each in self._ready) // len(self._ready)

@@ -7,25 +7,26 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from parser.service.processes.channel import CLOSED, READY, Giver
 from parser.service.processes.place import WorkerPlace
+from parser.service.processes.questions import QuestionPairs
 from parser.system.lifeline import end, start_process
 
 SECONDS_BETWEEN_CHECKS = 0.1
 
 
 class WorkerProcess:
-    def __init__(self, arguments: Sequence[str], number: int, folder: Path, line: int):
-        """arguments: of the program. folder: see `WorkerPlace`. line: it ends with this lifeline."""
+    def __init__(self, arguments: Sequence[str], number: int, questions: QuestionPairs, line: int):
+        """arguments: of the program. number: from 1; one that is started for one that has ended has the same.
+        line: it ends with this lifeline."""
         self.number, self.channel = number, Giver()
         self.connections = 0
         """That it has, and that wait for it."""
         self.is_ready = False
-        environment = WorkerPlace(number, self.channel.theirs, folder).environment()
+        place = WorkerPlace(self.channel.theirs, questions.answering(number), questions.asking)
         command = [sys.executable, "-m", "parser", *arguments]
-        self._process = start_process(command, line, (self.channel.theirs,), env=environment)
+        self._process = start_process(command, line, place.descriptors, env=place.environment())
 
     @property
     def pid(self) -> int:
@@ -68,5 +69,9 @@ class WorkerProcess:
         """Kill what is left of it. Yields the connections that it has not taken."""
         self.is_ready = False
         end(self._process)
-        yield from self.channel.not_taken()
+        yield from self.not_taken()
         self.channel.close()
+
+    def not_taken(self) -> Iterator[socket.socket]:
+        """The connections that it was given and has not taken, and will not get."""
+        return self.channel.not_taken()

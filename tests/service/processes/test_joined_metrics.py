@@ -1,6 +1,8 @@
 """Metrics of several processes in one text."""
 
 import asyncio
+import os
+from contextlib import closing, contextmanager
 
 import pytest
 
@@ -8,7 +10,9 @@ pytest.importorskip("prometheus_client")
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from parser.service.processes import questions
 from parser.service.processes.joined_metrics import JoinedMetrics, joined
+from parser.service.processes.questions import QuestionPairs, Questions
 
 
 def metrics_of(number):
@@ -44,17 +48,46 @@ def test_each_sample_has_the_label_of_its_process():
     assert text.count("# TYPE words_total counter\n") == 1
 
 
-def test_processes_that_do_not_answer_are_left_out(tmp_path):
+@pytest.fixture
+def pairs():
+    with QuestionPairs(3) as pairs:
+        yield pairs
+
+
+@contextmanager
+def process(pairs, number):
+    """What a process of that number has."""
+    with closing(Questions([*map(os.dup, pairs.asking)], os.dup(pairs.answering(number)))) as own:
+        metrics = JoinedMetrics(own)
+        yield metrics, metrics.told(lambda: asyncio.sleep(0, metrics_of(number).encode()))
+
+
+def test_processes_that_do_not_answer_are_left_out(pairs):
     async def ask():
-        one, two, dead = (JoinedMetrics(tmp_path, number) for number in (1, 2, 3))
-
-        async def text_of(number):
-            return metrics_of(number).encode()
-
-        (tmp_path / "3").touch()  # as one that was killed leaves it
-        async with one.told(lambda: text_of(1)), two.told(lambda: text_of(2)):
-            assert samples_of((await one.text()).decode()) == EXPECTED
-            async with dead.told(lambda: text_of(3)):  # another one in its place
-                assert 'fill{process="3"} 1.5' in samples_of((await two.text()).decode())
+        with process(pairs, 1) as (one, tells_one), process(pairs, 2) as (two, tells_two):
+            async with tells_one, tells_two:
+                assert samples_of((await one.text()).decode()) == EXPECTED
+                with process(pairs, 3) as (_, tells_three):  # which has been asked before it was there
+                    async with tells_three:
+                        assert 'fill{process="3"} 1.5' in samples_of((await two.text()).decode())
 
     asyncio.run(ask())
+
+
+def test_one_that_never_answers_may_be_asked_again_and_again(pairs, monkeypatch):
+    monkeypatch.setattr(questions, "SECONDS", 0.001)
+
+    async def ask():
+        with process(pairs, 1) as (one, tells_one):
+            async with tells_one:
+                for _ in range(100):  # more than there is room for
+                    await one.text()
+                monkeypatch.setattr(questions, "SECONDS", 60)
+                found = asyncio.create_task(one.text())
+                with process(pairs, 2) as (_, tells_two), process(pairs, 3) as (_, tells_three):
+                    async with tells_two, tells_three:
+                        await found
+
+    before = set(os.listdir("/proc/self/fd"))
+    asyncio.run(ask())
+    assert set(os.listdir("/proc/self/fd")) == before

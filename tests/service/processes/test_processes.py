@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -95,12 +96,20 @@ def test_a_process_that_is_killed_is_replaced_while_the_other_answers(model):
     assert sum(client.lost for client in clients) <= 2 * len(clients)
 
 
+def test_nothing_is_in_the_file_system(model, tmp_path, monkeypatch):
+    """Not even where its names are too long for sockets, or when the supervisor is killed."""
+    monkeypatch.setenv("TMPDIR", str(folder := tmp_path / ("long" * 30)))
+    folder.mkdir()
+    with two_processes(model) as (service, _):
+        assert service.told["models"] == [model.name]
+        assert len(running_in(service)) == 2
+    assert list(folder.iterdir()) == []
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_at_a_signal_running_requests_end_and_nothing_is_left(number, model, tmp_path, monkeypatch):
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
+def test_at_a_signal_running_requests_end_and_nothing_is_left(number, model):
     with two_processes(model) as (service, _), ThreadPoolExecutor(4) as pool:
         workers = children_of(service.process)
-        assert any(path.name.startswith("stack-parser-") for path in tmp_path.iterdir())
         wanted = {"json": {"texts": [LONG]}, "timeout": 120}
         running = [pool.submit(httpx.post, f"{service.url}/v1/parse", **wanted) for _ in range(4)]
         while sum(running_in(service)) < len(running) and not any(one.done() for one in running):
@@ -110,7 +119,22 @@ def test_at_a_signal_running_requests_end_and_nothing_is_left(number, model, tmp
         assert {len(one.result().json()["sentences"]) for one in running} == {3_000}
         assert service.process.wait() == 0
         psutil.wait_procs(workers)
-        assert list(tmp_path.iterdir()) == []
+
+
+def test_connections_that_no_process_has_taken_are_closed_at_a_signal(model):
+    with two_processes(model) as (service, _):
+        workers = [worker for worker in children_of(service.process) if "parser" in worker.cmdline()]
+        for worker in workers:
+            worker.suspend()
+        with socket.create_connection(("127.0.0.1", service.port), timeout=60) as connection:
+            time.sleep(0.5)  # most probably it is given to one of them
+            service.process.send_signal(signal.SIGTERM)
+            with suppress(ConnectionResetError):
+                assert connection.recv(1) == b""
+            assert service.process.poll() is None
+        for worker in workers:
+            worker.resume()
+        assert service.process.wait() == 0
 
 
 def test_the_processes_end_with_a_supervisor_that_is_killed(model):

@@ -1,0 +1,69 @@
+"""How the server begins and ends."""
+
+import asyncio
+import logging
+import socket
+from contextlib import suppress
+
+import pytest
+
+pytest.importorskip("uvicorn")
+
+from parser.service.admission import Admission
+from parser.service.listening import listen
+from parser.service.server import Server
+
+GRACE = 600
+
+
+def test_a_server_that_can_not_begin_says_so():
+    async def application(scope, receive, send):
+        raise OSError("nothing works")
+
+    with listen("127.0.0.1", 0) as listener, pytest.raises(ValueError, match="the service could not begin"):
+        Server(application, Admission(1), GRACE, logging.getLogger("test")).run([listener])
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_a_connection_that_comes_with_the_signal_is_closed_at_once(turns):
+    """While a request still runs. turns: of the loop, from the connection to the server's end."""
+    release = asyncio.Event()
+
+    async def application(scope, receive, send):
+        if scope["type"] == "lifespan":
+            for word in ("startup", "shutdown"):
+                await receive()
+                await send({"type": f"lifespan.{word}.complete"})
+            return
+        await release.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"done"})
+
+    class ConnectedLate(Server):
+        async def shutdown(self, sockets=None):
+            late.connect(address)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await super().shutdown(sockets)
+
+    async def run():
+        server = ConnectedLate(application, Admission(1), GRACE, logging.getLogger("test"))
+        serving = asyncio.create_task(server.serve([listener]))
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        while not server.server_state.tasks:
+            await asyncio.sleep(0.01)
+        server.should_exit = True
+        while server.started and listener.fileno() != -1:
+            await asyncio.sleep(0.01)
+        late.settimeout(60)
+        with suppress(ConnectionResetError):
+            assert await asyncio.to_thread(late.recv, 1) == b""
+        release.set()
+        assert b"done" in await reader.read()
+        writer.close()
+        await serving
+
+    with listen("127.0.0.1", 0) as listener, socket.socket() as late:
+        address = listener.getsockname()
+        asyncio.run(run())

@@ -1,0 +1,157 @@
+"""`POST /v1/parse` with constraints and alternatives: as `stack-parser parse` has them."""
+
+import pytest
+from parsing.test_alternatives import SENTENCES
+from parsing.test_reparsing import model_of
+from service.test_typed_protocol import KINDS, ask, sentences_of
+from services import parsed_by_command, serving
+
+pytest.importorskip("fastapi")
+pytest.importorskip("httpx")
+
+WORDS = ["the", "cat", "sleeps", "."]
+FREE = {"heads": [None] * 4, "labels": [None] * 4}
+
+
+@pytest.fixture(scope="module")
+def scored(tmp_path_factory):
+    """The folder of a model that has a scorer of arcs."""
+    folder = tmp_path_factory.mktemp("scored") / "model"
+    model_of(1).save(folder, {})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def served(scored):
+    with serving("plain=tests/model", f"scored={scored}") as running:
+        yield running
+
+
+def rows(heads, labels):
+    """CoNLL-U of the words."""
+    cells = zip(WORDS, heads, labels, strict=True)
+    lines = [
+        f"{n}\t{word}\t_\t_\t_\t_\t{head}\t{label}\t_\t_\n" for n, (word, head, label) in enumerate(cells, 1)
+    ]
+    return "".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("word", "head", "label"), [(1, 4, None), (2, None, "obj"), (4, 0, None), (1, 3, "nsubj")]
+)
+def test_what_is_given_stays(word, head, label, served):
+    heads, labels = [None] * 4, [None] * 4
+    heads[word - 1], labels[word - 1] = head, label
+    [found] = sentences_of(
+        ask(served, sentences=[{"words": WORDS, "heads": heads, "labels": labels}], keep="given")
+    )
+    assert head in (None, found["heads"][word - 1])
+    assert label in (None, found["labels"][word - 1])
+    assert found["heads"].count(0) == 1
+    conllu = rows(["_" if one is None else one for one in heads], [one or "_" for one in labels])
+    [same] = sentences_of(ask(served, conllu=conllu, keep="given"))
+    assert (same["heads"], same["labels"]) == (found["heads"], found["labels"])
+
+
+def test_a_treebank_has_the_trees_of_the_command(served, scored):
+    """All options together."""
+    lines = [line for one in SENTENCES for line in one.lines]
+    rows = [line.split("\t") for line in lines]
+    treebank = "".join(
+        "\t".join([*row[:6], "_", *row[7:]]) if len(row) == 10 and place % 3 else line
+        for place, (row, line) in enumerate(zip(rows, lines, strict=True))
+    )
+    options = [
+        "--keep",
+        "given",
+        "--non-projective",
+        "given",
+        "--at-most-one",
+        "nsubj,obj",
+        "--not-root",
+        "PUNCT",
+    ]
+    expected = parsed_by_command(scored, treebank, *options, "--alternatives", "2", "--scores")
+    wanted = {
+        "keep": "given",
+        "non_projective": "given",
+        "at_most_one": ["nsubj", "obj"],
+        "not_root": ["PUNCT"],
+    }
+    wanted |= {"model": "scored", "alternatives": 2, "probabilities": True}
+    assert ask(served, "text/x-conllu", conllu=treebank, **wanted).text == expected
+    assert "Alternatives=" in expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_alternatives_are_told(kind, served):
+    wanted = {"sentences": [{"words": WORDS}], "model": "scored", "alternatives": 3}
+    [found] = sentences_of(ask(served, kind, **wanted))
+    assert [len(own) for own in found["alternatives"]] == [3] * 4
+    for own in found["alternatives"]:
+        assert sorted(own, key=lambda one: -one["probability"]) == own
+    conllu = ask(served, "text/x-conllu", **wanted).text
+    told = [one.rpartition("Alternatives=")[2].split(",") for one in conllu.splitlines()[:4]]
+    heads = [[int(one.split(":")[1]) for one in own] for own in told]
+    assert heads == [[one["head"] for one in own] for own in found["alternatives"]]
+
+
+def test_limits_that_can_not_be_kept_are_told(served):
+    given = {"words": WORDS, "heads": [3, 3, 0, 3], "labels": ["nsubj", "nsubj", None, None]}
+    wanted = {"sentences": [given], "keep": "given", "at_most_one": ["nsubj"]}
+    [found] = sentences_of(ask(served, **wanted))
+    assert found["violations"] == ["", "at-most-one:nsubj", "", ""]
+    assert "Violation=at-most-one:nsubj" in ask(served, "text/x-conllu", **wanted).text
+    [free] = sentences_of(ask(served, sentences=[{"words": WORDS}], at_most_one=["nsubj"]))
+    assert "violations" not in free
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"heads": [2, 1, None, None]}, "word 1: the heads of the words 1, 2 form a cycle"),
+        ({"heads": [0, 0, None, None]}, "word 2: the words 1, 2 are all given as the root"),
+        ({"heads": [3, 4, None, None]}, "word 2: no projective tree has the arc"),
+        (
+            {"labels": [None, "strange", None, None]},
+            "word 2: DEPREL 'strange': the model knows no such label",
+        ),
+        ({"heads": [5, None, None, None]}, "heads, number 1: "),
+        ({"heads": [1, 2]}, "4 words, but 2 heads"),
+    ],
+)
+def test_what_no_tree_has_is_refused(given, told, served):
+    fine, wrong = {"words": ["a"]}, {"words": WORDS, **given}
+    answer = ask(served, sentences=[fine, wrong], keep="given")
+    assert answer.status_code == 400
+    assert answer.json()["detail"].startswith("sentence 2: ")
+    assert told in answer.json()["detail"]
+
+
+def test_what_no_tree_has_is_refused_in_conllu_by_its_line(served):
+    answer = ask(served, conllu=rows("____", "____") + rows("21__", "____"), keep="given")
+    assert answer.status_code == 400
+    assert "data:6: sentence #2: the heads of the words 1, 2 form a cycle" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "status", "told"),
+    [
+        ({"alternatives": 2}, 400, "alternatives need a model with a scorer of arcs"),
+        ({"at_most_one": ["x"]}, 400, "at most one 'x': the model knows no such label"),
+        ({"not_root": ["x"]}, 400, "not root 'x': the model knows no such UPOS"),
+        ({"alternatives": 11}, 422, "body.alternatives: "),
+        ({"keep": "all"}, 422, "body.keep: "),
+        ({"non_projective": "given"}, 422, 'add "keep": "given"'),
+        ({"sentences": [{"words": WORDS, **FREE}]}, 422, 'add "keep": "given"'),
+        (
+            {"sentences": [{"words": ["a"], "heads": [True]}], "keep": "given"},
+            422,
+            "body.sentences.0.heads.0",
+        ),
+        ({"sentences": None, "texts": ["a"], "keep": "given"}, 422, "texts have no heads"),
+    ],
+)
+def test_what_can_not_be_kept_is_refused(wanted, status, told, served):
+    answer = ask(served, **{"sentences": [{"words": WORDS}], **wanted})
+    assert (answer.status_code, told in answer.json()["detail"]) == (status, True), answer.text
