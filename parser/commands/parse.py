@@ -22,6 +22,7 @@ from parser.parsing.alternatives import refuse_without_scorer
 from parser.parsing.constraints import ConstraintReader, Constraints
 from parser.parsing.model import Model
 from parser.parsing.parse import parse_stream
+from parser.parsing.parse_options import ParseOptions
 from parser.parsing.part_parser import PartParser, output_of
 from parser.parsing.text_input import text_reader, tokenizer_of
 from parser.parsing.worker_processes import answers, start_workers
@@ -63,8 +64,12 @@ def parse_file(options: argparse.Namespace) -> None:
         raise LinesError(*lines_of(error), *hint) from None
 
 
-def _constraints_of(options: argparse.Namespace) -> Constraints:
-    return Constraints(options.keep, options.non_projective, options.at_most_one, options.not_root)
+def _parse_options(options: argparse.Namespace) -> ParseOptions:
+    return ParseOptions(
+        options.scores,
+        Constraints(options.keep, options.non_projective, options.at_most_one, options.not_root),
+        options.alternatives,
+    )
 
 
 def _refuse_constraints(options: argparse.Namespace, model: Model) -> None:
@@ -73,7 +78,7 @@ def _refuse_constraints(options: argparse.Namespace, model: Model) -> None:
         raise ValueError("--keep given is for treebanks: raw text has no heads")
     if options.non_projective == "given" and not options.keep:
         raise ValueError("--non-projective given is for arcs that are kept: add --keep given")
-    ConstraintReader(model).refuse_unable(_constraints_of(options))
+    ConstraintReader(model).refuse_unable(_parse_options(options).constraints)
 
 
 def _parse(options: argparse.Namespace, model: Model) -> None:
@@ -103,17 +108,16 @@ def _parse(options: argparse.Namespace, model: Model) -> None:
 
 
 def _by_one_process(options: argparse.Namespace, model: Model) -> Iterator[_Parsed]:
-    constraints = _constraints_of(options)
+    wanted = _parse_options(options)
     if options.form:
         reader = text_reader(options.model, options.form)
         text = text_as_it_comes(options.input, one_sentence_per_line=options.form != "raw")
         sentences = read_parts_as_they_come(reader, text)
     else:
-        check = ConstraintReader(model).check(constraints)
+        check = ConstraintReader(model).check(wanted.constraints)
         sentences = sentences_as_they_come(options.input, tree=check is not None, partial=check)
     read = with_column_warnings(model, sentences, options.input)
-    parsed = parse_stream(model, read, options.batch_size, options.scores, constraints, options.alternatives)
-    for sentence, tree in parsed:
+    for sentence, tree in parse_stream(model, read, options.batch_size, wanted):
         content, is_dropped = output_of(sentence, tree, options.retag, options.deps)
         yield _Parsed(content, 1, len(sentence), int(is_dropped))
 
@@ -122,9 +126,8 @@ def _workers(options: argparse.Namespace) -> AbstractContextManager[list[Remote]
     """Processes that have loaded the model; none if this process parses itself."""
     parsing = options.threads, options.precision, options.batch_size
     tokenizer = tokenizer_of(options.model, options.form) if options.form else None
-    output = options.scores, options.retag, options.deps
-    text = options.form, tokenizer
-    arguments = (models_of(options), *parsing, *output, *text, _constraints_of(options), options.alternatives)
+    output = _parse_options(options), options.retag, options.deps
+    arguments = (models_of(options), *parsing, *output, options.form, tokenizer)
     return start_workers(PartParser, arguments, options.processes if options.processes > 1 else 0)
 
 

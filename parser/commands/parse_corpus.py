@@ -9,6 +9,7 @@ from parser.commands.options import models_of, prepared_device, refuse_to_retag,
 from parser.corpus.run import Summary, parse_corpus, report_path
 from parser.corpus.workers import WorkerSettings
 from parser.parsing.ensemble import load_models
+from parser.parsing.parse_options import ParseOptions
 from parser.parsing.text_input import tokenizer_of
 from parser.system.console import LinesError, counted, warn
 from parser.system.files import refuse_to_overwrite
@@ -49,7 +50,7 @@ def _settings(options: argparse.Namespace) -> WorkerSettings:
         threads=options.threads,
         precision=options.precision,
         batch_size=options.batch_size,
-        probabilities=options.scores,
+        options=ParseOptions(options.scores),
         retag=options.retag,
         deps=options.deps,
         form=options.form,

@@ -183,7 +183,7 @@ def _refuse_other_start(source: Path, target: Path, own: Path, settings: WorkerS
         "model": digest_of(settings.models.paths),
         "text": settings.form,
         "precision": settings.precision,
-        "scores": settings.probabilities,
+        "scores": settings.options.probabilities,
         "retag": settings.retag,
         "deps": settings.deps,
         **({"treebank": settings.models.treebank} if settings.models.treebank else {}),

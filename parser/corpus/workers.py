@@ -19,6 +19,7 @@ from parser.batching.device import one_memory_error
 from parser.corpus.files import CorpusFile
 from parser.corpus.parts import NumberedPart, PartOutputs, numbered_parts
 from parser.parsing.ensemble import ModelChoice
+from parser.parsing.parse_options import ParseOptions
 from parser.parsing.part_parser import PartParser
 from parser.system.machine import tune_process
 from parser.text.reading import TextFormat, TextPart
@@ -41,7 +42,7 @@ class WorkerSettings(NamedTuple):
     threads: int
     precision: Precision
     batch_size: int
-    probabilities: bool
+    options: ParseOptions
     retag: bool
     deps: Deps
     form: TextFormat | None

@@ -20,13 +20,9 @@ from parser.parsing import BATCH_SIZE
 from parser.parsing.alone import AloneParser
 from parser.parsing.alternatives import Alternatives, Wanted, alternatives
 from parser.parsing.calibration import Calibration
-from parser.parsing.constraints import (
-    UNCONSTRAINED,
-    ConstraintReader,
-    Constraints,
-    SentenceConstraints,
-)
+from parser.parsing.constraints import ConstraintReader, SentenceConstraints
 from parser.parsing.model import Model
+from parser.parsing.parse_options import TREE_ALONE, ParseOptions
 from parser.parsing.parsed_tree import Arcs, ParsedTree
 from parser.parsing.predicted_tags import predicted_tags, votes_of
 from parser.parsing.read_ahead import READ_AHEAD, ReadAhead
@@ -119,21 +115,17 @@ class Engine:
     def add(
         self,
         sentence: Sentence,
-        probabilities: bool = False,
+        options: ParseOptions = TREE_ALONE,
         source: RequestSource | None = None,
         wait: bool = True,
-        constraints: Constraints = UNCONSTRAINED,
-        alternative_heads: int = 0,
     ) -> Request:
         """Hand in a sentence, which is parsed by calls of `step` and `result`.
 
-        probabilities: whether the tree is to have those of its arcs. source: that shares the time with
-        others. wait: whether to compute while too many words wait; otherwise queue.Full is raised.
-        constraints: what the tree must have. alternative_heads: how many the tree is to have for each word,
-        if the model scores arcs.
+        source: that shares the time with others. wait: whether to compute while too many words wait;
+        otherwise queue.Full is raised.
         """
         source = self._source if source is None else source
-        request = Request(sentence, probabilities, source, self._ending, constraints, alternative_heads)
+        request = Request(sentence, options, source, self._ending)
         while True:
             try:
                 self.hand_in(request)
@@ -193,18 +185,16 @@ class Engine:
     def stream(
         self,
         sentences: Iterable[Sentence | None],
-        probabilities: bool = False,
+        options: ParseOptions = TREE_ALONE,
         read_ahead: int = READ_AHEAD,
         begin_with: int = 1,
-        constraints: Constraints = UNCONSTRAINED,
-        alternative_heads: int = 0,
     ) -> Iterator[tuple[Sentence, ParsedTree]]:
         """Parse sentences in bounded memory, and yield the trees in the order of the sentences.
 
         sentences: with None where the next one is not there yet; what has been read is parsed then.
         read_ahead: words that are read and not yielded, at most, or a single longer sentence. begin_with:
-        the same before the first tree. constraints: of all trees. alternative_heads: see `add`. Raises
-        ValueError if the memory is too small for a sentence, or if no tree has what is given of it.
+        the same before the first tree. Raises ValueError if the memory is too small for a sentence, or if no
+        tree has what is given of it.
         """
         ahead, pending = ReadAhead(begin_with, read_ahead), deque[Request]()
         source, following, has_more = RequestSource(), iter(sentences), True
@@ -220,14 +210,7 @@ class Engine:
                         break
                     is_slow = sentence is None or monotonic() - began > SLOW
                     if sentence is not None:
-                        request = self.add(
-                            sentence,
-                            probabilities,
-                            source,
-                            constraints=constraints,
-                            alternative_heads=alternative_heads,
-                        )
-                        pending.append(request)
+                        pending.append(self.add(sentence, options, source))
                         ahead.read(len(sentence))
                 for _ in range(len(pending) if is_slow else min(1, len(pending))):
                     found = self.result(pending[0])
@@ -285,7 +268,7 @@ class Engine:
         request = running.request
         if not request.has_ended:
             try:
-                arcs = self._alone_parser.parse(tables, request.probabilities, running.constraints)
+                arcs = self._alone_parser.parse(tables, request.options.probabilities, running.constraints)
             except Exception as error:
                 request.fail(error)
             else:
@@ -341,7 +324,7 @@ class Engine:
         try:
             with one_memory_error():
                 self._batch = self._batch or self._new_batch()
-                has_probabilities = any(own.probabilities for own in read.requests)
+                has_probabilities = any(own.options.probabilities for own in read.requests)
                 slots = self._batch.join(read.by_model, has_probabilities, read.constraints)
         except torch.OutOfMemoryError:
             self._relieve()
@@ -368,8 +351,8 @@ class Engine:
             votes.append(votes_of(model.vocabulary, words, tag_scores))
         tags = predicted_tags(votes, sentences)
         constraints = [
-            self._constraints.read(request.sentence, request.constraints, own)
-            if request.constraints
+            self._constraints.read(request.sentence, request.options.constraints, own)
+            if request.options.constraints
             else None
             for request, own in zip(group, tags, strict=True)
         ]
@@ -387,7 +370,7 @@ class Engine:
     ) -> Sequence[SecondOpinion | None]:
         """Of each sentence what the scorers of arcs say of it, if anybody wants to know."""
         reparser = self._reparser
-        is_asked = any(request.probabilities or request.alternatives for request in group)
+        is_asked = any(own.options.probabilities or own.options.alternatives for own in group)
         if reparser and (reparser.changes_trees or is_asked):
             scoring = zip(self._model.members, read, strict=True)
             words = [own.words for model, own in scoring if model.network.arcs]
@@ -442,9 +425,11 @@ class Engine:
         if not self._reparser:
             return {}
         wanted = {
-            running.request: Wanted(running.opinion, running.request.alternatives)
+            running.request: Wanted(
+                running.opinion, running.request.options.alternatives, running.constraints
+            )
             for running in found
-            if running.opinion and running.request.alternatives
+            if running.opinion and running.request.options.alternatives
         }
         if not wanted:
             return {}
@@ -456,7 +441,7 @@ class Engine:
             labels = tuple(map(self._model.vocabulary.labels.string, arcs.labels))
             heads, labels = deprojectivize(arcs.heads, labels)
             violations: tuple[str, ...] = ()
-            own = self._calibration(arcs.probabilities) if request.probabilities else None
+            own = self._calibration(arcs.probabilities) if request.options.probabilities else None
             if running.constraints:
                 heads, labels, violations = running.constraints.completed(heads, labels)
                 own = own and running.constraints.with_certain(own)

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from parser.parsing.engine_thread import AwaitedRequest, EngineThread
+from parser.parsing.parse_options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.read_ahead import ReadAhead
 from parser.parsing.scheduler import RequestSource
@@ -41,7 +42,7 @@ class Input(NamedTuple):
 
 
 async def parse_sentences(
-    engine: EngineThread, thread: ReadingThread, given: Input, probabilities: bool
+    engine: EngineThread, thread: ReadingThread, given: Input, options: ParseOptions
 ) -> AsyncGenerator[list[ParsedSentence], None]:
     """Those that are done together are yielded together. Sources of several requests share the engine.
 
@@ -54,7 +55,7 @@ async def parse_sentences(
     def hand_in(words: int) -> bool:
         """Returns whether there were some."""
         chunk = list(_chunk(sentences, words))
-        pending.extend((read, engine.add(read.sentence, probabilities, source)) for read in chunk)
+        pending.extend((read, engine.add(read.sentence, options, source)) for read in chunk)
         ahead.read(_words(chunk))
         return bool(chunk)
 

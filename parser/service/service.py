@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 
+from parser.parsing.parse_options import TREE_ALONE, ParseOptions
 from parser.service.admission import Admission
 from parser.service.answer import HELD_BYTES, Answer
 from parser.service.limits import Limits
@@ -25,12 +26,12 @@ class Service:
         return read_sentences(self.thread, given)
 
     async def parse(
-        self, model: ServedModel, given: Input, record: RequestRecord, probabilities: bool = False
+        self, model: ServedModel, given: Input, record: RequestRecord, options: ParseOptions = TREE_ALONE
     ) -> AsyncGenerator[list[ParsedSentence], None]:
         """See `parse_sentences`. record: where it is noted."""
         record.model = model.name
         watched = Input(lambda: model.watched(given.open(), record.warn), given.size)
-        async with aclosing(parse_sentences(model.thread, self.thread, watched, probabilities)) as parsed:
+        async with aclosing(parse_sentences(model.thread, self.thread, watched, options)) as parsed:
             async for several in parsed:
                 record.add(len(several), sum(len(one.read.sentence) for one in several))
                 yield several

@@ -10,6 +10,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from parser.parsing.parse_options import ParseOptions
 from parser.service.answer import HELD_BYTES
 from parser.service.parsing import Input
 from parser.service.reading import (
@@ -55,7 +56,7 @@ def typed_routes(service: Service) -> APIRouter:
         model, record = service.models.find(wanted.model), record_of(request.scope)
         form = answer_format(", ".join(request.headers.getlist("accept")), model.name)
         given = _input(service, model, wanted, len(await request.body()))
-        found = service.parse(model, given, record, wanted.probabilities)
+        found = service.parse(model, given, record, ParseOptions(wanted.probabilities))
 
         async def chunks() -> AsyncGenerator[bytes, None]:
             is_first = True
