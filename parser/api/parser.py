@@ -185,6 +185,25 @@ class Parser:
             raise ValueError(f"the sentence has more than {MAX_WORDS} words, the most that have alternatives")
         return list(found)
 
+    def best_trees(
+        self,
+        words: Sequence[str],
+        count: int,
+        *,
+        constraints: Constraints = UNCONSTRAINED,
+        **known: Unpack[Known],
+    ) -> list[Tree]:
+        """So many different trees at most, the best first, see `Tree.score`; otherwise as `parse`.
+
+        A beam search finds them.
+        """
+        if count < 1:
+            raise ValueError(f"count: at least 1 is needed, not {count}")
+        options, columns = self._options(False, constraints, count), {"words": words, **known}
+        [sentence] = self._model.watch().check([self._read(columns, 1, options)], _warn)
+        best = self._engine.result(self._engine.add(sentence, options))
+        return [tree_of(sentence, each) for each in (best, *best.others)]
+
     async def parse_async(
         self,
         words: Sequence[str],
@@ -324,10 +343,10 @@ class Parser:
             (given, comments), found = waiting.popleft(), tree_of(sentence, tree)
             yield with_tree(given, found) if isinstance(given, TokenList) else replace(found, **comments)
 
-    def _options(self, probabilities: bool, constraints: Constraints) -> ParseOptions:
+    def _options(self, probabilities: bool, constraints: Constraints, trees: int = 1) -> ParseOptions:
         """What is given is kept. Raises ValueError for what the model can not do."""
         self._constraints.refuse_unable(constraints)
-        return ParseOptions(probabilities, replace(constraints, keep="given"))
+        return ParseOptions(probabilities, replace(constraints, keep="given"), trees=trees)
 
     def _read(
         self, given: Given | TokenList, number: int, options: ParseOptions, keeps: bool = False
@@ -483,6 +502,7 @@ def tree_of(sentence: Sentence, tree: ParsedTree) -> Tree:
         **tags,
         probabilities=tree.probabilities,
         violations=tree.violations,
+        score=tree.score,
     )
 
 

@@ -149,6 +149,13 @@ def _add_parse(commands: Commands) -> None:
         help="write the K most probable heads of each word, with labels, to MISC",
     )
     command.add_argument(
+        "--trees",
+        type=positive,
+        default=1,
+        metavar="K",
+        help="write the K best trees of each sentence, found by a beam search, as sentences of their own",
+    )
+    command.add_argument(
         "--retag",
         action="store_true",
         help="replace tags and lemmas of the input by predicted ones",

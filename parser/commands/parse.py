@@ -69,6 +69,7 @@ def _parse_options(options: argparse.Namespace) -> ParseOptions:
         options.scores,
         Constraints(options.keep, options.non_projective, options.at_most_one, options.not_root),
         options.alternatives,
+        options.trees,
     )
 
 

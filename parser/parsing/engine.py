@@ -19,6 +19,7 @@ from parser.networks.stack_parser import ReadSentences
 from parser.parsing import BATCH_SIZE
 from parser.parsing.alone import AloneParser
 from parser.parsing.alternatives import Alternatives, Wanted, alternatives
+from parser.parsing.beam_search import best_of, search
 from parser.parsing.calibration import Calibration
 from parser.parsing.constraints import ConstraintReader, SentenceConstraints
 from parser.parsing.model import Model
@@ -26,7 +27,7 @@ from parser.parsing.parse_options import TREE_ALONE, ParseOptions
 from parser.parsing.parsed_tree import Arcs, ParsedTree
 from parser.parsing.predicted_tags import predicted_tags, votes_of
 from parser.parsing.read_ahead import READ_AHEAD, ReadAhead
-from parser.parsing.reparsing import Reparser, SecondOpinion
+from parser.parsing.reparsing import Reparser, SecondOpinion, scored_by_both
 from parser.parsing.request import Request
 from parser.parsing.running_batch import RunningBatch
 from parser.parsing.scheduler import WINDOW, RequestSource, Scheduler
@@ -45,6 +46,8 @@ SHARE_ALONE, MAX_CREDIT = 1 / 20, 200.0
 takes twice as long. And how many may come at once."""
 MAX_WAITING = 16 * WINDOW
 """Words that may wait, unless asked for otherwise."""
+WIDTH = 2
+"""Hypotheses of a beam for each tree that is wanted: some lead to equal trees."""
 SLOW = 0.05
 """Seconds. An input that lets wait so long gets its trees before more is read."""
 Tags = Mapping[str, tuple[str, ...]]
@@ -303,7 +306,32 @@ class Engine:
         return sum(len(running.request.sentence) for running in self._running.values())
 
     def _readable(self, group: Sequence[Request]) -> Iterator[_Read]:
-        """The sentences as models read them. If that fails, halves are tried: each sentence fails alone."""
+        """The sentences as models read them. Those that get several trees are searched at once."""
+        alike: dict[int, list[Request]] = {}
+        for request in group:
+            alike.setdefault(request.options.trees, []).append(request)
+        for trees, requests in alike.items():
+            for read in self._readable_parts(requests):
+                if trees == 1:
+                    yield read
+                else:
+                    self._search(read, trees)
+
+    def _search(self, read: _Read, trees: int) -> None:
+        """Finish requests for so many trees."""
+        try:
+            with one_memory_error():
+                found = search(self._model.members, read.by_model, read.constraints, WIDTH * trees)
+        except torch.OutOfMemoryError:
+            self._relieve()
+            return
+        for running, several in zip(read.running(), found, strict=True):
+            if not running.request.has_ended:
+                self._finish(running, scored_by_both(running.opinion, several))
+        self._forget_joining(read)
+
+    def _readable_parts(self, group: Sequence[Request]) -> Iterator[_Read]:
+        """As `_readable`. If reading fails, halves are tried: each sentence fails alone."""
         if not group or not self._joining:  # which wait again since memory was too small
             return
         try:
@@ -315,8 +343,8 @@ class Engine:
             elif len(group) == 1:
                 group[0].fail(error)
             else:
-                yield from self._readable(group[: len(group) // 2])
-                yield from self._readable(group[len(group) // 2 :])
+                yield from self._readable_parts(group[: len(group) // 2])
+                yield from self._readable_parts(group[len(group) // 2 :])
         else:
             yield read
 
@@ -370,7 +398,7 @@ class Engine:
     ) -> Sequence[SecondOpinion | None]:
         """Of each sentence what the scorers of arcs say of it, if anybody wants to know."""
         reparser = self._reparser
-        is_asked = any(own.options.probabilities or own.options.alternatives for own in group)
+        is_asked = any(own.options.needs_scorers for own in group)
         if reparser and (reparser.changes_trees or is_asked):
             scoring = zip(self._model.members, read, strict=True)
             words = [own.words for model, own in scoring if model.network.arcs]
@@ -418,7 +446,7 @@ class Engine:
             return
         for running, arcs in wanted:
             own = others.get(running.request, ())
-            self._finish(running, next(reparsed) if running.opinion else arcs, own)
+            self._finish(running, [next(reparsed) if running.opinion else arcs], own)
 
     def _alternatives(self, found: Sequence[_Running]) -> dict[Request, Alternatives]:
         """Of the sentences for which they are asked, if there are any."""
@@ -435,22 +463,26 @@ class Engine:
             return {}
         return dict(zip(wanted, alternatives(self._reparser, list(wanted.values())), strict=True))
 
-    def _finish(self, running: _Running, arcs: Arcs, others: Alternatives) -> None:
+    def _finish(self, running: _Running, several: Sequence[Arcs], others: Alternatives = ()) -> None:
         request = running.request
         try:
-            labels = tuple(map(self._model.vocabulary.labels.string, arcs.labels))
-            heads, labels = deprojectivize(arcs.heads, labels)
-            violations: tuple[str, ...] = ()
-            own = self._calibration(arcs.probabilities) if request.options.probabilities else None
-            if running.constraints:
-                heads, labels, violations = running.constraints.completed(heads, labels)
-                own = own and running.constraints.with_certain(own)
-            probabilities = None if own is None else tuple(own)
-            tree = ParsedTree(heads, labels, probabilities, running.tags, violations, others)
+            trees = [self._tree(running, arcs, others) for arcs in several]
+            first, *next_best = best_of(trees, request.options.trees)
         except Exception as error:
             request.fail(error)
         else:
-            request.finish(tree)
+            request.finish(first._replace(others=tuple(next_best)))
+
+    def _tree(self, running: _Running, arcs: Arcs, others: Alternatives) -> ParsedTree:
+        labels = tuple(map(self._model.vocabulary.labels.string, arcs.labels))
+        heads, labels = deprojectivize(arcs.heads, labels)
+        violations: tuple[str, ...] = ()
+        own = self._calibration(arcs.probabilities) if running.request.options.probabilities else None
+        if running.constraints:
+            heads, labels, violations = running.constraints.completed(heads, labels)
+            own = own and running.constraints.with_certain(own)
+        probabilities = None if own is None else tuple(own)
+        return ParsedTree(heads, labels, probabilities, running.tags, violations, others, arcs.score)
 
     def _relieve(self) -> None:
         """Go on with fewer sentences at a time, since the memory is too small for so many."""

@@ -26,6 +26,7 @@ from parser.treebank.conllu_output import (
     ALTERNATIVES,
     VIOLATION,
     Deps,
+    as_one_of,
     with_miscellaneous,
     with_probabilities,
     with_tags,
@@ -115,9 +116,21 @@ def model_of_worker(models: ModelChoice, threads: int, precision: Precision) -> 
 def output_of(sentence: Sentence, tree: ParsedTree, retag: bool, deps: Deps) -> SentenceOutput:
     """The lines of a sentence with its tree and, if the tree has them, tags, probabilities and what else.
 
-    retag: whether tags replace those of the sentence. deps: what becomes of its enhanced dependencies, which
-    were derived from the tree that it had.
+    Several trees are so many sentences. retag: whether tags replace those of the sentence. deps: what becomes
+    of its enhanced dependencies, which were derived from the tree that it had.
     """
+    trees, content, is_dropped = (tree, *tree.others), "", False
+    for number, each in enumerate(trees, 1):
+        lines, drops = _lines_of(sentence, each, retag, deps)
+        if each.score is not None:
+            lines = as_one_of(lines, number, len(trees), each.score)
+        content += "".join(lines)
+        is_dropped |= drops
+    return SentenceOutput(content.encode("utf-8", "surrogateescape"), is_dropped)
+
+
+def _lines_of(sentence: Sentence, tree: ParsedTree, retag: bool, deps: Deps) -> tuple[Sequence[str], bool]:
+    """And whether enhanced dependencies were dropped; see `output_of`."""
     sentence = with_tags(sentence, tree.tags, retag)
     if tree.probabilities:
         sentence = with_probabilities(sentence, tree.probabilities)
@@ -129,4 +142,4 @@ def output_of(sentence: Sentence, tree: ParsedTree, retag: bool, deps: Deps) -> 
     found = parsed
     if deps == "drop" or (deps == "drop-changed" and parsed != sentence.lines):
         found = without_enhanced(parsed, sentence.word_lines)
-    return SentenceOutput("".join(found).encode("utf-8", "surrogateescape"), found != parsed)
+    return found, found != parsed

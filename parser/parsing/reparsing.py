@@ -221,6 +221,16 @@ class Reparser:
         return mean(bonuses) if bonuses else None
 
 
+def scored_by_both(opinion: SecondOpinion | None, trees: Sequence[Arcs]) -> Sequence[Arcs]:
+    """Of several trees of a sentence, to whose scores the mean log probability of their arcs is added."""
+    if opinion is None:
+        return trees
+    return [
+        tree._replace(score=(tree.score or 0.0) + float(_of_arcs(opinion, tree.heads).mean()))
+        for tree in trees
+    ]
+
+
 def with_bonus(model: Model, bonus: float | None) -> Model:
     """The model, which must score arcs, with another `ArcSettings.bonus`."""
     arcs = model.settings.network.arcs
