@@ -21,6 +21,7 @@ from parser.parsing.constraints import SentenceConstraints
 from parser.parsing.label_choices import LabelChoices
 from parser.parsing.model import Model
 from parser.parsing.parsed_tree import Arcs, ParsedTree
+from parser.parsing.reparsing import SecondOpinion
 from parser.parsing.running_batch import (
     MAX_FRAMES,
     best_transitions,
@@ -32,6 +33,8 @@ from parser.stepping.stepper import InferenceStepper, Places
 from parser.transitions.inventory import Inventory
 from parser.transitions.system import State
 
+WIDTH = 2
+"""Hypotheses for each tree that is wanted: some lead to equal trees, and more of them find better ones."""
 MAX_ROWS = 256
 """Hypotheses of all sentences that are searched at the same time, unless one has more."""
 
@@ -62,14 +65,27 @@ def search(
     return found
 
 
-def best_of(trees: Sequence[ParsedTree], count: int) -> list[ParsedTree]:
-    """So many different ones at most, the best first; of equal ones the best counts."""
+def best_of(
+    trees: Sequence[ParsedTree], count: int, opinion: SecondOpinion | None = None
+) -> Sequence[ParsedTree]:
+    """So many different ones at most by their scores, the best first; of equal ones the best counts.
+
+    opinion: of the scorers of arcs. It changes scores and order of these trees, and chooses none.
+    """
     if count == 1:
-        return list(trees[:1])
+        return trees
     best: dict[tuple[tuple[int, ...], tuple[str, ...]], ParsedTree] = {}
-    for tree in sorted(trees, key=lambda tree: -(tree.score or 0.0)):
+    for tree in sorted(trees, key=_score, reverse=True):
         best.setdefault((tree.heads, tree.labels), tree)
-    return list(best.values())[:count]
+    found = list(best.values())[:count]
+    if opinion:
+        means = (float(opinion.of_arcs(tree.heads).mean()) for tree in found)
+        found = [tree._replace(score=_score(tree) + mean) for tree, mean in zip(found, means, strict=True)]
+    return sorted(found, key=_score, reverse=True)
+
+
+def _score(tree: ParsedTree) -> float:
+    return tree.score or 0.0
 
 
 def _groups(lengths: Tensor, width: int) -> Iterator[Tensor]:

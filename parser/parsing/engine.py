@@ -19,7 +19,7 @@ from parser.networks.stack_parser import ReadSentences
 from parser.parsing import BATCH_SIZE
 from parser.parsing.alone import AloneParser
 from parser.parsing.alternatives import Alternatives, Wanted, alternatives
-from parser.parsing.beam_search import best_of, search
+from parser.parsing.beam_search import WIDTH, best_of, search
 from parser.parsing.calibration import Calibration
 from parser.parsing.constraints import ConstraintReader, SentenceConstraints
 from parser.parsing.model import Model
@@ -27,7 +27,7 @@ from parser.parsing.parse_options import TREE_ALONE, ParseOptions
 from parser.parsing.parsed_tree import Arcs, ParsedTree
 from parser.parsing.predicted_tags import predicted_tags, votes_of
 from parser.parsing.read_ahead import READ_AHEAD, ReadAhead
-from parser.parsing.reparsing import Reparser, SecondOpinion, scored_by_both
+from parser.parsing.reparsing import Reparser, SecondOpinion
 from parser.parsing.request import Request
 from parser.parsing.running_batch import RunningBatch
 from parser.parsing.scheduler import WINDOW, RequestSource, Scheduler
@@ -46,8 +46,6 @@ SHARE_ALONE, MAX_CREDIT = 1 / 20, 200.0
 takes twice as long. And how many may come at once."""
 MAX_WAITING = 16 * WINDOW
 """Words that may wait, unless asked for otherwise."""
-WIDTH = 2
-"""Hypotheses of a beam for each tree that is wanted: some lead to equal trees."""
 SLOW = 0.05
 """Seconds. An input that lets wait so long gets its trees before more is read."""
 Tags = Mapping[str, tuple[str, ...]]
@@ -327,7 +325,7 @@ class Engine:
             return
         for running, several in zip(read.running(), found, strict=True):
             if not running.request.has_ended:
-                self._finish(running, scored_by_both(running.opinion, several))
+                self._finish(running, several)
         self._forget_joining(read)
 
     def _readable_parts(self, group: Sequence[Request]) -> Iterator[_Read]:
@@ -467,7 +465,7 @@ class Engine:
         request = running.request
         try:
             trees = [self._tree(running, arcs, others) for arcs in several]
-            first, *next_best = best_of(trees, request.options.trees)
+            first, *next_best = best_of(trees, request.options.trees, running.opinion)
         except Exception as error:
             request.fail(error)
         else:

@@ -15,7 +15,7 @@ class Arcs(NamedTuple):
     probabilities: list[float]
     """Empty unless asked for."""
     score: float | None = None
-    """Of one of several trees: the mean log probability of its transitions; see `scored_by_both`."""
+    """Of one of several trees: the mean log probability of its transitions."""
 
 
 class Alternative(NamedTuple):

@@ -18,8 +18,8 @@ from parser import Constraints, load
 from parser.cli import main
 from parser.networks.stack_parser import ReadSentences
 from parser.parsing import engine
-from parser.parsing.beam_search import search
-from parser.parsing.engine import WIDTH, Engine
+from parser.parsing.beam_search import WIDTH, search
+from parser.parsing.engine import Engine
 from parser.parsing.model import Model
 from parser.parsing.parse import parse
 from parser.parsing.parse_options import ParseOptions
@@ -221,16 +221,14 @@ def test_scorers_of_arcs_have_a_say_in_the_order():
         hypotheses = search(SCORING.members, read, [None] * len(sentences), WIDTH * 5)
     string = SCORING.vocabulary.labels.string
     for tree, opinion, own in zip(found, opinions, hypotheses, strict=True):
+        named = [(*deprojectivize(arcs.heads, tuple(map(string, arcs.labels))), arcs.score) for arcs in own]
         scores = {}
-        for arcs in own:
-            of_arcs = [opinion.log_probabilities[word, head] for word, head in enumerate(arcs.heads)]
-            named = deprojectivize(arcs.heads, tuple(map(string, arcs.labels)))
-            scores[named] = max(scores.get(named, -torch.inf), arcs.score + sum(of_arcs) / len(of_arcs))
-        wanted = sorted(scores.items(), key=lambda pair: -pair[1])[:5]
-        assert [each.score for each in all_of(tree)] == pytest.approx(
-            [score for _, score in wanted], rel=1e-4
-        )
-        assert {(each.heads, each.labels) for each in all_of(tree)} == {named for named, _ in wanted}
+        for (heads, labels), score in best_trees(named)[:5]:
+            of_arcs = [opinion.log_probabilities[word, head] for word, head in enumerate(heads)]
+            scores[heads, labels] = score + sum(of_arcs) / len(of_arcs)
+        wanted = sorted(scores.values(), reverse=True)
+        assert [each.score for each in all_of(tree)] == pytest.approx(wanted, rel=1e-4)
+        assert {(each.heads, each.labels) for each in all_of(tree)} == scores.keys()
 
 
 def test_a_device_finds_the_same(device):

@@ -6,8 +6,8 @@ Prints a row of JSON, with the LAS of CoNLL 2018 of several trees of each senten
 
 - `greedy`: that of the parser alone, without search and scorers; `parse`: that of `parse`;
 - `first`: the first of `parse --trees`; `best`: the one of these that is most like the gold tree;
-- `by_parser`, `by_scorer`, `by_both`: the first of those that the parser finds alone, by its mean log
-  probability of transitions, by the scorer's of arcs, and by their sum. Without a scorer there is no second.
+- `by_parser`, `by_scorer`: the first of the same trees by the parser's mean log probability of transitions
+  alone, and by the scorer's of arcs alone, if there is a scorer; `first` is that by the sum of both.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import torch
 from measure_arc_scorer import opinions_of, without_scorers
 
@@ -26,7 +25,7 @@ from parser.parsing.model import Model
 from parser.parsing.parse import parse
 from parser.parsing.parse_options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
-from parser.parsing.reparsing import MAX_WORDS, SecondOpinion
+from parser.parsing.reparsing import MAX_WORDS
 from parser.system.machine import tune_process
 from parser.treebank.conllu import read_treebank
 from parser.treebank.labels import without_subtype
@@ -57,11 +56,6 @@ def las_of_best(sentences: Sequence[Sentence], trees: Trees, value: Value) -> fl
     return las(sentences, [max(several, key=partial(value, number)) for number, several in found])
 
 
-def mean_log_probability(opinion: SecondOpinion, tree: ParsedTree) -> float:
-    """Of its arcs by the scorer."""
-    return float(opinion.log_probabilities[np.arange(len(tree.heads)), tree.heads].mean())
-
-
 def several(model: Model, sentences: Sequence[Sentence], count: int) -> Trees:
     found = parse(model, sentences, options=ParseOptions(trees=count))
     return [(tree, *tree.others) for tree in found]
@@ -69,7 +63,7 @@ def several(model: Model, sentences: Sequence[Sentence], count: int) -> Trees:
 
 def measure(model: Model, sentences: Sequence[Sentence], count: int) -> dict[str, float]:
     parser, trees = without_scorers(model), several(model, sentences, count)
-    alone = several(parser, sentences, count)
+    by_parser = parse(parser, sentences, options=ParseOptions(trees=count))
     row = {
         "trees": count,
         "trees_of_a_sentence": round(sum(map(len, trees)) / len(trees), 2),
@@ -77,19 +71,15 @@ def measure(model: Model, sentences: Sequence[Sentence], count: int) -> dict[str
         "parse": las(sentences, parse(model, sentences)),
         "first": las(sentences, [first for first, *_ in trees]),
         "best": las_of_best(sentences, trees, lambda number, tree: right_arcs(sentences[number], tree)),
-        "by_parser": las(sentences, [first for first, *_ in alone]),
+        "by_parser": las(sentences, by_parser),
     }
     if model.network.arcs:
         opinions = opinions_of(model, sentences)
 
         def by_scorer(number: int, tree: ParsedTree) -> float:
-            return mean_log_probability(opinions[number], tree)
+            return float(opinions[number].of_arcs(tree.heads).mean())
 
-        def by_both(number: int, tree: ParsedTree) -> float:
-            return (tree.score or 0.0) + by_scorer(number, tree)
-
-        row["by_scorer"] = las_of_best(sentences, alone, by_scorer)
-        row["by_both"] = las_of_best(sentences, alone, by_both)
+        row["by_scorer"] = las_of_best(sentences, trees, by_scorer)
     return row
 
 
