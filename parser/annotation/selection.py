@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 from parser.parsing import BATCH_SIZE
 from parser.parsing.model import Model
 from parser.parsing.parse import parse
+from parser.parsing.parse_options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.sentence import Sentence
 
@@ -102,7 +103,7 @@ def _candidates(
 ) -> Iterator[Candidate]:
     while chunk := list(islice(sources, CHUNK)):
         sentences = [source.sentence for source in chunk]
-        trees = parse(model, sentences, batch_size, probabilities=by != "disagreement")
+        trees = parse(model, sentences, batch_size, ParseOptions(by != "disagreement"))
         if by == "disagreement":
             of_arcs = _agreement(model, sentences, trees, batch_size)
         else:

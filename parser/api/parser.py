@@ -28,6 +28,7 @@ from parser.parsing.engine_thread import EngineThread
 from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.model import Model
 from parser.parsing.named_models import find_model, model_in
+from parser.parsing.parse_options import ParseOptions
 from parser.parsing.parsed_tree import Alternative, ParsedTree
 from parser.parsing.read_ahead import READ_AHEAD
 from parser.parsing.reparsing import MAX_WORDS
@@ -180,10 +181,30 @@ class Parser:
             raise ValueError(f"count: at least 1 is needed, not {count}")
         refuse_without_scorer(self._model)
         [sentence] = self._model.watch().check([sentence_of({"words": words, **tags}, 1)], _warn)
-        found = self._engine.result(self._engine.add(sentence, alternative_heads=count)).alternatives
+        request = self._engine.add(sentence, ParseOptions(alternatives=count))
+        found = self._engine.result(request).alternatives
         if not found:
             raise ValueError(f"the sentence has more than {MAX_WORDS} words, the most that have alternatives")
         return list(found)
+
+    def best_trees(
+        self,
+        words: Sequence[str],
+        count: int,
+        *,
+        constraints: Constraints = UNCONSTRAINED,
+        **known: Unpack[Known],
+    ) -> list[Tree]:
+        """So many different trees at most, the best first, see `Tree.score`; otherwise as `parse`.
+
+        A beam search finds them.
+        """
+        if count < 1:
+            raise ValueError(f"count: at least 1 is needed, not {count}")
+        options, columns = self._options(False, constraints, count), {"words": words, **known}
+        [sentence] = self._model.watch().check([self._read(columns, 1, options)], _warn)
+        best = self._engine.result(self._engine.add(sentence, options))
+        return [tree_of(sentence, each) for each in (best, *best.others)]
 
     async def parse_async(
         self,
@@ -197,9 +218,9 @@ class Parser:
 
         A task that is cancelled is not parsed for.
         """
-        wanted, columns = self._wanted(constraints), {"words": words, **known}
-        [sentence] = self._model.watch().check([self._read(columns, 1, wanted)], _warn)
-        found = await self._engine_thread.parse(sentence, probabilities, constraints=wanted)
+        options, columns = self._options(probabilities, constraints), {"words": words, **known}
+        [sentence] = self._model.watch().check([self._read(columns, 1, options)], _warn)
+        found = await self._engine_thread.parse(sentence, options)
         return tree_of(sentence, found)
 
     @overload
@@ -268,16 +289,11 @@ class Parser:
         refuse_batch_size(batch_size)
         if isinstance(texts, str):
             raise ValueError("texts: a list of strings is needed, not one; parse_text takes that")
-        wanted = self._wanted(constraints)
-        return self._parsed_texts(self._reader, texts, probabilities, batch_size, wanted)
+        options = self._options(probabilities, constraints)
+        return self._parsed_texts(self._reader, texts, batch_size, options)
 
     def _parsed_texts(
-        self,
-        reader: TextReader,
-        texts: Iterable[str],
-        probabilities: bool,
-        batch_size: int,
-        constraints: Constraints,
+        self, reader: TextReader, texts: Iterable[str], batch_size: int, options: ParseOptions
     ) -> Iterator[list[Tree]]:
         """Some sentences are read ahead; the queues have what is still to be yielded."""
         lengths: deque[int] = deque()
@@ -295,7 +311,7 @@ class Parser:
 
         trees: list[Tree] = []
         watched = self._model.watch().check(sentences(), _warn)
-        for sentence, tree in self._stream(texts, watched, probabilities, batch_size, constraints):
+        for sentence, tree in self._stream(texts, watched, batch_size, options):
             while not lengths[0]:
                 lengths.popleft()
                 yield []
@@ -314,32 +330,32 @@ class Parser:
         constraints: Constraints,
     ) -> Iterator[Tree | TokenList]:
         """Some sentences are read ahead; the queue has those that are still to be yielded."""
-        wanted = self._wanted(constraints)
+        options = self._options(probabilities, constraints)
         keeps = constraints.keep is not None
         waiting: deque[tuple[Given | TokenList, dict[str, Any]]] = deque()
 
         def read() -> Iterator[Sentence]:
             for number, given in enumerate(sentences, 1):
-                sentence = self._read(given, number, wanted, keeps)
+                sentence = self._read(given, number, options, keeps)
                 waiting.append((given, _comments(given)))
                 yield sentence
 
         watched = self._model.watch().check(read(), _warn)
-        for sentence, tree in self._stream(sentences, watched, probabilities, batch_size, wanted):
+        for sentence, tree in self._stream(sentences, watched, batch_size, options):
             (given, comments), found = waiting.popleft(), tree_of(sentence, tree)
             yield with_tree(given, found) if isinstance(given, TokenList) else replace(found, **comments)
 
-    def _wanted(self, constraints: Constraints) -> Constraints:
+    def _options(self, probabilities: bool, constraints: Constraints, trees: int = 1) -> ParseOptions:
         """What is given is kept. Raises ValueError for what the model can not do."""
         self._constraints.refuse_unable(constraints)
-        return replace(constraints, keep="given")
+        return ParseOptions(probabilities, replace(constraints, keep="given"), trees=trees)
 
     def _read(
-        self, given: Given | TokenList, number: int, wanted: Constraints, keeps: bool = False
+        self, given: Given | TokenList, number: int, options: ParseOptions, keeps: bool = False
     ) -> Sentence:
         """See `sentence_of`. Raises ValueError if no tree has what is given."""
         sentence = sentence_of(given, number, keeps)
-        for word, message in self._constraints.faults(sentence, wanted):
+        for word, message in self._constraints.faults(sentence, options.constraints):
             raise ValueError(f"sentence {number}: word {word}: {message}")
         return sentence
 
@@ -351,14 +367,13 @@ class Parser:
         self,
         given: Iterable[object],
         sentences: Iterator[Sentence],
-        probabilities: bool,
         batch_size: int,
-        constraints: Constraints,
+        options: ParseOptions,
     ) -> Iterator[tuple[Sentence, ParsedTree]]:
         """given: what the sentences are made of; a list is there at once."""
         engine = self._engine if batch_size == BATCH_SIZE else Engine(self._model, batch_size)
         begin_with = READ_AHEAD if isinstance(given, Sequence) else 1
-        return engine.stream(sentences, probabilities, begin_with=begin_with, constraints=constraints)
+        return engine.stream(sentences, options, begin_with=begin_with)
 
     @property
     def _engine(self) -> Engine:
@@ -489,6 +504,7 @@ def tree_of(sentence: Sentence, tree: ParsedTree) -> Tree:
         **tags,
         probabilities=tree.probabilities,
         violations=tree.violations,
+        score=tree.score,
     )
 
 

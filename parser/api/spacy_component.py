@@ -26,6 +26,7 @@ from parser.parsing.ensemble import ModelChoice, contents, load_models, model_pa
 from parser.parsing.model import Model
 from parser.parsing.model_files import write_package
 from parser.parsing.parse import parse_stream
+from parser.parsing.parse_options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.system.files import nameless_file, write_atomically
 from parser.system.machine import choose_device
@@ -103,12 +104,10 @@ class SpacyComponent(Pipe):
         """
         refuse_batch_size(batch_size)
         choose_device(device)  # which refuses what is not there
-        if keep not in (None, "given"):
-            raise ValueError(f"keep is {keep!r}; it should be 'given' or None")
         self.name = name
         self.scorer = parser_score
         self._device, self._batch_size, self._overwrite = device, batch_size, overwrite
-        self._treebank, self._constraints = treebank, Constraints(keep)
+        self._treebank, self._options = treebank, ParseOptions(constraints=Constraints(keep))
         self._loaded: LoadedModel | None = None
         self._missing = "it has no model: give add_pipe the config {'model': PATH}"
         if model is not None:
@@ -153,12 +152,12 @@ class SpacyComponent(Pipe):
             for number, place in enumerate(found, 1)
             if place.words
         ]
-        if self._constraints.keep:
+        if self._options.constraints.keep:
             sentences = self._with_given(docs, places, sentences)
         with _COUNTING:
             check.add(column_counts(model.vocabulary, columns, sentences), _warn)
         # All are parsed before any is written, so that a document is not left with a part of its trees.
-        parsing = parse_stream(model, sentences, self._batch_size, constraints=self._constraints)
+        parsing = parse_stream(model, sentences, self._batch_size, self._options)
         trees = iter([tree for _, tree in parsing])
         for doc, found in zip(docs, places, strict=True):
             parsed = [(place, next(trees) if place.words else ParsedTree((), ())) for place in found]
@@ -175,7 +174,7 @@ class SpacyComponent(Pipe):
             for place in of_doc:
                 if place.words:
                     sentence = _given_tree(doc, place.words, next(following))
-                    for word, message in reader.faults(sentence, self._constraints):
+                    for word, message in reader.faults(sentence, self._options.constraints):
                         named = doc[place.words[word - 1]]
                         raise ValueError(f"the component {self.name}: token {named.i}, {named}: {message}")
                     found.append(sentence)
@@ -210,7 +209,7 @@ class SpacyComponent(Pipe):
     def __reduce__(self) -> tuple[Any, ...]:
         """For processes that are not forked."""
         own = self.name, None, self._device, self._batch_size, self._overwrite, self._treebank
-        options = *own, self._constraints.keep
+        options = *own, self._options.constraints.keep
         return _unpickled, (options, self.to_bytes(), self.get_error_handler())
 
     def _load(self, path: Path) -> None:

@@ -62,6 +62,9 @@ class Tree:
     """Only of a sentence of a text."""
     violations: tuple[str, ...] = ()
     """Of each word the constraints that could not be kept there, as `not-root`; empty if all were."""
+    score: float | None = None
+    """Of one of several trees, see `Parser.best_trees`: the mean log probability of its transitions, to which
+    that of its arcs by the scorer of arcs is added, if there is one."""
 
     def __len__(self) -> int:
         """Number of words."""
@@ -92,6 +95,8 @@ class Tree:
         for name in COMMENTS:
             if value := getattr(self, name):
                 yield f"# {name} = {value}\n"
+        if self.score is not None:
+            yield f"# tree_score = {self.score:.6f}\n"
 
     def _of_tokens(self) -> tuple[dict[int, str], list[list[str]]]:
         """The lines of multiword tokens by their first words, from 0, and what MISC has of each word."""

@@ -19,6 +19,7 @@ from parser.pages.report_page import report_page
 from parser.parsing.calibration import Calibration, with_calibration
 from parser.parsing.model import Model
 from parser.parsing.parse import parse_stream
+from parser.parsing.parse_options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.text_input import text_reader
 from parser.parsing.worker_processes import answers, start_workers
@@ -73,7 +74,7 @@ def _of_text(options: argparse.Namespace, model: Model) -> TextScores:
 def _with_report(options: argparse.Namespace, model: Model) -> Scores:
     """Scores, after a page has been written."""
     gold = list(with_column_warnings(model, read_treebank(options.treebank, options.roots), options.treebank))
-    parsed = parse_stream(with_calibration(model, None), gold, options.batch_size, probabilities=True)
+    parsed = parse_stream(with_calibration(model, None), gold, options.batch_size, ParseOptions(True))
     trees = [tree for _, tree in parsed]
     errors = find_errors(gold, trees, known_forms(model), not options.no_punct)
     title = f"{', '.join(map(str, models_of(options).paths))} on {options.treebank}"

@@ -64,6 +64,7 @@ def parse_options(options: argparse.Namespace) -> ParseOptions:
         options.scores,
         Constraints(options.keep, options.non_projective, options.at_most_one, options.not_root),
         options.alternatives,
+        options.trees,
     )
 
 

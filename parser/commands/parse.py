@@ -98,9 +98,7 @@ def _by_one_process(options: argparse.Namespace, model: Model) -> Iterator[_Pars
         check = ConstraintReader(model).check(wanted.constraints)
         sentences = sentences_as_they_come(options.input, tree=check is not None, partial=check)
     read = with_column_warnings(model, sentences, options.input)
-    of_trees = wanted.probabilities, wanted.constraints, wanted.alternatives
-    parsed = parse_stream(model, read, options.batch_size, *of_trees)
-    for sentence, tree in parsed:
+    for sentence, tree in parse_stream(model, read, options.batch_size, wanted):
         content, is_dropped = output_of(sentence, tree, options.retag, options.deps)
         yield _Parsed(content, 1, len(sentence), int(is_dropped))
 
@@ -109,11 +107,8 @@ def _workers(options: argparse.Namespace) -> AbstractContextManager[list[Remote]
     """Processes that have loaded the model; none if this process parses itself."""
     parsing = options.threads, options.precision, options.batch_size
     tokenizer = tokenizer_of(options.model, options.form) if options.form else None
-    output = options.scores, options.retag, options.deps
-    text = options.form, tokenizer
-    wanted = parse_options(options)
-    tree = wanted.constraints, wanted.alternatives
-    arguments = (models_of(options), *parsing, *output, *text, *tree)
+    output = parse_options(options), options.retag, options.deps
+    arguments = (models_of(options), *parsing, *output, options.form, tokenizer)
     return start_workers(PartParser, arguments, options.processes if options.processes > 1 else 0)
 
 

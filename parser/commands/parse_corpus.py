@@ -61,13 +61,11 @@ def _settings(options: argparse.Namespace) -> WorkerSettings:
         threads=options.threads,
         precision=options.precision,
         batch_size=options.batch_size,
-        probabilities=wanted.probabilities,
+        options=wanted,
         retag=options.retag,
         deps=options.deps,
         form=options.form,
         tokenizer=tokenizer_of(models.paths[0], options.form) if options.form else None,
-        constraints=wanted.constraints,
-        alternatives=wanted.alternatives,
     )
 
 

@@ -163,6 +163,13 @@ def add_alternatives(command: argparse.ArgumentParser) -> None:
         metavar="K",
         help="write the K most probable heads of each word, with labels, to MISC",
     )
+    command.add_argument(
+        "--trees",
+        type=positive,
+        default=1,
+        metavar="K",
+        help="write the K best trees of each sentence, found by a beam search, as sentences of their own",
+    )
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -183,9 +183,7 @@ def _refuse_other_start(source: Path, target: Path, own: Path, settings: WorkerS
         "model": digest_of(settings.models.paths),
         "text": settings.form,
         "precision": settings.precision,
-        "scores": settings.probabilities,
-        "constraints": {name: _listed(value) for name, value in asdict(settings.constraints).items()},
-        "alternatives": settings.alternatives,
+        "options": json.loads(json.dumps(asdict(settings.options))),  # as they are read again
         "retag": settings.retag,
         "deps": settings.deps,
         **({"treebank": settings.models.treebank} if settings.models.treebank else {}),
@@ -197,11 +195,6 @@ def _refuse_other_start(source: Path, target: Path, own: Path, settings: WorkerS
             f"{target}: has trees of other files, of another model or by other options; choose another folder"
         )
     write_atomically(path, json.dumps(now).encode())
-
-
-def _listed(value: object) -> object:
-    """As JSON gives it back."""
-    return list(value) if isinstance(value, tuple) else value
 
 
 def _report(

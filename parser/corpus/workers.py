@@ -18,8 +18,8 @@ from parser.batching import Precision
 from parser.batching.device import one_memory_error
 from parser.corpus.files import CorpusFile
 from parser.corpus.parts import NumberedPart, PartOutputs, numbered_parts
-from parser.parsing.constraints import UNCONSTRAINED, Constraints
 from parser.parsing.ensemble import ModelChoice
+from parser.parsing.parse_options import ParseOptions
 from parser.parsing.part_parser import PartParser
 from parser.system.machine import tune_process
 from parser.text.reading import TextFormat, TextPart
@@ -42,13 +42,11 @@ class WorkerSettings(NamedTuple):
     threads: int
     precision: Precision
     batch_size: int
-    probabilities: bool
+    options: ParseOptions
     retag: bool
     deps: Deps
     form: TextFormat | None
     tokenizer: StoredTokenizer | None
-    constraints: Constraints = UNCONSTRAINED
-    alternatives: int = 0
 
 
 def cut_into_parts(row: Row, form: TextFormat | None) -> Iterator[Row]:

@@ -10,9 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from parser.parsing.constraints import SentenceConstraints
 from parser.parsing.model import Model
 from parser.parsing.parsed_tree import Alternative
 from parser.parsing.reparsing import ArcsOfSentence, Reparser, SecondOpinion
+from parser.treebank.columns import BLANK
 from parser.treebank.labels import MARK
 
 Alternatives = tuple[tuple[Alternative, ...], ...]
@@ -23,20 +25,22 @@ class Wanted(NamedTuple):
     """Of a sentence."""
     heads: int
     """Of each word, at most. Those with a probability of 0 are none."""
+    constraints: SentenceConstraints | None
 
 
 def alternatives(reparser: Reparser, wanted: Sequence[Wanted]) -> list[Alternatives]:
     """Of each sentence those of its words, the most probable one first."""
-    arcs = [_most_probable(*own) for own in wanted]
+    arcs = [_most_probable(own.opinion, own.heads) for own in wanted]
     labels = reparser.models[0].vocabulary.labels
     best = iter(reparser.label_scores(arcs).argmax(1).tolist())
     found = []
-    for opinion, words, heads in arcs:
+    for (opinion, words, heads), own in zip(arcs, wanted, strict=True):
         of_words: list[list[Alternative]] = [[] for _ in opinion.log_probabilities]
         for word, head in zip(words, heads, strict=True):
             probability = float(np.exp(opinion.log_probabilities[word, head]))
             label = labels.string(next(best)).partition(MARK)[0]  # without what a lifted word has
-            of_words[word].append(Alternative(head, label, probability))
+            given = own.constraints.labels[word] if own.constraints else BLANK
+            of_words[word].append(Alternative(head, label if given == BLANK else given, probability))
         found.append(tuple(map(tuple, of_words)))
     return found
 

@@ -65,6 +65,11 @@ class ConstrainedBatch:
         )
         self.reserve(size)
 
+    @property
+    def counted(self) -> Tensor:
+        """[words + 1] The bits of dependents that count, in the flat layout of `State`."""
+        return self._words.counted
+
     def reserve(self, size: int) -> None:
         """Make flat tensors as long as those of the state."""
         before = len(self._words.facts)

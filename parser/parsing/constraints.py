@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +52,12 @@ class Constraints:
     """UPOS of words that may not be the root."""
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a string in place of several, whose letters would be taken for names."""
+        """Raises ValueError for unknown values, and for a string in place of several, whose letters would be
+        taken for names."""
+        if self.keep not in (None, "given"):
+            raise ValueError(f"keep is {self.keep!r}; it should be 'given' or None")
+        if self.non_projective not in get_args(NonProjective):
+            raise ValueError(f"non_projective is {self.non_projective!r}; it should be 'given' or 'refuse'")
         for name, values in (("at_most_one", self.at_most_one), ("not_root", self.not_root)):
             if isinstance(values, str):
                 raise ValueError(f"{name}: {quoted(values)} is one string; give a tuple: ({quoted(values)},)")

@@ -19,14 +19,11 @@ from parser.networks.stack_parser import ReadSentences
 from parser.parsing import BATCH_SIZE
 from parser.parsing.alone import AloneParser
 from parser.parsing.alternatives import Alternatives, Wanted, alternatives
+from parser.parsing.beam_search import WIDTH, best_of, search
 from parser.parsing.calibration import Calibration
-from parser.parsing.constraints import (
-    UNCONSTRAINED,
-    ConstraintReader,
-    Constraints,
-    SentenceConstraints,
-)
+from parser.parsing.constraints import ConstraintReader, SentenceConstraints
 from parser.parsing.model import Model
+from parser.parsing.parse_options import TREE_ALONE, ParseOptions
 from parser.parsing.parsed_tree import Arcs, ParsedTree
 from parser.parsing.predicted_tags import predicted_tags, votes_of
 from parser.parsing.read_ahead import READ_AHEAD, ReadAhead
@@ -119,21 +116,17 @@ class Engine:
     def add(
         self,
         sentence: Sentence,
-        probabilities: bool = False,
+        options: ParseOptions = TREE_ALONE,
         source: RequestSource | None = None,
         wait: bool = True,
-        constraints: Constraints = UNCONSTRAINED,
-        alternative_heads: int = 0,
     ) -> Request:
         """Hand in a sentence, which is parsed by calls of `step` and `result`.
 
-        probabilities: whether the tree is to have those of its arcs. source: that shares the time with
-        others. wait: whether to compute while too many words wait; otherwise queue.Full is raised.
-        constraints: what the tree must have. alternative_heads: how many the tree is to have for each word,
-        if the model scores arcs.
+        source: that shares the time with others. wait: whether to compute while too many words wait;
+        otherwise queue.Full is raised.
         """
         source = self._source if source is None else source
-        request = Request(sentence, probabilities, source, self._ending, constraints, alternative_heads)
+        request = Request(sentence, options, source, self._ending)
         while True:
             try:
                 self.hand_in(request)
@@ -193,18 +186,16 @@ class Engine:
     def stream(
         self,
         sentences: Iterable[Sentence | None],
-        probabilities: bool = False,
+        options: ParseOptions = TREE_ALONE,
         read_ahead: int = READ_AHEAD,
         begin_with: int = 1,
-        constraints: Constraints = UNCONSTRAINED,
-        alternative_heads: int = 0,
     ) -> Iterator[tuple[Sentence, ParsedTree]]:
         """Parse sentences in bounded memory, and yield the trees in the order of the sentences.
 
         sentences: with None where the next one is not there yet; what has been read is parsed then.
         read_ahead: words that are read and not yielded, at most, or a single longer sentence. begin_with:
-        the same before the first tree. constraints: of all trees. alternative_heads: see `add`. Raises
-        ValueError if the memory is too small for a sentence, or if no tree has what is given of it.
+        the same before the first tree. Raises ValueError if the memory is too small for a sentence, or if no
+        tree has what is given of it.
         """
         ahead, pending = ReadAhead(begin_with, read_ahead), deque[Request]()
         source, following, has_more = RequestSource(), iter(sentences), True
@@ -220,14 +211,7 @@ class Engine:
                         break
                     is_slow = sentence is None or monotonic() - began > SLOW
                     if sentence is not None:
-                        request = self.add(
-                            sentence,
-                            probabilities,
-                            source,
-                            constraints=constraints,
-                            alternative_heads=alternative_heads,
-                        )
-                        pending.append(request)
+                        pending.append(self.add(sentence, options, source))
                         ahead.read(len(sentence))
                 for _ in range(len(pending) if is_slow else min(1, len(pending))):
                     found = self.result(pending[0])
@@ -285,7 +269,7 @@ class Engine:
         request = running.request
         if not request.has_ended:
             try:
-                arcs = self._alone_parser.parse(tables, request.probabilities, running.constraints)
+                arcs = self._alone_parser.parse(tables, request.options.probabilities, running.constraints)
             except Exception as error:
                 request.fail(error)
             else:
@@ -320,7 +304,32 @@ class Engine:
         return sum(len(running.request.sentence) for running in self._running.values())
 
     def _readable(self, group: Sequence[Request]) -> Iterator[_Read]:
-        """The sentences as models read them. If that fails, halves are tried: each sentence fails alone."""
+        """The sentences as models read them. Those that get several trees are searched at once."""
+        alike: dict[int, list[Request]] = {}
+        for request in group:
+            alike.setdefault(request.options.trees, []).append(request)
+        for trees, requests in alike.items():
+            for read in self._readable_parts(requests):
+                if trees == 1:
+                    yield read
+                else:
+                    self._search(read, trees)
+
+    def _search(self, read: _Read, trees: int) -> None:
+        """Finish requests for so many trees."""
+        try:
+            with one_memory_error():
+                found = search(self._model.members, read.by_model, read.constraints, WIDTH * trees)
+        except torch.OutOfMemoryError:
+            self._relieve()
+            return
+        for running, several in zip(read.running(), found, strict=True):
+            if not running.request.has_ended:
+                self._finish(running, several)
+        self._forget_joining(read)
+
+    def _readable_parts(self, group: Sequence[Request]) -> Iterator[_Read]:
+        """As `_readable`. If reading fails, halves are tried: each sentence fails alone."""
         if not group or not self._joining:  # which wait again since memory was too small
             return
         try:
@@ -332,8 +341,8 @@ class Engine:
             elif len(group) == 1:
                 group[0].fail(error)
             else:
-                yield from self._readable(group[: len(group) // 2])
-                yield from self._readable(group[len(group) // 2 :])
+                yield from self._readable_parts(group[: len(group) // 2])
+                yield from self._readable_parts(group[len(group) // 2 :])
         else:
             yield read
 
@@ -341,7 +350,7 @@ class Engine:
         try:
             with one_memory_error():
                 self._batch = self._batch or self._new_batch()
-                has_probabilities = any(own.probabilities for own in read.requests)
+                has_probabilities = any(own.options.probabilities for own in read.requests)
                 slots = self._batch.join(read.by_model, has_probabilities, read.constraints)
         except torch.OutOfMemoryError:
             self._relieve()
@@ -368,8 +377,8 @@ class Engine:
             votes.append(votes_of(model.vocabulary, words, tag_scores))
         tags = predicted_tags(votes, sentences)
         constraints = [
-            self._constraints.read(request.sentence, request.constraints, own)
-            if request.constraints
+            self._constraints.read(request.sentence, request.options.constraints, own)
+            if request.options.constraints
             else None
             for request, own in zip(group, tags, strict=True)
         ]
@@ -387,7 +396,7 @@ class Engine:
     ) -> Sequence[SecondOpinion | None]:
         """Of each sentence what the scorers of arcs say of it, if anybody wants to know."""
         reparser = self._reparser
-        is_asked = any(request.probabilities or request.alternatives for request in group)
+        is_asked = any(own.options.needs_scorers for own in group)
         if reparser and (reparser.changes_trees or is_asked):
             scoring = zip(self._model.members, read, strict=True)
             words = [own.words for model, own in scoring if model.network.arcs]
@@ -435,37 +444,43 @@ class Engine:
             return
         for running, arcs in wanted:
             own = others.get(running.request, ())
-            self._finish(running, next(reparsed) if running.opinion else arcs, own)
+            self._finish(running, [next(reparsed) if running.opinion else arcs], own)
 
     def _alternatives(self, found: Sequence[_Running]) -> dict[Request, Alternatives]:
         """Of the sentences for which they are asked, if there are any."""
         if not self._reparser:
             return {}
         wanted = {
-            running.request: Wanted(running.opinion, running.request.alternatives)
+            running.request: Wanted(
+                running.opinion, running.request.options.alternatives, running.constraints
+            )
             for running in found
-            if running.opinion and running.request.alternatives
+            if running.opinion and running.request.options.alternatives
         }
         if not wanted:
             return {}
         return dict(zip(wanted, alternatives(self._reparser, list(wanted.values())), strict=True))
 
-    def _finish(self, running: _Running, arcs: Arcs, others: Alternatives) -> None:
+    def _finish(self, running: _Running, several: Sequence[Arcs], others: Alternatives = ()) -> None:
         request = running.request
         try:
-            labels = tuple(map(self._model.vocabulary.labels.string, arcs.labels))
-            heads, labels = deprojectivize(arcs.heads, labels)
-            violations: tuple[str, ...] = ()
-            own = self._calibration(arcs.probabilities) if request.probabilities else None
-            if running.constraints:
-                heads, labels, violations = running.constraints.completed(heads, labels)
-                own = own and running.constraints.with_certain(own)
-            probabilities = None if own is None else tuple(own)
-            tree = ParsedTree(heads, labels, probabilities, running.tags, violations, others)
+            trees = [self._tree(running, arcs, others) for arcs in several]
+            first, *next_best = best_of(trees, request.options.trees, running.opinion)
         except Exception as error:
             request.fail(error)
         else:
-            request.finish(tree)
+            request.finish(first._replace(others=tuple(next_best)))
+
+    def _tree(self, running: _Running, arcs: Arcs, others: Alternatives) -> ParsedTree:
+        labels = tuple(map(self._model.vocabulary.labels.string, arcs.labels))
+        heads, labels = deprojectivize(arcs.heads, labels)
+        violations: tuple[str, ...] = ()
+        own = self._calibration(arcs.probabilities) if running.request.options.probabilities else None
+        if running.constraints:
+            heads, labels, violations = running.constraints.completed(heads, labels)
+            own = own and running.constraints.with_certain(own)
+        probabilities = None if own is None else tuple(own)
+        return ParsedTree(heads, labels, probabilities, running.tags, violations, others, arcs.score)
 
     def _relieve(self) -> None:
         """Go on with fewer sentences at a time, since the memory is too small for so many."""

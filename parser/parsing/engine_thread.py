@@ -12,8 +12,8 @@ from threading import Condition, Event, Lock, Thread, current_thread
 from types import TracebackType
 from typing import Literal, Self
 
-from parser.parsing.constraints import UNCONSTRAINED, Constraints
 from parser.parsing.engine import Engine
+from parser.parsing.parse_options import TREE_ALONE, ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.request import Request
 from parser.parsing.scheduler import RequestSource
@@ -28,15 +28,13 @@ class AwaitedRequest(Request):
     def __init__(
         self,
         sentence: Sentence,
-        probabilities: bool,
+        options: ParseOptions,
         source: RequestSource,
         lock: Lock,
         ended: deque[AwaitedRequest],
-        constraints: Constraints,
-        alternatives: int,
     ):
         """ended: to which it is appended when it ends."""
-        super().__init__(sentence, probabilities, source, lock, constraints, alternatives)
+        super().__init__(sentence, options, source, lock)
         self._ended = ended
         self.waiter: Event | asyncio.Future[None] | None = None
 
@@ -86,16 +84,15 @@ class EngineThread:
     async def parse(
         self,
         sentence: Sentence,
-        probabilities: bool = False,
+        options: ParseOptions = TREE_ALONE,
         source: RequestSource | None = None,
         wait: bool = True,
-        constraints: Constraints = UNCONSTRAINED,
     ) -> ParsedTree:
         """The tree, for asyncio. If the task is cancelled, so is the request.
 
         For arguments and what is raised see `add` and `result`.
         """
-        request = self._request(sentence, probabilities, source, constraints, 0)
+        request = self._request(sentence, options, source)
         request.waiter = ended = asyncio.get_running_loop().create_future()
         self._hand_in(request, wait)
         try:
@@ -107,20 +104,16 @@ class EngineThread:
     def add(
         self,
         sentence: Sentence,
-        probabilities: bool = False,
+        options: ParseOptions = TREE_ALONE,
         source: RequestSource | None = None,
         wait: bool = True,
-        constraints: Constraints = UNCONSTRAINED,
-        alternative_heads: int = 0,
     ) -> AwaitedRequest:
         """Hand in a sentence, from any thread.
 
-        probabilities: whether the tree is to have those of its arcs. source: that shares the time with
-        others. wait: whether to wait while too many words do; otherwise queue.Full is raised. constraints:
-        what the tree must have. alternative_heads: see `Engine.add`. Raises RuntimeError if this is closed,
-        and in a forked process.
+        source: that shares the time with others. wait: whether to wait while too many words do; otherwise
+        queue.Full is raised. Raises RuntimeError if this is closed, and in a forked process.
         """
-        request = self._request(sentence, probabilities, source, constraints, alternative_heads)
+        request = self._request(sentence, options, source)
         if admitted := self._hand_in(request, wait):
             admitted.wait()
         return request
@@ -171,17 +164,10 @@ class EngineThread:
         self.close(cancel=True)
 
     def _request(
-        self,
-        sentence: Sentence,
-        probabilities: bool,
-        source: RequestSource | None,
-        constraints: Constraints,
-        alternatives: int,
+        self, sentence: Sentence, options: ParseOptions, source: RequestSource | None
     ) -> AwaitedRequest:
         source = self._source if source is None else source
-        return AwaitedRequest(
-            sentence, probabilities, source, self._ending, self._ended, constraints, alternatives
-        )
+        return AwaitedRequest(sentence, options, source, self._ending, self._ended)
 
     def _hand_in(self, request: AwaitedRequest, wait: bool) -> Event | None:
         """Returns what tells that there is room for it, if there is none yet; see `add`."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from parser.parsing import BATCH_SIZE
-from parser.parsing.constraints import UNCONSTRAINED, Constraints
 from parser.parsing.engine import Engine
 from parser.parsing.model import Model
+from parser.parsing.parse_options import TREE_ALONE, ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.read_ahead import READ_AHEAD
 from parser.treebank.sentence import Sentence
@@ -17,28 +17,18 @@ def parse_stream(
     model: Model,
     sentences: Iterable[Sentence | None],
     batch_size: int = BATCH_SIZE,
-    probabilities: bool = False,
-    constraints: Constraints = UNCONSTRAINED,
-    alternative_heads: int = 0,
+    options: ParseOptions = TREE_ALONE,
 ) -> Iterator[tuple[Sentence, ParsedTree]]:
     """As `Engine.stream`, by an engine of its own. The sentences of a list are there at once."""
     begin_with = READ_AHEAD if isinstance(sentences, Sequence) else 1
-    engine = Engine(model, batch_size)
-    return engine.stream(
-        sentences,
-        probabilities,
-        begin_with=begin_with,
-        constraints=constraints,
-        alternative_heads=alternative_heads,
-    )
+    return Engine(model, batch_size).stream(sentences, options, begin_with=begin_with)
 
 
 def parse(
     model: Model,
     sentences: Sequence[Sentence],
     batch_size: int = BATCH_SIZE,
-    probabilities: bool = False,
-    constraints: Constraints = UNCONSTRAINED,
+    options: ParseOptions = TREE_ALONE,
 ) -> list[ParsedTree]:
     """The trees of sentences. Raises what `Engine.stream` raises."""
-    return [tree for _, tree in parse_stream(model, sentences, batch_size, probabilities, constraints)]
+    return [tree for _, tree in parse_stream(model, sentences, batch_size, options)]

@@ -15,6 +15,20 @@ class ParseOptions:
     """What it must have."""
     alternatives: int = 0
     """How many heads of each word it tells, if the model scores arcs."""
+    trees: int = 1
+    """How many trees the sentence gets, found by a beam search, if there are so many."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for what does not go together."""
+        if self.trees > 1 and (self.probabilities or self.alternatives):
+            raise ValueError(
+                "probabilities of arcs and alternatives are of one tree: ask for these, or for several trees"
+            )
+
+    @property
+    def needs_scorers(self) -> bool:
+        """Whether scorers of arcs have a say that change no trees."""
+        return self.probabilities or self.alternatives > 0 or self.trees > 1
 
 
 TREE_ALONE = ParseOptions()

@@ -14,6 +14,8 @@ class Arcs(NamedTuple):
     labels: list[int]
     probabilities: list[float]
     """Empty unless asked for."""
+    score: float | None = None
+    """Of one of several trees: the mean log probability of its transitions."""
 
 
 class Alternative(NamedTuple):
@@ -38,3 +40,8 @@ class ParsedTree(NamedTuple):
     alternatives: tuple[tuple[Alternative, ...], ...] = ()
     """Of each word the most probable heads. Empty unless requested, and of sentences that are too long for
     the scorers of arcs."""
+    score: float | None = None
+    """The mean log probability of its transitions, to which that of its arcs by the scorers is added. None
+    unless several trees are requested."""
+    others: tuple[ParsedTree, ...] = ()
+    """The next best trees, as many as are requested or found."""

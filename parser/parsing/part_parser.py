@@ -12,10 +12,11 @@ from parser.batching import Precision
 from parser.batching.functional import set_precision
 from parser.parsing.alternatives import as_text
 from parser.parsing.column_shares import Counts, column_counts
-from parser.parsing.constraints import UNCONSTRAINED, ConstraintReader, Constraints
+from parser.parsing.constraints import ConstraintReader
 from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.model import Model
 from parser.parsing.parse import parse_stream
+from parser.parsing.parse_options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.text_input import reader_with
 from parser.text.reading import TextFormat, TextPart
@@ -25,6 +26,7 @@ from parser.treebank.conllu_output import (
     ALTERNATIVES,
     VIOLATION,
     Deps,
+    as_one_of,
     with_miscellaneous,
     with_probabilities,
     with_tags,
@@ -62,21 +64,16 @@ class PartParser:
         threads: int,
         precision: Precision,
         batch_size: int,
-        probabilities: bool,
+        options: ParseOptions,
         retag: bool,
         deps: Deps,
         form: TextFormat | None = None,
         tokenizer: StoredTokenizer | None = None,
-        constraints: Constraints = UNCONSTRAINED,
-        alternative_heads: int = 0,
     ):
-        """form: of the text that is parsed, if it is no treebank. tokenizer: see `tokenizer_of`.
-        alternative_heads: see `Engine.add`."""
+        """form: of the text that is parsed, if it is no treebank. tokenizer: see `tokenizer_of`."""
         self._model = model_of_worker(models, threads, precision)
-        self._batch_size, self._probabilities = batch_size, probabilities
-        self._retag, self._deps, self._constraints = retag, deps, constraints
-        self._check = ConstraintReader(self._model).check(constraints)
-        self._alternative_heads = alternative_heads
+        self._batch_size, self._options, self._retag, self._deps = batch_size, options, retag, deps
+        self._check = ConstraintReader(self._model).check(options.constraints)
         self._reader = reader_with(form, tokenizer) if form and tokenizer else None
 
     def run(self, part: TreebankPart | TextPart) -> ParsedPart:
@@ -87,14 +84,7 @@ class PartParser:
         """Parse parts as if they were one, since parts of few sentences would leave batches half empty."""
         read = [self._read(part) for part in parts]
         all_sentences = chain.from_iterable(sentences for sentences, _ in read)
-        parsed = parse_stream(
-            self._model,
-            all_sentences,
-            self._batch_size,
-            self._probabilities,
-            self._constraints,
-            self._alternative_heads,
-        )
+        parsed = parse_stream(self._model, all_sentences, self._batch_size, self._options)
         lines = (output_of(sentence, tree, self._retag, self._deps) for sentence, tree in parsed)
         columns = self._model.settings.network.read_columns
         found = []
@@ -126,9 +116,21 @@ def model_of_worker(models: ModelChoice, threads: int, precision: Precision) -> 
 def output_of(sentence: Sentence, tree: ParsedTree, retag: bool, deps: Deps) -> SentenceOutput:
     """The lines of a sentence with its tree and, if the tree has them, tags, probabilities and what else.
 
-    retag: whether tags replace those of the sentence. deps: what becomes of its enhanced dependencies, which
-    were derived from the tree that it had.
+    Several trees are so many sentences. retag: whether tags replace those of the sentence. deps: what becomes
+    of its enhanced dependencies, which were derived from the tree that it had.
     """
+    trees, content, is_dropped = (tree, *tree.others), "", False
+    for number, each in enumerate(trees, 1):
+        lines, drops = _lines_of(sentence, each, retag, deps)
+        if each.score is not None:
+            lines = as_one_of(lines, number, len(trees), each.score)
+        content += "".join(lines)
+        is_dropped |= drops
+    return SentenceOutput(content.encode("utf-8", "surrogateescape"), is_dropped)
+
+
+def _lines_of(sentence: Sentence, tree: ParsedTree, retag: bool, deps: Deps) -> tuple[Sequence[str], bool]:
+    """And whether enhanced dependencies were dropped; see `output_of`."""
     sentence = with_tags(sentence, tree.tags, retag)
     if tree.probabilities:
         sentence = with_probabilities(sentence, tree.probabilities)
@@ -140,4 +142,4 @@ def output_of(sentence: Sentence, tree: ParsedTree, retag: bool, deps: Deps) -> 
     found = parsed
     if deps == "drop" or (deps == "drop-changed" and parsed != sentence.lines):
         found = without_enhanced(parsed, sentence.word_lines)
-    return SentenceOutput("".join(found).encode("utf-8", "surrogateescape"), found != parsed)
+    return found, found != parsed

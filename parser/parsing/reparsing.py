@@ -50,6 +50,10 @@ class SecondOpinion(NamedTuple):
         logs -= np.logaddexp.reduce(logs, 1, keepdims=True)
         return self._replace(log_probabilities=logs, greatest=logs.max(1))
 
+    def of_arcs(self, heads: Sequence[int]) -> Floats:
+        """[n] The logarithms of the probabilities of the arcs."""
+        return self.log_probabilities[np.arange(len(heads)), heads]
+
 
 class ArcsOfSentence(NamedTuple):
     """Arcs between its words, which need be no tree."""
@@ -153,7 +157,7 @@ class Reparser:
         """Whether there may be a better tree."""
         if self._bonus is None:
             return False
-        return bool((opinion.greatest > _of_arcs(opinion, tree.heads) + self._bonus).any())
+        return bool((opinion.greatest > opinion.of_arcs(tree.heads) + self._bonus).any())
 
     def _scores(self, opinion: SecondOpinion, tree: Arcs) -> Floats:
         """[n, n + 1] Of each word those of its heads."""
@@ -245,15 +249,10 @@ def _trees_of_greatest_sum(scored: Sequence[tuple[int, Floats]]) -> Iterator[tup
         )
 
 
-def _of_arcs(opinion: SecondOpinion, heads: Sequence[int]) -> Floats:
-    """[n] The logarithms of the probabilities of the arcs."""
-    return opinion.log_probabilities[np.arange(len(heads)), heads]
-
-
 def _probabilities(opinion: SecondOpinion, old: Arcs, new: Arcs) -> list[float]:
     """The mean of those of parser and scorer. The parser's own for an arc that it did not make is what it has
     left for all of them."""
     is_kept = np.equal(old.heads, new.heads)
     of_parser = np.where(is_kept, old.probabilities, 1 - np.array(old.probabilities))
-    of_both: list[float] = ((of_parser + np.exp(_of_arcs(opinion, new.heads))) / 2).tolist()
+    of_both: list[float] = ((of_parser + np.exp(opinion.of_arcs(new.heads))) / 2).tolist()
     return of_both

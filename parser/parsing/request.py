@@ -6,7 +6,7 @@ from concurrent.futures import CancelledError
 from threading import Lock
 from typing import TYPE_CHECKING, Literal
 
-from parser.parsing.constraints import UNCONSTRAINED, Constraints
+from parser.parsing.parse_options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.sentence import Sentence
 
@@ -17,31 +17,11 @@ if TYPE_CHECKING:
 class Request:
     """Without a lock of its own, unlike `concurrent.futures.Future`: there may be many thousands."""
 
-    __slots__ = (
-        "_error",
-        "_lock",
-        "_tree",
-        "alternatives",
-        "constraints",
-        "probabilities",
-        "sentence",
-        "source",
-        "state",
-    )
+    __slots__ = ("_error", "_lock", "_tree", "options", "sentence", "source", "state")
 
-    def __init__(
-        self,
-        sentence: Sentence,
-        probabilities: bool,
-        source: RequestSource,
-        lock: Lock,
-        constraints: Constraints = UNCONSTRAINED,
-        alternatives: int = 0,
-    ):
-        """probabilities: whether the tree is to have those of its arcs. lock: for changes of the state.
-        constraints: what the tree must have. alternatives: heads of each word that are wanted."""
-        self.sentence, self.probabilities, self.source = sentence, probabilities, source
-        self.constraints, self.alternatives = constraints, alternatives
+    def __init__(self, sentence: Sentence, options: ParseOptions, source: RequestSource, lock: Lock):
+        """lock: for changes of the state."""
+        self.sentence, self.options, self.source = sentence, options, source
         self.state: Literal["waiting", "running", "done", "cancelled"] = "waiting"
         self._lock = lock
         self._tree: ParsedTree | None = None

@@ -64,6 +64,11 @@ def mask_illegal(
     return scores.clamp(min=torch.finfo(scores.dtype).min).masked_fill(~legal, ILLEGAL_SCORE)
 
 
+def steps_at_once(device: torch.device) -> int:
+    """On a CPU nothing waits for a synchronisation."""
+    return STEPS_BETWEEN_REFILLS if device.type == "cpu" else STEPS_BETWEEN_SYNCHRONISATIONS
+
+
 def best_transitions(inventory: Inventory, state: State, scores: Tensor) -> Tensor:
     """[batch] The legal transition of highest score; `no_op` when finished. scores: see `mask_illegal`."""
     return scores.argmax(1).masked_fill(inventory.system.finished(state), inventory.no_op)
@@ -104,7 +109,7 @@ class RunningBatch:
         """models: whose scores are averaged. in_graph: whether a GPU repeats the steps as a CUDA graph."""
         self._model, self._max_rows = models[0], max_rows
         self._inventory, self._device = models[0].inventory, models[0].device
-        self._parsers = _parsers(models)
+        self._parsers, self._steps_at_once = stepper_of(models), steps_at_once(self._device)
         zero = torch.zeros(1, dtype=torch.long, device=self._device)
         self._row_slots = zero.clone()
         """[rows] The slot of the sentence in each row."""
@@ -236,12 +241,6 @@ class RunningBatch:
             self._free.append(slot)
             self._blocks.release(block)
         return taken
-
-    @property
-    def _steps_at_once(self) -> int:
-        """On a CPU nothing waits for a synchronisation."""
-        on_cpu = self._device.type == "cpu"
-        return STEPS_BETWEEN_REFILLS if on_cpu else STEPS_BETWEEN_SYNCHRONISATIONS
 
     @property
     def _refills(self) -> int:
@@ -400,7 +399,7 @@ class _Blocks:
             self._taken = [block for block in self._taken if block[0] != start]
 
 
-def _parsers(models: Sequence[Model]) -> InferenceStepper:
+def stepper_of(models: Sequence[Model]) -> InferenceStepper:
     """One parser, of the models together."""
     parsers = [inference_stepper(model.network, model.inventory, batch=1) for model in models]
     if len(models) == 1:

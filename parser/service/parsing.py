@@ -15,7 +15,6 @@ from parser.parsing.read_ahead import ReadAhead
 from parser.parsing.scheduler import RequestSource
 from parser.service.reading import ReadSentence
 from parser.service.reading_thread import ReadingThread
-from parser.treebank.sentence import Sentence
 
 BEGIN_WITH, READ_AHEAD = 256, 16_384
 """Words that are read and not yet parsed: a short request at once, and less of a long one than in a program
@@ -53,19 +52,10 @@ async def parse_sentences(
     pending: deque[tuple[ReadSentence, AwaitedRequest]] = deque()
     sentences = await thread.run(given.size, given.open)
 
-    def add(sentence: Sentence) -> AwaitedRequest:
-        return engine.add(
-            sentence,
-            options.probabilities,
-            source,
-            constraints=options.constraints,
-            alternative_heads=options.alternatives,
-        )
-
     def hand_in(words: int) -> bool:
         """Returns whether there were some."""
         chunk = list(_chunk(sentences, words))
-        pending.extend((read, add(read.sentence)) for read in chunk)
+        pending.extend((read, engine.add(read.sentence, options, source)) for read in chunk)
         ahead.read(_words(chunk))
         return bool(chunk)
 

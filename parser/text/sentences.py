@@ -6,9 +6,10 @@ import re
 from dataclasses import dataclass
 
 from parser.treebank.columns import BLANK, BLANK_COLUMNS
+from parser.treebank.conllu_output import TREE_SUFFIX
 from parser.treebank.sentence import Sentence
 
-SENTENCE_ID_LINE = re.compile(rb"(?m)^# sent_id = (\d+)$")
+SENTENCE_ID_LINE = re.compile(rb"(?m)^# sent_id = (\d+)(?=$|%b)" % TREE_SUFFIX.encode())
 
 
 @dataclass(frozen=True, slots=True)

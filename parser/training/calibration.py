@@ -14,6 +14,7 @@ from parser.parsing.calibration import Calibration, Floats, features, logistic, 
 from parser.parsing.model import Model
 from parser.parsing.model_format import SCORES
 from parser.parsing.parse import parse
+from parser.parsing.parse_options import ParseOptions
 from parser.system.console import say
 from parser.treebank.sentence import Sentence
 
@@ -29,7 +30,7 @@ STEPS, TOLERANCE = 50, 1e-6
 def fit_calibration(model: Model, dev: Sequence[Sentence], folder: Path) -> None:
     """Set `ParserSettings.calibration` of the model in a folder to the most likely one on dev."""
     own = with_calibration(model, None)
-    found = confidence_of(dev, parse(own, dev, probabilities=True))
+    found = confidence_of(dev, parse(own, dev, options=ParseOptions(probabilities=True)))
     settings = fitted(found)
     told = json.loads((folder / SCORES).read_text(encoding="utf-8"))
     with_calibration(model, settings).save(folder, told)

@@ -21,6 +21,11 @@ EMPTY_NODE = re.compile(r"[0-9]+\.")
 """How its line begins."""
 PROJECTIVE_HEAD = re.compile(r"[0-9]+")
 """In CoNLL-X, PHEAD and PDEPREL are in the columns of DEPS and MISC."""
+ONE_OF_SEVERAL = re.compile(r"# tree(_score)? = ")
+"""Comments of a sentence that has several trees."""
+SENTENCE_ID, BEGINNING = re.compile(r"#\s*sent_id\s*="), re.compile(r"#\s*new(doc|par)\b")
+TREE_SUFFIX = "-tree-"
+"""In `sent_id`, before the number of a tree that is not the first."""
 Deps = Literal["drop", "drop-changed", "keep"]
 """What becomes of enhanced dependencies: dropped in all sentences or in those whose trees change, or kept."""
 
@@ -81,6 +86,27 @@ def with_tree(sentence: Sentence, heads: Sequence[int], labels: Sequence[str]) -
         columns[HEAD : LABEL + 1] = str(head), label
         lines[place] = "\t".join(columns)
     return tuple(lines)
+
+
+def as_one_of(lines: Sequence[str], number: int, count: int, score: float) -> list[str]:
+    """The lines of a sentence with comments that say which of its several trees this is.
+
+    From the second one on, `sent_id` has its number, too, and no document or paragraph begins.
+    """
+    first = next(place for place, line in enumerate(lines) if line.strip() and not line.startswith("#"))
+    line_end = _columns(lines[first])[1] or "\n"
+    comments = [line for line in lines[:first] if not ONE_OF_SEVERAL.match(line)]
+    if number > 1:
+        comments = [
+            f"{line.rstrip()}{TREE_SUFFIX}{number}{line_end}" if SENTENCE_ID.match(line) else line
+            for line in comments
+            if line.strip() and not BEGINNING.match(line)
+        ]
+    own = f"# tree = {number} of {count}{line_end}", f"# tree_score = {score:.6f}{line_end}"
+    words = list(lines[first:])
+    if number < count and words[-1].strip():  # the file ends without a blank line, or without a line end
+        words[-1:] = words[-1].rstrip("\r\n") + line_end, line_end
+    return [*comments, *own, *words]
 
 
 def without_enhanced(lines: Sequence[str], word_lines: Sequence[int]) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
-"""What those who annotate rely on: calibrated probabilities, and trees that are given in part."""
+"""What those who annotate rely on: calibrated probabilities, trees that are given in part, several trees."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from statistics import mean
@@ -64,4 +65,23 @@ def _las_of_free_words(treebank: str) -> list[float]:
     return [float(match[1]) for line in command if (match := re.search(r"free words ([\d.]+);", line))]
 
 
-FIGURES: dict[str, Callable[[], str]] = {"calibrations": calibrations, "given-arcs": given_arcs}
+def best_trees() -> str:
+    """LAS of trees that are chosen in several ways from those of a beam search."""
+    [line] = printed(OUTPUT, "measure_best_trees")
+    found = json.loads(line)
+    titles = {
+        "greedy": "the parser without a beam, and without its scorer of arcs",
+        "parse": "`parse`",
+        "by_parser": "the first of five by the parser's score alone",
+        "by_scorer": "the first of five by the scorer's alone",
+        "first": "the first of five, as `parse --trees 5` orders them",
+        "best": "the best of five",
+    }
+    return table(("", "LAS"), ((title, f"{found[name]:.2f}") for name, title in titles.items()))
+
+
+FIGURES: dict[str, Callable[[], str]] = {
+    "calibrations": calibrations,
+    "given-arcs": given_arcs,
+    "best-trees": best_trees,
+}

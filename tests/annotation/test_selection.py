@@ -13,6 +13,7 @@ from parser.annotation.output import lines_of
 from parser.annotation.selection import Candidate, FileSentence, most_valuable, select
 from parser.cli import main
 from parser.parsing.parse import parse
+from parser.parsing.parse_options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.conllu import read_treebank
 
@@ -34,7 +35,7 @@ def candidate(value, words=1):
 
 
 def expected_errors(one, model=ONE):
-    [tree] = parse(model, [one], probabilities=True)
+    [tree] = parse(model, [one], options=ParseOptions(probabilities=True))
     return len(one) - sum(tree.probabilities)
 
 

@@ -1,6 +1,7 @@
 """The most probable heads of words, compared with a plain version."""
 
 import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,12 +10,16 @@ from parsing.test_reparsing import model_of
 from parser.api.parser import Parser
 from parser.cli import main
 from parser.parsing.alternatives import as_text
-from parser.parsing.engine import FEW
+from parser.parsing.constraints import Constraints
+from parser.parsing.engine import FEW, Engine
+from parser.parsing.engine_thread import EngineThread
 from parser.parsing.parse import parse_stream
+from parser.parsing.parse_options import ParseOptions
 from parser.parsing.parsed_tree import Alternative
 from parser.parsing.reparsing import Reparser
 from parser.treebank.conllu import read_treebank
 from parser.treebank.labels import MARK
+from parser.treebank.sentence import NO_HEAD
 
 SENTENCES = read_treebank("data/quickstart/dev.conllu")[:40]
 MODEL = model_of(1)
@@ -44,7 +49,7 @@ def plain(sentence, count):
 
 @pytest.mark.parametrize("sentences", [SENTENCES[: FEW // 4], SENTENCES], ids=["alone", "batch"])
 def test_they_are_the_most_probable_heads_with_their_best_labels(sentences):
-    for sentence, tree in parse_stream(MODEL, sentences, alternative_heads=3):
+    for sentence, tree in parse_stream(MODEL, sentences, options=ParseOptions(alternatives=3)):
         for own, wanted in zip(tree.alternatives, plain(sentence, 3), strict=True):
             assert [each[:2] for each in own] == [each[:2] for each in wanted]
             assert [each[2] for each in own] == pytest.approx([each[2] for each in wanted], rel=1e-4)
@@ -52,10 +57,24 @@ def test_they_are_the_most_probable_heads_with_their_best_labels(sentences):
 
 
 def test_a_word_has_no_more_than_there_are_others():
-    for _, tree in parse_stream(MODEL, SENTENCES, alternative_heads=1_000):
+    for _, tree in parse_stream(MODEL, SENTENCES, options=ParseOptions(alternatives=1_000)):
         for own in tree.alternatives:
             assert len(own) == len(tree.heads)  # all words but itself, and ROOT
             assert sum(each.probability for each in own) == pytest.approx(1, abs=1e-4)
+
+
+@pytest.mark.parametrize("number", [1, 50])
+def test_a_label_that_is_given_is_that_of_all_alternatives(number):
+    """In the thread of an engine, too."""
+    options = ParseOptions(constraints=Constraints("given"), alternatives=3)
+    with EngineThread(Engine(MODEL)) as thread:
+        given = replace(SENTENCES[0], heads=(NO_HEAD,) * len(SENTENCES[0]))
+        given = replace(given, labels=("_", "conj", *given.labels[2:]))
+        requests = [thread.add(given, options) for _ in range(number)]
+        for request in requests:
+            first, second, *_ = thread.result(request).alternatives
+            assert [own.label for own in second] == ["conj"] * 3
+            assert any(own.label != "conj" for own in first)
 
 
 def test_labels_do_not_break_the_column():

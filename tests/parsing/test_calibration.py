@@ -13,6 +13,7 @@ from parser.config.settings import CalibrationSettings
 from parser.parsing.calibration import Calibration, with_calibration
 from parser.parsing.engine import FEW
 from parser.parsing.parse import parse
+from parser.parsing.parse_options import ParseOptions
 from parser.treebank.conllu import read_treebank
 
 SENTENCES = read_treebank("data/quickstart/dev.conllu")[:40]
@@ -28,8 +29,8 @@ def plain(probability, settings=SETTINGS):
 
 @pytest.mark.parametrize("sentences", [SENTENCES[: FEW // 2], SENTENCES], ids=["alone", "batch"])
 def test_trees_stay_and_their_probabilities_are_calibrated(sentences):
-    before = parse(MODEL, sentences, probabilities=True)
-    after = parse(with_calibration(MODEL, SETTINGS), sentences, probabilities=True)
+    before = parse(MODEL, sentences, options=ParseOptions(probabilities=True))
+    after = parse(with_calibration(MODEL, SETTINGS), sentences, options=ParseOptions(probabilities=True))
     for own, calibrated in zip(before, after, strict=True):
         assert (own.heads, own.labels) == (calibrated.heads, calibrated.labels)
         wanted = [plain(min(1, each)) for each in own.probabilities]

@@ -20,13 +20,16 @@ from parser.parsing.constraints import ConstraintReader, Constraints
 from parser.parsing.engine import Engine
 from parser.parsing.model import Model
 from parser.parsing.parse import parse
+from parser.parsing.parse_options import ParseOptions
 from parser.treebank.partial_trees import given_cycles, set_aside
 from parser.treebank.projectivity import deprojectivize
 from parser.treebank.sentence import NO_HEAD
 
-KEEPING = "arc-hybrid", "arc-eager"
+SYSTEMS = "arc-hybrid", "arc-eager"
 KEEP = Constraints(keep="given")
+KEEPING = ParseOptions(constraints=KEEP)
 KEEP_ALL = Constraints(keep="given", non_projective="given")
+KEEPING_ALL = ParseOptions(constraints=KEEP_ALL)
 LIFTED = sentence((2, 0, 2, 3, 2), labels=["det", "root", "obj", "det↑obj", "nsubj"])
 SUBTYPES = sentence((2, 0, 2, 2), labels=["nsubj:pass", "root", "obj↑det", "punct"])
 WORD_LABELS = "det", "obj", "punct", "nsubj", "nsubj:pass"
@@ -94,11 +97,11 @@ def test_trees_are_those_of_a_plain_parser_that_looks_at_all_trees(
     system, composition = ways
     torch.manual_seed(seed)
     parser = constrained_model(system, composition)
-    constraints = Constraints(keep="given", at_most_one=at_most_one, not_root=not_root)
+    options = ParseOptions(constraints=Constraints("given", "refuse", at_most_one, not_root))
     for few in (0, 1000):
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(engine, "FEW", few)
-            found = parse(parser, sentences, batch_size=3, constraints=constraints)
+            found = parse(parser, sentences, batch_size=3, options=options)
         for one, tree in zip(sentences, found, strict=True):
             no_roots = {word for word, tag in enumerate(one.upos, 1) if tag in not_root}
             heads, labels = plain_tree(parser, one, at_most_one=at_most_one, no_roots=no_roots)
@@ -122,14 +125,14 @@ def violations(tree, at_most_one, no_roots):
     return tuple(found) if any(found) else ()
 
 
-@pytest.mark.parametrize("system", KEEPING)
+@pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("words", [1, 2, 3, 4, *extended((5,), (6,))])
 def test_all_subsets_of_the_arcs_of_all_trees_are_kept(system, words, few):
     sentences = [
         partial(heads, with_labels(heads, number)) for number, heads in enumerate(subsets_of_trees(words))
     ]
     parser = constrained_model(system)
-    for one, tree in zip(sentences, parse(parser, sentences, constraints=KEEP), strict=True):
+    for one, tree in zip(sentences, parse(parser, sentences, options=KEEPING), strict=True):
         assert_kept(one, tree)
 
 
@@ -143,11 +146,11 @@ def test_arcs_that_cross_are_put_back(words, few):
         for chosen in range(1 << words)
     ]
     sentences = list({one.heads: one for one in sentences}.values())
-    for one, tree in zip(sentences, parse(constrained_model(), sentences, constraints=KEEP_ALL), strict=True):
+    for one, tree in zip(sentences, parse(constrained_model(), sentences, options=KEEPING_ALL), strict=True):
         assert_kept(one, tree)
 
 
-@pytest.mark.parametrize("system", KEEPING)
+@pytest.mark.parametrize("system", SYSTEMS)
 def test_a_whole_tree_stays_as_it_is(system, few):
     parser = constrained_model(system)
     sentences = [
@@ -155,12 +158,12 @@ def test_a_whole_tree_stays_as_it_is(system, few):
         for words in (1, 3, 4)
         for tree in all_trees(words)
     ]
-    for one, tree in zip(sentences, parse(parser, sentences, constraints=KEEP_ALL), strict=True):
+    for one, tree in zip(sentences, parse(parser, sentences, options=KEEPING_ALL), strict=True):
         assert (tree.heads, tree.labels) == (one.heads, one.labels)
 
 
 @pytest.mark.parametrize("sentences", [2_000, pytest.param(100_000, marks=pytest.mark.extended)])
-@pytest.mark.parametrize("system", KEEPING)
+@pytest.mark.parametrize("system", SYSTEMS)
 def test_random_subsets_of_random_trees_are_kept(system, sentences):
     draw = np.random.default_rng(1)
 
@@ -177,20 +180,20 @@ def test_random_subsets_of_random_trees_are_kept(system, sentences):
     possible = ConstraintReader(parser := constrained_model(system))
     given_ones = [one for one in given_ones if not possible.faults(one, KEEP_ALL)]
     assert len(given_ones) > 0.8 * sentences
-    for one, tree in zip(given_ones, parse(parser, given_ones, constraints=KEEP_ALL), strict=True):
+    for one, tree in zip(given_ones, parse(parser, given_ones, options=KEEPING_ALL), strict=True):
         assert_kept(one, tree)
 
 
 def test_what_is_not_constrained_is_parsed_as_ever(few):
     parser = constrained_model("arc-eager")
     free = [sentence((0, *range(1, words))) for words in (3, 9, 1, 14, 6, 2, 8, 20)]
-    expected = parse(parser, free, batch_size=3, probabilities=True)
+    expected = parse(parser, free, batch_size=3, options=ParseOptions(probabilities=True))
     run = Engine(parser, batch_size=3)
     requests = []
     for number, one in enumerate(free):
-        requests.append(run.add(one, probabilities=True))
+        requests.append(run.add(one, ParseOptions(probabilities=True)))
         limits = Constraints("given", at_most_one=("obj",) if number % 2 else ())
-        run.add(partial([NO_HEAD, 1, NO_HEAD], ["_", "obj", "_"]), probabilities=True, constraints=limits)
+        run.add(partial([NO_HEAD, 1, NO_HEAD], ["_", "obj", "_"]), ParseOptions(True, limits))
     for request, tree in zip(requests, expected, strict=True):
         found = run.result(request)
         assert (found.heads, found.labels) == (tree.heads, tree.labels)
@@ -200,11 +203,12 @@ def test_what_is_not_constrained_is_parsed_as_ever(few):
 def test_sentences_that_begin_anew_count_anew(monkeypatch):
     """Rows of a batch are taken away while they are parsed."""
     monkeypatch.setattr(engine, "FEW", 0)
-    parser, limits = constrained_model(), Constraints("given", at_most_one=("det", "obj"))
+    parser = constrained_model()
+    limits = ParseOptions(constraints=Constraints("given", at_most_one=("det", "obj")))
     sentences = [partial([NO_HEAD] * words, ["_"] * (words - 1) + ["obj"]) for words in (9, 4, 12, 30, 7, 5)]
-    expected = parse(parser, sentences, batch_size=6, constraints=limits)
+    expected = parse(parser, sentences, batch_size=6, options=limits)
     monkeypatch.setattr("parser.parsing.running_batch.MAX_FRAMES", 40)
-    assert parse(parser, sentences, batch_size=6, constraints=limits) == expected
+    assert parse(parser, sentences, batch_size=6, options=limits) == expected
 
 
 def test_the_probability_of_what_is_given_is_one(few):
@@ -214,7 +218,7 @@ def test_the_probability_of_what_is_given_is_one(few):
         partial([2, 0, 2], ["det", "root", "obj"]),
         partial([3, 4, NO_HEAD, NO_HEAD], ["det", "obj", "_", "nsubj"]),  # the second arc is put back
     ]
-    whole, part = parse(parser, sentences, probabilities=True, constraints=KEEP_ALL)
+    whole, part = parse(parser, sentences, options=replace(KEEPING_ALL, probabilities=True))
     assert whole.probabilities == (1, 1, 1)
     assert part.heads[:2] == (3, 4)
     assert part.probabilities[:2] == (1, 1)
@@ -228,10 +232,11 @@ def test_the_device_keeps_constraints_in_a_graph(device, capsys):
         partial(heads, with_labels(heads, number)) for number, heads in enumerate(subsets_of_trees(4)[::5])
     ]
     limits = Constraints("given", at_most_one=("nsubj", "obj"), not_root=("NOUN",))
-    on_cpu = parse(parser, sentences, batch_size=4, constraints=limits)
+    options = ParseOptions(constraints=limits)
+    on_cpu = parse(parser, sentences, batch_size=4, options=options)
     parser.network.to(device)
     moved = Model(parser.settings, parser.vocabulary, parser.inventory.to(device), parser.network)
-    assert parse(moved, sentences, batch_size=4, constraints=limits) == on_cpu
+    assert parse(moved, sentences, batch_size=4, options=options) == on_cpu
     assert not capsys.readouterr().err  # no warning that it went on without a graph
 
 
@@ -262,7 +267,7 @@ def test_what_no_tree_can_have_is_told(heads, labels, word, message, few):
     [(place, told)] = ConstraintReader(parser).faults(one, KEEP)
     assert place == word
     run = Engine(parser)
-    other, refused = run.add(sentence((0, 1))), run.add(one, constraints=KEEP)
+    other, refused = run.add(sentence((0, 1))), run.add(one, KEEPING)
     assert is_tree(run.result(other).heads)
     with pytest.raises(ValueError, match=f"sentence made up: word {word}: .*{message}"):
         run.result(refused)
@@ -275,8 +280,14 @@ def test_a_string_is_not_taken_for_its_letters(name):
         Constraints(**{name: "DET"})
 
 
+@pytest.mark.parametrize("name", ["keep", "non_projective"])
+def test_an_unknown_choice_is_refused(name):
+    with pytest.raises(ValueError, match=f"{name} is 'all'; it should be 'given' or '?(None|refuse)"):
+        Constraints(**{name: "all"})
+
+
 def test_a_label_of_the_root_alone_makes_the_root(few):
-    [tree] = parse(constrained_model(), [partial([NO_HEAD] * 3, ["_", "_", "root"])], constraints=KEEP)
+    [tree] = parse(constrained_model(), [partial([NO_HEAD] * 3, ["_", "_", "root"])], options=KEEPING)
     assert tree.heads[2] == 0
 
 
@@ -302,7 +313,7 @@ def test_a_system_without_obstacles_refuses_given_arcs(wanted):
     with pytest.raises(ValueError, match=r"arc-standard can not tell .* arc-hybrid or arc-eager"):
         ConstraintReader(parser).refuse_unable(wanted)
     with pytest.raises(ValueError, match="arc-standard can not tell"):
-        parse(parser, [partial([NO_HEAD, 1], "__")], constraints=KEEP)
+        parse(parser, [partial([NO_HEAD, 1], "__")], options=KEEPING)
 
 
 def test_any_system_limits_dependents(few):
@@ -310,7 +321,7 @@ def test_any_system_limits_dependents(few):
     parser, limits = constrained_model("arc-standard"), Constraints(at_most_one=("nsubj", "obj", "punct"))
     sentences = [numbered_sentence(number, 2 + number) for number in range(20)]
     free = parse(parser, sentences)
-    for tree in parse(parser, sentences, constraints=limits):
+    for tree in parse(parser, sentences, options=ParseOptions(constraints=limits)):
         assert is_tree(tree.heads)
         assert tree.violations == violations(tree, limits.at_most_one, ()) == ()
     assert any(violations(tree, limits.at_most_one, ()) for tree in free)
@@ -323,7 +334,7 @@ def test_an_ensemble_keeps_what_is_given(few):
     sentences = [
         partial(heads, with_labels(heads, number)) for number, heads in enumerate(subsets_of_trees(4)[::7])
     ]
-    for one, tree in zip(sentences, parse(together, sentences, constraints=KEEP), strict=True):
+    for one, tree in zip(sentences, parse(together, sentences, options=KEEPING), strict=True):
         assert_kept(one, tree)
 
 

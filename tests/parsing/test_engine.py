@@ -17,6 +17,7 @@ from parser.parsing import engine as engine_module
 from parser.parsing.alone import AloneParser
 from parser.parsing.engine import Engine
 from parser.parsing.parse import parse
+from parser.parsing.parse_options import ParseOptions
 from parser.parsing.running_batch import RunningBatch, _Blocks
 from parser.parsing.scheduler import RequestSource
 
@@ -49,7 +50,9 @@ def _hand_in_and_cancel(parser, actions, batch_size):
     for what, *values in actions:
         if what == "add":
             length, probabilities, source = values
-            requests.append(engine.add(of(len(requests), length), probabilities, sources[source]))
+            requests.append(
+                engine.add(of(len(requests), length), ParseOptions(probabilities), sources[source])
+            )
         elif what == "step":
             engine.step()
         elif requests:
@@ -63,10 +66,10 @@ def _hand_in_and_cancel(parser, actions, batch_size):
             with pytest.raises(CancelledError):
                 engine.result(request)
             continue
-        [alone] = parse(parser, [request.sentence], probabilities=request.probabilities)
+        [alone] = parse(parser, [request.sentence], options=request.options)
         found = engine.result(request)
         assert (found.heads, found.labels) == (alone.heads, alone.labels)
-        if request.probabilities:
+        if request.options.probabilities:
             assert found.probabilities == pytest.approx(alone.probabilities, rel=1e-5)
         else:
             assert found.probabilities is None

@@ -23,6 +23,7 @@ from parser.parsing import engine as engine_module
 from parser.parsing.engine import Engine
 from parser.parsing.engine_thread import AwaitedRequest, EngineThread
 from parser.parsing.parse import parse
+from parser.parsing.parse_options import ParseOptions
 from parser.parsing.scheduler import RequestSource
 
 SECONDS = 120
@@ -102,7 +103,7 @@ class Clients:
             wish["sentence"] = of(number, wish["length"]) if wish["length"] else BAD
 
     def arguments(self, wish):
-        return wish["sentence"], wish["probabilities"], self.sources[wish["source"]]
+        return wish["sentence"], ParseOptions(wish["probabilities"]), self.sources[wish["source"]]
 
     def hand_in(self, wishes):
         requests = [self.engine.add(*self.arguments(wish)) for wish in wishes]
@@ -133,7 +134,7 @@ class Clients:
         """What they got is what `parse` gives."""
         assert len(self.found) == len(self.wishes)
         good = [wish["sentence"] for wish in self.wishes if wish["length"]]
-        expected = iter(parse(parser, good, probabilities=True))
+        expected = iter(parse(parser, good, options=ParseOptions(probabilities=True)))
         for wish in self.wishes:
             found = self.found[id(wish)]
             alone = next(expected) if wish["length"] else None
@@ -343,6 +344,7 @@ import torch
 from parser.parsing.engine import Engine
 from parser.parsing.engine_thread import EngineThread
 from parser.parsing.model import Model
+from parser.parsing.parse_options import ParseOptions
 from parser.treebank.conllu import read_treebank
 engine = EngineThread(Engine(Model.load(Path("tests/model"), torch.device("cpu"))))
 requests = [engine.add(one) for one in read_treebank("data/quickstart/train.conllu")]

@@ -17,6 +17,7 @@ from parser.config.settings import NetworkSettings, ParserSettings
 from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.model import Model
 from parser.parsing.parse import parse
+from parser.parsing.parse_options import ParseOptions
 from parser.transitions import SYSTEMS
 from parser.treebank.lemma_rules import lemma_rule
 from parser.treebank.vocabulary import Lexicon, Vocabulary
@@ -101,7 +102,7 @@ def test_scores_are_averaged_at_every_transition(tmp_path, system):
     for member in (ensemble, *ensemble.others, *members):
         member.network.double()
     sentences = [sentence((0, *range(1, length))) for length in (5, 1, 17, 3, 9)]
-    found = parse(ensemble, sentences, batch_size=2, probabilities=True)
+    found = parse(ensemble, sentences, batch_size=2, options=ParseOptions(probabilities=True))
     for one, tree in zip(sentences, found, strict=True):
         heads, labels, probabilities = plain_trees(members, one)
         assert (tree.heads, tree.labels) == (heads, labels)
@@ -218,7 +219,7 @@ def test_commands_and_programs_take_several_models(tmp_path, treebank, capsys):
     packed_again = str(tmp_path / "again.stackparser")
     assert main(["pack", package, "--ensemble", first, "-o", packed_again]) == 0
     assert main(["pack", first, *ensemble]) == 2
-    assert "a package of several models needs a name: -o FILE" in capsys.readouterr().err
+    assert "a package of several models, or of another package, needs a name: -o FILE" in capsys.readouterr().err
     for models in ([first, *ensemble], [package]):
         for more in ([], ["--processes", "2", "--device", "cpu"]):
             out = tmp_path / "parsed.conllu"

@@ -15,6 +15,7 @@ from parser.parsing import engine
 from parser.parsing.engine import Engine
 from parser.parsing.model import Model
 from parser.parsing.parse import parse
+from parser.parsing.parse_options import ParseOptions
 from parser.parsing.running_batch import RunningBatch, parse_tokens
 from parser.stepping import stepper
 from parser.transitions import SYSTEMS
@@ -40,7 +41,8 @@ def test_each_way_of_parsing_gives_the_trees_of_a_plain_greedy_parser(
     monkeypatch.setattr(engine, "FEW", len(LENGTHS) if batch_size == ALONE else 0)
     parser = model(system, dtype=torch.double, composition=composition, word_features=word_features)
     sentences = [words(length) for length in LENGTHS]
-    for one, tree in zip(sentences, parse(parser, sentences, batch_size, probabilities=True), strict=True):
+    found = parse(parser, sentences, batch_size, ParseOptions(probabilities=True))
+    for one, tree in zip(sentences, found, strict=True):
         tokens = parser.vocabulary.encode_tokens([one])
         with torch.no_grad():
             heads, labels, probabilities = PlainParser(parser.network, parser.inventory, tokens).parse()

@@ -15,6 +15,7 @@ from parser.parsing import reparsing
 from parser.parsing.constraints import ConstraintReader, Constraints
 from parser.parsing.model import Model
 from parser.parsing.parse import parse
+from parser.parsing.parse_options import ParseOptions
 from parser.parsing.parsed_tree import Arcs
 from parser.parsing.reparsing import Reparser, SecondOpinion, with_bonus
 from parser.treebank.conllu import read_treebank
@@ -160,7 +161,7 @@ def test_parsing_gives_these_trees_to_one_sentence_as_to_many(size):
     expected = reparser.reparse(reparser.opinions(tokens.lengths, [words]), own, NONE * len(own))
     assert expected != own
     groups = (SENTENCES[start : start + size] for start in range(0, len(SENTENCES), size))
-    found = [tree for group in groups for tree in parse(model, group, probabilities=True)]
+    found = [tree for group in groups for tree in parse(model, group, options=ParseOptions(True))]
     assert [list(tree.heads) for tree in found] == [tree.heads for tree in expected]
     assert [list(map(number, tree.labels)) for tree in found] == [tree.labels for tree in expected]
     assert all(0 < probability <= 1 for tree in found for probability in tree.probabilities)
@@ -211,10 +212,10 @@ def test_reparsed_trees_keep_constraints(size):
             for keep, values, blank in zip(drawn, (one.heads, one.labels), (NO_HEAD, "_"), strict=True)
         )
         sentences.append(replace(one, heads=heads, labels=labels))
-    wanted = Constraints("given", "given", at_most_one)
+    wanted = ParseOptions(constraints=Constraints("given", "given", at_most_one))
     groups = (sentences[start : start + size] for start in range(0, len(sentences), size))
-    found = [tree for group in groups for tree in parse(model, group, constraints=wanted)]
-    alone = parse(with_bonus(model, None), sentences, constraints=wanted)
+    found = [tree for group in groups for tree in parse(model, group, options=wanted)]
+    alone = parse(with_bonus(model, None), sentences, options=wanted)
     assert [tree.heads for tree in found] != [tree.heads for tree in alone]
     for one, tree, before in zip(sentences, found, alone, strict=True):
         assert all(own in (NO_HEAD, head) for own, head in zip(one.heads, tree.heads, strict=True))

@@ -29,6 +29,7 @@ from parser.evaluation.scores import Scores
 from parser.parsing.calibration import with_calibration
 from parser.parsing.model import Model
 from parser.parsing.parse import parse
+from parser.parsing.parse_options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.reparsing import MAX_WORDS, Reparser, SecondOpinion, with_bonus
 from parser.system.machine import tune_process
@@ -83,7 +84,7 @@ def scores_of(sentences: Sequence[Sentence], trees: Sequence[ParsedTree]) -> str
 
 def measure(model: Model, sentences: Sequence[Sentence], crossing: bool) -> None:
     """Print all figures of a model."""
-    own = parse(with_calibration(without_scorers(model), None), sentences, probabilities=True)
+    own = parse(with_calibration(without_scorers(model), None), sentences, options=ParseOptions(True))
     opinions = opinions_of(model, sentences)
     print(f"parser alone: {scores_of(sentences, own)}")
     for bonus in BONUSES:

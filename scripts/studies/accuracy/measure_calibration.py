@@ -26,6 +26,7 @@ from parser.evaluation.calibration import (
 from parser.parsing.calibration import Calibration, Floats, features, logistic, with_calibration
 from parser.parsing.model import Model
 from parser.parsing.parse import parse
+from parser.parsing.parse_options import ParseOptions
 from parser.system.machine import tune_process
 from parser.training.calibration import fitted
 from parser.treebank.conllu import read_treebank
@@ -36,7 +37,7 @@ TEMPERATURES = np.geomspace(0.2, 10, 400)
 
 def confidence(model: Model, sentences: Sequence[Sentence]) -> Confidence:
     own = with_calibration(model, None)
-    return confidence_of(sentences, parse(own, sentences, probabilities=True))
+    return confidence_of(sentences, parse(own, sentences, options=ParseOptions(probabilities=True)))
 
 
 def log_odds(probabilities: Floats) -> Floats:

@@ -24,10 +24,11 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
 
 from measuring import compare, per_second
 
-from parser.parsing.constraints import UNCONSTRAINED, Constraints
+from parser.parsing.constraints import Constraints
 from parser.parsing.label_choices import LabelChoices
 from parser.parsing.model import Model
 from parser.parsing.parse import parse
+from parser.parsing.parse_options import TREE_ALONE, ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.system.machine import tune_process
 from parser.treebank.columns import BLANK
@@ -35,7 +36,7 @@ from parser.treebank.conllu import read_treebank
 from parser.treebank.labels import without_subtype
 from parser.treebank.sentence import NO_HEAD, Sentence
 
-KEEP = Constraints(keep="given", non_projective="given")
+KEEP = ParseOptions(constraints=Constraints(keep="given", non_projective="given"))
 
 
 def partly_given(sentence: Sentence, share: float, choices: LabelChoices, draw: random.Random) -> Sentence:
@@ -84,14 +85,14 @@ def main() -> None:
     gold = read_treebank(options.treebank)
     choices, draw = LabelChoices.of(model.vocabulary), random.Random(options.seed)
     given = [partly_given(sentence, options.share, choices, draw) for sentence in gold]
-    for name, constraints in (("nothing given", UNCONSTRAINED), ("given", KEEP)):
-        print_scores(name, gold, given, parse(model, given, constraints=constraints))
+    for name, wanted in (("nothing given", TREE_ALONE), ("given", KEEP)):
+        print_scores(name, gold, given, parse(model, given, options=wanted))
 
-    def speed(constraints: Constraints) -> float:
-        return per_second(lambda: len(parse(model, given, constraints=constraints)), time.process_time)
+    def speed(wanted: ParseOptions) -> float:
+        return per_second(lambda: len(parse(model, given, options=wanted)), time.process_time)
 
     if options.turns:
-        work = {"given": partial(speed, KEEP), "nothing given": partial(speed, UNCONSTRAINED)}
+        work = {"given": partial(speed, KEEP), "nothing given": partial(speed, TREE_ALONE)}
         compare(work, options.turns, "given over nothing given")
 
 

@@ -33,6 +33,7 @@ from parser.corpus.files import find_files
 from parser.corpus.run import Summary, parse_corpus
 from parser.corpus.workers import WorkerSettings, cut_into_parts
 from parser.parsing.ensemble import ModelChoice
+from parser.parsing.parse_options import TREE_ALONE
 from parser.system.files import refuse_to_overwrite
 from parser.system.stamp import append_stamped
 from parser.treebank.conllu import stream_sentences
@@ -65,7 +66,7 @@ def main() -> None:
     keep({"measured": "finding", **found(FOUND_FILES)})
     keep({"measured": "cutting", **cutting(given.treebank, given.sentences)})
     settings = WorkerSettings(
-        ModelChoice((given.model.resolve(),)), 1, "float32", 256, False, False, "drop", None, None
+        ModelChoice((given.model.resolve(),)), 1, "float32", 256, TREE_ALONE, False, "drop", None, None
     )
     for size in FILE_SIZES:
         for workers in WORKERS:

@@ -1,0 +1,203 @@
+"""Beam search: the best trees of each sentence, by the mean log probability of their transitions.
+
+Each sentence has several rows of a batched parser, its hypotheses. At each step their best continuations
+together go on, wherever they come from, and one row always follows the greedy parser. The mean is that of
+all transitions that a hypothesis has taken: those of arc-eager need not be equally many for all trees of a
+sentence. Different transitions may lead to equal trees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from parser.batching.device import to_device
+from parser.networks.loss import ILLEGAL_SCORE
+from parser.networks.stack_parser import ReadSentences
+from parser.parsing.constrained_batch import ConstrainedBatch
+from parser.parsing.constraints import SentenceConstraints
+from parser.parsing.label_choices import LabelChoices
+from parser.parsing.model import Model
+from parser.parsing.parsed_tree import Arcs, ParsedTree
+from parser.parsing.reparsing import SecondOpinion
+from parser.parsing.running_batch import (
+    MAX_FRAMES,
+    best_transitions,
+    mask_illegal,
+    stepper_of,
+    steps_at_once,
+)
+from parser.stepping.stepper import InferenceStepper, Places
+from parser.transitions.inventory import Inventory
+from parser.transitions.system import State
+
+WIDTH = 2
+"""Hypotheses for each tree that is wanted: some lead to equal trees, and more of them find better ones."""
+MAX_ROWS = 256
+"""Hypotheses of all sentences that are searched at the same time, unless one has more."""
+
+
+def search(
+    models: Sequence[Model],
+    read: Sequence[ReadSentences],
+    constraints: Sequence[SentenceConstraints | None],
+    width: int,
+) -> list[list[Arcs]]:
+    """Of each sentence so many hypotheses at most, with their scores: first the greedy one.
+
+    models: whose scores are averaged. read: the sentences by each of them.
+    """
+    parsers, inventory = stepper_of(models), models[0].inventory
+    parsers.join(1, read)
+    lengths = read[0].tokens.lengths
+    before = (lengths + 1).cumsum(0) - (lengths + 1)  # [sentences] see `Places`
+    choices = LabelChoices.of(models[0].vocabulary)
+    found: list[list[Arcs]] = [[] for _ in lengths]
+    for sentences in _groups(lengths, width):
+        beams = _Beams(inventory, parsers, lengths[sentences], before[sentences], width)
+        numbers = sentences.tolist()
+        beams.constrain(choices, [constraints[number] for number in numbers])
+        beams.run()
+        for number, own in zip(numbers, beams.hypotheses(), strict=True):
+            found[number] = own
+    return found
+
+
+def best_of(
+    trees: Sequence[ParsedTree], count: int, opinion: SecondOpinion | None = None
+) -> Sequence[ParsedTree]:
+    """So many different ones at most by their scores, the best first; of equal ones the best counts.
+
+    opinion: of the scorers of arcs. It changes scores and order of these trees, and chooses none.
+    """
+    if count == 1:
+        return trees
+    best: dict[tuple[tuple[int, ...], tuple[str, ...]], ParsedTree] = {}
+    for tree in sorted(trees, key=_score, reverse=True):
+        best.setdefault((tree.heads, tree.labels), tree)
+    found = list(best.values())[:count]
+    if opinion:
+        means = (float(opinion.of_arcs(tree.heads).mean()) for tree in found)
+        found = [tree._replace(score=_score(tree) + mean) for tree, mean in zip(found, means, strict=True)]
+    return sorted(found, key=_score, reverse=True)
+
+
+def _score(tree: ParsedTree) -> float:
+    return tree.score or 0.0
+
+
+def _groups(lengths: Tensor, width: int) -> Iterator[Tensor]:
+    """Numbers of sentences of similar length that are searched together; the longest first."""
+    order = lengths.argsort(descending=True, stable=True)
+    while len(order):
+        rows = min(MAX_ROWS, MAX_FRAMES // int(lengths[order[0]]))
+        size = max(1, rows // width)
+        yield order[:size]
+        order = order[size:]
+
+
+class _Beams:
+    """Rows [sentences * width]: those of a sentence stand together, and the first of them is greedy."""
+
+    def __init__(
+        self, inventory: Inventory, parsers: InferenceStepper, lengths: Tensor, before: Tensor, width: int
+    ):
+        """lengths, before: [sentences] in words, and the places before their first ones; on the host."""
+        self._inventory, self._parsers, self._width = inventory, parsers, width
+        self._lengths, self._longest = lengths.tolist(), int(lengths.max())
+        device, rows = inventory.kind.device, len(lengths) * width
+        self._state = State.initial(torch.full((rows,), self._longest), device=device)
+        self._state.length = to_device(lengths.repeat_interleave(width), device)
+        self._before = to_device(before.repeat_interleave(width), device)
+        row = torch.arange(rows, device=device)
+        self._greedy = row[::width]
+        """[sentences] The greedy rows."""
+        self._is_dead = row % width > 0
+        """[rows] bool: those that are no hypotheses, as there are not enough."""
+        self._sums = torch.zeros(rows, device=device).masked_fill(self._is_dead, ILLEGAL_SCORE)
+        """[rows] Of the logarithms of the probabilities of transitions."""
+        self._taken = torch.zeros_like(row)
+        """[rows] Transitions."""
+        self._constraints: ConstrainedBatch | None = None
+
+    def constrain(self, choices: LabelChoices, constraints: Sequence[SentenceConstraints | None]) -> None:
+        """constraints: of each sentence."""
+        if any(constraints):
+            self._constraints = ConstrainedBatch(self._inventory, choices, len(self._state.heads))
+            of_rows = [own for own in constraints for _ in range(self._width)]
+            self._constraints.join(self._state.base.tolist(), of_rows)
+
+    def run(self) -> None:
+        state, steps = self._state, steps_at_once(self._state.depth.device)
+        self._parsers.select(torch.zeros_like(self._taken))
+        places = self._places()
+        self._parsers.restart(torch.ones_like(self._is_dead), places)
+        while not (self._inventory.system.finished(state) | self._is_dead).all():
+            self._parsers.reserve(int(state.depth.max()) + steps)
+            for _ in range(steps):
+                places = self._step(places)
+
+    def _places(self) -> Places:
+        return Places.of(self._state, self._before)
+
+    def _step(self, places: Places) -> Places:
+        """places: the present ones. Returns the next ones."""
+        inventory, state = self._inventory, self._state
+        finished = inventory.system.finished(state)
+        scores = mask_illegal(inventory, state, self._parsers.scores(places), self._constraints)
+        greedy = best_transitions(inventory, state, scores).index_select(0, self._greedy)
+        logs = scores.log_softmax(1)  # [rows, transitions]
+        logs = logs.masked_fill(logs.isnan(), ILLEGAL_SCORE)  # of the finished ones, and if weights overflow
+        of_no_op = torch.zeros_like(self._sums).masked_fill(~finished, ILLEGAL_SCORE)
+        sums = self._sums[:, None] + torch.cat([logs, of_no_op[:, None]], 1)  # [rows, transitions + 1]
+        taken = self._taken + ~finished
+        means = sums / taken[:, None]
+        means[self._greedy, greedy] = torch.inf  # so that they are the first ones
+        choices = means.shape[1]
+        best, chosen = means.view(len(self._greedy), -1).topk(self._width)  # [sentences, width]
+        parents = (chosen // choices + self._greedy[:, None]).flatten()
+        self._is_dead = best.flatten() == ILLEGAL_SCORE
+        transitions = (chosen % choices).flatten().masked_fill(self._is_dead, inventory.no_op)
+        self._sums = sums.view(len(self._greedy), -1).gather(1, chosen).flatten()
+        self._taken = taken.index_select(0, parents)
+        self._select(parents)
+        if self._constraints:
+            self._constraints.count(state, transitions)
+        inventory.apply(state, transitions)
+        places = self._places()
+        self._parsers.advance(transitions, places)
+        return places
+
+    def _select(self, parents: Tensor) -> None:
+        """Go on with the hypotheses [rows], of which some may be there more than once."""
+        state = self._state
+        for name in ("stack", "depth", "front", "headless"):
+            setattr(state, name, getattr(state, name).index_select(0, parents))
+        for of_words in (
+            state.heads,
+            state.labels,
+            *([self._constraints.counted] if self._constraints else []),
+        ):
+            own = self._by_row(of_words)
+            own.copy_(own.index_select(0, parents))
+        self._parsers.select(parents)
+
+    def _by_row(self, of_words: Tensor) -> Tensor:
+        """[rows, longest] A view. of_words: in the flat layout of the state."""
+        rows = len(self._taken)
+        return of_words[: rows * self._longest].view(rows, self._longest)
+
+    def hypotheses(self) -> Iterator[list[Arcs]]:
+        """Of each sentence."""
+        scores = (self._sums / self._taken).tolist()
+        heads, labels = (self._by_row(each).tolist() for each in (self._state.heads, self._state.labels))
+        is_dead = self._is_dead.tolist()
+        for number, length in enumerate(self._lengths):
+            rows = range(number * self._width, (number + 1) * self._width)
+            yield [
+                Arcs(heads[row][:length], labels[row][:length], [], scores[row])
+                for row in rows
+                if not is_dead[row]
+            ]
