@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 NOT_SOURCE = (".git", ".venv", "build", "runs", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis")
 EPOCHS = 4
-SUFFIXES = (".py", ".js", ".css", ".html", ".svg")
+SUFFIXES = (".py", ".typed", ".js", ".css", ".html", ".svg")
 """Of the files that are installed."""
 
 

@@ -1,9 +1,13 @@
 """The package as a whole."""
 
+import ast
 import importlib
 import re
+import shutil
 import subprocess
 import sys
+import sysconfig
+import venv
 from pathlib import Path
 
 import pytest
@@ -107,3 +111,26 @@ def test_every_command_has_a_function():
     for command in commands.choices.values():
         module, _, function = command.get_default("run").partition(":")
         assert callable(getattr(importlib.import_module(module), function))
+
+
+@pytest.fixture
+def installed(tmp_path):
+    """The Python of an environment that has the package, and beside it what this one has."""
+    environment = tmp_path / "environment"
+    venv.create(environment, symlinks=True)
+    [packages] = environment.glob("lib/python*/site-packages")
+    (packages / "parser").symlink_to(Path("parser").resolve())
+    (packages / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return environment / "bin" / "python"
+
+
+@pytest.mark.extended
+def test_a_program_with_all_that_is_public_has_right_types(installed, tmp_path):
+    pytest.importorskip("mypy", reason="mypy is of the extra `check`")
+    program = Path("tests/typed_program.py")
+    names = {node.id for node in ast.walk(ast.parse(program.read_text())) if isinstance(node, ast.Name)}
+    assert set(parser.__all__) - {"__version__"} <= names
+    shutil.copy(program, tmp_path)
+    command = [sys.executable, "-m", "mypy", "--strict", "--python-executable", installed, program.name]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("Success"), done.stdout
