@@ -369,8 +369,8 @@ def test_spacy_finds_the_component_and_nothing_else_needs_spacy():
     entry = re.search(
         r"\[project\.entry-points\.spacy_factories\]\n(.*)\n", Path("pyproject.toml").read_text()
     )
-    assert entry[1] == 'stack_parser = "parser.api.spacy_factory:make_component"'
-    tokenizer = '"stack_parser.Tokenizer.v1" = "parser.api.spacy_factory:make_tokenizer"'
+    assert entry[1] == 'stack_parser = "stack_parser:make_component"'
+    tokenizer = '"stack_parser.Tokenizer.v1" = "stack_parser:make_tokenizer"'
     assert f"[project.entry-points.spacy_tokenizers]\n{tokenizer}\n" in Path("pyproject.toml").read_text()
     importing = [
         path.name

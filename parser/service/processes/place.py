@@ -26,5 +26,6 @@ class WorkerPlace(NamedTuple):
         number, descriptor, folder = os.environ[PLACE].split(" ", 2)
         return cls(int(number), int(descriptor), Path(folder))
 
-    def environment(self) -> dict[str, str]:
-        return {**os.environ, PLACE: f"{self.number} {self.descriptor} {self.folder}"}
+    def variable(self) -> dict[str, str]:
+        """Of the environment of the worker that has this place."""
+        return {PLACE: f"{self.number} {self.descriptor} {self.folder}"}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from parser.service.processes.channel import CLOSED, READY, Giver
 from parser.service.processes.place import WorkerPlace
 from parser.system.lifeline import end, start_process
+from parser.system.python_processes import environment, python
 
 SECONDS_BETWEEN_CHECKS = 0.1
 
@@ -23,9 +23,9 @@ class WorkerProcess:
         self.connections = 0
         """That it has, and that wait for it."""
         self.is_ready = False
-        environment = WorkerPlace(number, self.channel.theirs, folder).environment()
-        command = [sys.executable, "-m", "parser", *arguments]
-        self._process = start_process(command, line, (self.channel.theirs,), env=environment)
+        own = environment(**WorkerPlace(number, self.channel.theirs, folder).variable())
+        command = python("-m", "parser", *arguments)
+        self._process = start_process(command, line, (self.channel.theirs,), env=own)
 
     @property
     def pid(self) -> int:
