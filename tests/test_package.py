@@ -7,10 +7,12 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import venv
 from pathlib import Path
 
 import pytest
+from programs import script
 
 import parser
 from parser.commands.arguments import argument_parser
@@ -33,6 +35,19 @@ def test_the_licence_is_there_and_named():
     project = Path("pyproject.toml").read_text(encoding="utf-8")
     assert 'license = "Apache-2.0"' in project
     assert "Apache License" in Path("LICENSE").read_text(encoding="utf-8")[:200]
+
+
+def test_the_licences_of_all_that_is_needed_are_listed():
+    """Anew after a change of pyproject.toml: python scripts/write_licences.py"""
+    project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
+    page = Path("docs/licences.md").read_text(encoding="utf-8")
+    names = [requirement.name for requirement in script("write_licences").needed(project)]
+    assert re.findall(r"^\| (\S+) \| (?:everything|the extra)", page, re.MULTILINE) == names
+
+
+def test_all_that_is_public_is_in_the_reference():
+    found = re.findall(r"^\.\. auto\w+:: (\w+)$", Path("docs/api.md").read_text(), re.MULTILINE)
+    assert sorted(found) == sorted(set(parser.__all__) - {"__version__"})
 
 
 LIBRARIES = (

@@ -62,7 +62,7 @@ def pipeline() -> Language:
     return spacy_pipeline("model", "en", device="auto")
 
 
-# Were the package without types, nothing would be wrong here, and mypy would say that nothing is to be ignored.
+# Were the package without types, mypy would say that nothing is to be ignored here.
 load(1)  # type: ignore[arg-type]
-english.parse("Cats sleep").head  # type: ignore[attr-defined]
+print(english.parse("Cats sleep").head)  # type: ignore[attr-defined]
 english.parse(["Cats", "sleep"], tags=["NOUN", "VERB"])  # type: ignore[call-overload]
