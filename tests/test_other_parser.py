@@ -18,9 +18,10 @@ PROJECT = Path(stack_parser.__file__).parent
 @pytest.fixture
 def other(tmp_path, monkeypatch):
     """A file in the working folder."""
-    path = tmp_path / "parser.py"
+    path = tmp_path / "own" / "parser.py"
+    path.parent.mkdir()
     path.write_text("raise RuntimeError('of somebody else')\n")
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(path.parent)
     return path
 
 
@@ -89,11 +90,16 @@ spacy.blank("en", config={"nlp": {"tokenizer": tokenizer}})
 """
 
 
+@pytest.fixture
+def foreign(tmp_path):
+    """The environment of a Python with spaCy and our entry points."""
+    return make_foreign(tmp_path / "project")
+
+
 @pytest.mark.extended
-def test_spacy_works_and_what_it_has_of_us_says_what_is_wrong(other, tmp_path):
+def test_spacy_works_and_what_it_has_of_us_says_what_is_wrong(foreign, other):
     (other.parent / "own.py").write_text(PIPELINES)
-    variables = make_foreign(tmp_path / "project")
-    done = subprocess.run([sys.executable, "own.py"], env=variables, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "own.py"], env=foreign, capture_output=True, text=True)
     told = f"stack-parser: Python finds {other} in place of the package `parser`"
     length, of_component = done.stdout.splitlines()
     assert length == "4"
