@@ -9,6 +9,8 @@ extensions = ["myst_parser", "sphinx.ext.autodoc"]
 exclude_patterns = ["example-plugin"]
 html_theme = "furo"
 html_title = f"stack-parser {version}"
+html_static_path = ["site"]
+html_css_files = ["tables.css"]
 
 myst_heading_anchors = 4  # as on GitHub
 

@@ -120,8 +120,9 @@ def licence_of(name: str) -> str:
     told = _installed(name).metadata
     classifiers = [line.removeprefix(CLASSIFIER) for line in told.get_all("Classifier") or ()]
     found = [line for line in classifiers if line in SAME or line.endswith("License")]
-    line = (told.get("License") or "").strip().partition("\n")[0][:LONGEST]
-    stated = told.get("License-Expression") or ", ".join(SAME.get(one, one) for one in found) or line
+    expression, text = ("".join(told.get_all(key) or ()) for key in ("License-Expression", "License"))
+    line = text.strip().partition("\n")[0][:LONGEST]
+    stated = expression or ", ".join(SAME.get(one, one) for one in found) or line
     if not stated:
         sys.exit(f"{name} states no licence")
     return SAME.get(stated, stated)

@@ -19,6 +19,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from fastapi.routing import APIRoute
+
 import parser
 from parser.commands.arguments import argument_parser
 from parser.config.description import sections
@@ -72,7 +74,8 @@ def _commands() -> Iterator[PublicName]:
 def _argument(action: argparse.Action) -> str:
     choices = f"{{{','.join(map(str, action.choices))}}}" if action.choices else ""
     default = "" if action.default in (None, False, "", [], ()) else f"default {action.default}"
-    return ", ".join(filter(None, (choices, action.nargs and f"nargs {action.nargs}", default)))
+    nargs = "" if action.nargs in (None, 0) else f"nargs {action.nargs}"
+    return ", ".join(filter(None, (choices, nargs, default)))
 
 
 def _settings() -> Iterator[PublicName]:
@@ -103,7 +106,7 @@ def _described(name: str, value: Any) -> Iterator[PublicName]:
 
 
 def _members(kind: str, value: type) -> Iterator[PublicName]:
-    fields = getattr(value, "__dataclass_fields__", None) or getattr(value, "_fields", ())
+    fields: Any = getattr(value, "__dataclass_fields__", None) or getattr(value, "_fields", ())
     yield from (PublicName(kind, f"{value.__name__}.{field}") for field in fields)
     for name, member in vars(value).items():
         if inspect.isfunction(member) and not name.startswith("_"):
@@ -134,6 +137,7 @@ def _service() -> Iterator[PublicName]:
     )
     for router in routers:
         for route in router.routes:
+            assert isinstance(route, APIRoute)
             yield PublicName("service", route.path, " ".join(sorted(route.methods)))
     for name, kind in vars(typed_messages).items():
         if inspect.isclass(kind) and kind.__module__ == typed_messages.__name__:
