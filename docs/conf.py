@@ -15,7 +15,6 @@ html_css_files = ["tables.css"]
 myst_heading_anchors = 4  # as on GitHub
 
 python_maximum_signature_line_length = 100
-autodoc_mock_imports = ["spacy"]  # an extra: the site is made without it
 autodoc_member_order = "bysource"
 autoclass_content = "both"
 default_role = "code"  # of `names` in docstrings

@@ -138,7 +138,7 @@ def _service() -> Iterator[PublicName]:
     for router in routers:
         for route in router.routes:
             assert isinstance(route, APIRoute)
-            yield PublicName("service", route.path, " ".join(sorted(route.methods)))
+            yield PublicName("service", route.path, " ".join(sorted(route.methods or ())))
     for name, kind in vars(typed_messages).items():
         if inspect.isclass(kind) and kind.__module__ == typed_messages.__name__:
             yield from (PublicName("/v1/parse", f"{name}.{field}") for field in kind.__annotations__)
