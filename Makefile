@@ -8,9 +8,9 @@
 # make reports                                  draws tables and plots of all kept measurements
 # make test                                     runs the tests that tell whether the program is right
 # make test-all                                 runs these and the others: clusters, kills, a simulated GPU, real data
-# make release-models MODELS=runs/models         makes wheels of all models that train-all has trained
-# make shipped-model                             trains the model that ships
-# make release-check                            builds the wheel and uses it in an empty environment
+# make release-models MODELS=runs/models        makes wheels of all models that train-all has trained
+# make shipped-model                            trains the model that ships
+# make release-check                            builds and checks the wheel, and uses it in an empty environment
 # make docs                                     makes a site of docs/ below runs/docs/
 # make help                                     prints these lines
 # PYTHON=python3 uses an interpreter that has everything, and installs nothing.
@@ -155,7 +155,7 @@ release-models: $(READY)
 	done; \
 	test -z "$$failed" || { echo "no wheel of$$failed" >&2; exit 1; }
 
-# The wheel in an empty environment, far from the source: it trains, evaluates and parses.
+# Source distribution and wheel, checked by twine; the wheel in an empty environment, far from the source.
 release-check: $(TEST_READY)
 	$(PYTHON) scripts/check_release.py
 

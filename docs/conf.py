@@ -9,11 +9,12 @@ extensions = ["myst_parser", "sphinx.ext.autodoc"]
 exclude_patterns = ["example-plugin"]
 html_theme = "furo"
 html_title = f"stack-parser {version}"
+html_static_path = ["site"]
+html_css_files = ["tables.css"]
 
 myst_heading_anchors = 4  # as on GitHub
 
 python_maximum_signature_line_length = 100
-autodoc_mock_imports = ["spacy"]  # an extra: the site is made without it
 autodoc_member_order = "bysource"
 autoclass_content = "both"
 default_role = "code"  # of `names` in docstrings

@@ -14,7 +14,7 @@ from parser.system.version import __version__
 
 if TYPE_CHECKING:
     from parser.api.parser import Parser, load
-    from parser.api.spacy_factory import spacy_pipeline
+    from parser.api.spacy_pipeline import spacy_pipeline
     from parser.api.training import Result, evaluate, train
     from parser.api.tree import Tree
     from parser.parsing.constraints import Constraints
@@ -34,7 +34,7 @@ _HOMES = {
     "Constraints": "parser.parsing.constraints",
     "Parser": "parser.api.parser",
     "load": "parser.api.parser",
-    "spacy_pipeline": "parser.api.spacy_factory",
+    "spacy_pipeline": "parser.api.spacy_pipeline",
     "Result": "parser.api.training",
     "evaluate": "parser.api.training",
     "train": "parser.api.training",

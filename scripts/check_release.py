@@ -1,4 +1,4 @@
-"""Build the wheel, install it into an empty environment, and train, evaluate and parse with it there.
+"""Build source distribution and wheel, check them, and use the wheel in an empty environment.
 
 python scripts/check_release.py
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 NOT_SOURCE = (".git", ".venv", "build", "runs", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis")
 EPOCHS = 4
-SUFFIXES = (".py", ".js", ".css", ".html", ".svg")
+SUFFIXES = (".py", ".typed", ".js", ".css", ".html", ".svg")
 """Of the files that are installed."""
 
 
@@ -32,13 +32,14 @@ def main() -> None:
 
 
 def _build(folder: Path) -> Path:
-    """From a copy, for what an earlier build left behind would get into the wheel."""
-    source = folder / "source"
+    """The wheel, made of the source distribution, made of a copy without what earlier builds left behind."""
+    source, built = folder / "source", folder / "built"
     shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(*NOT_SOURCE))
-    _run(
-        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(folder), str(source)], folder
-    )
-    return next(folder.glob("*.whl"))
+    python = str(_environment(folder / "tools", "build", "twine") / "python")
+    _run([python, "-m", "build", "--outdir", str(built), str(source)], folder, is_quiet=True)
+    _run([python, "-m", "twine", "check", "--strict", *map(str, built.iterdir())], folder)
+    [wheel] = built.glob("*.whl")
+    return wheel
 
 
 def _check_content(wheel: Path) -> None:
@@ -46,6 +47,7 @@ def _check_content(wheel: Path) -> None:
         found = {name for name in file.namelist() if ".dist-info/" not in name}
         information = [name for name in file.namelist() if ".dist-info/" in name]
     wanted = {str(path.relative_to(ROOT)) for path in (ROOT / "parser").rglob("*") if path.suffix in SUFFIXES}
+    wanted.add("stack_parser.py")
     if found != wanted:
         unexpected, missing = sorted(found - wanted), sorted(wanted - found)
         sys.exit(f"{wheel.name} has unexpected files {unexpected} and lacks {missing}")
@@ -56,12 +58,16 @@ def _check_content(wheel: Path) -> None:
 
 def _install(wheel: Path, folder: Path) -> Path:
     """Returns the command that the wheel installs."""
-    environment = folder / "environment"
-    venv.create(environment, with_pip=True)
-    python = environment / "bin" / "python"
     pins = str(ROOT / "constraints.txt")
-    _run([str(python), "-m", "pip", "install", "--quiet", "-c", pins, f"{wheel}[text]"], folder)
-    return environment / "bin" / "stack-parser"
+    return _environment(folder / "environment", "-c", pins, f"{wheel}[text]") / "stack-parser"
+
+
+def _environment(folder: Path, *packages: str) -> Path:
+    """A new one with these packages; returns the folder of its programs."""
+    venv.create(folder, with_pip=True)
+    programs = folder / "bin"
+    _run([str(programs / "python"), "-m", "pip", "install", "--quiet", *packages], folder)
+    return programs
 
 
 def _use(command: Path, folder: Path) -> None:
@@ -84,9 +90,11 @@ def _use(command: Path, folder: Path) -> None:
         _run([str(command), *arguments], elsewhere)
 
 
-def _run(command: list[str], folder: Path) -> None:
-    if subprocess.run(command, cwd=folder, check=False).returncode:
-        sys.exit(f"failed: {' '.join(command)}")
+def _run(command: list[str], folder: Path, is_quiet: bool = False) -> None:
+    """is_quiet: what the command prints is shown only if it fails."""
+    done = subprocess.run(command, cwd=folder, check=False, capture_output=is_quiet, text=True)
+    if done.returncode:
+        sys.exit(f"failed: {' '.join(command)}\n{done.stdout or ''}{done.stderr or ''}")
 
 
 if __name__ == "__main__":

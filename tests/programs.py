@@ -80,7 +80,7 @@ def make_foreign(folder: Path) -> dict[str, str]:
     Returns the variables of processes that are started there.
     """
     folder.mkdir()
-    for name in ("parser", "scripts"):
+    for name in ("parser", "scripts", "stack_parser.py"):
         (folder / name).symlink_to(Path(name).resolve())
     (folder / "sitecustomize.py").write_text(f"import sys; sys.modules.update(dict.fromkeys({ABSENT}))\n")
     information = folder / "stack_parser.egg-info"  # as an installation with `pip install -e` leaves it

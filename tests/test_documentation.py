@@ -22,7 +22,7 @@ OURS = re.compile(r"`((?:parser|tests|scripts|configs|docs|data/quickstart)/[\w.
 SNIPPET = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHELL = re.compile(r"^ {4}((?:stack-parser|make|python) (?:\\\n|.)*)", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#]*)(?:#([\w-]*))?\)")
-KEY = re.compile(r"(?:`|--set )((?:treebank|parser|training)(?:\.[a-z]\w*)+)")
+KEY = re.compile(r"(?:`|--set )((?:treebank|parser|training)(?:\.(?!py\b)[a-z]\w*)+)")
 
 
 def name_of(path):

@@ -1,12 +1,18 @@
 """The package as a whole."""
 
+import ast
 import importlib
 import re
+import shutil
 import subprocess
 import sys
+import sysconfig
+import tomllib
+import venv
 from pathlib import Path
 
 import pytest
+from programs import script
 
 import parser
 from parser.commands.arguments import argument_parser
@@ -29,6 +35,19 @@ def test_the_licence_is_there_and_named():
     project = Path("pyproject.toml").read_text(encoding="utf-8")
     assert 'license = "Apache-2.0"' in project
     assert "Apache License" in Path("LICENSE").read_text(encoding="utf-8")[:200]
+
+
+def test_the_licences_of_all_that_is_needed_are_listed():
+    """Anew after a change of pyproject.toml: python scripts/write_licences.py"""
+    project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
+    page = Path("docs/licences.md").read_text(encoding="utf-8")
+    names = [requirement.name for requirement in script("write_licences").needed(project)]
+    assert re.findall(r"^\| (\S+) \| (?:everything|the extra)", page, re.MULTILINE) == names
+
+
+def test_all_that_is_public_is_in_the_reference():
+    found = re.findall(r"^\.\. auto\w+:: (\w+)\b", Path("docs/api.md").read_text(), re.MULTILINE)
+    assert sorted(found) == sorted(set(parser.__all__) - {"__version__"})
 
 
 LIBRARIES = (
@@ -107,3 +126,26 @@ def test_every_command_has_a_function():
     for command in commands.choices.values():
         module, _, function = command.get_default("run").partition(":")
         assert callable(getattr(importlib.import_module(module), function))
+
+
+@pytest.fixture
+def installed(tmp_path):
+    """The Python of an environment that has the package, and beside it what this one has."""
+    environment = tmp_path / "environment"
+    venv.create(environment, symlinks=True)
+    [packages] = environment.glob("lib/python*/site-packages")
+    (packages / "parser").symlink_to(Path("parser").resolve())
+    (packages / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return environment / "bin" / "python"
+
+
+@pytest.mark.extended
+def test_a_program_with_all_that_is_public_has_right_types(installed, tmp_path):
+    pytest.importorskip("mypy", reason="mypy is of the extra `check`")
+    program = Path("tests/typed_program.py")
+    names = {node.id for node in ast.walk(ast.parse(program.read_text())) if isinstance(node, ast.Name)}
+    assert set(parser.__all__) - {"__version__"} <= names
+    shutil.copy(program, tmp_path)
+    command = [sys.executable, "-m", "mypy", "--strict", "--python-executable", installed, program.name]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("Success"), done.stdout

@@ -5,15 +5,14 @@ what they need is imported when one is made."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal
 
 from spacy import registry
 from spacy.language import Language
 from spacy.pipeline import Pipe
 
+from parser.api.spacy_missing import naming_missing
 from parser.parsing import BATCH_SIZE
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def make_component(
     keep: Literal["given"] | None,
 ) -> Pipe:
     """See `SpacyComponent`. Raises ImportError if what it needs is not installed."""
-    with _naming(f"the component {name}"):
+    with naming_missing(f"the component {name}"):
         from parser.api.spacy_component import SpacyComponent
     return SpacyComponent(name, model, device, batch_size, overwrite, treebank, keep)
 
@@ -59,42 +58,8 @@ def make_tokenizer(model: str | None = None) -> Callable[[Language], PipelineTok
     """See `PipelineTokenizer`. Raises ImportError if what it needs is not installed."""
 
     def make(nlp: Language) -> PipelineTokenizer:
-        with _naming(f"the tokenizer {TOKENIZER}"):
+        with naming_missing(f"the tokenizer {TOKENIZER}"):
             from parser.api.spacy_tokenizer import PipelineTokenizer
         return PipelineTokenizer(nlp.vocab, model)
 
     return make
-
-
-@contextmanager
-def _naming(part: str) -> Iterator[None]:
-    """Says of a missing package what needs it, and how it gets there."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise ImportError(
-            f"{part} needs {error.name}, which is not installed for this Python: "
-            "pip install -e '.[spacy]' in the project's folder"
-        ) from error
-
-
-if TYPE_CHECKING:
-    from spacy.language import Language
-
-
-def spacy_pipeline(model: str | os.PathLike[str], language: str = "xx", **config: Any) -> Language:
-    """A pipeline whose words, sentences and trees are those of `Parser.parse_text`.
-
-    model: a folder or a package. language: as spaCy names it; `xx` is none in particular. config: of the
-    component `stack_parser`, such as the device. Raises ImportError without spaCy, and ValueError if the
-    model can not be loaded or has no tokenizer.
-    """
-    import spacy
-
-    path = os.fspath(model)
-    nlp = spacy.blank(language, config={"nlp": {"tokenizer": {"@tokenizers": TOKENIZER, "model": path}}})
-    component = nlp.add_pipe("stack_parser", config={"model": path, **config})
-    parts: tuple[Any, ...] = nlp.tokenizer, component
-    for part in parts:
-        part.ready()
-    return nlp

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -45,9 +46,11 @@ def cluster(address: str | None, workers: int | None, threads: int) -> Iterator[
     """Join the cluster with that address, or start one on this machine; yields the number of workers.
 
     workers: as many as there are CPUs for, unless given. threads: of a worker. Raises ValueError if
-    there is no such cluster, or if none of its machines has so many CPUs.
+    there is no such cluster, if none of its machines has so many CPUs, and for a working folder in which
+    workers would find another `parser`.
     """
     ray = library()
+    _refuse_other_parser()
     own_cpus = None if address or not workers else workers * threads
     if address:
         refuse_silent(address)
@@ -73,6 +76,17 @@ def cluster(address: str | None, workers: int | None, threads: int) -> Iterator[
         yield workers or room
     finally:
         ray.shutdown()
+
+
+def _refuse_other_parser() -> None:
+    """Workers of Ray look for modules in the working folder first."""
+    ours = Path(__file__).parents[1] / "__init__.py"
+    for path in (Path("parser", ours.name), Path("parser.py")):
+        if path.is_file() and not path.samefile(ours):
+            raise ValueError(
+                f"{path.absolute()}: workers of Ray would take it for this program, whose package is called "
+                "parser, too; rename it, or call the command in another folder"
+            )
 
 
 @contextmanager

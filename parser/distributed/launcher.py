@@ -9,7 +9,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -17,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from parser.system.console import warn
 from parser.system.interruption import SIGNALLED, SIGNALS, StopRequest, stop_request
 from parser.system.lifeline import end, lifeline, start_process
+from parser.system.python_processes import environment, python
 
 HOST = "127.0.0.1"
 LISTENER = "PARSER_LISTENER"
@@ -76,7 +76,7 @@ def _start_workers(
 ) -> list[subprocess.Popen[bytes]]:
     """stack: ends them."""
     line = stack.enter_context(lifeline())
-    command = [sys.executable, "-m", "parser", *arguments]
+    command = python("-m", "parser", *arguments)
     workers = []
     with socket.create_server((HOST, 0)) as listener:
         for rank in range(count):
@@ -90,8 +90,8 @@ def _start_workers(
                 "LOCAL_RANK": rank,
                 **files,
             }
-            environment = os.environ | {name: str(value) for name, value in variables.items()}
-            workers.append(start_process(command, line, tuple(files.values()), env=environment))
+            own = environment(**{name: str(value) for name, value in variables.items()})
+            workers.append(start_process(command, line, tuple(files.values()), env=own))
     return workers
 
 

@@ -19,6 +19,7 @@ from tqdm import tqdm
 
 from parser.system.interruption import later
 from parser.system.machine import is_of_memory, tune_process
+from parser.system.python_processes import environment_for_children
 
 PRELOADED = ("torch", "torch._dynamo", "parser.parsing.parse", "parser.benchmarks.plugin")
 """Modules that processes need which measure or train; torch._dynamo is for optimizers."""
@@ -41,7 +42,7 @@ def start_server(modules: Sequence[str] = PRELOADED) -> None:
     """
     # Forks of a server that has only imported modules. Forks of this one would share CUDA and threads.
     forkserver.set_forkserver_preload(list(modules))
-    with _interrupts_blocked():
+    with environment_for_children(), _interrupts_blocked():
         forkserver.ensure_running()
 
 

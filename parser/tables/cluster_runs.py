@@ -96,7 +96,7 @@ def _train(run: Path, directory: str, sent: Mapping[str, str]) -> int:
     """In a worker: train in a process of its own, which ends with the worker. Returns its exit code."""
     _wait_for_earlier(run)
     with lifeline() as line:
-        process = start(run, line, cwd=directory, env={**os.environ, **sent})
+        process = start(run, line, directory, **sent)
         try:
             return process.wait()
         finally:

@@ -7,7 +7,6 @@ import json
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from parser.system.console import LinesError, lines_of, say
 from parser.system.files import write_atomically
 from parser.system.interruption import StoppedError, stop_request
 from parser.system.lifeline import end, lifeline, start_process
+from parser.system.python_processes import environment, python
 from parser.tables.settings import TableConfig
 from parser.training.folder import CHECKPOINT, METRICS
 from parser.training.record import read_result
@@ -155,17 +155,17 @@ def prepared_run(job: Job, folder: Path) -> Path:
     return run
 
 
-def start(run: Path, line: int, **how: Any) -> subprocess.Popen[bytes]:
+def start(run: Path, line: int, folder: str | None = None, **variables: str) -> subprocess.Popen[bytes]:
     """Start a training process, which Ctrl-C does not reach.
 
-    run: prepared. line: it ends with that. how: as for Popen.
+    run: prepared. line: it ends with that. folder: in which it works. variables: of its environment.
     """
     config = _beside(run, ".yaml")
-    command = [sys.executable, "-m", "parser", "train", str(config), "--run", str(run)]
+    command = python("-m", "parser", "train", str(config), "--run", str(run))
     if (run / CHECKPOINT).is_file():
         command.append("--resume")
     with _beside(run, ".log").open("ab") as log:
-        return start_process(command, line, stdout=log, stderr=log, **how)
+        return start_process(command, line, stdout=log, stderr=log, cwd=folder, env=environment(**variables))
 
 
 def stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:

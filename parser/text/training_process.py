@@ -6,7 +6,6 @@ settings of a tokenizer as JSON, files of training and dev text, and the output.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -15,6 +14,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from parser.system import lifeline
+from parser.system.python_processes import environment, python
 from parser.text.tokenizer import TokenizerKind
 from parser.text.tokenizer_kinds import AnyTokenizer
 from parser.text.treebank_text import NO_SPACE, begins_paragraph, surface_tokens
@@ -30,12 +30,10 @@ def start_training(
     train, dev: files as `as_training_text` writes them. log: gets what the library says. line: the lifeline
     with which it ends.
     """
-    # With -P Python does not look for modules in the working directory first.
-    module = [sys.executable, "-P", "-m", "parser.text.training_process"]
+    module = python("-m", "parser.text.training_process")
     command = [*module, settings.model_dump_json(), str(train), str(dev), str(output)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with log.open("wb") as file:
-        return lifeline.start_process(command, line, env=environment, stdout=file, stderr=file)
+        return lifeline.start_process(command, line, env=environment(), stdout=file, stderr=file)
 
 
 def as_training_text(sentences: Iterable[Sentence]) -> str:

@@ -207,11 +207,6 @@ def sentences_as_they_come(
     faults.check(path)
 
 
-def stream_blocks(path: str, faults: Faults) -> Iterator[Block]:
-    """Read a file block by block, as `bounded_blocks` does."""
-    return (block for block in _bounded(_blocks_of_file(path), faults) if block)
-
-
 def _blocks_of_file(path: str) -> Iterator[Block | None]:
     if waits(path):
         yield from blocks_as_they_come(lines_as_they_come())

@@ -369,15 +369,15 @@ def test_spacy_finds_the_component_and_nothing_else_needs_spacy():
     entry = re.search(
         r"\[project\.entry-points\.spacy_factories\]\n(.*)\n", Path("pyproject.toml").read_text()
     )
-    assert entry[1] == 'stack_parser = "parser.api.spacy_factory:make_component"'
-    tokenizer = '"stack_parser.Tokenizer.v1" = "parser.api.spacy_factory:make_tokenizer"'
+    assert entry[1] == 'stack_parser = "stack_parser:make_component"'
+    tokenizer = '"stack_parser.Tokenizer.v1" = "stack_parser:make_tokenizer"'
     assert f"[project.entry-points.spacy_tokenizers]\n{tokenizer}\n" in Path("pyproject.toml").read_text()
     importing = [
         path.name
         for path in sorted(Path("parser").rglob("*.py"))
         if re.search(r"^\s*(import|from) spacy\b", path.read_text(), re.M)
     ]
-    names = ("component", "factory", "tokenizer", "rules")
+    names = ("component", "factory", "pipeline", "tokenizer", "rules")
     assert importing == [f"spacy_{name}.py" for name in names]
 
 

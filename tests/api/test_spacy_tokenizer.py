@@ -2,6 +2,7 @@
 
 import pickle
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -143,3 +144,9 @@ def test_what_can_not_be_a_pipeline_is_refused_at_once(tmp_path):
 def test_a_lone_surrogate_is_refused(rules):
     with pytest.raises(ValueError, match="the text, character 5: a lone surrogate, which is no character"):
         rules("The \ud800")
+
+
+def test_without_spacy_a_pipeline_is_refused_by_name(monkeypatch):
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    with pytest.raises(ImportError, match=r"a pipeline of spaCy needs spacy, .*\[spacy\]"):
+        parser.spacy_pipeline("tests/model")

@@ -219,7 +219,9 @@ def test_commands_and_programs_take_several_models(tmp_path, treebank, capsys):
     packed_again = str(tmp_path / "again.stackparser")
     assert main(["pack", package, "--ensemble", first, "-o", packed_again]) == 0
     assert main(["pack", first, *ensemble]) == 2
-    assert "a package of several models, or of another package, needs a name: -o FILE" in capsys.readouterr().err
+    assert (
+        "a package of several models, or of another package, needs a name: -o FILE" in capsys.readouterr().err
+    )
     for models in ([first, *ensemble], [package]):
         for more in ([], ["--processes", "2", "--device", "cpu"]):
             out = tmp_path / "parsed.conllu"

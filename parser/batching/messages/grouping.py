@@ -52,35 +52,6 @@ class ConcatenatePayloads(Node):
         return len(self._waiting) + len(self._widths)
 
 
-class Split(Node):
-    """Sends some of the payload's tensors to each output."""
-
-    immediate = True
-
-    def __init__(self, widths: Sequence[int]):
-        """widths: how many tensors each output gets."""
-        self._widths, self.outputs = tuple(widths), len(widths)
-        self._waiting: dict[MessageState, dict[int, Payload]] = {}
-
-    def forward(self, port: int, message: Message) -> list[Send]:
-        return [
-            Send(True, output, message.carrying(part))
-            for output, part in enumerate(_split(message.payload, self._widths))
-        ]
-
-    def backward(self, port: int, message: Message) -> list[Send]:
-        parts = self._waiting.setdefault(message.state, {})
-        parts[port] = message.payload
-        if len(parts) < self.outputs:
-            return []
-        del self._waiting[message.state]
-        whole: Payload = sum((parts[place] for place in range(self.outputs)), ())
-        return back(message.carrying(whole))
-
-    def outstanding(self) -> int:
-        return len(self._waiting)
-
-
 def _split(payload: Payload, widths: Sequence[int]) -> list[Payload]:
     rest = iter(payload)
     return [tuple(islice(rest, width)) for width in widths]

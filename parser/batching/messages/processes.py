@@ -39,6 +39,7 @@ from parser.batching.messages.tcp_connections import (
 from parser.batching.messages.workers import Delivery, LostError, Mailbox, Span, Stop, Worker
 from parser.system.lifeline import end, lifeline, start_process
 from parser.system.machine import tune_process
+from parser.system.python_processes import environment, python
 
 SharedT = TypeVar("SharedT")
 STOPPED, FINISHED, FAILED, EXITED = -1, -2, -3, -4
@@ -322,9 +323,7 @@ def _start_process(rank: int, size: int, port: int, line: int) -> tuple[subproce
     theirs, ours = os.pipe()
     arguments = (rank, size, port, present_precision(), theirs)
     code = f"from {__name__} import follow_commands; follow_commands{arguments!r}"
-    path = os.pathsep.join(filter(None, sys.path))
-    environment = {**os.environ, "PYTHONPATH": path}
-    process = start_process([sys.executable, "-c", code], line, pass_fds=(theirs,), env=environment)
+    process = start_process(python("-c", code), line, pass_fds=(theirs,), env=environment())
     os.close(theirs)
     return process, open(ours, "wb")
 

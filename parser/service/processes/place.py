@@ -29,5 +29,6 @@ class WorkerPlace(NamedTuple):
     def descriptors(self) -> tuple[int, ...]:
         return (self.channel, self.answering, *self.asking)
 
-    def environment(self) -> dict[str, str]:
-        return {**os.environ, PLACE: " ".join(map(str, self.descriptors))}
+    def variable(self) -> dict[str, str]:
+        """Of the environment of the worker that has this place."""
+        return {PLACE: " ".join(map(str, self.descriptors))}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-import sys
 from collections.abc import Iterator, Sequence
 
 from parser.service.processes.channel import CLOSED, READY, Giver
 from parser.service.processes.place import WorkerPlace
 from parser.service.processes.questions import QuestionPairs
 from parser.system.lifeline import end, start_process
+from parser.system.python_processes import environment, python
 
 SECONDS_BETWEEN_CHECKS = 0.1
 
@@ -25,8 +25,9 @@ class WorkerProcess:
         """That it has, and that wait for it."""
         self.is_ready = False
         place = WorkerPlace(self.channel.theirs, questions.answering(number), questions.asking)
-        command = [sys.executable, "-m", "parser", *arguments]
-        self._process = start_process(command, line, place.descriptors, env=place.environment())
+        command = python("-m", "parser", *arguments)
+        own = environment(**place.variable())
+        self._process = start_process(command, line, place.descriptors, env=own)
 
     @property
     def pid(self) -> int:

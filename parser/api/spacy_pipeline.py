@@ -1,0 +1,32 @@
+"""A pipeline of spaCy that has the words, sentences and trees of a model."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from parser.api.spacy_missing import naming_missing
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+
+
+def spacy_pipeline(model: str | os.PathLike[str], language: str = "xx", **config: Any) -> Language:
+    """A pipeline whose words, sentences and trees are those of `Parser.parse_text`.
+
+    model: a folder or a package. language: as spaCy names it; `xx` is none in particular. config: of the
+    component `stack_parser`, such as the device. Raises ImportError without spaCy, and ValueError if the
+    model can not be loaded or has no tokenizer.
+    """
+    with naming_missing("a pipeline of spaCy"):
+        import spacy
+
+        from parser.api.spacy_factory import TOKENIZER
+
+    path = os.fspath(model)
+    nlp = spacy.blank(language, config={"nlp": {"tokenizer": {"@tokenizers": TOKENIZER, "model": path}}})
+    component = nlp.add_pipe("stack_parser", config={"model": path, **config})
+    parts: tuple[Any, ...] = nlp.tokenizer, component
+    for part in parts:
+        part.ready()
+    return nlp

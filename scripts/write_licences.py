@@ -1,0 +1,139 @@
+"""Write docs/licences.md: the licences of what the program needs, as the installed packages state them.
+
+python scripts/write_licences.py    in an environment with all extras of pyproject.toml
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[1]
+PAGE, PROJECT = ROOT / "docs" / "licences.md", ROOT / "pyproject.toml"
+FOR_DEVELOPERS = ("test", "docs", "check")
+"""Extras of the checkout, of which nothing is needed to use the program."""
+CLASSIFIER = "License :: OSI Approved :: "
+LONGEST = 60
+"""Characters of a licence's name; some packages have the whole text in its place."""
+SAME = {
+    "MIT License": "MIT",
+    "The MIT License (MIT)": "MIT",
+    "ISC License": "ISC",
+    "mpl-2.0": "MPL-2.0",
+    "Apache 2.0 License": "Apache-2.0",
+    "Apache Software License": "Apache-2.0",
+    "Apache 2.0": "Apache-2.0",
+    "Apache License 2.0": "Apache-2.0",
+    "Apache License, Version 2.0": "Apache-2.0",
+    "Apache 2": "Apache-2.0",
+    "BSD License": "BSD",
+    "BSD 3-Clause": "BSD-3-Clause",
+    "BSD-3-Clause License": "BSD-3-Clause",
+    "3-Clause BSD License": "BSD-3-Clause",
+    "Python Software Foundation License": "PSF-2.0",
+    "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
+}
+"""Other names of licences that SPDX has a name for."""
+INTRODUCTION = """\
+# Licences of what the program needs
+
+<!-- Written by scripts/write_licences.py from the packages' own metadata. Do not edit. -->
+
+For those who pass the program on. It is under the Apache License 2.0, and contains no code of others; pip
+fetches what it needs. Models are under the licence of the treebank that they were trained on, which
+`stack-parser pack` takes along.
+
+| package | needed for | licence |
+|---|---|---|"""
+OTHERS = """\
+## What these need in turn
+
+On Linux with PyTorch's CPU build. Its build for GPUs also fetches libraries of NVIDIA, under NVIDIA's own
+licences.
+
+| licence | packages |
+|---|---|"""
+
+
+def page() -> str:
+    direct = needed(tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"])
+    lines = [f"| {one.name} | {what} | {licence_of(one.name)} |" for one, what in direct.items()]
+    by_licence = defaultdict(list)
+    for name in sorted(in_turn(direct) - {_name(one) for one in direct}):
+        by_licence[licence_of(name)].append(name)
+    others = [f"| {licence} | {', '.join(names)} |" for licence, names in sorted(by_licence.items())]
+    return "\n".join([INTRODUCTION, *lines, "", OTHERS, *others]) + "\n"
+
+
+def needed(project: Mapping[str, Any]) -> dict[Requirement, str]:
+    """What the program needs, each with what for. project: the table of pyproject.toml."""
+    found = {Requirement(line): "everything" for line in project["dependencies"]}
+    for extra, lines in project["optional-dependencies"].items():
+        if extra not in FOR_DEVELOPERS:
+            found |= {Requirement(line): f"the extra `{extra}`" for line in lines}
+    return found
+
+
+def in_turn(needed: Iterable[Requirement]) -> set[str]:
+    """The names of these packages, and of all that they need."""
+    found: set[tuple[str, str]] = set()
+    left = list(needed)
+    while left:
+        requirement = left.pop()
+        for extra in ("", *requirement.extras):
+            if (own := (_name(requirement), extra)) not in found:
+                found.add(own)
+                left += _requirements(*own)
+    return {name for name, _ in found}
+
+
+def _requirements(name: str, extra: str) -> Iterator[Requirement]:
+    """Without those that are for other systems."""
+    for requirement in map(Requirement, _installed(name).requires or ()):
+        if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
+            yield requirement
+
+
+def _name(requirement: Requirement) -> str:
+    return canonicalize_name(requirement.name)
+
+
+def _installed(name: str) -> Distribution:
+    """Raises SystemExit if it is not."""
+    try:
+        return distribution(name)
+    except PackageNotFoundError:
+        sys.exit(f"{name} is not installed: the page needs all extras")
+
+
+def licence_of(name: str) -> str:
+    """As the package states it: an expression of SPDX, its classifiers, or a line. SystemExit without."""
+    told = _installed(name).metadata
+    classifiers = [line.removeprefix(CLASSIFIER) for line in told.get_all("Classifier") or ()]
+    found = [line for line in classifiers if line in SAME or line.endswith("License")]
+    expression, text = ("".join(told.get_all(key) or ()) for key in ("License-Expression", "License"))
+    line = text.strip().partition("\n")[0][:LONGEST]
+    stated = expression or ", ".join(SAME.get(one, one) for one in found) or line
+    if not stated:
+        sys.exit(f"{name} states no licence")
+    return SAME.get(stated, stated)
+
+
+def main() -> None:
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args()
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+"""Write docs/public-names.txt: what a release promises to keep, see docs/versions.md.
+
+python scripts/write_public_names.py
+
+Once for a release, when its number is in `parser/system/version.py`. Until the next one, a test compares the
+program with the list, and CHANGELOG.md has to name each difference.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import is_dataclass
+from itertools import chain
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from starlette.routing import Route
+
+import parser
+from parser.commands.arguments import argument_parser
+from parser.config.description import sections
+from parser.config.settings import Config
+from parser.evaluation.scores import Scores
+from parser.parsing.model_format import DOCUMENTS, FILES, FORMAT
+from parser.parsing.parsed_tree import Alternative
+from parser.service import operation, page, typed_messages, typed_protocol, udpipe_protocol
+from parser.service.metrics import Metrics
+from parser.speed.measuring.settings import SpeedConfig
+from parser.system.settings import Settings
+from parser.system.version import __version__
+from parser.tables.settings import TableConfig
+from parser.text.sentences import Token
+
+ROOT = Path(__file__).parents[1]
+LIST, CHANGELOG = ROOT / "docs" / "public-names.txt", ROOT / "CHANGELOG.md"
+CONFIGS: dict[str, type[Settings]] = {"train": Config, "speed": SpeedConfig, "table": TableConfig}
+RETURNED = Token, Alternative
+"""Classes of what the functions and methods of `parser` return, beside those in `parser.__all__`."""
+HEADER = "# The public names of version {}, see versions.md. Written by scripts/write_public_names.py."
+UNRELEASED = re.compile(r"^## \[Unreleased\]\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+RELEASE = re.compile(r"^## \[([\d.]+)\] - \d{4}-\d\d-\d\d$", re.MULTILINE)
+
+
+class PublicName(NamedTuple):
+    kind: str
+    name: str
+    """As CHANGELOG.md has it."""
+    detail: str = ""
+    """Arguments, defaults and types; a name with others has changed."""
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.name}{self.detail and f' | {self.detail}'}"
+
+
+def public_names() -> list[PublicName]:
+    return [*_commands(), *_settings(), *_python(), *_spacy(), *_service(), *_model()]
+
+
+def _commands() -> Iterator[PublicName]:
+    [commands] = [action for action in argument_parser()._actions if action.dest == "command"]
+    for command, arguments in dict(commands.choices or {}).items():
+        yield PublicName("command", command)
+        for action in arguments._actions:
+            if action.dest != "help":
+                name = ", ".join(action.option_strings) or str(action.metavar or action.dest)
+                yield PublicName(command, name, _argument(action))
+
+
+def _argument(action: argparse.Action) -> str:
+    choices = f"{{{','.join(map(str, action.choices))}}}" if action.choices else ""
+    default = "" if action.default in (None, False, "", [], ()) else f"default {action.default}"
+    nargs = "" if action.nargs in (None, 0) else f"nargs {action.nargs}"
+    return ", ".join(filter(None, (choices, nargs, default)))
+
+
+def _settings() -> Iterator[PublicName]:
+    for command, config in CONFIGS.items():
+        for section in sections(config):
+            for setting in section.settings:
+                of_kind = f"kind {section.kind}" if section.kind else ""
+                default = f"default {setting.default}" if setting.default else ""
+                detail = ", ".join(filter(None, (of_kind, setting.type.replace("`", ""), default)))
+                yield PublicName(f"setting of {command}", setting.key, detail)
+
+
+def _python() -> Iterator[PublicName]:
+    for name in parser.__all__:
+        if name != "__version__":
+            yield from _described(name, getattr(parser, name))
+    for kind in RETURNED:
+        yield from _members("returned", kind)
+    yield from (PublicName("score", measure) for measure in Scores().as_dict())
+
+
+def _described(name: str, value: Any) -> Iterator[PublicName]:
+    """Of `parser.__all__`. Users make objects of those classes alone that are dataclasses."""
+    is_class = inspect.isclass(value)
+    yield PublicName("parser", name, "" if is_class and not is_dataclass(value) else _parameters(value))
+    if is_class:
+        yield from _members("parser", value)
+
+
+def _members(kind: str, value: type) -> Iterator[PublicName]:
+    fields: Any = getattr(value, "__dataclass_fields__", None) or getattr(value, "_fields", ())
+    yield from (PublicName(kind, f"{value.__name__}.{field}") for field in fields)
+    for name, member in vars(value).items():
+        if inspect.isfunction(member) and not name.startswith("_"):
+            yield PublicName(kind, f"{value.__name__}.{name}", _parameters(member))
+
+
+def _parameters(function: Any) -> str:
+    """Without types, which mypy sees to."""
+    found = inspect.signature(function)
+    parameters = [one.replace(annotation=one.empty) for one in found.parameters.values()]
+    return str(found.replace(parameters=parameters, return_annotation=found.empty))
+
+
+def _spacy() -> Iterator[PublicName]:
+    from parser.api.spacy_factory import TOKENIZER, make_component
+
+    yield PublicName("spaCy", "stack_parser", _parameters(make_component))
+    yield PublicName("spaCy", TOKENIZER)
+
+
+def _service() -> Iterator[PublicName]:
+    service: Any = SimpleNamespace(thread=None, running=0)
+    routes = (
+        operation.operation_routes(service, service).routes,
+        typed_protocol.typed_routes(service).routes,
+        udpipe_protocol.udpipe_routes(service),
+        page.page_routes().routes,
+    )
+    for route in chain.from_iterable(routes):
+        assert isinstance(route, Route)
+        yield PublicName("service", route.path, " ".join(sorted(route.methods or ())))
+    for name, kind in vars(typed_messages).items():
+        if inspect.isclass(kind) and kind.__module__ == typed_messages.__name__:
+            yield from (PublicName("/v1/parse", f"{name}.{field}") for field in kind.__annotations__)
+    models: Any = ()
+    told = asyncio.run(Metrics(models, service).text()).decode()
+    yield from (PublicName("metric", name) for name in re.findall(r"^# HELP (stack_\w+)", told, re.MULTILINE))
+
+
+def _model() -> Iterator[PublicName]:
+    yield PublicName("model", f"format {FORMAT}")
+    yield from (PublicName("model", name) for name in (*FILES, *DOCUMENTS))
+
+
+def as_text(names: list[PublicName]) -> str:
+    return "\n".join([HEADER.format(__version__), *dict.fromkeys(map(str, names))]) + "\n"
+
+
+def untold(names: list[PublicName], released: str, changelog: str) -> list[str]:
+    """Lines that came (+) and went (-) since the release, and whose names CHANGELOG.md does not have.
+
+    released: content of the list.
+    """
+    before, now = set(released.splitlines()[1:]), {str(name): name.name for name in names}
+    unreleased = UNRELEASED.search(changelog)
+    told = unreleased[1] if unreleased else ""
+    came = [f"+ {line}" for line, name in now.items() if line not in before and not _has(told, name)]
+    gone = [f"- {line}" for line in sorted(before - now.keys()) if not _has(told, _name_in(line))]
+    return came + gone
+
+
+def _has(text: str, name: str) -> bool:
+    """Not as a part of another name."""
+    return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text) is not None
+
+
+def _name_in(line: str) -> str:
+    return line.partition(": ")[2].partition(" | ")[0]
+
+
+def main() -> int:
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args()
+    is_of_this = LIST.exists() and LIST.read_text(encoding="utf-8").startswith(HEADER.format(__version__))
+    if is_of_this and __version__ in RELEASE.findall(CHANGELOG.read_text(encoding="utf-8")):
+        print(
+            f"{__version__} is released: its list stays as it is. What changes goes into CHANGELOG.md, below "
+            "Unreleased; the next release has a list of its own",
+            file=sys.stderr,
+        )
+        return 1
+    LIST.write_text(as_text(public_names()), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""A user's program, with everything that is public. It is not run: `mypy --strict` reads it."""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from conllu import SentenceList, TokenList
+from spacy.language import Language
+
+import parser
+from parser import Constraints, Parser, Result, Tree, evaluate, load, spacy_pipeline, train
+
+limits = Constraints(keep="given", at_most_one=("nsubj", "obj"), not_root=("PUNCT",))
+english: Parser = load(Path("model"), device="cpu", treebank=None, folder="models")
+ensemble: Parser = load(["one/model", Path("two/model")])
+version: str = parser.__version__
+
+
+def trees(words: Sequence[str], text: str) -> Iterator[Tree]:
+    yield english.parse(words)
+    yield english.parse(words, upos=["NOUN", "VERB"], heads=[2, None], labels=None, constraints=limits)
+    yield from english.parse_all([words, {"words": words, "upos": ["NOUN", "VERB"]}], batch_size=8)
+    yield from english.parse_text(text, probabilities=True, constraints=limits)
+    for of_text in english.parse_texts([text]):
+        yield from of_text
+    yield asyncio.run(parsed(words))
+
+
+async def parsed(words: Sequence[str]) -> Tree:
+    return await english.parse_async(words, probabilities=True)
+
+
+def columns(tree: Tree) -> Mapping[str, tuple[str, ...] | None]:
+    heads: tuple[int, ...] = tree.heads
+    probabilities: tuple[float, ...] | None = tree.probabilities
+    places: list[tuple[int, int]] = [(token.start, token.end) for token in tree.tokens or ()]
+    print(len(tree), heads, probabilities, places, tree.text, tree.sent_id, tree.begins_paragraph)
+    print(tree, tree.to_conllu(), tree.violations)
+    return {"words": tree.words, "labels": tree.labels, "upos": tree.upos, "lemmas": tree.lemmas}
+
+
+def best_heads(words: Sequence[str]) -> list[tuple[int, str, float]]:
+    found = english.alternatives(words, 3, upos=["NOUN", "VERB"])
+    return [(best.head, best.label, best.probability) for best, *_ in found]
+
+
+def token_lists(one: TokenList, several: SentenceList) -> list[TokenList]:
+    return [english.parse(one), *english.parse(several), *english.parse_all([one], probabilities=True)]
+
+
+def trained(config: Mapping[str, Any]) -> float:
+    result: Result = train(config, run="runs/mine", resume=True)
+    best: Path = result.model
+    print(result.dev["las"], result.test, result.text, result.best_epoch, result.epochs, result.seconds)
+    scores: Mapping[str, Any] = evaluate(best, "test.conllu", roots="refuse").as_dict()
+    print(scores["mlas"])
+    return evaluate(english, Path("test.conllu"), device="cpu", punctuation=False).las
+
+
+def pipeline() -> Language:
+    return spacy_pipeline("model", "en", device="auto")
+
+
+# Were the package without types, mypy would say that nothing is to be ignored here.
+load(1)  # type: ignore[arg-type]
+print(english.parse("Cats sleep").head)  # type: ignore[attr-defined]
+english.parse(["Cats", "sleep"], tags=["NOUN", "VERB"])  # type: ignore[call-overload]
