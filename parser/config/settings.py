@@ -95,6 +95,9 @@ class TreebankSettings(Settings):
     non_projective: Literal["lift", "drop"] = "lift"
     """What happens to non-projective training trees. `lift`: pseudo-projective transformation (Nivre &
     Nilsson 2005), undone after parsing. `drop`: they are left out."""
+    partial: bool = False
+    """Whether HEAD and DEPREL of training and silver trees may be `_`: the parser then learns from [what is
+    known of a tree](treebanks.md#training-on-trees-that-are-known-in-part). Else it is an error."""
 
     @property
     def train_files(self) -> tuple[str, ...]:
@@ -499,6 +502,13 @@ def _treebank_contradictions(config: Config) -> Iterator[tuple[str, str]]:
     treebank, training = config.treebank, config.training
     if treebank.sampling_exponent != 1 and len(treebank.train_files) == 1:
         yield "treebank.sampling_exponent", "treebank.train is one file: every tree is drawn once"
+    system = SYSTEMS[config.parser.system]
+    if treebank.partial and not system.keeps_given_arcs:
+        yield (
+            "treebank.partial",
+            f"it is not known which transitions of {system.name} keep known arcs possible; take arc-hybrid or "
+            "arc-eager as parser.system",
+        )
     if treebank.silver and (treebank.silver.epochs or 0) > training.epochs:
         yield "treebank.silver.epochs", "is after the last epoch; leave it out for all epochs"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -14,11 +15,11 @@ from parser.batching.ragged import Padding, Ragged
 from parser.replay.batch import Batch, SoftTargets, VectorNumbers, VectorRows, buffer_rows, number_vectors
 from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
 from parser.transitions.inventory import Inventory
-from parser.transitions.oracle import oracle_trajectory
+from parser.transitions.oracle import known_facts, oracle_trajectory, partial_trajectory
 from parser.transitions.system import Place
 from parser.transitions.trajectory import Trajectory
 from parser.treebank.batches import split_by_words
-from parser.treebank.sentence import Sentence
+from parser.treebank.sentence import NO_HEAD, Sentence
 from parser.treebank.vocabulary import Tokens, Vocabulary
 
 MAX_GROUP_SENTENCES = 512
@@ -37,7 +38,7 @@ class Examples:
     inventory: Inventory
     tokens: Tokens
     gold: Ragged
-    """[words, 2] Head (0 for ROOT) and label of each word."""
+    """[words, 2] Head (0 for ROOT, NO_HEAD if unknown) and label of each word."""
     steps: Ragged
     """[transitions, 5] The transition; before it B0, the vector of B0 and the node on top of the stack; after
     it the vector on top of the stack."""
@@ -54,6 +55,8 @@ class Examples:
     """[transitions, 2, k] `SoftTargets.packed`; None without a teacher."""
     soft_heads: Ragged | None = None
     """[words, 2, k] `SoftTargets.packed`; None without a teacher that scores heads."""
+    facts: Ragged | None = None
+    """[words, 4] See `known_facts`; None if all trees are complete."""
 
     @classmethod
     def of(cls, inventory: Inventory, vocabulary: Vocabulary, sentences: Sequence[Sentence]) -> Examples:
@@ -63,21 +66,30 @@ class Examples:
 
     @classmethod
     def prepare(cls, inventory: Inventory, tokens: Tokens, heads: Ragged, labels: Ragged) -> Examples:
-        """Run the static oracle on all trees. Raises ValueError if a tree is non-projective."""
+        """Run the static oracle on all trees, which may be known in part. Raises ValueError if a tree is
+        non-projective."""
         gold = Ragged(torch.stack([heads.values, labels.values], dim=1), heads.lengths)
         if not len(heads):
             nothing = Ragged(torch.zeros(0, 5, dtype=torch.long), heads.lengths)
             return cls(inventory, tokens, gold, *[nothing] * 5)
+        facts = known_facts(heads)
+        is_partial = torch.zeros(len(heads), dtype=torch.bool)
+        is_partial[heads.row_of_element()[heads.values == NO_HEAD]] = True
         by_length = heads.lengths.argsort()
+        orders = [by_length[~is_partial[by_length]], by_length[is_partial[by_length]]]
         found = []
         with ProgressBar(total=len(heads.values), desc="trajectories", unit="word", **PROGRESS_BAR) as bar:
-            for rows in _groups(by_length, heads.lengths):
-                trajectory = oracle_trajectory(inventory, heads.select(rows), labels.select(rows))
+            for rows in chain(*(_groups(order, heads.lengths) for order in orders)):
+                trees = heads.select(rows), labels.select(rows)
+                if facts and is_partial[rows[0]]:
+                    trajectory = partial_trajectory(inventory, *trees, facts.select(rows))
+                else:
+                    trajectory = oracle_trajectory(inventory, *trees)
                 found.append(_flatten(inventory, trajectory, heads.lengths[rows]))
                 bar.update(int(heads.lengths[rows].sum()))
-        original_order = by_length.argsort()
+        original_order = torch.cat(orders).argsort()
         joined = (Ragged.join(parts).select(original_order) for parts in zip(*found, strict=True))
-        return cls(inventory, tokens, gold, *joined)
+        return cls(inventory, tokens, gold, *joined, facts=facts)
 
     @classmethod
     def of_trajectory(

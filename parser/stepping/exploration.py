@@ -29,27 +29,37 @@ FIXED_POINT = 1 << 30
 
 @torch.no_grad()
 def explore(
-    network: StackParser, inventory: Inventory, tokens: Tokens, gold: Ragged, settings: ExplorationSettings
+    network: StackParser,
+    inventory: Inventory,
+    tokens: Tokens,
+    gold: Ragged,
+    settings: ExplorationSettings,
+    facts: Ragged | None = None,
 ) -> Trajectory:
     """Trajectories that follow the network without dropout, with the optimal labels at each step.
 
-    inventory: on the device of the network. tokens, gold: on the host; gold has values [words, 2], heads
-    and labels.
+    inventory: on the device of the network. tokens, gold, facts: on the host; gold has values [words, 2],
+    heads and labels; facts: see `Examples`.
     """
     trains = network.training
     network.eval()
     try:
-        return _follow(network, inventory, tokens, gold, settings)
+        return _follow(network, inventory, tokens, gold, settings, facts)
     finally:
         network.train(trains)
 
 
 def _follow(
-    network: StackParser, inventory: Inventory, tokens: Tokens, gold: Ragged, settings: ExplorationSettings
+    network: StackParser,
+    inventory: Inventory,
+    tokens: Tokens,
+    gold: Ragged,
+    settings: ExplorationSettings,
+    facts: Ragged | None,
 ) -> Trajectory:
     device = network.tokens.root.device
     heads, labels = (Ragged(column, gold.lengths) for column in gold.values.unbind(1))
-    oracle = DynamicOracle(inventory, heads, labels, device)
+    oracle = DynamicOracle(inventory, heads, labels, device, facts)
     state = State.initial(gold.lengths, device=device)
     explorer = _Explorer(network, inventory, tokens, state, settings)
 

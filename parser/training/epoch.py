@@ -328,7 +328,8 @@ def training_batch(
         return replace(batch, tokens=training_data.word_dropout(batch.tokens))
     rows = rows[training_data.train.tokens.lengths[rows].argsort(descending=True, stable=True)]
     tokens, gold = training_data.train.tokens.select(rows), training_data.train.gold.select(rows)
-    trajectory = explore(step.network, step.inventory, tokens, gold, exploration)
+    facts = training_data.train.facts and training_data.train.facts.select(rows)
+    trajectory = explore(step.network, step.inventory, tokens, gold, exploration, facts)
     examples = Examples.of_trajectory(
         training_data.train.inventory, tokens, gold, trajectory.to(torch.device("cpu"))
     )

@@ -181,6 +181,7 @@ def place_of(config: Config, folder: Path, transformer: PretrainedTransformer | 
     asked = [
         treebank.roots,
         treebank.non_projective,
+        treebank.partial,
         treebank.train_sentences,
         treebank_names(treebank.train_files),
         treebank.silver and treebank.silver.min_probability,
