@@ -347,10 +347,12 @@ class ExplorationSettings(Settings):
     """The first epoch with exploration. Earlier ones follow the gold trajectories."""
     probability: float = Field(0.5, gt=0, le=1)
     """Probability that a batch explores. The other batches follow the gold trajectories."""
-    follow: Literal["samples", "errors"] = "samples"
+    follow: Literal["samples", "errors", "right"] = "samples"
     """What the trajectory follows. `samples`: transitions drawn from the parser's distribution (Ballesteros
     et al. 2016). `errors`: the transition with the best score, also if it is wrong, and sometimes a wrong one
-    with nearly the best score, see `aggressive_probability` (Kiperwasser & Goldberg 2016)."""
+    with nearly the best score, see `aggressive_probability` (Kiperwasser & Goldberg 2016). `right`: the right
+    transition with the best score, for [trees that are known in
+    part](treebanks.md#training-on-trees-that-are-known-in-part)."""
     sharpness: float = Field(0.75, gt=0)
     """With `samples`: the scores are multiplied by this before a transition is drawn from their softmax (an
     inverse temperature). Below 1 the distribution is flatter, and there are more mistakes to learn from."""

@@ -171,7 +171,7 @@ def _previous_transitions(steps: Ragged, histories: Padding, no_op: int) -> tupl
 
 def _groups(order: Tensor, lengths: Tensor) -> Iterator[Tensor]:
     """Split sentences [sentences] into groups for the oracle. lengths: of all sentences, by index."""
-    for rows in order.split(MAX_GROUP_SENTENCES):
+    for rows in order.split(MAX_GROUP_SENTENCES) if len(order) else ():
         yield from split_by_words(rows, lengths[rows].tolist(), MAX_GROUP_WORDS)
 
 

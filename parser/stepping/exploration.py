@@ -106,8 +106,11 @@ class _Explorer:
         if self._settings.follow == "samples":
             chosen = _sample((self._settings.sharpness * scores).softmax(1), allowed)
         else:
-            optimal = self._inventory.with_optimal_labels(optimal_labels)
-            chosen = _with_errors(scores, optimal, self._settings.aggressive_probability)
+            right, wrong = best_right_and_wrong(scores, self._inventory.with_optimal_labels(optimal_labels))
+            chosen = right.indices
+            if self._settings.follow == "errors":
+                errs = _errs(right.values, wrong.values, self._settings.aggressive_probability)
+                chosen = torch.where(errs, wrong.indices, chosen)
         finished = self._inventory.system.finished(self._state)
         self._taken = chosen.masked_fill(finished, self._inventory.no_op)
         return self._taken
@@ -116,16 +119,14 @@ class _Explorer:
         return Places.of(self._state, self._before)
 
 
-def _with_errors(scores: Tensor, optimal: Tensor, probability: float) -> Tensor:
-    """[batch] The transition with the best score, but sometimes a wrong one with nearly that score.
+def _errs(right: Tensor, wrong: Tensor, probability: float) -> Tensor:
+    """[batch] bool: whether the best wrong transition is taken, and not the best right one.
 
-    scores: [batch, transitions], ILLEGAL_SCORE for illegal transitions. optimal: [batch, transitions].
-    probability: that the best wrong transition is taken if a right one has a higher score, by at most MARGIN.
+    right, wrong: [batch] their scores. probability: that it is if the right one is better, by at most MARGIN.
     """
-    right, wrong = best_right_and_wrong(scores, optimal)
-    is_near = right.values - wrong.values <= MARGIN
+    is_near = right - wrong <= MARGIN
     errs = is_near & (torch.rand(is_near.shape, device=is_near.device) < probability)
-    return torch.where(errs | (wrong.values > right.values), wrong.indices, right.indices)
+    return errs | (wrong > right)
 
 
 def _sample(probabilities: Tensor, legal: Tensor) -> Tensor:
