@@ -347,12 +347,10 @@ class ExplorationSettings(Settings):
     """The first epoch with exploration. Earlier ones follow the gold trajectories."""
     probability: float = Field(0.5, gt=0, le=1)
     """Probability that a batch explores. The other batches follow the gold trajectories."""
-    follow: Literal["samples", "errors", "right"] = "samples"
+    follow: Literal["samples", "errors"] = "samples"
     """What the trajectory follows. `samples`: transitions drawn from the parser's distribution (Ballesteros
     et al. 2016). `errors`: the transition with the best score, also if it is wrong, and sometimes a wrong one
-    with nearly the best score, see `aggressive_probability` (Kiperwasser & Goldberg 2016). `right`: the right
-    transition with the best score, for [trees that are known in
-    part](treebanks.md#training-on-trees-that-are-known-in-part)."""
+    with nearly the best score, see `aggressive_probability` (Kiperwasser & Goldberg 2016)."""
     sharpness: float = Field(0.75, gt=0)
     """With `samples`: the scores are multiplied by this before a transition is drawn from their softmax (an
     inverse temperature). Below 1 the distribution is flatter, and there are more mistakes to learn from."""
@@ -385,8 +383,8 @@ class TrainingSettings(Settings):
     cuda_graphs: bool = False
     """On a GPU, pad batches to few shapes, and compute their gradients by a CUDA graph for each shape. Not
     for networks with composition, a sentence encoder, arcs, characters, features or a transformer, nor in
-    epochs that explore.
-    Dropout draws other random numbers than without. A run may be resumed without."""
+    epochs that explore or with `treebank.partial`. Dropout draws other random numbers than without. A run may
+    be resumed without."""
     epochs: Count = 30
     """Largest number of epochs; see `early_stopping_patience`."""
     batch_size: Count = 64
@@ -508,8 +506,8 @@ def _treebank_contradictions(config: Config) -> Iterator[tuple[str, str]]:
     if treebank.partial and not system.keeps_given_arcs:
         yield (
             "treebank.partial",
-            f"it is not known which transitions of {system.name} keep known arcs possible; take arc-hybrid or "
-            "arc-eager as parser.system",
+            f"it is not known which transitions of {system.name} keep known arcs possible; take another "
+            "parser.system, arc-hybrid or arc-eager",
         )
     if treebank.silver and (treebank.silver.epochs or 0) > training.epochs:
         yield "treebank.silver.epochs", "is after the last epoch; leave it out for all epochs"

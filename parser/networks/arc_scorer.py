@@ -25,6 +25,8 @@ MAX_SCORES = 4_000_000
 """Of a group of sentences, padding included; a longer sentence is a group by itself."""
 LENGTH_RATIO = 1.5
 """Of the longest to the shortest sentence of a group, at most."""
+
+
 class ArcScorer(nn.Module):
     """Scores of all words of a sentence, and of ROOT, as heads of each of its words.
 

@@ -26,6 +26,8 @@ MAX_GROUP_SENTENCES = 512
 """Sentences for which the oracle runs at the same time."""
 MAX_GROUP_WORDS = 100_000
 """Their words, including padding, which bounds the memory."""
+OF_TRAJECTORY = "steps", "legal", "optimal_labels", "nodes", "composed"
+"""Fields of `Examples`, in the order of `_flatten`."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +74,7 @@ class Examples:
         if not len(heads):
             nothing = Ragged(torch.zeros(0, 5, dtype=torch.long), heads.lengths)
             return cls(inventory, tokens, gold, *[nothing] * 5)
-        facts = known_facts(heads)
-        is_partial = torch.zeros(len(heads), dtype=torch.bool)
-        is_partial[heads.row_of_element()[heads.values == NO_HEAD]] = True
+        facts, is_partial = known_facts(heads), _are_partial(heads)
         by_length = heads.lengths.argsort()
         orders = [by_length[~is_partial[by_length]], by_length[is_partial[by_length]]]
         found = []
@@ -97,6 +97,28 @@ class Examples:
     ) -> Examples:
         """Prepare sentences with given trajectories."""
         return cls(inventory, tokens, gold, *_flatten(inventory, trajectory, tokens.lengths))
+
+    def with_other_trajectories(self, rows: Tensor, which: Tensor, others: Examples) -> Examples:
+        """The sentences `rows` [batch], without soft targets.
+
+        which: [batch] bool, those that have the trajectories of `others`, where they are in the same order.
+        """
+        place = torch.cat([(~which).nonzero(), which.nonzero()]).squeeze(1).argsort()
+        trajectories = (
+            Ragged.join([getattr(self, name).select(rows[~which]), getattr(others, name)]).select(place)
+            for name in OF_TRAJECTORY
+        )
+        return Examples(self.inventory, self.tokens.select(rows), self.gold.select(rows), *trajectories)
+
+    @property
+    def follow_parser(self) -> bool:
+        """Whether the parser itself chooses the trajectories of some trees in training: of those that are
+        known in part. But what a teacher would do is known along fixed trajectories alone."""
+        return self.facts is not None and self.soft_targets is None
+
+    def which_follow_parser(self, rows: Tensor) -> Tensor:
+        """[batch] bool: of the sentences `rows` [batch] those of which `follow_parser` tells."""
+        return _are_partial(self.gold.select(rows)) & self.follow_parser
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -151,6 +173,14 @@ class Examples:
             soft_targets=_unpacked(self.soft_targets, rows),
             soft_heads=_unpacked(self.soft_heads, rows),
         )
+
+
+def _are_partial(gold: Ragged) -> Tensor:
+    """[sentences] bool: whether a head is unknown. gold: as `Examples.gold`, or heads alone."""
+    found = torch.zeros(len(gold), dtype=torch.bool)
+    heads = gold.values.view(len(gold.values), -1)[:, 0]
+    found[gold.row_of_element()[heads == NO_HEAD]] = True
+    return found
 
 
 def _unpacked(targets: Ragged | None, rows: Tensor) -> SoftTargets | None:

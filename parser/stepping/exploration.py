@@ -1,4 +1,5 @@
-"""Training with exploration (Ballesteros et al. 2016): trajectories that follow the parser's own predictions.
+"""Trajectories that follow the parser's own predictions: for training with exploration (Ballesteros et al.
+2016), and on trees that are known in part.
 
 The parser steps through a batch without gradients, as in parsing, and a dynamic oracle is queried in each
 state. The trajectory is then replayed with gradients, so exploration costs a forward pass by steps, but no
@@ -33,13 +34,13 @@ def explore(
     inventory: Inventory,
     tokens: Tokens,
     gold: Ragged,
-    settings: ExplorationSettings,
+    settings: ExplorationSettings | None,
     facts: Ragged | None = None,
 ) -> Trajectory:
     """Trajectories that follow the network without dropout, with the optimal labels at each step.
 
     inventory: on the device of the network. tokens, gold, facts: on the host; gold has values [words, 2],
-    heads and labels; facts: see `Examples`.
+    heads and labels; facts: see `Examples`. settings: None to take the best of the right transitions.
     """
     trains = network.training
     network.eval()
@@ -54,7 +55,7 @@ def _follow(
     inventory: Inventory,
     tokens: Tokens,
     gold: Ragged,
-    settings: ExplorationSettings,
+    settings: ExplorationSettings | None,
     facts: Ragged | None,
 ) -> Trajectory:
     device = network.tokens.root.device
@@ -79,7 +80,7 @@ class _Explorer:
         inventory: Inventory,
         tokens: Tokens,
         state: State,
-        settings: ExplorationSettings,
+        settings: ExplorationSettings | None,
     ):
         """state: the state of the parsers. The caller applies the chosen transitions to it."""
         self._inventory, self._state, self._settings = inventory, state, settings
@@ -103,12 +104,12 @@ class _Explorer:
         allowed = self._inventory.with_labels(legal)
         scores = self._parsers.scores(places)  # [batch, transitions]
         scores = scores.masked_fill(~allowed, ILLEGAL_SCORE)
-        if self._settings.follow == "samples":
+        if self._settings and self._settings.follow == "samples":
             chosen = _sample((self._settings.sharpness * scores).softmax(1), allowed)
         else:
             right, wrong = best_right_and_wrong(scores, self._inventory.with_optimal_labels(optimal_labels))
             chosen = right.indices
-            if self._settings.follow == "errors":
+            if self._settings:
                 errs = _errs(right.values, wrong.values, self._settings.aggressive_probability)
                 chosen = torch.where(errs, wrong.indices, chosen)
         finished = self._inventory.system.finished(self._state)

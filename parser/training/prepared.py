@@ -82,7 +82,7 @@ def save_prepared(prepared: Prepared, path: Path) -> None:
     for name, examples in (("train", prepared.train), ("dev", prepared.dev)):
         for part, ragged in _parts(examples).items():
             tensors[f"{name}.{part}.values"] = ragged.values.contiguous()
-            tensors[f"{name}.{part}.lengths"] = ragged.lengths.contiguous()
+            tensors[f"{name}.{part}.lengths"] = ragged.lengths.clone()  # parts may share theirs
     header = {
         "vocabulary": prepared.vocabulary.as_json(),
         "sizes": prepared.sizes,

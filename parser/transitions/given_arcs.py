@@ -7,7 +7,7 @@ a given dependent of B0 that has no head yet; nothing needs to be searched for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -104,10 +104,12 @@ class Obstacles:
     """[obstacles, kinds] 1 where one keeps a kind of transitions from being taken, else 0."""
 
     @classmethod
-    def of(cls, system: TransitionSystem, device: torch.device, among: Obstacle = ~Obstacle(0)) -> Obstacles:
+    def of(
+        cls, system: TransitionSystem, device: torch.device, among: Iterable[Obstacle] = Obstacle
+    ) -> Obstacles:
         """among: the others are left out."""
-        of_kinds = [(each.obstacles or Obstacle(0)) & among for each in system.transitions]
-        which = [each for each in Obstacle if any(each in own for own in of_kinds)]
+        of_kinds = [each.obstacles or Obstacle(0) for each in system.transitions]
+        which = [each for each in among if any(each in own for own in of_kinds)]
         table = torch.tensor([[each in own for own in of_kinds] for each in which])
         return cls(which, to_device(table.float().view(-1, len(of_kinds)), device))
 

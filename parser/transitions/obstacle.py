@@ -37,11 +37,11 @@ class Obstacle(IntFlag):
 
 
 OF_WHOLE_TREE = (
-    Obstacle.NO_ROOT_IN_BUFFER
-    | Obstacle.NO_ROOT_AFTER_B0
-    | Obstacle.NO_ROOT_AT_BOTTOM
-    | Obstacle.B0_NO_ROOT
-    | Obstacle.B0_ABOVE_LAST
-    | Obstacle.B0_LEAVES_HEADLESS
+    Obstacle.NO_ROOT_IN_BUFFER,
+    Obstacle.NO_ROOT_AFTER_B0,
+    Obstacle.NO_ROOT_AT_BOTTOM,
+    Obstacle.B0_NO_ROOT,
+    Obstacle.B0_ABOVE_LAST,
+    Obstacle.B0_LEAVES_HEADLESS,
 )
 """Those that costs do not tell: each arc could still be made, but there would be no tree with one root."""

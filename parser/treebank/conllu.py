@@ -227,9 +227,7 @@ def _bounded(found: Iterator[AnyBlock], faults: Faults) -> Iterator[AnyBlock]:
         faults.end(Fault(error.line, "", f"{error}; nothing is read after it"))
 
 
-def read_treebank(
-    path: str, roots: Roots = "refuse", partial: SentenceCheck | None = None
-) -> list[Sentence]:
+def read_treebank(path: str, roots: Roots = "refuse", partial: SentenceCheck | None = None) -> list[Sentence]:
     """Read all trees of a file.
 
     roots: what to do with a tree of several roots. "attach-to-first" attaches the others to the first one and

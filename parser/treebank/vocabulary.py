@@ -283,7 +283,7 @@ class Vocabulary:
         return Ragged(_integers([h for s in sentences for h in s.heads]), _lengths(sentences))
 
     def encode_labels(self, sentences: Sequence[Sentence]) -> Ragged:
-        """The labels of all words; values: [words], 0 for one that does not occur in training, and for `_`."""
+        """The labels of all words; values: [words], 0 for `_`, and for one that is not in training."""
         number = self.labels.number
         return Ragged(
             _integers([number(label) for s in sentences for label in s.labels]), _lengths(sentences)

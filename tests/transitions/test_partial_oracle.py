@@ -81,9 +81,7 @@ def partly_known_trees(draw):
         configuration.apply(draw(st.sampled_from(sorted(configuration.legal()))))
     known = draw(st.lists(st.booleans(), min_size=length, max_size=length))
     known[draw(st.integers(0, length - 1))] = False
-    return tuple(
-        head if own else NO_HEAD for head, own in zip(configuration.tree(), known, strict=True)
-    )
+    return tuple(head if own else NO_HEAD for head, own in zip(configuration.tree(), known, strict=True))
 
 
 @pytest.mark.parametrize("system", KEEPING)

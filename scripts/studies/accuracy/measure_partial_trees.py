@@ -1,12 +1,12 @@
-"""What trees that are known in part are worth: training without some arcs, beside training on fewer sentences.
+"""What trees that are known in part are worth: training without some arcs, beside fewer sentences.
 
     python scripts/studies/accuracy/measure_partial_trees.py configs/ud-fast.yaml --run runs/partial/ewt
 
 From the training file it leaves out a share of the words' heads and labels, at random, and trains on the rest
-(`treebank.partial`): along fixed trajectories, and along those that the parser chooses. Beside them it trains
-on sentences at random that have as many words together as were known. Prints a line of JSON for each training
-with the scores on dev and test. What is finished is kept below the folder, so that the same command
-continues. `--set` changes the config of all trainings.
+(`treebank.partial`). Beside it, it trains on sentences at random that have as many words together as were
+known, and on the whole file. Prints a line of JSON for each training with the scores on dev and test. What is
+finished is kept below the folder, so that the same command continues. `--set` changes the config of all
+trainings.
 """
 
 from __future__ import annotations
@@ -27,13 +27,8 @@ from parser.treebank.conllu_output import with_tree
 from parser.treebank.partial_trees import with_known
 from parser.treebank.sentence import Sentence
 
-PARTIAL = "treebank.partial=true"
-CHANGES = {
-    "sentences": [],
-    "arcs": [PARTIAL],
-    "arcs, own trajectories": [PARTIAL, "training.exploration={from_epoch: 1, probability: 1, follow: right}"],
-}
-"""What is left out, and what the config of its training has in addition."""
+WITHOUT = "sentences", "arcs"
+"""What is left out."""
 
 
 def without_arcs(sentences: Sequence[Sentence], share: float, seed: int) -> list[Sentence]:
@@ -61,7 +56,7 @@ def main() -> None:
     arguments.add_argument("config", type=Path, help="of the trainings; treebank.train is one file")
     arguments.add_argument("--run", type=Path, required=True, help="folder of all trainings")
     arguments.add_argument("--shares", type=float, nargs="+", default=[1 / 3, 1 / 2], help="that is left out")
-    arguments.add_argument("--without", nargs="+", choices=CHANGES, default=list(CHANGES))
+    arguments.add_argument("--without", nargs="+", choices=WITHOUT, default=list(WITHOUT))
     arguments.add_argument("--seeds", type=int, default=1)
     arguments.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     given = arguments.parse_args()
@@ -70,12 +65,16 @@ def main() -> None:
     whole = read_treebank(data_path(path))[: config.treebank.train_sentences]
 
     def measure(without: str, share: float, seed: int) -> None:
-        leave_out = without_sentences if without == "sentences" else without_arcs
+        leave_out = without_arcs if without == "arcs" else without_sentences
         sentences = leave_out(whole, share, seed)
-        changes = [*given.set, f"training.seed={seed}", "treebank.train_sentences=null", *CHANGES[without]]
-        folder = given.run / f"{without.replace(', ', '-').replace(' ', '-')}-{share:.2f}-{seed}"
-        result = trained(given.config, changes, sentences, folder)
-        row = {"without": without, "share": round(share, 4), "seed": seed, "sentences": len(sentences)}
+        own = [
+            f"training.seed={seed}",
+            "treebank.train_sentences=null",
+            f"treebank.partial={without == 'arcs'}",
+        ]
+        folder = given.run / f"{without}-{share:.2f}-{seed}"
+        result = trained(given.config, [*given.set, *own], sentences, folder)
+        row = {"without": without, "share": round(share, 2), "seed": seed, "sentences": len(sentences)}
         scores = {part: {name: result[part][name] for name in ("uas", "las")} for part in ("dev", "test")}
         print(json.dumps(row | scores | {"seconds": result["seconds"]}), flush=True)
 
