@@ -14,7 +14,8 @@ from parser.config.file import read_config
 from parser.config.settings import TreebankSettings
 from parser.parsing.model import Model
 from parser.training import data
-from parser.training.run import train
+from parser.training.epoch import training_batch
+from parser.training.run import new_training, train
 from parser.training.trees import projective, read_training_trees
 from parser.treebank.conllu import read_treebank
 from parser.treebank.conllu_output import with_tree
@@ -167,6 +168,42 @@ def test_complete_trees_are_learnt_as_without_the_setting(config_file, tmp_path,
     ]
     one, other = (weights(config, tmp_path / str(place)) for place, config in enumerate(configs))
     assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_complete_trees_of_a_batch_keep_their_trajectories(config_file, tmp_path):
+    train_file = tmp_path / "part.conllu"
+    train_file.write_text((tmp_path / "tiny.conllu").read_text().replace("\t0\troot\t", "\t_\t_\t", 8))
+    config = read_config(config_file, [PARTIAL, f"treebank.train={train_file}"])
+    model, loaded = data.load(config, CPU)
+    step = new_training(model, loaded, config).step
+    rows = torch.tensor([12, 3, 0, 9, 7])
+    batch, gold = training_batch(step, loaded, rows), loaded.train.batch(rows, 64)
+    is_complete = (batch.heads.view(-1, 3) != NO_HEAD).all(1)
+    assert is_complete.tolist() == [True, False, False, True, False]
+    for found, expected in ((batch.optimal_labels, gold.optimal_labels), (batch.legal, gold.legal)):
+        assert torch.equal(found.view(5, -1)[is_complete], expected.view(5, -1)[is_complete])
+    of_complete = batch.transitions.view(5, -1)[is_complete]
+    assert torch.equal(of_complete, gold.transitions.view(5, -1)[is_complete])
+    # The parser takes transitions with labels, which are unknown in fixed trajectories.
+    assert model.inventory.known[batch.transitions].all()
+    assert not model.inventory.known[gold.transitions].all()
+
+
+@pytest.mark.extended
+def test_a_teacher_teaches_where_nothing_is_known(config_file, tmp_path):
+    assert train(read_config(config_file), tmp_path / "teacher", CPU).las == 100
+    blocks = (tmp_path / "tiny.conllu").read_text().split("\n\n")
+    train_file = tmp_path / "part.conllu"
+    train_file.write_text("\n\n".join(blocks[1:]))
+    without_arcs(train_file, 1)
+    train_file.write_text(f"{blocks[0]}\n\n{train_file.read_text()}")
+    changes = [PARTIAL, f"treebank.train={train_file}"]
+    taught = [*changes, f"training.distillation.models=[{tmp_path}/teacher/model]"]
+    alone, with_teacher = (
+        train(read_config(config_file, each), tmp_path / str(len(each)), CPU).las
+        for each in (changes, taught)
+    )
+    assert alone < with_teacher == 100
 
 
 SMALL = {
