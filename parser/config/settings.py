@@ -509,6 +509,12 @@ def _treebank_contradictions(config: Config) -> Iterator[tuple[str, str]]:
             f"it is not known which transitions of {system.name} keep known arcs possible; take another "
             "parser.system, arc-hybrid or arc-eager",
         )
+    if treebank.partial and training.distillation:
+        yield (
+            "treebank.partial",
+            "teachers tell what they would do along trajectories of complete trees; let one of them complete "
+            "the trees first: stack-parser parse TEACHER FILE --keep given",
+        )
     if treebank.silver and (treebank.silver.epochs or 0) > training.epochs:
         yield "treebank.silver.epochs", "is after the last epoch; leave it out for all epochs"
 

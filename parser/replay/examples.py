@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import torch
@@ -68,8 +68,10 @@ class Examples:
 
     @classmethod
     def prepare(cls, inventory: Inventory, tokens: Tokens, heads: Ragged, labels: Ragged) -> Examples:
-        """Run the static oracle on all trees, which may be known in part. Raises ValueError if a tree is
-        non-projective."""
+        """Run the static oracle on all trees, which may be known in part: then on what is known.
+
+        Raises ValueError if a tree is non-projective.
+        """
         gold = Ragged(torch.stack([heads.values, labels.values], dim=1), heads.lengths)
         if not len(heads):
             nothing = Ragged(torch.zeros(0, 5, dtype=torch.long), heads.lengths)
@@ -89,7 +91,7 @@ class Examples:
                 bar.update(int(heads.lengths[rows].sum()))
         original_order = torch.cat(orders).argsort()
         joined = (Ragged.join(parts).select(original_order) for parts in zip(*found, strict=True))
-        return cls(inventory, tokens, gold, *joined, facts=facts)
+        return replace(cls(inventory, tokens, gold, *joined), facts=facts)
 
     @classmethod
     def of_trajectory(
@@ -110,15 +112,9 @@ class Examples:
         )
         return Examples(self.inventory, self.tokens.select(rows), self.gold.select(rows), *trajectories)
 
-    @property
-    def follow_parser(self) -> bool:
-        """Whether the parser itself chooses the trajectories of some trees in training: of those that are
-        known in part. But what a teacher would do is known along fixed trajectories alone."""
-        return self.facts is not None and self.soft_targets is None
-
-    def which_follow_parser(self, rows: Tensor) -> Tensor:
-        """[batch] bool: of the sentences `rows` [batch] those of which `follow_parser` tells."""
-        return _are_partial(self.gold.select(rows)) & self.follow_parser
+    def are_partial(self, rows: Tensor) -> Tensor:
+        """[batch] bool: which trees of the sentences `rows` [batch] are known in part."""
+        return _are_partial(self.gold.select(rows))
 
     def __len__(self) -> int:
         return len(self.tokens)

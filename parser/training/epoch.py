@@ -120,7 +120,7 @@ def train_epoch(
     own = list(map(gradients.own_rows, left))
     shapes = training.graphs.shapes if training.graphs else ()
     # Trajectories that the parser chooses follow the weights of their step.
-    ahead = exploration is None and not training_data.train.follow_parser
+    ahead = exploration is None and training_data.train.facts is None
     gold = gold_batches(training_data.train, own, training.step.device, shapes, ahead)
     with _bar(progress.epoch, total, seen, processes.is_first) as bar, closing(gold):
         for rows in left:
@@ -321,11 +321,12 @@ def training_batch(
 ) -> Batch:
     """On the device of the network.
 
-    rows: [batch] numbers of training sentences; exploration: None for gold trajectories, and for those of
-    which `Examples.follow_parser` tells; prepared: these trajectories, if they were prepared ahead.
+    rows: [batch] numbers of training sentences; exploration: None for gold trajectories, and for the most
+    probable right ones of trees that are known in part; prepared: gold trajectories, if they were prepared
+    ahead.
     """
     examples, device, group = training_data.train, step.device, group_size(step.device)
-    which = torch.ones_like(rows, dtype=torch.bool) if exploration else examples.which_follow_parser(rows)
+    which = torch.ones_like(rows, dtype=torch.bool) if exploration else examples.are_partial(rows)
     if which.any():
         longest_first = examples.tokens.lengths[rows].argsort(descending=True, stable=True)
         rows, which = rows[longest_first], which[longest_first]
@@ -360,7 +361,7 @@ def graphs_of(
     reason = why_no_common_shapes(network) if device.type == "cuda" else "only a GPU has them"
     if settings.exploration and settings.exploration.from_epoch == 1:
         reason = "epochs that explore have none"
-    if training_data.train.follow_parser:
+    if training_data.train.facts:
         reason = "batches with trees that are known in part have none"
     if reason:
         warn(f"training.cuda_graphs: {reason}; going on without")

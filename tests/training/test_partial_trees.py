@@ -189,23 +189,6 @@ def test_complete_trees_of_a_batch_keep_their_trajectories(config_file, tmp_path
     assert not model.inventory.known[gold.transitions].all()
 
 
-@pytest.mark.extended
-def test_a_teacher_teaches_where_nothing_is_known(config_file, tmp_path):
-    assert train(read_config(config_file), tmp_path / "teacher", CPU).las == 100
-    blocks = (tmp_path / "tiny.conllu").read_text().split("\n\n")
-    train_file = tmp_path / "part.conllu"
-    train_file.write_text("\n\n".join(blocks[1:]))
-    without_arcs(train_file, 1)
-    train_file.write_text(f"{blocks[0]}\n\n{train_file.read_text()}")
-    changes = [PARTIAL, f"treebank.train={train_file}"]
-    taught = [*changes, f"training.distillation.models=[{tmp_path}/teacher/model]"]
-    alone, with_teacher = (
-        train(read_config(config_file, each), tmp_path / str(len(each)), CPU).las
-        for each in (changes, taught)
-    )
-    assert alone < with_teacher == 100
-
-
 SMALL = {
     "word_size": 24,
     "tag_sizes": "{upos: 8}",

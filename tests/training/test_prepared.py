@@ -84,7 +84,7 @@ def test_what_is_known_of_trees_is_kept(config_file, tmp_path, counted):
     loaded = [data.load(config, CPU, tmp_path / "cache") for _ in range(2)]
     assert len(counted) == 1
     assert_same(*loaded)
-    assert all(found.train.follow_parser for _, found in loaded)
+    assert all(found.train.facts for _, found in loaded)
 
 
 @pytest.mark.parametrize(
