@@ -4,9 +4,9 @@
 
 From the training file it leaves out a share of the words' heads and labels, at random, and trains on the rest
 (`treebank.partial`). Beside it, it trains on sentences at random that have as many words together as were
-known, and on the whole file. Prints a line of JSON for each training with the scores on dev and test. What is
-finished is kept below the folder, so that the same command continues. `--set` changes the config of all
-trainings.
+known, in more epochs for as many steps, and on the whole file. Prints a line of JSON for each training with
+the scores on dev and test. What is finished is kept below the folder, so that the same command continues.
+`--set` changes the config of all trainings.
 """
 
 from __future__ import annotations
@@ -67,8 +67,10 @@ def main() -> None:
     def measure(without: str, share: float, seed: int) -> None:
         leave_out = without_arcs if without == "arcs" else without_sentences
         sentences = leave_out(whole, share, seed)
+        epochs = round(config.training.epochs * len(whole) / len(sentences))
         own = [
             f"training.seed={seed}",
+            f"training.epochs={epochs}",
             "treebank.train_sentences=null",
             f"treebank.partial={without == 'arcs'}",
         ]
