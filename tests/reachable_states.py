@@ -1,12 +1,14 @@
 """All states that a plain parser can reach, one by one and as a batch."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import torch
 from plain_parser import Configuration, projective_trees
 
 from parser.transitions.system import State
+from parser.treebank.sentence import NO_HEAD
 
 
 def key(configuration):
@@ -51,6 +53,16 @@ def copies_of_state(configuration, length, count):
     return replace(
         one, stack=one.stack.repeat(count, 1), base=torch.arange(count) * length - 1, **rows, **flat
     )
+
+
+def known_in_part(trees):
+    """All sets of arcs that some tree has, as heads."""
+    masks = list(product([True, False], repeat=len(trees[0])))
+    return sorted({
+        tuple(head if known else NO_HEAD for head, known in zip(tree, mask, strict=True))
+        for tree in trees
+        for mask in masks
+    })  # fmt: skip
 
 
 class Completions:

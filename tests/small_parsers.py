@@ -19,11 +19,17 @@ from parser.networks.stack_parser import StackParser
 from parser.parsing.column_shares import column_shares
 from parser.parsing.model import Model
 from parser.replay.examples import Examples
+from parser.transitions.inventory import UNKNOWN_LABEL
 from parser.treebank.conllu import read_treebank
+from parser.treebank.sentence import NO_HEAD
 from parser.treebank.vocabulary import Tokens, Vocabulary
 
 SOME_TREES = [tree for length in (1, 2, 3, 5) for tree in projective_trees(length)[:: length * length]]
 COLUMNS = {"form": 9, "upos": 4}
+SOME_KNOWN_IN_PART = [
+    tuple(head if (number + word) % 3 else NO_HEAD for word, head in enumerate(tree))
+    for number, tree in enumerate(SOME_TREES)
+]
 LABELS = 4  # see `make_inventory`
 RICH_COLUMNS = {**COLUMNS, "feats": 5, "characters": 11}
 RICH = {
@@ -85,9 +91,15 @@ def network(
     return parser
 
 
-def examples(inventory, trees, rich=False):
+def gold_of(trees):
+    """Heads, and labels that depend on heads; those of unknown heads are unknown."""
     heads = Ragged.of([torch.tensor(tree) for tree in trees])
-    labels = Ragged(torch.where(heads.values == 0, 1, 2 + heads.values % 2), heads.lengths)
+    labels = torch.where(heads.values == 0, 1, 2 + heads.values % 2)
+    return heads, Ragged(torch.where(heads.values == NO_HEAD, UNKNOWN_LABEL, labels), heads.lengths)
+
+
+def examples(inventory, trees, rich=False):
+    heads, labels = gold_of(trees)
     words = len(heads.values)
     columns = [torch.randint(size, (words,)) for size in COLUMNS.values()]
     parts = {}

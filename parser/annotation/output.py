@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from parser.annotation.selection import By, Candidate
-from parser.treebank.columns import BLANK, HEAD, LABEL
-from parser.treebank.conllu_output import with_tags, without_enhanced
+from parser.treebank.conllu_output import with_tags, with_tree, without_enhanced
+from parser.treebank.partial_trees import with_known
 
 REASON = "# selected = "
 
@@ -18,13 +19,9 @@ def lines_of(candidate: Candidate, place: int, by: By, least: float) -> tuple[st
     left out: HEAD and DEPREL are `_`. Enhanced dependencies are dropped, as they are of another tree.
     """
     tree, sentence = candidate.tree, with_tags(candidate.sentence, candidate.tree.tags)
-    lines = list(sentence.lines)
-    for line, head, label, confidence in zip(
-        sentence.word_lines, tree.heads, tree.labels, candidate.confidence, strict=True
-    ):
-        columns = lines[line].split("\t")  # the last one with the line end
-        columns[HEAD : LABEL + 1] = (BLANK, BLANK) if confidence < least else (str(head), label)
-        lines[line] = "\t".join(columns)
+    found = replace(sentence, heads=tuple(tree.heads), labels=tuple(tree.labels))
+    sure = with_known(found, [confidence >= least for confidence in candidate.confidence])
+    lines = with_tree(sentence, sure.heads, sure.labels)
     return _with_comment(
         without_enhanced(lines, sentence.word_lines),
         f"{REASON}{place}, {candidate.file}:{sentence.line}: {_reason(candidate, by, least)}",

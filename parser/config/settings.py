@@ -95,6 +95,9 @@ class TreebankSettings(Settings):
     non_projective: Literal["lift", "drop"] = "lift"
     """What happens to non-projective training trees. `lift`: pseudo-projective transformation (Nivre &
     Nilsson 2005), undone after parsing. `drop`: they are left out."""
+    partial: bool = False
+    """Whether HEAD and DEPREL of training and silver trees may be `_`: the parser then learns from [what is
+    known of a tree](treebanks.md#training-on-trees-that-are-known-in-part). Else it is an error."""
 
     @property
     def train_files(self) -> tuple[str, ...]:
@@ -380,8 +383,8 @@ class TrainingSettings(Settings):
     cuda_graphs: bool = False
     """On a GPU, pad batches to few shapes, and compute their gradients by a CUDA graph for each shape. Not
     for networks with composition, a sentence encoder, arcs, characters, features or a transformer, nor in
-    epochs that explore.
-    Dropout draws other random numbers than without. A run may be resumed without."""
+    epochs that explore or with `treebank.partial`. Dropout draws other random numbers than without. A run may
+    be resumed without."""
     epochs: Count = 30
     """Largest number of epochs; see `early_stopping_patience`."""
     batch_size: Count = 64
@@ -499,6 +502,19 @@ def _treebank_contradictions(config: Config) -> Iterator[tuple[str, str]]:
     treebank, training = config.treebank, config.training
     if treebank.sampling_exponent != 1 and len(treebank.train_files) == 1:
         yield "treebank.sampling_exponent", "treebank.train is one file: every tree is drawn once"
+    system = SYSTEMS[config.parser.system]
+    if treebank.partial and not system.keeps_given_arcs:
+        yield (
+            "treebank.partial",
+            f"it is not known which transitions of {system.name} keep known arcs possible; take another "
+            "parser.system, arc-hybrid or arc-eager",
+        )
+    if treebank.partial and training.distillation:
+        yield (
+            "treebank.partial",
+            "teachers tell what they would do along trajectories of complete trees; let one of them complete "
+            "the trees first: stack-parser parse TEACHER FILE --keep given",
+        )
     if treebank.silver and (treebank.silver.epochs or 0) > training.epochs:
         yield "treebank.silver.epochs", "is after the last epoch; leave it out for all epochs"
 

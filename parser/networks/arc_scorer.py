@@ -19,13 +19,12 @@ from parser.batching.device import to_device
 from parser.batching.functional import dropout, linear
 from parser.batching.ragged import gather_rows
 from parser.replay.batch import SoftTargets
+from parser.treebank.sentence import NO_HEAD
 
 MAX_SCORES = 4_000_000
 """Of a group of sentences, padding included; a longer sentence is a group by itself."""
 LENGTH_RATIO = 1.5
 """Of the longest to the shortest sentence of a group, at most."""
-NO_HEAD = -1
-"""The gold head of padding."""
 
 
 class ArcScorer(nn.Module):
@@ -45,10 +44,10 @@ class ArcScorer(nn.Module):
     def loss(
         self, table: Tensor, lengths: Tensor, heads: Tensor, soft_heads: SoftTargets | None = None
     ) -> Tensor:
-        """The summed cross entropy of the gold heads; with a teacher, its own is mixed in.
+        """The summed cross entropy of the known gold heads; with a teacher, its own is mixed in.
 
         table: [W + 2, inputs], see `EncodedWords`. lengths: [sentences] in words, on the host. heads: [W] the
-        head of each word, as its number in the sentence; 0 for ROOT.
+        head of each word, as its number in the sentence; 0 for ROOT, NO_HEAD if unknown.
         """
         gold = F.pad(heads, (0, 2), value=NO_HEAD)  # [W + 2]
         targets = soft_heads.map(partial(F.pad, pad=(0, 0, 0, 2))) if soft_heads else None  # [W + 2, k]

@@ -45,7 +45,8 @@ class LabelScorer(nn.Module):
         return linear(hidden, self.labels.weight, self.labels.bias)
 
     def loss(self, table: Tensor, lengths: Tensor, heads: Tensor, labels: Tensor) -> Tensor:
-        """The summed cross entropy of the gold labels [W]; unknown ones have none."""
+        """The summed cross entropy of the gold labels [W]; unknown ones, and those of unknown heads, have
+        none."""
         scores = self(table, lengths, heads)
         return F.cross_entropy(scores, labels, ignore_index=UNKNOWN, reduction="sum")
 

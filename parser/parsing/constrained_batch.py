@@ -12,9 +12,8 @@ from parser.batching.device import to_device
 from parser.parsing.constraints import SentenceConstraints
 from parser.parsing.label_choices import OF_LABELS, LabelChoices
 from parser.stepping.stepper import with_room
-from parser.transitions.given_arcs import NOTHING_GIVEN, obstacles
+from parser.transitions.given_arcs import NOTHING_GIVEN, Obstacles
 from parser.transitions.inventory import Inventory
-from parser.transitions.obstacle import Obstacle
 from parser.transitions.system import Place, State
 
 
@@ -40,12 +39,7 @@ class ConstrainedBatch:
         """size: of flat tensors."""
         self._inventory, self._device = inventory, inventory.kind.device
         transitions = inventory.system.transitions
-        of_kinds = [each.obstacles or Obstacle(0) for each in transitions]
-        self._obstacles = [each for each in Obstacle if any(each in own for own in of_kinds)]
-        """Those of the system."""
-        table = torch.tensor([[each in own for own in of_kinds] for each in self._obstacles])
-        self._blocks = to_device(table.float().view(-1, len(of_kinds)), self._device)
-        """[obstacles, kinds] Which kinds of transitions they keep from being taken."""
+        self._obstacles = Obstacles.of(inventory.system, self._device)
         effects = inventory.effects(torch.arange(len(inventory), device=self._device))
         self._heads, self._dependents = effects.head, effects.dependent  # [transitions] each
         own = to_device(choices.table, self._device).index_select(1, inventory.label[:-1])
@@ -116,10 +110,7 @@ class ConstrainedBatch:
         """[batch, transitions] bool: the labelled transitions. kinds: [batch, kinds] bool, what is legal
         without constraints."""
         words = state.words()  # [places, batch]
-        if self._obstacles:
-            found = obstacles(state, words, self._words.facts, self._obstacles)  # [obstacles, batch]
-            kinds = kinds & (found.T.float() @ self._blocks == 0)
-        legal = self._inventory.with_labels(kinds)
+        legal = self._inventory.with_labels(kinds & self._obstacles.free(state, words, self._words.facts))
         index = state.flat_index(words)  # [places, batch]
         rows = self._words.label_row[index]
         for place, table in self._allowed.items():

@@ -98,7 +98,7 @@ class Batch:
 
     tokens: Tokens
     heads: Tensor
-    """[W] The gold head of each word, as its number in its sentence; 0 for ROOT."""
+    """[W] The gold head of each word, as its number in its sentence; 0 for ROOT, NO_HEAD if unknown."""
     labels: Tensor
     """[W] The label of each gold arc; 0 for unknown ones."""
     buffer_tokens: tuple[Tensor, ...]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -14,17 +15,19 @@ from parser.batching.ragged import Padding, Ragged
 from parser.replay.batch import Batch, SoftTargets, VectorNumbers, VectorRows, buffer_rows, number_vectors
 from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
 from parser.transitions.inventory import Inventory
-from parser.transitions.oracle import oracle_trajectory
+from parser.transitions.oracle import known_facts, oracle_trajectory, partial_trajectory
 from parser.transitions.system import Place
 from parser.transitions.trajectory import Trajectory
 from parser.treebank.batches import split_by_words
-from parser.treebank.sentence import Sentence
+from parser.treebank.sentence import NO_HEAD, Sentence
 from parser.treebank.vocabulary import Tokens, Vocabulary
 
 MAX_GROUP_SENTENCES = 512
 """Sentences for which the oracle runs at the same time."""
 MAX_GROUP_WORDS = 100_000
 """Their words, including padding, which bounds the memory."""
+OF_TRAJECTORY = "steps", "legal", "optimal_labels", "nodes", "composed"
+"""Fields of `Examples`, in the order of `_flatten`."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class Examples:
     inventory: Inventory
     tokens: Tokens
     gold: Ragged
-    """[words, 2] Head (0 for ROOT) and label of each word."""
+    """[words, 2] Head (0 for ROOT, NO_HEAD if unknown) and label of each word."""
     steps: Ragged
     """[transitions, 5] The transition; before it B0, the vector of B0 and the node on top of the stack; after
     it the vector on top of the stack."""
@@ -54,6 +57,8 @@ class Examples:
     """[transitions, 2, k] `SoftTargets.packed`; None without a teacher."""
     soft_heads: Ragged | None = None
     """[words, 2, k] `SoftTargets.packed`; None without a teacher that scores heads."""
+    facts: Ragged | None = None
+    """[words, 4] See `known_facts`; None if all trees are complete."""
 
     @classmethod
     def of(cls, inventory: Inventory, vocabulary: Vocabulary, sentences: Sequence[Sentence]) -> Examples:
@@ -63,21 +68,30 @@ class Examples:
 
     @classmethod
     def prepare(cls, inventory: Inventory, tokens: Tokens, heads: Ragged, labels: Ragged) -> Examples:
-        """Run the static oracle on all trees. Raises ValueError if a tree is non-projective."""
+        """Run the static oracle on all trees, which may be known in part: then on what is known.
+
+        Raises ValueError if a tree is non-projective.
+        """
         gold = Ragged(torch.stack([heads.values, labels.values], dim=1), heads.lengths)
         if not len(heads):
             nothing = Ragged(torch.zeros(0, 5, dtype=torch.long), heads.lengths)
             return cls(inventory, tokens, gold, *[nothing] * 5)
+        facts, is_partial = known_facts(heads), _are_partial(heads)
         by_length = heads.lengths.argsort()
+        orders = [by_length[~is_partial[by_length]], by_length[is_partial[by_length]]]
         found = []
         with ProgressBar(total=len(heads.values), desc="trajectories", unit="word", **PROGRESS_BAR) as bar:
-            for rows in _groups(by_length, heads.lengths):
-                trajectory = oracle_trajectory(inventory, heads.select(rows), labels.select(rows))
+            for rows in chain(*(_groups(order, heads.lengths) for order in orders)):
+                trees = heads.select(rows), labels.select(rows)
+                if facts and is_partial[rows[0]]:
+                    trajectory = partial_trajectory(inventory, *trees, facts.select(rows))
+                else:
+                    trajectory = oracle_trajectory(inventory, *trees)
                 found.append(_flatten(inventory, trajectory, heads.lengths[rows]))
                 bar.update(int(heads.lengths[rows].sum()))
-        original_order = by_length.argsort()
+        original_order = torch.cat(orders).argsort()
         joined = (Ragged.join(parts).select(original_order) for parts in zip(*found, strict=True))
-        return cls(inventory, tokens, gold, *joined)
+        return replace(cls(inventory, tokens, gold, *joined), facts=facts)
 
     @classmethod
     def of_trajectory(
@@ -85,6 +99,22 @@ class Examples:
     ) -> Examples:
         """Prepare sentences with given trajectories."""
         return cls(inventory, tokens, gold, *_flatten(inventory, trajectory, tokens.lengths))
+
+    def with_other_trajectories(self, rows: Tensor, which: Tensor, others: Examples) -> Examples:
+        """The sentences `rows` [batch], without soft targets.
+
+        which: [batch] bool, those that have the trajectories of `others`, where they are in the same order.
+        """
+        place = torch.cat([(~which).nonzero(), which.nonzero()]).squeeze(1).argsort()
+        trajectories = (
+            Ragged.join([getattr(self, name).select(rows[~which]), getattr(others, name)]).select(place)
+            for name in OF_TRAJECTORY
+        )
+        return Examples(self.inventory, self.tokens.select(rows), self.gold.select(rows), *trajectories)
+
+    def are_partial(self, rows: Tensor) -> Tensor:
+        """[batch] bool: which trees of the sentences `rows` [batch] are known in part."""
+        return _are_partial(self.gold.select(rows))
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -141,6 +171,14 @@ class Examples:
         )
 
 
+def _are_partial(gold: Ragged) -> Tensor:
+    """[sentences] bool: whether a head is unknown. gold: as `Examples.gold`, or heads alone."""
+    found = torch.zeros(len(gold), dtype=torch.bool)
+    heads = gold.values.view(len(gold.values), -1)[:, 0]
+    found[gold.row_of_element()[heads == NO_HEAD]] = True
+    return found
+
+
 def _unpacked(targets: Ragged | None, rows: Tensor) -> SoftTargets | None:
     return SoftTargets.unpack(targets.select(rows).values) if targets else None
 
@@ -159,7 +197,7 @@ def _previous_transitions(steps: Ragged, histories: Padding, no_op: int) -> tupl
 
 def _groups(order: Tensor, lengths: Tensor) -> Iterator[Tensor]:
     """Split sentences [sentences] into groups for the oracle. lengths: of all sentences, by index."""
-    for rows in order.split(MAX_GROUP_SENTENCES):
+    for rows in order.split(MAX_GROUP_SENTENCES) if len(order) else ():
         yield from split_by_words(rows, lengths[rows].tolist(), MAX_GROUP_WORDS)
 
 

@@ -1,4 +1,5 @@
-"""Training with exploration (Ballesteros et al. 2016): trajectories that follow the parser's own predictions.
+"""Trajectories that follow the parser's own predictions: for training with exploration (Ballesteros et al.
+2016), and on trees that are known in part.
 
 The parser steps through a batch without gradients, as in parsing, and a dynamic oracle is queried in each
 state. The trajectory is then replayed with gradients, so exploration costs a forward pass by steps, but no
@@ -29,27 +30,37 @@ FIXED_POINT = 1 << 30
 
 @torch.no_grad()
 def explore(
-    network: StackParser, inventory: Inventory, tokens: Tokens, gold: Ragged, settings: ExplorationSettings
+    network: StackParser,
+    inventory: Inventory,
+    tokens: Tokens,
+    gold: Ragged,
+    settings: ExplorationSettings | None,
+    facts: Ragged | None = None,
 ) -> Trajectory:
     """Trajectories that follow the network without dropout, with the optimal labels at each step.
 
-    inventory: on the device of the network. tokens, gold: on the host; gold has values [words, 2], heads
-    and labels.
+    inventory: on the device of the network. tokens, gold, facts: on the host; gold has values [words, 2],
+    heads and labels; facts: see `Examples`. settings: None to take the best of the right transitions.
     """
     trains = network.training
     network.eval()
     try:
-        return _follow(network, inventory, tokens, gold, settings)
+        return _follow(network, inventory, tokens, gold, settings, facts)
     finally:
         network.train(trains)
 
 
 def _follow(
-    network: StackParser, inventory: Inventory, tokens: Tokens, gold: Ragged, settings: ExplorationSettings
+    network: StackParser,
+    inventory: Inventory,
+    tokens: Tokens,
+    gold: Ragged,
+    settings: ExplorationSettings | None,
+    facts: Ragged | None,
 ) -> Trajectory:
     device = network.tokens.root.device
     heads, labels = (Ragged(column, gold.lengths) for column in gold.values.unbind(1))
-    oracle = DynamicOracle(inventory, heads, labels, device)
+    oracle = DynamicOracle(inventory, heads, labels, device, facts)
     state = State.initial(gold.lengths, device=device)
     explorer = _Explorer(network, inventory, tokens, state, settings)
 
@@ -69,7 +80,7 @@ class _Explorer:
         inventory: Inventory,
         tokens: Tokens,
         state: State,
-        settings: ExplorationSettings,
+        settings: ExplorationSettings | None,
     ):
         """state: the state of the parsers. The caller applies the chosen transitions to it."""
         self._inventory, self._state, self._settings = inventory, state, settings
@@ -93,11 +104,14 @@ class _Explorer:
         allowed = self._inventory.with_labels(legal)
         scores = self._parsers.scores(places)  # [batch, transitions]
         scores = scores.masked_fill(~allowed, ILLEGAL_SCORE)
-        if self._settings.follow == "samples":
+        if self._settings and self._settings.follow == "samples":
             chosen = _sample((self._settings.sharpness * scores).softmax(1), allowed)
         else:
-            optimal = self._inventory.with_optimal_labels(optimal_labels)
-            chosen = _with_errors(scores, optimal, self._settings.aggressive_probability)
+            right, wrong = best_right_and_wrong(scores, self._inventory.with_optimal_labels(optimal_labels))
+            chosen = right.indices
+            if self._settings:
+                errs = _errs(right.values, wrong.values, self._settings.aggressive_probability)
+                chosen = torch.where(errs, wrong.indices, chosen)
         finished = self._inventory.system.finished(self._state)
         self._taken = chosen.masked_fill(finished, self._inventory.no_op)
         return self._taken
@@ -106,16 +120,14 @@ class _Explorer:
         return Places.of(self._state, self._before)
 
 
-def _with_errors(scores: Tensor, optimal: Tensor, probability: float) -> Tensor:
-    """[batch] The transition with the best score, but sometimes a wrong one with nearly that score.
+def _errs(right: Tensor, wrong: Tensor, probability: float) -> Tensor:
+    """[batch] bool: whether the best wrong transition is taken, and not the best right one.
 
-    scores: [batch, transitions], ILLEGAL_SCORE for illegal transitions. optimal: [batch, transitions].
-    probability: that the best wrong transition is taken if a right one has a higher score, by at most MARGIN.
+    right, wrong: [batch] their scores. probability: that it is if the right one is better, by at most MARGIN.
     """
-    right, wrong = best_right_and_wrong(scores, optimal)
-    is_near = right.values - wrong.values <= MARGIN
+    is_near = right - wrong <= MARGIN
     errs = is_near & (torch.rand(is_near.shape, device=is_near.device) < probability)
-    return torch.where(errs | (wrong.values > right.values), wrong.indices, right.indices)
+    return errs | (wrong > right)
 
 
 def _sample(probabilities: Tensor, legal: Tensor) -> Tensor:

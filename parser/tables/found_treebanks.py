@@ -10,8 +10,8 @@ from parser.config.settings import Config, path_in_configs
 from parser.system.files import write_atomically
 from parser.tables.settings import RowSettings
 from parser.text.treebank_text import NO_SPACE, has_text
+from parser.training.trees import read_training_file
 from parser.treebank.columns import BLANK, WORD_COLUMNS
-from parser.treebank.conllu import read_treebank
 from parser.treebank.sentence import Sentence
 from parser.treebank.size import TreebankSize
 from parser.treebank.ud_folders import UDTreebank
@@ -61,7 +61,7 @@ def _training_sentences(treebank: UDTreebank, config: Config) -> list[Sentence]:
     if not treebank.train:
         raise ValueError("it has no train file")
     sentences = [
-        sentence for path in treebank.train for sentence in read_treebank(str(path), config.treebank.roots)
+        sentence for path in treebank.train for sentence in read_training_file(str(path), config.treebank)
     ]
     if len(sentences) < LEAST_SENTENCES:
         raise ValueError(

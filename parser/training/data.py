@@ -142,8 +142,10 @@ def _prepare(
     if initial:
         vocabulary = initial.vocabulary.extended(vocabulary)
     vocabulary = replace(vocabulary, for_transformer=word_source(transformer))
-    if not vocabulary.word_labels:
-        raise ValueError(f"{', '.join(config.treebank.train_files)}: no arc between two words to learn from")
+    if not (vocabulary.word_labels and vocabulary.root_labels):
+        where = "from ROOT" if vocabulary.word_labels else "between two words"
+        files = ", ".join(config.treebank.train_files)
+        raise ValueError(f"{files}: no arc {where} with a label to learn from")
     inventory = Inventory.of(system_of(config.parser), vocabulary)
     train = Examples.of(inventory, vocabulary, trees)
     if distillation:

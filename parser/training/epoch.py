@@ -1,7 +1,8 @@
 """One epoch of training: its batches, and a training step for each.
 
-A step replays the batch along gold trajectories, or along those that the parser itself takes (exploration).
-It is computed in microbatches where memory is short, and shared out where several processes train together.
+A step replays the batch along gold trajectories, or along those that the parser itself takes: in exploration,
+and where trees are known in part. It is computed in microbatches where memory is short, and shared out where
+several processes train together.
 For a GPU, batches are prepared ahead, and may be padded to the shapes of CUDA graphs.
 """
 
@@ -118,8 +119,9 @@ def train_epoch(
     left = batches[progress.batches :]
     own = list(map(gradients.own_rows, left))
     shapes = training.graphs.shapes if training.graphs else ()
-    # Trajectories that are explored follow the weights of their step.
-    gold = gold_batches(training_data.train, own, training.step.device, shapes, ahead=exploration is None)
+    # Trajectories that the parser chooses follow the weights of their step.
+    ahead = exploration is None and training_data.train.facts is None
+    gold = gold_batches(training_data.train, own, training.step.device, shapes, ahead)
     with _bar(progress.epoch, total, seen, processes.is_first) as bar, closing(gold):
         for rows in left:
             began = time.monotonic()
@@ -319,21 +321,30 @@ def training_batch(
 ) -> Batch:
     """On the device of the network.
 
-    rows: [batch] numbers of training sentences; exploration: None for gold trajectories; prepared:
-    these trajectories, if they were prepared ahead.
+    rows: [batch] numbers of training sentences; exploration: None for gold trajectories, and for the most
+    probable right ones of trees that are known in part; prepared: gold trajectories, if they were prepared
+    ahead.
     """
-    device, group = step.device, group_size(step.device)
-    if not exploration:
-        batch = (prepared or training_data.train.batch(rows, group)).to(device)
-        return replace(batch, tokens=training_data.word_dropout(batch.tokens))
-    rows = rows[training_data.train.tokens.lengths[rows].argsort(descending=True, stable=True)]
-    tokens, gold = training_data.train.tokens.select(rows), training_data.train.gold.select(rows)
-    trajectory = explore(step.network, step.inventory, tokens, gold, exploration)
-    examples = Examples.of_trajectory(
-        training_data.train.inventory, tokens, gold, trajectory.to(torch.device("cpu"))
-    )
-    batch = examples.batch(torch.arange(len(rows)), group).to(device)
-    return replace(batch, tokens=training_data.word_dropout(tokens.to(device)))
+    examples, device, group = training_data.train, step.device, group_size(step.device)
+    which = torch.ones_like(rows, dtype=torch.bool) if exploration else examples.are_partial(rows)
+    if which.any():
+        longest_first = examples.tokens.lengths[rows].argsort(descending=True, stable=True)
+        rows, which = rows[longest_first], which[longest_first]
+        explored = _explored(step, examples, rows[which], exploration)
+        examples = examples.with_other_trajectories(rows, which, explored)
+        rows, prepared = torch.arange(len(rows)), None
+    batch = (prepared or examples.batch(rows, group)).to(device)
+    return replace(batch, tokens=training_data.word_dropout(batch.tokens))
+
+
+def _explored(
+    step: TrainingStep, examples: Examples, rows: Tensor, exploration: ExplorationSettings | None
+) -> Examples:
+    """The sentences `rows` [batch] along trajectories that the parser chooses."""
+    tokens, gold = examples.tokens.select(rows), examples.gold.select(rows)
+    facts = examples.facts.select(rows) if examples.facts else None
+    trajectory = explore(step.network, step.inventory, tokens, gold, exploration, facts)
+    return Examples.of_trajectory(examples.inventory, tokens, gold, trajectory.to(torch.device("cpu")))
 
 
 def graphs_of(
@@ -350,6 +361,8 @@ def graphs_of(
     reason = why_no_common_shapes(network) if device.type == "cuda" else "only a GPU has them"
     if settings.exploration and settings.exploration.from_epoch == 1:
         reason = "epochs that explore have none"
+    if training_data.train.facts:
+        reason = "batches with trees that are known in part have none"
     if reason:
         warn(f"training.cuda_graphs: {reason}; going on without")
         return None

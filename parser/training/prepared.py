@@ -82,7 +82,7 @@ def save_prepared(prepared: Prepared, path: Path) -> None:
     for name, examples in (("train", prepared.train), ("dev", prepared.dev)):
         for part, ragged in _parts(examples).items():
             tensors[f"{name}.{part}.values"] = ragged.values.contiguous()
-            tensors[f"{name}.{part}.lengths"] = ragged.lengths.contiguous()
+            tensors[f"{name}.{part}.lengths"] = ragged.lengths.clone()  # parts may share theirs
     header = {
         "vocabulary": prepared.vocabulary.as_json(),
         "sizes": prepared.sizes,
@@ -181,6 +181,7 @@ def place_of(config: Config, folder: Path, transformer: PretrainedTransformer | 
     asked = [
         treebank.roots,
         treebank.non_projective,
+        treebank.partial,
         treebank.train_sentences,
         treebank_names(treebank.train_files),
         treebank.silver and treebank.silver.min_probability,

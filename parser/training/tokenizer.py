@@ -21,7 +21,7 @@ from parser.text.tokenizer import TokenizerKind
 from parser.text.tokenizer_kinds import StoredTokenizer, tokenizer_as_json, tokenizer_from_json
 from parser.text.training_process import as_training_text, start_training
 from parser.training.folder import BEST_MODEL, TOKENIZER_TRAINING
-from parser.treebank.conllu import read_treebank
+from parser.treebank.conllu import stream_sentences
 
 LOG = "tokenizer.log"
 """In the folder of the run: what the library of the tokenizer says."""
@@ -91,7 +91,7 @@ def tokenizer_training(config: Config, run: Path) -> Iterator[TokenizerTraining 
     """Begins to train the tokenizer that the config asks for; None if there is nothing to train.
 
     Until it is trained, the model has the tokenizer that it had. The process ends with the block. Raises what
-    `read_treebank` raises.
+    `stream_sentences` raises.
     """
     settings, path = config.tokenizer, run / BEST_MODEL / TOKENIZER
     if not settings:
@@ -107,7 +107,7 @@ def tokenizer_training(config: Config, run: Path) -> Iterator[TokenizerTraining 
     with tempfile.TemporaryDirectory(prefix=TOKENIZER_TRAINING, dir=run) as folder:
         train, dev, output = (Path(folder) / name for name in ("train", "dev", "output"))
         for place, source in ((train, treebank.train_files[0]), (dev, treebank.dev)):
-            text = as_training_text(read_treebank(data_path(source), treebank.roots))
+            text = as_training_text(stream_sentences(data_path(source), tree=False))
             place.write_text(text, encoding="utf-8", errors="surrogateescape")
         with lifeline() as line:
             process = start_training(settings, train, dev, output, run / LOG, line)

@@ -16,8 +16,9 @@ from parser.config.settings import TreebankSettings, data_path
 from parser.system.console import say
 from parser.treebank.conllu import read_treebank
 from parser.treebank.conllu_output import arc_probabilities
+from parser.treebank.partial_trees import known_faults, set_aside, with_known
 from parser.treebank.projectivity import is_projective, projectivized
-from parser.treebank.sentence import Sentence
+from parser.treebank.sentence import NO_HEAD, Sentence
 
 ENDS = re.compile(r"([-_.](ud-)?train)?(\.(conllu|conll|conllx))?(\.gz)?$")
 """What a file's name has behind the name of the treebank: `en_ewt-ud-train.conllu`."""
@@ -25,10 +26,10 @@ ENDS = re.compile(r"([-_.](ud-)?train)?(\.(conllu|conll|conllx))?(\.gz)?$")
 
 class TrainingTrees(NamedTuple):
     gold: dict[str, list[Sentence]]
-    """Those of each treebank by its name, projective or lifted."""
+    """Those of each treebank by its name, as `projective` gives them."""
     silver: list[Sentence]
     crossing: int
-    """How many non-projective trees were lifted or left out."""
+    """How many non-projective trees were changed or left out."""
 
     @property
     def all(self) -> list[Sentence]:
@@ -39,7 +40,7 @@ def read_training_trees(settings: TreebankSettings) -> TrainingTrees:
     """Raises TreebankError, FileNotFoundError, and ValueError for files of which nothing can be learnt."""
     names = treebank_names(settings.train_files)
     read = [
-        [replace(sentence, treebank=name) for sentence in read_treebank(data_path(path), settings.roots)]
+        [replace(sentence, treebank=name) for sentence in read_training_file(data_path(path), settings)]
         for name, path in zip(names, settings.train_files, strict=True)
     ]
     if len(read[0]) < (settings.train_sentences or 0):
@@ -55,8 +56,19 @@ def read_training_trees(settings: TreebankSettings) -> TrainingTrees:
     for path, trees in zip(settings.train_files, gold.values(), strict=True):
         if not trees:
             raise ValueError(f"{path}: no projective tree to learn from")
-    crossing = sum(not is_projective(sentence.heads) for sentence in chain(*read, silver))
+    crossing = sum(not _is_projective(sentence.heads) for sentence in chain(*read, silver))
     return TrainingTrees(gold, projective(silver, lifts), crossing)
+
+
+def read_training_file(path: str, settings: TreebankSettings) -> list[Sentence]:
+    """Raises what `read_treebank` raises.
+
+    If trees may be known in part, labels without heads are left out: no arc is known to have them.
+    """
+    if not settings.partial:
+        return read_treebank(path, settings.roots)
+    sentences = read_treebank(path, settings.roots, known_faults)
+    return [with_known(sentence, [head != NO_HEAD for head in sentence.heads]) for sentence in sentences]
 
 
 def treebank_names(paths: Sequence[str]) -> list[str]:
@@ -76,16 +88,31 @@ def treebank_names(paths: Sequence[str]) -> list[str]:
 
 
 def projective(sentences: Sequence[Sentence], lifts: bool) -> list[Sentence]:
-    """All sentences, lifted where needed, if `lifts`; else the projective ones."""
+    """All sentences, lifted where needed, if `lifts`; else those that a projective tree can have.
+
+    In a tree that is known in part, no head of a head may be known to which a word could be lifted. There
+    the heads that cross others become unknown.
+    """
     if lifts:
-        return [projectivized(sentence) for sentence in sentences]
-    return [sentence for sentence in sentences if is_projective(sentence.heads)]
+        return list(map(_projectivized, sentences))
+    return [sentence for sentence in sentences if _is_projective(sentence.heads)]
+
+
+def _projectivized(sentence: Sentence) -> Sentence:
+    if NO_HEAD not in sentence.heads:
+        return projectivized(sentence)
+    aside = set_aside(sentence.heads)
+    return with_known(sentence, [word not in aside for word in range(1, len(sentence) + 1)])
+
+
+def _is_projective(heads: Sequence[int]) -> bool:
+    return not set_aside(heads) if NO_HEAD in heads else is_projective(heads)
 
 
 def _read_silver(settings: TreebankSettings, path: str) -> list[Sentence]:
     """Those that are probable enough."""
     assert settings.silver
-    sentences = read_treebank(data_path(path), settings.roots)
+    sentences = read_training_file(data_path(path), settings)
     if not (least := settings.silver.min_probability):
         return sentences
     kept = [sentence for sentence in sentences if _probability(path, sentence) >= least]

@@ -7,14 +7,16 @@ a given dependent of B0 that has no head yet; nothing needs to be searched for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from parser.batching.device import to_device
 from parser.transitions.obstacle import Obstacle
-from parser.transitions.system import State
+from parser.transitions.system import State, TransitionSystem
 from parser.treebank.partial_trees import words_above_last
 from parser.treebank.sentence import NO_HEAD
 
@@ -91,6 +93,32 @@ def obstacles(state: State, words: Tensor, facts: Tensor, which: Sequence[Obstac
         Obstacle.B0_LEAVES_HEADLESS: lambda: (flags & ABOVE_LAST != 0) & (state.headless > 0),
     }
     return torch.stack([true[each]() for each in which])
+
+
+@dataclass(frozen=True)
+class Obstacles:
+    """The obstacles of the transitions of a system, or some of them."""
+
+    which: list[Obstacle]
+    blocks: Tensor
+    """[obstacles, kinds] 1 where one keeps a kind of transitions from being taken, else 0."""
+
+    @classmethod
+    def of(
+        cls, system: TransitionSystem, device: torch.device, among: Iterable[Obstacle] = Obstacle
+    ) -> Obstacles:
+        """among: the others are left out."""
+        of_kinds = [each.obstacles or Obstacle(0) for each in system.transitions]
+        which = [each for each in among if any(each in own for own in of_kinds)]
+        table = torch.tensor([[each in own for own in of_kinds] for each in which])
+        return cls(which, to_device(table.float().view(-1, len(of_kinds)), device))
+
+    def free(self, state: State, words: Tensor, facts: Tensor) -> Tensor:
+        """[batch, kinds] bool: which kinds of transitions have none before them. words, facts: see
+        `obstacles`."""
+        if not self.which:
+            return self.blocks.new_ones(words.shape[1], self.blocks.shape[1], dtype=torch.bool)
+        return obstacles(state, words, facts, self.which).T.float() @ self.blocks == 0
 
 
 def obstacles_alone(

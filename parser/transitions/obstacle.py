@@ -34,3 +34,14 @@ class Obstacle(IntFlag):
     """The last word is below B0, or is B0: what has no head by then finds none later."""
     B0_LEAVES_HEADLESS = auto()
     """As `B0_ABOVE_LAST`, and words on the stack have no head."""
+
+
+OF_WHOLE_TREE = (
+    Obstacle.NO_ROOT_IN_BUFFER,
+    Obstacle.NO_ROOT_AFTER_B0,
+    Obstacle.NO_ROOT_AT_BOTTOM,
+    Obstacle.B0_NO_ROOT,
+    Obstacle.B0_ABOVE_LAST,
+    Obstacle.B0_LEAVES_HEADLESS,
+)
+"""Those that costs do not tell: each arc could still be made, but there would be no tree with one root."""

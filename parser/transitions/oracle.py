@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import torch
 from torch import Tensor
 
 from parser.batching.device import to_device
 from parser.batching.ragged import Ragged
+from parser.transitions.given_arcs import NOTHING_GIVEN, Obstacles, word_facts
 from parser.transitions.inventory import NOT_OPTIMAL, UNKNOWN_LABEL, Inventory
+from parser.transitions.obstacle import OF_WHOLE_TREE
 from parser.transitions.system import Gold, State
 from parser.transitions.trajectory import Trajectory, record
+from parser.treebank.partial_trees import possible_roots
 from parser.treebank.sentence import NO_HEAD
 
 ILLEGAL_COST = 1 << 40
@@ -17,7 +22,7 @@ ILLEGAL_COST = 1 << 40
 
 
 def gold_trees(heads: Ragged) -> Gold:
-    """The gold trees for an oracle. heads: values [words], 0 for ROOT."""
+    """The gold trees for an oracle. heads: values [words], 0 for ROOT, NO_HEAD for unknown ones."""
     dependents = heads.position_in_row() + 1
     first = heads.offsets.repeat_interleave(heads.lengths)
     has_word_head = heads.values > 0
@@ -59,11 +64,59 @@ def oracle_trajectory(inventory: Inventory, heads: Ragged, labels: Ragged) -> Tr
     return trajectory
 
 
-class DynamicOracle:
-    """Optimal transitions in any states of a batch (Goldberg & Nivre 2013)."""
+def known_facts(heads: Ragged) -> Ragged | None:
+    """[words, 4] `WordFacts` of trees that are known in part; `NOTHING_GIVEN` in those that are complete.
 
-    def __init__(self, inventory: Inventory, heads: Ragged, labels: Ragged, device: torch.device):
-        """heads, labels: values [words], of projective trees. Raises ValueError without costs."""
+    heads: values [words], NO_HEAD for unknown ones. None if all trees are complete.
+    """
+    if not (heads.values == NO_HEAD).any():
+        return None
+    facts = [
+        word_facts(own, possible_roots(own)) if NO_HEAD in own else [NOTHING_GIVEN] * len(own)
+        for own in (tree.tolist() for tree in heads.unflatten())
+    ]
+    return Ragged(torch.tensor(list(chain.from_iterable(facts))), heads.lengths)
+
+
+def partial_trajectory(inventory: Inventory, heads: Ragged, labels: Ragged, facts: Ragged) -> Trajectory:
+    """A trajectory for each tree that is known in part, along which all known arcs are made.
+
+    In each state all transitions are optimal after which all of them can still be made. The static oracle
+    for the known arcs chooses among them, or if all of its choices lose one, it is the first of them.
+    heads, labels, facts: values [words] and [words, 4].
+    """
+    oracle = DynamicOracle(inventory, heads, labels, facts.values.device, facts)
+
+    def choose(state: State, legal: Tensor) -> tuple[Tensor, Tensor]:
+        right = oracle.optimal_labels(state, legal)
+        may = right != NOT_OPTIMAL
+        wanted = inventory.system.oracle(state, oracle.gold) & may
+        kind = (2 * wanted.int() + may.int()).argmax(1, keepdim=True)
+        label = right.gather(1, kind).clamp(min=UNKNOWN_LABEL)  # of finished sentences none is right
+        return inventory.number[kind, label].squeeze(1), right
+
+    return record(inventory, State.initial(heads.lengths), choose)
+
+
+class DynamicOracle:
+    """Optimal transitions in any states of a batch (Goldberg & Nivre 2013).
+
+    Of trees that are known in part the costs are those of the known arcs. While all of these can still be
+    made, the optimal transitions are exactly those after which a tree with all of them can follow.
+    """
+
+    def __init__(
+        self,
+        inventory: Inventory,
+        heads: Ragged,
+        labels: Ragged,
+        device: torch.device,
+        facts: Ragged | None = None,
+    ):
+        """heads, labels: values [words], of projective trees; facts: their `known_facts`.
+
+        Raises ValueError without costs.
+        """
         if not inventory.system.has_costs:
             raise ValueError(
                 f"{inventory.system.name} has no dynamic oracle: use another system for exploration"
@@ -71,8 +124,12 @@ class DynamicOracle:
         self._inventory = inventory
         gold = gold_trees(heads)
         parts = (gold.heads, gold.last_dependent, gold.by_sentence)
-        self._gold = Gold(*(to_device(part, device) for part in parts))
+        self.gold = Gold(*(to_device(part, device) for part in parts))
         self._labels = to_device(torch.cat([labels.values, labels.values.new_zeros(1)]), device)
+        self._facts = None
+        if facts:
+            self._facts = to_device(torch.cat([facts.values, torch.tensor([NOTHING_GIVEN])]), device)
+            self._obstacles = Obstacles.of(inventory.system, device, OF_WHOLE_TREE)
 
     def optimal_labels(self, state: State, legal: Tensor) -> Tensor:
         """[batch, kinds] The gold label of the dependent for transitions of least cost; else NOT_OPTIMAL.
@@ -80,11 +137,14 @@ class DynamicOracle:
         An arc whose head is not the gold one has no gold label; UNKNOWN_LABEL means that any label is
         optimal. legal: [batch, kinds] bool.
         """
-        costs = self._inventory.system.costs(state, self._gold).masked_fill(~legal, ILLEGAL_COST)
-        least = costs.min(1, keepdim=True).values
         words = state.words()  # [places, batch]
+        costs = self._inventory.system.costs(state, self.gold)  # [batch, kinds]
+        if self._facts is not None:
+            costs = 2 * costs + (~self._obstacles.free(state, words, self._facts)).long()
+        costs = costs.masked_fill(~legal, ILLEGAL_COST)
+        least = costs.min(1, keepdim=True).values
         of_kinds = self._inventory.effects(self._inventory.number[:, UNKNOWN_LABEL])  # [kinds] each
         dependents = state.flat_index(words[of_kinds.dependent])  # [kinds, batch]
-        is_gold = self._gold.heads[dependents] == words[of_kinds.head]  # [kinds, batch]
+        is_gold = self.gold.heads[dependents] == words[of_kinds.head]  # [kinds, batch]
         labels = torch.where(is_gold, self._labels[dependents], UNKNOWN_LABEL).T  # [batch, kinds]
         return torch.where((costs == least) & legal, labels, NOT_OPTIMAL)

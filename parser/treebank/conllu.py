@@ -136,7 +136,7 @@ def parse_block(
     if tree:
         heads = [NO_HEAD if head == BLANK else int(head) for head in columns[HEAD]]
         labels = list(columns[LABEL])
-    if heads.count(0) > 1 and not partial:
+    if heads.count(0) > 1 and roots == "attach-to-first":
         heads, labels = _attached_to_first(heads, labels)
     of_words: dict[str, Any] = {own.attribute: columns[own.place] for own in WORD_COLUMNS.values()}
     sentence = Sentence(
@@ -227,14 +227,18 @@ def _bounded(found: Iterator[AnyBlock], faults: Faults) -> Iterator[AnyBlock]:
         faults.end(Fault(error.line, "", f"{error}; nothing is read after it"))
 
 
-def read_treebank(path: str, roots: Roots = "refuse") -> list[Sentence]:
+def read_treebank(path: str, roots: Roots = "refuse", partial: SentenceCheck | None = None) -> list[Sentence]:
     """Read all trees of a file.
 
     roots: what to do with a tree of several roots. "attach-to-first" attaches the others to the first one and
-    changes a label `root` to `dep`. Raises TreebankError, which lists the faults of the file, and OSError.
+    changes a label `root` to `dep`. partial: see `parse_block`. Raises TreebankError, which lists the faults
+    of the file, and OSError.
     """
     reading = ProgressBar(
-        stream_sentences(path, roots=roots), desc=f"reading {path}", unit=" sentences", **PROGRESS_BAR
+        stream_sentences(path, roots=roots, partial=partial),
+        desc=f"reading {path}",
+        unit=" sentences",
+        **PROGRESS_BAR,
     )
     sentences = list(reading)
     if not sentences:

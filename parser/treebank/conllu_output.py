@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Literal
 
 from parser.treebank.columns import BLANK, DEPS, HEAD, LABEL, MISC, WORD_COLUMNS
-from parser.treebank.sentence import Sentence
+from parser.treebank.sentence import NO_HEAD, Sentence
 
 ARC_PROBABILITY = "ArcProbability"
 VIOLATION = "Violation"
@@ -79,11 +79,11 @@ def arc_probabilities(sentence: Sentence) -> list[float]:
 
 
 def with_tree(sentence: Sentence, heads: Sequence[int], labels: Sequence[str]) -> tuple[str, ...]:
-    """The lines of the sentence, with the tree in HEAD and DEPREL."""
+    """The lines of the sentence, with the tree in HEAD and DEPREL, `_` for `NO_HEAD`."""
     lines = list(sentence.lines)
     for place, head, label in zip(sentence.word_lines, heads, labels, strict=True):
         columns = lines[place].split("\t")  # the last one with the line end
-        columns[HEAD : LABEL + 1] = str(head), label
+        columns[HEAD : LABEL + 1] = BLANK if head == NO_HEAD else str(head), label
         lines[place] = "\t".join(columns)
     return tuple(lines)
 

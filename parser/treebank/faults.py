@@ -10,6 +10,7 @@ from typing import NamedTuple
 from parser.system.console import LinesError, quoted, shortened
 from parser.treebank.columns import BLANK, EMPTY_ID, FORM, HEAD, ID, LABEL, RANGE_ID, TITLES, WORD_ID
 from parser.treebank.labels import label_fault
+from parser.treebank.sentence import NO_HEAD
 
 MAX_COLUMNS = len(TITLES) + 1
 """Into more columns a line is not divided."""
@@ -23,6 +24,8 @@ IN_NO_VALUE = {"\0": "NUL", "\t": "a tab", "\n": "a line end", "\r": "a line end
 BLANK_VALUE = re.compile("[\\s\ufeff]+")
 """White space and byte-order marks. Other invisible characters may be words of a text."""
 HEAD_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
+MAY_BE_UNKNOWN = "; only files to train on may leave it out, with `treebank.partial: true`"
+"""The end of a message about a HEAD or a DEPREL that is `_`."""
 
 
 @dataclass(frozen=True)
@@ -223,23 +226,32 @@ def tree_faults(words: Sequence[Row], sentence: str, several_roots: bool, partia
         faults = head_fault(head, number, len(words)), label_fault(label)
         for value, message in zip((head, label), faults, strict=True):
             if message and not (partial and value == BLANK):
-                yield Fault(row.line, sentence, message)
+                yield Fault(row.line, sentence, message + MAY_BE_UNKNOWN * (value == BLANK))
         if not faults[0]:
             heads.append(int(head))
-    if partial or len(heads) < len(words):
-        return
+    if not partial and len(heads) == len(words):
+        yield from head_faults(heads, [row.line for row in words], sentence, several_roots)
+
+
+def head_faults(
+    heads: Sequence[int], lines: Sequence[int], sentence: str, several_roots: bool = False
+) -> Iterator[Fault]:
+    """Check that heads are those of a tree or, where some are `NO_HEAD`, can be.
+
+    heads[0] is the head of word 1. lines: of the words, in the file.
+    """
     roots = [number for number, head in enumerate(heads, 1) if head == 0]
-    if not roots:
-        yield Fault(words[0].line, sentence, "no word has HEAD 0: the tree has no root")
+    if not roots and NO_HEAD not in heads:
+        yield Fault(lines[0], sentence, "no word has HEAD 0: the tree has no root")
     if len(roots) > 1 and not several_roots:
         message = (
             f"{len(roots)} words have HEAD 0 ({_listed(roots)}): one root is allowed; `roots: "
             "attach-to-first` attaches the others to the first"
         )
-        yield Fault(words[roots[1] - 1].line, sentence, message)
-    for cycle in cycles(heads):
+        yield Fault(lines[roots[1] - 1], sentence, message)
+    for cycle in cycles([max(head, 0) for head in heads]):
         message = f"the heads of the words {_listed(cycle)} form a cycle"
-        yield Fault(words[cycle[0] - 1].line, sentence, message)
+        yield Fault(lines[cycle[0] - 1], sentence, message)
 
 
 def cycles(heads: Sequence[int]) -> list[list[int]]:

@@ -9,9 +9,11 @@ dependent, no two arcs cross, and no arc is over the topmost word above its own 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from parser.treebank.faults import cycles
-from parser.treebank.sentence import NO_HEAD
+from parser.treebank.columns import BLANK
+from parser.treebank.faults import Fault, cycles, head_faults
+from parser.treebank.sentence import NO_HEAD, Sentence
 
 
 def given_cycles(heads: Sequence[int]) -> list[list[int]]:
@@ -60,6 +62,19 @@ def words_above_last(heads: Sequence[int]) -> list[bool]:
         found[word - 1] = True
         word = heads[word - 1]
     return found
+
+
+def known_faults(sentence: Sentence) -> list[Fault]:
+    """Why no tree has all heads of a sentence that are known."""
+    lines = [sentence.line + place for place in sentence.word_lines]
+    return list(head_faults(sentence.heads, lines, sentence.identifier))
+
+
+def with_known(sentence: Sentence, words: Sequence[bool]) -> Sentence:
+    """The sentence with the heads and labels of some of its words. words: of word 1 first."""
+    heads = (head if known else NO_HEAD for head, known in zip(sentence.heads, words, strict=True))
+    labels = (label if known else BLANK for label, known in zip(sentence.labels, words, strict=True))
+    return replace(sentence, heads=tuple(heads), labels=tuple(labels))
 
 
 def put_back(

@@ -208,7 +208,7 @@ class Vocabulary:
         fold_case: bool = False,
         predicted: Iterable[str] = (),
     ) -> Vocabulary:
-        """Build the lexicons from training sentences.
+        """Build the lexicons from training sentences, whose trees may be known in part.
 
         pretrained: the forms that have pretrained vectors. fold_case: whether forms are lower-cased.
         predicted: the columns that are predicted.
@@ -221,12 +221,13 @@ class Vocabulary:
             lexicons[name] = Lexicon.of(strings, fold_case and name == "form")
         if pretrained:
             lexicons[PRETRAINED] = Lexicon(pretrained, fold_case=True)
-        labels = Lexicon.of(label for sentence in sentences for label in sentence.labels)
+        labels = Lexicon.of(label for sentence in sentences for label in sentence.labels if label != BLANK)
         on_root: set[int] = set()
         between_words: set[int] = set()
         for sentence in sentences:
             for head, label in zip(sentence.heads, sentence.labels, strict=True):
-                (between_words if head else on_root).add(labels.number(label))
+                if label != BLANK:
+                    (between_words if head else on_root).add(labels.number(label))
         of_predicted = {
             name: Lexicon.of(string for one in sentences for string in predicted_strings_of(one, name))
             for name in predicted
@@ -278,11 +279,11 @@ class Vocabulary:
         return self.for_transformer.added(tokens, sentences) if self.for_transformer else tokens
 
     def encode_heads(self, sentences: Sequence[Sentence]) -> Ragged:
-        """The heads of all words; values: [words], 0 for ROOT."""
+        """The heads of all words; values: [words], 0 for ROOT, NO_HEAD for unknown ones."""
         return Ragged(_integers([h for s in sentences for h in s.heads]), _lengths(sentences))
 
     def encode_labels(self, sentences: Sequence[Sentence]) -> Ragged:
-        """The labels of all words; values: [words], 0 for a label that does not occur in training."""
+        """The labels of all words; values: [words], 0 for `_`, and for one that is not in training."""
         number = self.labels.number
         return Ragged(
             _integers([number(label) for s in sentences for label in s.labels]), _lengths(sentences)

@@ -202,6 +202,8 @@ def test_every_config_of_tables_and_speed_is_read(path):
     ("changes", "message"),
     [
         (["training.exploration={}", "parser.system=arc-standard"], "arc-standard has no dynamic oracle"),
+        (["treebank.partial=true", "parser.system=arc-standard"], "transitions of arc-standard keep"),
+        (["treebank.partial=true", "training.distillation={models: [a]}"], "let one of them complete"),
         (["training.exploration={from_epoch: 99}"], "is after the last epoch"),
         (["training.batch_unit=words", "training.learning_rate.peak=paper"], "write a number"),
         (

@@ -6,7 +6,7 @@ import pytest
 import torch
 from extended import first_of
 from plain_parser import make_inventory
-from small_parsers import SOME_TREES, examples, network
+from small_parsers import SOME_KNOWN_IN_PART, SOME_TREES, assert_equal, examples, loss_and_gradients, network
 
 from parser.config.file import read_config
 from parser.config.settings import ExplorationSettings
@@ -57,6 +57,43 @@ def test_losses_are_sums_over_the_steps(system, objective, device):
     ours.backward()
     assert on_device.grad.isfinite().all()
     assert not on_device.grad.cpu()[~legal].any()
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("system", ["arc-hybrid", "arc-eager"])
+def test_steps_where_nothing_is_known_teach_nothing(system, objective, device):
+    inventory = make_inventory(system)
+    prepared = examples(inventory, [*SOME_KNOWN_IN_PART, *SOME_TREES])
+    batch = prepared.batch(torch.arange(len(prepared)))
+    legal, right = inventory.with_labels(batch.legal), inventory.with_optimal_labels(batch.optimal_labels)
+    decides = (legal & ~right).any(1)
+    assert 0.1 < decides.float().mean() < 0.9
+    scores = torch.randn(len(decides), len(inventory)).to(device).requires_grad_()
+    losses = transition_loss(scores, batch.to(device), inventory.to(device), objective)
+    losses.backward()
+    assert not scores.grad[~decides].any()
+    if objective != "margin":
+        assert scores.grad[decides].any(1).all()
+
+
+@pytest.mark.parametrize("trees", [[(-1, -1, -1)], [(-1,), (-1, -1), (-1, -1, -1, -1, -1)]])
+@pytest.mark.parametrize("system", ["arc-hybrid", "arc-eager"])
+def test_trees_of_which_nothing_is_known_have_no_loss_and_no_gradient(system, trees):
+    inventory = make_inventory(system)
+    batch = examples(inventory, trees).batch(torch.arange(len(trees)))
+    total, *gradients = loss_and_gradients(
+        parser := network(inventory, arcs=True), parser(batch, inventory).total
+    )
+    assert total == 0
+    assert not any(gradient.any() for gradient in gradients)
+
+
+@pytest.mark.parametrize("system", ["arc-hybrid", "arc-eager"])
+def test_trees_that_are_known_in_part_change_nothing_for_complete_ones_of_their_batch(system):
+    inventory, nothing = make_inventory(system), [(-1,) * len(tree) for tree in SOME_TREES]
+    parser, both = network(inventory, arcs=True), examples(inventory, [*SOME_TREES, *nothing])
+    alone, together = (both.batch(torch.arange(count)) for count in (len(SOME_TREES), len(both)))
+    assert_equal([loss_and_gradients(parser, parser(each, inventory).total) for each in (alone, together)])
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)

@@ -3,33 +3,45 @@
 import pytest
 import torch
 from plain_parser import Configuration, PlainParser, make_inventory
-from small_parsers import SOME_TREES, assert_equal, examples, loss_and_gradients, network, stepped
+from small_parsers import (
+    SOME_KNOWN_IN_PART,
+    SOME_TREES,
+    assert_equal,
+    examples,
+    loss_and_gradients,
+    network,
+    stepped,
+)
 
 from parser.config.settings import ExplorationSettings
 from parser.networks.loss import transition_loss
 from parser.replay.examples import Examples
 from parser.stepping.exploration import explore
 from parser.transitions.inventory import NOT_OPTIMAL
+from parser.treebank.sentence import NO_HEAD
 
 SYSTEMS = ("arc-hybrid", "arc-eager")
 FLAT = ExplorationSettings(sharpness=0.5)
 SHARP = ExplorationSettings(sharpness=1e6)
 ERRORS = ExplorationSettings(follow="errors", aggressive_probability=0.0)
 AGGRESSIVE = ExplorationSettings(follow="errors", aggressive_probability=0.3)
+ONLY_RIGHT = None
 
 
 def explored_examples(parser, inventory, prepared, rows, settings):
     device = parser.tokens.root.device
     tokens, gold = prepared.tokens.select(rows), prepared.gold.select(rows)
-    trajectory = explore(parser, inventory.to(device), tokens, gold, settings)
+    facts = prepared.facts and prepared.facts.select(rows)
+    trajectory = explore(parser, inventory.to(device), tokens, gold, settings, facts)
     return Examples.of_trajectory(inventory, tokens, gold, trajectory.to(torch.device("cpu")))
 
 
+@pytest.mark.parametrize("trees", [SOME_TREES, SOME_KNOWN_IN_PART], ids=["complete", "known in part"])
 @pytest.mark.parametrize("composition", [False, True])
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_replay_of_a_rollout_agrees_with_plain_python(system, composition):
+def test_replay_of_a_rollout_agrees_with_plain_python(system, composition, trees):
     inventory = make_inventory(system, composition=composition)
-    parser, prepared = network(inventory, layers=2, rich=True), examples(inventory, SOME_TREES, rich=True)
+    parser, prepared = network(inventory, layers=2, rich=True), examples(inventory, trees, rich=True)
     rows = torch.randperm(len(prepared))
     found = explored_examples(parser, inventory, prepared, rows, FLAT)
     assert (found.optimal_labels.values != NOT_OPTIMAL).sum() > len(
@@ -118,6 +130,25 @@ def test_wrong_transitions_of_nearly_the_best_score_are_followed_at_times(system
             plain.take(int(transition))
     assert len(followed) > 40
     assert sum(followed) / len(followed) == pytest.approx(0.3, abs=0.15)
+
+
+@pytest.mark.parametrize("trees", [SOME_TREES, SOME_KNOWN_IN_PART], ids=["complete", "known in part"])
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_the_best_right_transitions_make_all_known_arcs(system, trees, device):
+    inventory = make_inventory(system)
+    parser, prepared = network(inventory, device=device), examples(inventory, trees)
+    rows = torch.arange(len(prepared))
+    found = explored_examples(parser, inventory, prepared, rows, ONLY_RIGHT)
+    on_cpu = parser.cpu()
+    for tree, row, steps, right in zip(
+        trees, rows, found.steps.unflatten(), found.optimal_labels.unflatten(), strict=True
+    ):
+        plain = PlainParser(on_cpu, inventory, prepared.tokens.select(row[None]))
+        for transition, optimal in zip(steps[:, 0], inventory.with_optimal_labels(right), strict=True):
+            assert transition == plain.scores().detach().where(optimal, float("-inf")).argmax()
+            plain.take(int(transition))
+        heads = plain.configuration.tree()
+        assert all(known in (NO_HEAD, head) for known, head in zip(tree, heads, strict=True))
 
 
 def test_rollouts_have_no_dropout():

@@ -63,17 +63,28 @@ def test_a_second_start_finds_what_the_first_prepared(config_file, tmp_path, cou
         "treebank.non_projective=drop",
         "treebank.roots=attach-to-first",
         "treebank.train_sentences=5",
+        "treebank.partial=true",
     ):
         data.load(read_config(config_file, [*changes, change]), CPU, tmp_path / "cache")
-    assert len(counted) == 5
+    assert len(counted) == 6
     with (tmp_path / "tiny.conllu").open("a") as file:
         file.write("1\tmore\tmore\tX\tX\t_\t0\troot\t_\t_\n\n")
     data.load(config, CPU, tmp_path / "cache")
-    assert len(counted) == 6
+    assert len(counted) == 7
     if pretrained:
         (tmp_path / "vectors.txt").write_text(VECTORS.replace("4", "5"))
         data.load(config, CPU, tmp_path / "cache")
-        assert len(counted) == 7
+        assert len(counted) == 8
+
+
+def test_what_is_known_of_trees_is_kept(config_file, tmp_path, counted):
+    train = tmp_path / "part.conllu"
+    train.write_text((tmp_path / "tiny.conllu").read_text().replace("\t2\tpunct\t", "\t_\t_\t"))
+    config = read_config(config_file, [f"treebank.train={train}", "treebank.partial=true"])
+    loaded = [data.load(config, CPU, tmp_path / "cache") for _ in range(2)]
+    assert len(counted) == 1
+    assert_same(*loaded)
+    assert all(found.train.facts for _, found in loaded)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 import torch
 from extended import extended
 from plain_parser import projective_trees
-from reachable_states import Completions, as_state, copies_of_state, reachable_states
+from reachable_states import Completions, as_state, copies_of_state, known_in_part, reachable_states
 
 from parser.batching.ragged import Ragged
 from parser.transitions import transition_system
@@ -20,19 +20,9 @@ from parser.treebank.sentence import NO_HEAD
 KEEPING = ("arc-hybrid", "arc-eager")
 
 
-def all_subsets(trees):
-    """All sets of arcs that some tree has, as heads."""
-    masks = list(product([True, False], repeat=len(trees[0])))
-    return sorted({
-        tuple(head if given else NO_HEAD for head, given in zip(tree, mask, strict=True))
-        for tree in trees
-        for mask in masks
-    })  # fmt: skip
-
-
 def all_constraints(trees, all_roots):
     """Heads, each with the words that may be the root: with all sets of these, or the largest."""
-    for heads in all_subsets(trees):
+    for heads in known_in_part(trees):
         possible = possible_roots(heads)
         choices = product(*([False, True] if may_be else [False] for may_be in possible))
         for roots in choices if all_roots else [possible]:
