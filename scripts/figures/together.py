@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from statistics import mean
 
 from figures.kept import (
@@ -87,19 +88,48 @@ def arcs_small_treebanks() -> str:
 
 def reparsing() -> str:
     """UAS and LAS on dev of the trees of parsers, of their scorers, and of both."""
-    found = _means_of_pairs(r"(.+): UAS ([\d.]+)  LAS ([\d.]+)")
+    found = _means("measure_arc_scorer.py runs/tables/arcs/", r"(.+): UAS ([\d.]+)  LAS ([\d.]+)")
     return table(
         ("trees of", "dev UAS", "dev LAS"),
-        ((name, f"{uas:.2f}", f"{las:.2f}") for name, (uas, las) in found.items()),
+        ((name, *(f"{score:.2f}" for score in means)) for name, means in found.items()),
+    )
+
+
+def crossing_trees() -> str:
+    """Of parsers of Ancient Greek: the best projective trees and the best of all, on dev and on test."""
+    pattern = r"(.+): UAS ([\d.]+)  LAS ([\d.]+)  crossing arcs ([\d.]+)"
+    dev, test = (_means(f"crossing trees, {split}", pattern) for split in SPLITS)
+    measures = "UAS", "LAS", "right of crossing arcs"
+    header = [f"{split} {measure}" for split in SPLITS for measure in measures]
+
+    def line(name: str) -> list[str]:
+        found = zip((*dev[name], *test[name]), header, strict=True)
+        return [f"{score:.0f} %" if "right" in title else f"{score:.2f}" for score, title in found]
+
+    return table(("trees of", *header), ((name, *line(name)) for name in dev))
+
+
+def arcs_over_treebanks() -> str:
+    """What scorers of arcs give `ud-any` on average, with intervals over sentences."""
+    dev, test = (
+        [line.split(": ") for line in printed(OUTPUT, f"scorers over none, {split}")] for split in SPLITS
+    )
+    return table(
+        ("difference in LAS", *SPLITS),
+        (
+            (name, on_dev, on_test)
+            for name, (_, on_dev), (_, on_test) in zip((*SMALL, "mean"), dev, test, strict=True)
+        ),
     )
 
 
 def arc_probabilities() -> str:
     """Of the parsers' own arcs on dev."""
-    found = _means_of_pairs(r"probabilities of (.+): calibration error ([\d.]+), area of errors ([\d.]+)")
+    pattern = r"probabilities of (.+): calibration error ([\d.]+), area of errors ([\d.]+)"
+    found = _means("measure_arc_scorer.py runs/tables/arcs/", pattern)
     return table(
         ("probabilities of", "calibration error", "area of errors"),
-        ((name, f"{error:.3f}", f"{area:.3f}") for name, (error, area) in found.items()),
+        ((name, *(f"{value:.3f}" for value in means)) for name, means in found.items()),
     )
 
 
@@ -110,13 +140,28 @@ def arc_features() -> str:
     return table(("", "dev LAS", "test LAS"), means)
 
 
-def _means_of_pairs(pattern: str) -> dict[str, tuple[float, float]]:
-    """By name, over the parsers, of what `measure_arc_scorer.py` has printed of each."""
-    found: dict[str, list[tuple[float, float]]] = {}
-    for line in printed(OUTPUT, "measure_arc_scorer"):
+def right_to_left() -> str:
+    """LAS of parsers from both sides together, and differences to ensembles of as many from left to right."""
+    dev, test = (json.loads(printed(OUTPUT, f"right to left, {split}")[0]) for split in SPLITS)
+
+    def cells(name: str) -> Iterator[str]:
+        for found in (dev, test):
+            yield f"{found['las'][name]:.2f}"
+            gain, low, high = found["differences"].get(name, (0, 0, 0))
+            yield f"{gain:+.2f} [{low:+.2f}, {high:+.2f}]" if name in found["differences"] else ""
+
+    header = ("members", "dev LAS", "over the ensemble", "test LAS", "over the ensemble")
+    return table(header, ((name, *cells(name)) for name in dev["las"]))
+
+
+def _means(words: str, pattern: str) -> dict[str, list[float]]:
+    """By name, over the parsers, of what was printed of each. pattern: of a line, with the name first."""
+    found: dict[str, list[list[float]]] = {}
+    for line in printed(OUTPUT, words):
         if match := re.fullmatch(pattern, line):
-            found.setdefault(match[1], []).append((float(match[2]), float(match[3])))
-    return {name: (mean(a for a, _ in pairs), mean(b for _, b in pairs)) for name, pairs in found.items()}
+            name, *values = match.groups()
+            found.setdefault(name, []).append(list(map(float, values)))
+    return {name: [mean(own) for own in zip(*lines, strict=True)] for name, lines in found.items()}
 
 
 def ensembles() -> str:
@@ -169,7 +214,10 @@ FIGURES: dict[str, Callable[[], str]] = {
     "arc-probabilities": arc_probabilities,
     "arcs": arcs,
     "arcs-any": arcs_any,
+    "arcs-over-treebanks": arcs_over_treebanks,
     "arcs-small-treebanks": arcs_small_treebanks,
+    "crossing-trees": crossing_trees,
     "ensembles": ensembles,
     "reparsing": reparsing,
+    "right-to-left": right_to_left,
 }

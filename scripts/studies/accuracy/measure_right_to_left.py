@@ -187,14 +187,15 @@ def measure(
     right = [opinions_from_right(Model.load(path, cpu), gold) for path in from_right]
     found = {
         name: [[opinion.tree for opinion in own] for own in members]
-        for name, members in (("left to right", left), ("right to left", right))
+        for name, members in (("1 from left", left), ("1 from right", right))
     }
     ensembles = {}
     for size in range(FEWEST, len(left) + 1):
         ensemble = parse(load_models(ModelChoice(tuple(from_left[:size])), cpu), gold)
-        found[f"{size}, ensemble"] = [ensemble]
+        found[f"{size} from left: ensemble"] = [ensemble]
         for of_right, way in product(range(min(len(right), size - 1) + 1), WAYS):
-            name = f"{size - of_right} and {of_right}, {way}"
+            members = f"{size - of_right} from left" + (f", {of_right} from right" if of_right else "")
+            name = f"{members}: {way}"
             ensembles[name] = ensemble
             found[name] = [
                 together([*(left[one] for one in some), *(right[one] for one in others)], way)
