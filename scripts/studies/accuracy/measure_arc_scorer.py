@@ -67,6 +67,9 @@ def chu_liu_edmonds(opinion: SecondOpinion, heads: Sequence[int], bonus: float) 
     """The heads of the tree of greatest sum, with one word below ROOT; arcs may cross."""
     scores = np.maximum(opinion.log_probabilities.astype(float), IMPOSSIBLE)  # [dependent, head]
     scores[np.arange(len(heads)), heads] += bonus
+    best = scores.argmax(1).tolist()
+    if best.count(0) == 1 and nx.is_arborescence(nx.DiGraph(zip(best, range(1, len(best) + 1), strict=True))):
+        return tuple(best)  # no other tree has a greater sum
     scores[:, 0] -= 1e6  # so that ROOT has as few dependents as it can, which is one
     graph = nx.DiGraph()
     graph.add_weighted_edges_from(
