@@ -217,6 +217,13 @@ def parts() -> str:
     return table(header, (line(name, runs) for name, runs in found.items()))
 
 
+def composition() -> str:
+    """LAS of `ud-fast` without composition and with it; of the first seed, the only one with it."""
+    runs = {"without": runs_of_table("arcs")[DEFAULT_ARCS], **runs_of_table("composition")}
+    header = ("`ud-fast`, composition", "dev LAS", "test LAS")
+    return table(header, ((name, *scores(own[0], "dev las", "test las")) for name, own in runs.items()))
+
+
 def batch_sizes() -> str:
     """Means of three seeds, with the lowest and the highest."""
     found = runs_of_table("batch-size")
@@ -465,6 +472,7 @@ def minutes_by_size() -> str:
 
 FIGURES: dict[str, Callable[[], str]] = {
     "batch-sizes": batch_sizes,
+    "composition": composition,
     "crossing-arcs": crossing_arcs,
     "distillation": distillation,
     "english-by-input": english_by_input,
