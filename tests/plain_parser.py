@@ -373,9 +373,7 @@ class PlainParser:
         else:
             head, dependent = self.front, top
         composition = self.network.composition
-        joined = composition.join(torch.cat([head, dependent])).chunk(composition.side.shape[1])[
-            int(name != "Left-Arc") if composition.side.shape[1] > 1 else 0
-        ]
+        joined = composition.join(torch.cat([head, dependent]))
         return torch.tanh(joined + composition.transitions.weight[transition])
 
     def push(self, vector: torch.Tensor) -> None:

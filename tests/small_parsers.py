@@ -45,7 +45,6 @@ def network(
     reads_predicted=False,
     word_features=False,
     arcs=False,
-    by_side=False,
 ):
     read = {"form": COLUMNS["form"]} if predicts_upos else COLUMNS
     layers_above_tags = {
@@ -76,7 +75,6 @@ def network(
             len(inventory),
             predicted_sizes=dict(predicted),
             labels=LABELS,
-            side=inventory.side if by_side else None,
         )
         .to(dtype)
         .to(device)

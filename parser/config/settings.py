@@ -237,8 +237,6 @@ class NetworkSettings(Settings):
     """Whether a bidirectional LSTM runs over the word vectors first."""
     composition: bool = False
     """Whether a head and its dependent are composed into one vector (Dyer et al. 2015)."""
-    composition_by_side: bool = False
-    """Whether dependents on the left are composed by another matrix than those on the right."""
     word_features: bool = False
     """Whether the scores also see the vectors of the top two words of the stack and of the buffer's front, as
     in Kiperwasser & Goldberg 2016, and not only the states of the LSTMs."""

@@ -81,20 +81,16 @@ class StackParser(nn.Module):
         predicted_sizes: Mapping[str, int] | None = None,
         transformer: TransformerEncoder | None = None,
         labels: int = 0,
-        side: Tensor | None = None,
     ):
         """lexicon_sizes: of the input columns, in order. transitions: number of labelled transitions. labels:
         number of labels, the unknown one included.
 
         vectors: [words, size] pretrained vectors. predicted_sizes: of the lexicons of predicted columns.
-        transformer: see `TokenEncoder`. side: [transitions + 1, sides] see `Composition`; by default one.
+        transformer: see `TokenEncoder`.
         """
         super().__init__()
         self.tokens = TokenEncoder(settings, lexicon_sizes, vectors, transformer)
-        self.composition = None
-        if settings.composition:
-            shared = torch.ones(transitions + 1, 1)
-            self.composition = Composition(self.tokens.size, shared if side is None else side)
+        self.composition = Composition(self.tokens.size, transitions) if settings.composition else None
         self.transition_embeddings = nn.Embedding(transitions + 1, settings.transition_size)
         nn.init.normal_(self.transition_embeddings.weight, std=settings.transition_size**-0.5)
         self.stack = _lstm(self.tokens.size, settings)

@@ -97,7 +97,7 @@ class Model:
         settings, if they have one. Raises ValueError if it does not suit them.
         """
         inventory = Inventory.of(system_of(settings), vocabulary)
-        network = new_network(settings.network, vocabulary, inventory, vectors, transformer)
+        network = new_network(settings.network, vocabulary, len(inventory), vectors, transformer)
         if encoder := network.tokens.transformer:
             vocabulary = replace(vocabulary, for_transformer=encoder.tokenizer)
         return cls(settings, vocabulary, inventory.to(device), network.to(device))
@@ -199,21 +199,19 @@ def system_of(settings: ParserSettings) -> TransitionSystem:
 def new_network(
     settings: NetworkSettings,
     vocabulary: Vocabulary,
-    inventory: Inventory,
+    transitions: int,
     vectors: Tensor | None,
     transformer: PretrainedTransformer | None,
 ) -> StackParser:
-    """A network with new weights; see `Model.build`."""
+    """A network with new weights; see `Model.build`. transitions: how many there are."""
     lexicon_sizes = {name: len(lexicon) for name, lexicon in vocabulary.columns.items()}
     predicted_sizes = {name: len(lexicon) for name, lexicon in vocabulary.predicted.items()}
     encoder = None
     if settings.transformer:
         assert transformer
         encoder = make_encoder(settings.transformer, transformer)
-    side = inventory.side if settings.composition_by_side else None
-    labels = len(vocabulary.labels)
     return StackParser(
-        settings, lexicon_sizes, len(inventory), vectors, predicted_sizes, encoder, labels, side
+        settings, lexicon_sizes, transitions, vectors, predicted_sizes, encoder, len(vocabulary.labels)
     )
 
 
@@ -251,9 +249,9 @@ def _refuse_other_sizes(
     vectors = None
     if PRETRAINED in vocabulary.columns:
         vectors = torch.empty(len(vocabulary.columns[PRETRAINED]) - 1, found[VECTORS][1], device="meta")
-    inventory = Inventory.of(system_of(settings), vocabulary)
+    transitions = len(Inventory.of(system_of(settings), vocabulary))
     with without_values():
-        network = new_network(settings.network, vocabulary, inventory, vectors, transformer)
+        network = new_network(settings.network, vocabulary, transitions, vectors, transformer)
     wanted = {name: tuple(weight.shape) for name, weight in network.state_dict().items()}
     if transformer and (encoder := network.tokens.transformer):
         found |= {name: tuple(weight.shape) for name, weight in transformer.weights.items()}

@@ -131,11 +131,7 @@ class PlainNetwork:
         """[4 * hidden] each, what transitions add to the gates of their LSTM."""
         self.first_history = self.history.advance(self.of_transitions[-1], self.history.zeros)
         if network.composition:
-            of_sides = network.composition.join.weight.chunk(network.composition.side.shape[1])
-            self.join = [
-                array(of_sides[side].T) for side in network.composition.side[order].argmax(1).tolist()
-            ]
-            """[2 * token, token] The matrix of each transition."""
+            self.join = array(network.composition.join.weight.T)
             self.of_composed = list(array(network.composition.transitions.weight[order]))
         root = array(network.tokens.root)
         self.root = self.entry(root, self.stack.project(root), self.stack.zeros, *self.features(root))
@@ -256,7 +252,7 @@ class ComposingPlainParser(PlainParser):
         composes = effects.composes
         if composes != Place.NOWHERE:
             pair = np.concatenate([vectors[effects.head], vectors[effects.dependent]])
-            composed = np.tanh(pair.dot(arrays.join[transition]) + arrays.of_composed[transition])
+            composed = np.tanh(pair.dot(arrays.join) + arrays.of_composed[transition])
             if composes == Place.B0:
                 self._vector = vectors[Place.B0] = composed
                 gates = arrays.buffer.project(composed)

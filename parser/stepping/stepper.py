@@ -17,7 +17,6 @@ from torch import Tensor
 from parser.batching.device import to_device
 from parser.batching.functional import add_product, times_transposed, write_product
 from parser.batching.lstm import InferenceLSTM, LSTMStates, write_tanh
-from parser.networks.composition import own_side
 from parser.networks.stack_parser import FEATURE_WORDS, ReadSentences, StackParser, WordVectors
 from parser.replay.batch import front_rows
 from parser.stepping.buffers import Buffers, FrontOutputs
@@ -422,10 +421,8 @@ class ComposingInference:
         assert composition is not None
         composing = rows_where(place != Place.NOWHERE)
         head, dependent = (self._vectors(part, composing) for part in (effects.head, effects.dependent))
-        taken = transitions.index_select(0, composing)
-        of_sides = times_transposed(torch.cat([head, dependent], dim=1), composition.join.weight)
-        composed = own_side(of_sides, composition.side.index_select(0, taken))
-        composed += composition.transitions.weight.index_select(0, taken)
+        composed = times_transposed(torch.cat([head, dependent], dim=1), composition.join.weight)
+        composed += composition.transitions.weight.index_select(0, transitions.index_select(0, composing))
         write_tanh(composed, out=composed)
         index = self._stack.index(target.masked_fill(place == Place.B0, NO_ROW))
         self._stack.rows.vector.index_copy_(0, index.index_select(0, composing), composed)

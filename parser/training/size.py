@@ -59,10 +59,10 @@ def _weights(
 ) -> tuple[int, int]:
     """The number of weights that the network would have, and how many of them are trained."""
     words = len(vocabulary.columns[PRETRAINED]) - 1 if PRETRAINED in vocabulary.columns else 0
-    inventory = Inventory.of(system_of(settings), vocabulary)
+    transitions = len(Inventory.of(system_of(settings), vocabulary))
     with without_values():
         vectors = torch.empty(words, vector_size) if words else None
-        network = new_network(settings.network, vocabulary, inventory, vectors, transformer)
+        network = new_network(settings.network, vocabulary, transitions, vectors, transformer)
     frozen = network.tokens.transformer.frozen_weights().values() if network.tokens.transformer else []
     weights = sum(weight.numel() for weight in network.parameters())
     return weights, weights - sum(weight.numel() for weight in frozen)

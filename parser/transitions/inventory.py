@@ -6,7 +6,6 @@ from dataclasses import dataclass, fields, replace
 from typing import Generic, NamedTuple, TypeVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from parser.transitions.system import NO_OP, Place, State, Transition, TransitionSystem
@@ -127,13 +126,6 @@ class Inventory:
     def no_op(self) -> int:
         """The transition that finished sentences take; it changes nothing."""
         return len(self)
-
-    @property
-    def side(self) -> Tensor:
-        """[transitions + 1, 2] One-hot: whether the dependent of each labelled transition is on the right."""
-        from_left = torch.tensor([Place.S1, Place.S0, Place.B0, Place.NOWHERE]).argsort()  # by place
-        effects = self.effects(torch.arange(len(self) + 1))
-        return F.one_hot((from_left[effects.head] < from_left[effects.dependent]).long(), 2)
 
     def to(self, device: torch.device) -> Inventory:
         moved = {f.name: getattr(self, f.name).to(device) for f in fields(self) if f.name != "system"}

@@ -31,15 +31,14 @@ LENGTHS = [5, 1, 17, 3, 2, 2, 40, 9, 1, 6]
 
 
 @pytest.mark.parametrize("word_features", [False, True])
-@pytest.mark.parametrize("composition", [False, True, "by side"])
+@pytest.mark.parametrize("composition", [False, True])
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("batch_size", [3, ALONE, *first_of([1, 64])[1:]])
 def test_each_way_of_parsing_gives_the_trees_of_a_plain_greedy_parser(
     system, batch_size, composition, word_features, monkeypatch
 ):
     monkeypatch.setattr(engine, "FEW", len(LENGTHS) if batch_size == ALONE else 0)
-    kind = {"composition": bool(composition), "composition_by_side": composition == "by side"}
-    parser = model(system, dtype=torch.double, word_features=word_features, **kind)
+    parser = model(system, dtype=torch.double, composition=composition, word_features=word_features)
     sentences = [words(length) for length in LENGTHS]
     for one, tree in zip(sentences, parse(parser, sentences, batch_size, probabilities=True), strict=True):
         tokens = parser.vocabulary.encode_tokens([one])
