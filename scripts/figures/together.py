@@ -95,20 +95,6 @@ def reparsing() -> str:
     )
 
 
-def crossing_trees() -> str:
-    """Of parsers of Ancient Greek: the best projective trees and the best of all, on dev and on test."""
-    pattern = r"(.+): UAS ([\d.]+)  LAS ([\d.]+)  crossing arcs ([\d.]+)"
-    dev, test = (_means(f"crossing trees, {split}", pattern) for split in SPLITS)
-    measures = "UAS", "LAS", "right of crossing arcs"
-    header = [f"{split} {measure}" for split in SPLITS for measure in measures]
-
-    def line(name: str) -> list[str]:
-        found = zip((*dev[name], *test[name]), header, strict=True)
-        return [f"{score:.0f} %" if "right" in title else f"{score:.2f}" for score, title in found]
-
-    return table(("trees of", *header), ((name, *line(name)) for name in dev))
-
-
 def arcs_over_treebanks() -> str:
     """What scorers of arcs give `ud-any` on average, with intervals over sentences."""
     dev, test = (
@@ -216,7 +202,6 @@ FIGURES: dict[str, Callable[[], str]] = {
     "arcs-any": arcs_any,
     "arcs-over-treebanks": arcs_over_treebanks,
     "arcs-small-treebanks": arcs_small_treebanks,
-    "crossing-trees": crossing_trees,
     "ensembles": ensembles,
     "reparsing": reparsing,
     "right-to-left": right_to_left,

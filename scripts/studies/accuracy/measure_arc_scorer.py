@@ -3,7 +3,8 @@
     python scripts/studies/accuracy/measure_arc_scorer.py runs/*/model --treebank dev.conllu
 
 With --crossing the trees of both are also sought among all trees, not only among projective ones (Chu & Liu
-1965, Edmonds 1967).
+1965, Edmonds 1967). The scorers have learnt lifted trees (docs/treebanks.md), so the labels restore arcs of
+these trees, too, as of the parser's own.
 
 Of the probabilities of the parser's own arcs, the calibration error is the mean distance between probability
 and share of right heads, over twenty groups of equally many arcs; the area is that under the curve by which
@@ -34,6 +35,7 @@ from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.reparsing import MAX_WORDS, ArcsOfSentence, Reparser, SecondOpinion, with_bonus
 from parser.system.machine import tune_process
 from parser.treebank.conllu import read_treebank
+from parser.treebank.projectivity import deprojectivize
 from parser.treebank.sentence import Sentence
 
 Floats = NDArray[np.float64]
@@ -100,7 +102,8 @@ def crossing_trees(
         labels = list(tree.labels)
         for word in words:
             labels[word] = model.vocabulary.labels.string(reparser.numbers[next(best)])
-        found.append(tree._replace(heads=new, labels=tuple(labels)))
+        restored, plain = deprojectivize(new, labels)  # as the parser's own trees are
+        found.append(tree._replace(heads=restored, labels=plain))
     return found
 
 
