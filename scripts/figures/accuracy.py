@@ -9,13 +9,17 @@ from statistics import mean, median
 
 from figures.kept import (
     MEASUREMENTS,
+    OUTPUT,
+    SMALL,
     SPLITS,
+    TREEBANKS,
     Row,
     code,
     las_difference,
     mean_las,
     mean_minutes,
     minutes,
+    only_runs,
     printed,
     runs_of_table,
     scores,
@@ -29,7 +33,6 @@ from parser.tables.published_scores import read_published
 
 UDPIPE = "accuracy/udpipe-ud-2.5.json"
 """What UDPipe's authors publish of its models."""
-TREEBANKS = "English EWT", "French Sequoia", "Ancient Greek PTNK", "Uyghur UDT"
 TRAINING = {
     "Ancient Greek PTNK": (727, 18_440),
     "Uyghur UDT": (1_656, 19_262),
@@ -37,7 +40,6 @@ TRAINING = {
     "English EWT": (12_544, 204_577),
 }
 """Trees and words of their training sets."""
-OUTPUT = "accuracy/printed.jsonl"
 QUICK_START = "stack-parser train configs/quickstart.yaml"
 UNTAGGED: tuple[TextMeasure, ...] = "upos", "xpos", "ufeats", "lemmas", "uas", "las", "mlas", "blex"
 OF_TEXT: tuple[TextMeasure, ...] = (
@@ -55,13 +57,7 @@ DEFAULT_ARCS = "weight 0.5"
 """The row of the table `arcs` that is `ud-fast` as it is."""
 TARGETS = 82, 84, 85, 86, 88
 SIZES = 8, 16, 32, 64, 128, 256
-SMALL = "Uyghur UDT", "Ancient Greek PTNK"
 ENGLISH = ", from English"
-
-
-def only_runs(name: str) -> dict[str, Row]:
-    """The runs of a table with one seed, by their names."""
-    return {name: runs[0] for name, runs in runs_of_table(name).items()}
 
 
 def treebanks_beside_udpipe() -> str:
@@ -225,6 +221,15 @@ def parts() -> str:
     return table(header, (line(name, runs) for name, runs in found.items()))
 
 
+def composition() -> str:
+    """LAS of `ud-fast` without composition and with it; of the first seed, the only one with it."""
+    runs = {"without": runs_of_table("arcs")[DEFAULT_ARCS], **runs_of_table("composition")}
+    lines = [(name, *scores(own[0], "dev las", "test las")) for name, own in runs.items()]
+    by_side = re.findall(r"LAS ([\d.]+)", " ".join(printed(OUTPUT, "composition by side")))
+    header = ("`ud-fast`, composition", "dev LAS", "test LAS")
+    return table(header, [*lines, ("a matrix for each side of the head", *by_side)])
+
+
 def batch_sizes() -> str:
     """Means of three seeds, with the lowest and the highest."""
     found = runs_of_table("batch-size")
@@ -340,102 +345,6 @@ def exploration_arc_eager() -> str:
     )
 
 
-def arcs() -> str:
-    """Means of the seeds, and the differences to parsers without scorers of arcs and labels."""
-    found = runs_of_table("arcs")
-    without = found["without"]
-    header = ("", "dev LAS", "difference", "test UAS", "test LAS", "difference")
-    return table(
-        header,
-        (
-            [
-                name,
-                mean_las(runs, "dev"),
-                las_difference(runs, without, "dev") if runs is not without else "",
-                f"{mean(run['test']['uas'] for run in runs):.2f}",
-                mean_las(runs, "test"),
-                las_difference(runs, without, "test") if runs is not without else "",
-            ]
-            for name, runs in found.items()
-        ),
-    )
-
-
-def arcs_any() -> str:
-    """LAS of `ud-any` without scorers of arcs and with them, and the mean differences."""
-    runs = only_runs("treebanks")
-
-    def las(name: str, split: str) -> float:
-        score: float = runs[name][split]["las"]
-        return score
-
-    pairs = {name: (f"{name}, without scorers", name) for name in TREEBANKS}
-    lines = [
-        (name, *(f"{las(own, split):.2f}" for split in SPLITS for own in pair))
-        for name, pair in pairs.items()
-    ]
-    gains = [
-        mean(las(own, split) - las(without, split) for without, own in pairs.values()) for split in SPLITS
-    ]
-    means = ("mean difference", *(text for gain in gains for text in ("", f"{gain:+.2f}")))
-    return table(("", "dev LAS without", "with", "test LAS without", "with"), [*lines, means])
-
-
-def arcs_small_treebanks() -> str:
-    """Means of `ud-any`'s seeds without scorers of arcs and with them, and their differences by seed."""
-    found = runs_of_table("arcs-small-treebanks")
-    return table(
-        ("", "dev LAS without", "with", "difference", "test LAS without", "with", "difference"),
-        (
-            [name]
-            + [
-                text
-                for split in SPLITS
-                for text in (
-                    mean_las(found[f"{name}, without scorers"], split),
-                    mean_las(found[name], split),
-                    las_difference(found[name], found[f"{name}, without scorers"], split),
-                )
-            ]
-            for name in SMALL
-        ),
-    )
-
-
-def reparsing() -> str:
-    """UAS and LAS on dev of the trees of parsers, of their scorers, and of both."""
-    found = _means_of_pairs(r"(.+): UAS ([\d.]+)  LAS ([\d.]+)")
-    return table(
-        ("trees of", "dev UAS", "dev LAS"),
-        ((name, f"{uas:.2f}", f"{las:.2f}") for name, (uas, las) in found.items()),
-    )
-
-
-def arc_probabilities() -> str:
-    """Of the parsers' own arcs on dev."""
-    found = _means_of_pairs(r"probabilities of (.+): calibration error ([\d.]+), area of errors ([\d.]+)")
-    return table(
-        ("probabilities of", "calibration error", "area of errors"),
-        ((name, f"{error:.3f}", f"{area:.3f}") for name, (error, area) in found.items()),
-    )
-
-
-def arc_features() -> str:
-    """Of a trial, whose code is in the commit of its row."""
-    lines = (line.strip("| ").split(" | ") for line in printed(OUTPUT, "arc-features")[2:])
-    means = ((f"`{name}`", dev.split()[0], test.split()[0]) for name, _, dev, _, test, *_ in lines)
-    return table(("", "dev LAS", "test LAS"), means)
-
-
-def _means_of_pairs(pattern: str) -> dict[str, tuple[float, float]]:
-    """By name, over the parsers, of what `measure_arc_scorer.py` has printed of each."""
-    found: dict[str, list[tuple[float, float]]] = {}
-    for line in printed(OUTPUT, "measure_arc_scorer"):
-        if match := re.fullmatch(pattern, line):
-            found.setdefault(match[1], []).append((float(match[2]), float(match[3])))
-    return {name: (mean(a for a, _ in pairs), mean(b for _, b in pairs)) for name, pairs in found.items()}
-
-
 def exploration_errors() -> str:
     """Percentages of wrong transitions, means of three seeds."""
     found: dict[tuple[str, str], list[list[float]]] = {}
@@ -485,51 +394,6 @@ def several_treebanks() -> str:
             for split in SPLITS
         ),
     )
-
-
-def ensembles() -> str:
-    """LAS of several models of English EWT, alone and together."""
-    runs = runs_of_table("ensemble")
-    before = "before the search, "
-    taught = "30 epochs, with a third of the silver trees and "
-    seeds, former = runs["ud-any"], runs[f"{before}40 epochs"]
-    silver = runs[f"{before}30 epochs, with a third of the silver trees"]
-    four = runs[f"{before}{taught}four teachers"]
-    return table(
-        ("", "dev LAS", "test LAS"),
-        (
-            (
-                "three seeds of `ud-any` without scorers of arcs",
-                *(spread_las(seeds, split) for split in SPLITS),
-            ),
-            ("the three together", *_together("three seeds")),
-            (
-                "two taught by the three, and by their silver trees",
-                *(_both(runs[f"{taught}three teachers"], split) for split in SPLITS),
-            ),
-            ("these two and the first seed together", *_together("two taught, first seed")),
-            ("before the search, three seeds", *(spread_las(former, split) for split in SPLITS)),
-            ("the three together", *_together("three seeds, before")),
-            ("one parser with their silver trees", *(mean_las(silver, split) for split in SPLITS)),
-            ("it with seeds 2 and 3", *_together("silver trees, seeds 2 and 3, before")),
-            ("the three and it together", *_together("four teachers, before")),
-            (
-                "one parser with silver trees and these four teachers",
-                *(mean_las(four, split) for split in SPLITS),
-            ),
-            ("it with seeds 2 and 3", *_together("taught, seeds 2 and 3, before")),
-        ),
-    )
-
-
-def _both(runs: Sequence[Row], split: str) -> str:
-    return " and ".join(f"{run[split]['las']:.2f}" for run in runs)
-
-
-def _together(name: str) -> list[str]:
-    """LAS on dev and test that `evaluate` printed of models together."""
-    found = (re.fullmatch(r"LAS +([\d.]+) .*", line) for line in printed(OUTPUT, name))
-    return [match[1] for match in found if match]
 
 
 def precision_of_training() -> str:
@@ -614,17 +478,11 @@ def minutes_by_size() -> str:
 
 FIGURES: dict[str, Callable[[], str]] = {
     "batch-sizes": batch_sizes,
+    "composition": composition,
     "crossing-arcs": crossing_arcs,
     "distillation": distillation,
-    "arcs": arcs,
-    "arcs-any": arcs_any,
-    "arcs-small-treebanks": arcs_small_treebanks,
-    "reparsing": reparsing,
-    "arc-features": arc_features,
-    "arc-probabilities": arc_probabilities,
     "english-by-input": english_by_input,
     "english-ewt-all": english_ewt_all,
-    "ensembles": ensembles,
     "exploration": exploration,
     "exploration-arc-eager": exploration_arc_eager,
     "exploration-errors": exploration_errors,

@@ -7,9 +7,8 @@ import re
 from collections.abc import Callable
 from statistics import mean
 
-from figures.kept import printed, table
+from figures.kept import OUTPUT, printed, table
 
-OUTPUT = "accuracy/printed.jsonl"
 TREEBANKS = "English-EWT", "French-Sequoia", "Ancient_Greek-PTNK", "Uyghur-UDT"
 PARSERS = {
     "`ud-any`, one seed": "ud-any",

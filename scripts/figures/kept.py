@@ -16,9 +16,13 @@ from parser.speed.reporting.speed_ups import ratio
 from parser.tables.report import difference
 
 MEASUREMENTS = Path(__file__).parent.parent.parent / "docs/measurements"
-TRAINING_RUNS = "accuracy/rows.jsonl"
+TRAINING_RUNS, OUTPUT = "accuracy/rows.jsonl", "accuracy/printed.jsonl"
+"""Runs, and what commands printed of trained parsers."""
 Row = dict[str, Any]
 SPLITS = "dev", "test"
+TREEBANKS = "English EWT", "French Sequoia", "Ancient Greek PTNK", "Uyghur UDT"
+SMALL = "Uyghur UDT", "Ancient Greek PTNK"
+"""Those that train quickly enough for several seeds."""
 
 
 @cache
@@ -62,6 +66,11 @@ def runs_of_table(name: str) -> dict[str, list[Row]]:
     for run in training_runs(name):
         found.setdefault(run["name"], []).append(run)
     return found
+
+
+def only_runs(name: str) -> dict[str, Row]:
+    """The runs of a table with one seed, by their names."""
+    return {name: runs[0] for name, runs in runs_of_table(name).items()}
 
 
 class SpeedRun(NamedTuple):

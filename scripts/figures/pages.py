@@ -23,6 +23,7 @@ from figures import (
     recurrence,
     service,
     speed,
+    together,
 )
 from figures.kept import MEASUREMENTS, tables, training_runs
 from parser.commands.table import read_table
@@ -50,6 +51,7 @@ MODULES = (
     recurrence,
     service,
     speed,
+    together,
 )
 """Of figures."""
 TABLES = MEASUREMENTS.parent.parent / "configs/tables"

@@ -2,8 +2,9 @@
 
     python scripts/studies/accuracy/measure_arc_scorer.py runs/*/model --treebank dev.conllu
 
-With --crossing the trees of both are among all trees, not only projective ones (Chu & Liu 1965, Edmonds 1967;
-needs `pip install ufal.chu_liu_edmonds`), and have the labels of the parser.
+With --crossing the trees of both are also sought among all trees, not only among projective ones (Chu & Liu
+1965, Edmonds 1967). The scorers have learnt lifted trees (docs/treebanks.md), so the labels restore arcs of
+these trees, too, as of the parser's own.
 
 Of the probabilities of the parser's own arcs, the calibration error is the mean distance between probability
 and share of right heads, over twenty groups of equally many arcs; the area is that under the curve by which
@@ -20,6 +21,7 @@ from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
+import networkx as nx
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -31,15 +33,18 @@ from parser.parsing.model import Model
 from parser.parsing.parse import parse
 from parser.parsing.parse_options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
-from parser.parsing.reparsing import MAX_WORDS, Reparser, SecondOpinion, with_bonus
+from parser.parsing.reparsing import MAX_WORDS, ArcsOfSentence, Reparser, SecondOpinion, with_bonus
 from parser.system.machine import tune_process
 from parser.treebank.conllu import read_treebank
+from parser.treebank.projectivity import deprojectivize
 from parser.treebank.sentence import Sentence
 
 Floats = NDArray[np.float64]
 BONUSES = (0.0, 0.5, 1.0, 2.0, 4.0)
 GROUPS = 20
 BATCH_SIZE = 256
+IMPOSSIBLE = -1e4
+"""In place of the logarithm of 0."""
 
 
 def without_scorers(model: Model) -> Model:
@@ -62,24 +67,53 @@ def opinions_of(model: Model, sentences: Sequence[Sentence]) -> list[SecondOpini
 
 
 def chu_liu_edmonds(opinion: SecondOpinion, heads: Sequence[int], bonus: float) -> tuple[int, ...]:
-    """The tree of greatest sum, with one word below ROOT; arcs may cross."""
-    from ufal.chu_liu_edmonds import chu_liu_edmonds as best_tree
+    """The heads of the tree of greatest sum, with one word below ROOT; arcs may cross."""
+    scores = np.maximum(opinion.log_probabilities.astype(float), IMPOSSIBLE)  # [dependent, head]
+    scores[np.arange(len(heads)), heads] += bonus
+    best = scores.argmax(1).tolist()
+    if best.count(0) == 1 and nx.is_arborescence(nx.DiGraph(zip(best, range(1, len(best) + 1), strict=True))):
+        return tuple(best)  # no other tree has a greater sum
+    scores[:, 0] -= 1e6  # so that ROOT has as few dependents as it can, which is one
+    graph = nx.DiGraph()
+    graph.add_weighted_edges_from(
+        (head, word, score)
+        for word, of_heads in enumerate(scores.tolist(), 1)
+        for head, score in enumerate(of_heads)
+        if head != word
+    )
+    head_of = {word: head for head, word in nx.maximum_spanning_arborescence(graph).edges}
+    return tuple(head_of[word] for word in range(1, len(heads) + 1))
 
-    words = np.arange(len(heads))
-    scores = np.full((len(words) + 1, len(words) + 1), np.nan)  # [dependent, head]
-    scores[1:] = np.where(np.isfinite(opinion.log_probabilities), opinion.log_probabilities, -1e4)
-    scores[1 + words, heads] += bonus
-    scores[1:, 0] -= 1e6  # so that ROOT has as few dependents as it can, which is one
-    scores[1 + words, 1 + words] = np.nan
-    found, _ = best_tree(scores)
-    return tuple(int(head) for head in found[1:])
+
+def crossing_trees(
+    model: Model, opinions: Sequence[SecondOpinion], own: Sequence[ParsedTree], bonus: float
+) -> list[ParsedTree]:
+    """Those of both. Arcs that the parser did not make are labelled as in reparsing. own: the parser's."""
+    reparser = Reparser.of(model)
+    assert reparser
+    heads = [chu_liu_edmonds(*pair, bonus) for pair in zip(opinions, (t.heads for t in own), strict=True)]
+    changed = [np.flatnonzero(np.not_equal(t.heads, new)).tolist() for t, new in zip(own, heads, strict=True)]
+    arcs = [
+        ArcsOfSentence(opinion, words, [new[word] for word in words])
+        for opinion, words, new in zip(opinions, changed, heads, strict=True)
+    ]
+    best = iter(reparser.label_scores(arcs).argmax(1).tolist())
+    found = []
+    for tree, words, new in zip(own, changed, heads, strict=True):
+        labels = list(tree.labels)
+        for word in words:
+            labels[word] = model.vocabulary.labels.string(reparser.numbers[next(best)])
+        restored, plain = deprojectivize(new, labels)  # as the parser's own trees are
+        found.append(tree._replace(heads=restored, labels=plain))
+    return found
 
 
 def scores_of(sentences: Sequence[Sentence], trees: Sequence[ParsedTree]) -> str:
     scores = Scores()
     for sentence, tree in zip(sentences, trees, strict=True):
         scores.add(sentence, tree.heads, tree.labels)
-    return f"UAS {scores.uas:.2f}  LAS {scores.las:.2f}"
+    crossing = f"  crossing arcs {scores.crossing_recall:.2f}" if scores.crossing_arcs else ""
+    return f"UAS {scores.uas:.2f}  LAS {scores.las:.2f}{crossing}"
 
 
 def measure(model: Model, sentences: Sequence[Sentence], crossing: bool) -> None:
@@ -91,11 +125,7 @@ def measure(model: Model, sentences: Sequence[Sentence], crossing: bool) -> None
         name = f"both, bonus {bonus:g}" if bonus else "scorers alone"
         print(f"{name}: {scores_of(sentences, parse(with_bonus(model, bonus), sentences))}")
         if crossing:
-            heads = (
-                chu_liu_edmonds(*pair, bonus) for pair in zip(opinions, (t.heads for t in own), strict=True)
-            )
-            trees = [tree._replace(heads=found) for tree, found in zip(own, heads, strict=True)]
-            print(f"{name}, crossing: {scores_of(sentences, trees)}")
+            print(f"{name}, crossing: {scores_of(sentences, crossing_trees(model, opinions, own, bonus))}")
     is_right = np.concatenate([np.equal(s.heads, tree.heads) for s, tree in zip(sentences, own, strict=True)])
     of_parser = np.concatenate([tree.probabilities for tree in own if tree.probabilities])
     of_scorer = np.exp(

@@ -1,0 +1,221 @@
+"""Trees that several find together: a parser and its scorers of arcs, and several parsers."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from statistics import mean
+
+from figures.kept import (
+    OUTPUT,
+    SMALL,
+    SPLITS,
+    TREEBANKS,
+    Row,
+    las_difference,
+    mean_las,
+    only_runs,
+    printed,
+    runs_of_table,
+    spread_las,
+    table,
+)
+
+
+def arcs() -> str:
+    """Means of the seeds, and the differences to parsers without scorers of arcs and labels."""
+    found = runs_of_table("arcs")
+    without = found["without"]
+    header = ("", "dev LAS", "difference", "test UAS", "test LAS", "difference")
+    return table(
+        header,
+        (
+            [
+                name,
+                mean_las(runs, "dev"),
+                las_difference(runs, without, "dev") if runs is not without else "",
+                f"{mean(run['test']['uas'] for run in runs):.2f}",
+                mean_las(runs, "test"),
+                las_difference(runs, without, "test") if runs is not without else "",
+            ]
+            for name, runs in found.items()
+        ),
+    )
+
+
+def arcs_any() -> str:
+    """LAS of `ud-any` without scorers of arcs and with them, and the mean differences."""
+    runs = only_runs("treebanks")
+
+    def las(name: str, split: str) -> float:
+        score: float = runs[name][split]["las"]
+        return score
+
+    pairs = {name: (f"{name}, without scorers", name) for name in TREEBANKS}
+    lines = [
+        (name, *(f"{las(own, split):.2f}" for split in SPLITS for own in pair))
+        for name, pair in pairs.items()
+    ]
+    gains = [
+        mean(las(own, split) - las(without, split) for without, own in pairs.values()) for split in SPLITS
+    ]
+    means = ("mean difference", *(text for gain in gains for text in ("", f"{gain:+.2f}")))
+    return table(("", "dev LAS without", "with", "test LAS without", "with"), [*lines, means])
+
+
+def arcs_small_treebanks() -> str:
+    """Means of `ud-any`'s seeds without scorers of arcs and with them, and their differences by seed."""
+    found = runs_of_table("arcs-small-treebanks")
+    return table(
+        ("", "dev LAS without", "with", "difference", "test LAS without", "with", "difference"),
+        (
+            [name]
+            + [
+                text
+                for split in SPLITS
+                for text in (
+                    mean_las(found[f"{name}, without scorers"], split),
+                    mean_las(found[name], split),
+                    las_difference(found[name], found[f"{name}, without scorers"], split),
+                )
+            ]
+            for name in SMALL
+        ),
+    )
+
+
+def reparsing() -> str:
+    """UAS and LAS on dev of the trees of parsers, of their scorers, and of both."""
+    found = _means("measure_arc_scorer.py runs/tables/arcs/", r"(.+): UAS ([\d.]+)  LAS ([\d.]+)")
+    return table(
+        ("trees of", "dev UAS", "dev LAS"),
+        ((name, *(f"{score:.2f}" for score in means)) for name, means in found.items()),
+    )
+
+
+def crossing_trees() -> str:
+    """Of parsers of Ancient Greek on dev: those that reparsing finds, and the best that may cross."""
+    pattern = r"(.+): UAS ([\d.]+)  LAS ([\d.]+)  crossing arcs ([\d.]+)"
+    found = _means("crossing trees, dev", pattern)
+    return table(
+        ("trees of", "dev UAS", "dev LAS", "crossing arcs with the right head"),
+        (
+            (name, f"{uas:.2f}", f"{las:.2f}", f"{crossing:.0f} %")
+            for name, (uas, las, crossing) in found.items()
+        ),
+    )
+
+
+def arcs_over_treebanks() -> str:
+    """What scorers of arcs give `ud-any` on average, with intervals over sentences."""
+    dev, test = (
+        [line.split(": ") for line in printed(OUTPUT, f"scorers over none, {split}")] for split in SPLITS
+    )
+    return table(
+        ("difference in LAS", *SPLITS),
+        (
+            (name, on_dev, on_test)
+            for name, (_, on_dev), (_, on_test) in zip((*SMALL, "mean"), dev, test, strict=True)
+        ),
+    )
+
+
+def arc_probabilities() -> str:
+    """Of the parsers' own arcs on dev."""
+    pattern = r"probabilities of (.+): calibration error ([\d.]+), area of errors ([\d.]+)"
+    found = _means("measure_arc_scorer.py runs/tables/arcs/", pattern)
+    return table(
+        ("probabilities of", "calibration error", "area of errors"),
+        ((name, *(f"{value:.3f}" for value in means)) for name, means in found.items()),
+    )
+
+
+def arc_features() -> str:
+    """Of a trial, whose code is in the commit of its row."""
+    lines = (line.strip("| ").split(" | ") for line in printed(OUTPUT, "arc-features")[2:])
+    means = ((f"`{name}`", dev.split()[0], test.split()[0]) for name, _, dev, _, test, *_ in lines)
+    return table(("", "dev LAS", "test LAS"), means)
+
+
+def right_to_left() -> str:
+    """LAS of parsers from both sides together, and differences to ensembles of as many from left to right."""
+    dev, test = (json.loads(printed(OUTPUT, f"right to left, {split}")[0]) for split in SPLITS)
+
+    def cells(name: str) -> Iterator[str]:
+        for found in (dev, test):
+            yield f"{found['las'][name]:.2f}"
+            gain, low, high = found["differences"].get(name, (0, 0, 0))
+            yield f"{gain:+.2f} [{low:+.2f}, {high:+.2f}]" if name in found["differences"] else ""
+
+    header = ("members", "dev LAS", "over the ensemble", "test LAS", "over the ensemble")
+    return table(header, ((name, *cells(name)) for name in dev["las"]))
+
+
+def _means(words: str, pattern: str) -> dict[str, list[float]]:
+    """By name, over the parsers, of what was printed of each. pattern: of a line, with the name first."""
+    found: dict[str, list[list[float]]] = {}
+    for line in printed(OUTPUT, words):
+        if match := re.fullmatch(pattern, line):
+            name, *values = match.groups()
+            found.setdefault(name, []).append(list(map(float, values)))
+    return {name: [mean(own) for own in zip(*lines, strict=True)] for name, lines in found.items()}
+
+
+def ensembles() -> str:
+    """LAS of several models of English EWT, alone and together."""
+    runs = runs_of_table("ensemble")
+    before = "before the search, "
+    taught = "30 epochs, with a third of the silver trees and "
+    seeds, former = runs["ud-any"], runs[f"{before}40 epochs"]
+    silver = runs[f"{before}30 epochs, with a third of the silver trees"]
+    four = runs[f"{before}{taught}four teachers"]
+    return table(
+        ("", "dev LAS", "test LAS"),
+        (
+            (
+                "three seeds of `ud-any` without scorers of arcs",
+                *(spread_las(seeds, split) for split in SPLITS),
+            ),
+            ("the three together", *_together("three seeds")),
+            (
+                "two taught by the three, and by their silver trees",
+                *(_both(runs[f"{taught}three teachers"], split) for split in SPLITS),
+            ),
+            ("these two and the first seed together", *_together("two taught, first seed")),
+            ("before the search, three seeds", *(spread_las(former, split) for split in SPLITS)),
+            ("the three together", *_together("three seeds, before")),
+            ("one parser with their silver trees", *(mean_las(silver, split) for split in SPLITS)),
+            ("it with seeds 2 and 3", *_together("silver trees, seeds 2 and 3, before")),
+            ("the three and it together", *_together("four teachers, before")),
+            (
+                "one parser with silver trees and these four teachers",
+                *(mean_las(four, split) for split in SPLITS),
+            ),
+            ("it with seeds 2 and 3", *_together("taught, seeds 2 and 3, before")),
+        ),
+    )
+
+
+def _both(runs: Sequence[Row], split: str) -> str:
+    return " and ".join(f"{run[split]['las']:.2f}" for run in runs)
+
+
+def _together(name: str) -> list[str]:
+    """LAS on dev and test that `evaluate` printed of models together."""
+    found = (re.fullmatch(r"LAS +([\d.]+) .*", line) for line in printed(OUTPUT, name))
+    return [match[1] for match in found if match]
+
+
+FIGURES: dict[str, Callable[[], str]] = {
+    "arc-features": arc_features,
+    "arc-probabilities": arc_probabilities,
+    "arcs": arcs,
+    "arcs-any": arcs_any,
+    "arcs-over-treebanks": arcs_over_treebanks,
+    "arcs-small-treebanks": arcs_small_treebanks,
+    "crossing-trees": crossing_trees,
+    "ensembles": ensembles,
+    "reparsing": reparsing,
+    "right-to-left": right_to_left,
+}

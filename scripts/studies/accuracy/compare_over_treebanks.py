@@ -1,0 +1,99 @@
+"""What one kind of model gains over another, on average over treebanks: LAS, with 95 % intervals.
+
+    python scripts/studies/accuracy/compare_over_treebanks.py \\
+        --treebank UYGHUR.conllu without/1/model with/1/model without/2/model with/2/model \\
+        --treebank GREEK.conllu without/3/model with/3/model
+
+After each treebank stand pairs of models, as those of equal seeds. The gain on a treebank is the mean of the
+gains of its pairs, and that over treebanks the mean of theirs. By a paired bootstrap over sentences: those of
+a treebank are drawn anew, the same ones for all of its models. So the intervals are those of other sentences,
+and not of other seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from parser.config.settings import data_path
+from parser.evaluation.scores import score
+from parser.parsing.model import Model
+from parser.parsing.parse import parse
+from parser.parsing.parsed_tree import ParsedTree
+from parser.system.bootstrap import interval, resampled
+from parser.system.machine import tune_process
+from parser.treebank.conllu import read_treebank
+from parser.treebank.sentence import Sentence
+
+RESAMPLES = 10_000
+Pair = tuple[Sequence[ParsedTree], Sequence[ParsedTree]]
+
+
+class Gain(NamedTuple):
+    """In points of LAS."""
+
+    mean: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:+.2f} [{self.low:+.2f}, {self.high:+.2f}]"
+
+
+def gain(treebanks: Sequence[Tensor]) -> Gain:
+    """Of the second of each pair over the first, on average. treebanks: see `counts_of`."""
+
+    def mean_gain(*counts: Tensor) -> Tensor:
+        """[samples] counts: [samples, sentences, pairs, parsers, 2] of each treebank."""
+        right_and_all = [of_treebank.sum(1) for of_treebank in counts]
+        las = [100 * both[..., 0] / both[..., 1] for both in right_and_all]  # [samples, pairs, parsers]
+        return torch.stack([(each[..., 1] - each[..., 0]).mean(1) for each in las]).mean(0)
+
+    observed = mean_gain(*(counts[None] for counts in treebanks)).item()
+    return Gain(observed, *interval(resampled(treebanks, mean_gain, RESAMPLES, seed=1)))
+
+
+def counts_of(gold: Sequence[Sentence], pairs: Sequence[Pair]) -> Tensor:
+    """[sentences, pairs, parsers, 2] In each sentence the words that are right, and all of them."""
+    by_pair = [
+        [
+            [score([one], [tree]).counts("las") for one, tree in zip(gold, trees, strict=True)]
+            for trees in pair
+        ]
+        for pair in pairs
+    ]
+    return torch.tensor(by_pair, dtype=torch.double).permute(2, 0, 1, 3)
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    arguments.add_argument(
+        "--treebank",
+        action="append",
+        nargs="+",
+        required=True,
+        metavar="FILE",
+        help="it, and pairs of models",
+    )
+    given = arguments.parse_args()
+    tune_process()
+    found = []
+    for treebank, *models in given.treebank:
+        if not models or len(models) % 2:
+            arguments.error(f"{treebank}: {len(models)} models are there, which are no pairs")
+        gold = read_treebank(data_path(treebank))
+        trees = [parse(Model.load(Path(model), torch.device("cpu")), gold) for model in models]
+        found.append(counts_of(gold, list(zip(trees[::2], trees[1::2], strict=True))))
+        print(f"{Path(treebank).name}: {gain(found[-1:])}")
+    print(f"mean of {len(found)} treebanks: {gain(found)}")
+
+
+if __name__ == "__main__":
+    main()

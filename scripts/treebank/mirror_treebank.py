@@ -1,0 +1,69 @@
+"""Write a treebank from right to left: the last word of each sentence first, the same tree.
+
+    python scripts/treebank/mirror_treebank.py '${PARSER_DATA}/ud/UD_English-EWT/en_ewt-ud-dev.conllu' \\
+        runs/mirrored/dev.conllu
+
+Multiword tokens, empty nodes, enhanced dependencies and comments other than sent_id are left out: they say
+nothing to a parser.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from parser.config.settings import data_path
+from parser.system.files import atomic_file
+from parser.treebank.columns import BLANK, DEPS, HEAD, ID, WORD_COLUMNS
+from parser.treebank.conllu import read_treebank
+from parser.treebank.sentence import Sentence
+
+
+def mirrored_heads(heads: Sequence[int]) -> tuple[int, ...]:
+    """Those of the words from the last to the first. Heads that are no words stay."""
+    after_last = len(heads) + 1
+    return tuple(after_last - head if head > 0 else head for head in reversed(heads))
+
+
+def mirrored(sentence: Sentence) -> Sentence:
+    heads = mirrored_heads(sentence.heads)
+    names = [own.attribute for own in WORD_COLUMNS.values()]
+    lines = (f"# sent_id = {sentence.identifier}\n", *_lines(sentence, heads), "\n")
+    return replace(
+        sentence,
+        heads=heads,
+        labels=sentence.labels[::-1],
+        lines=lines,
+        word_lines=tuple(range(1, len(sentence) + 1)),
+        **{name: getattr(sentence, name)[::-1] for name in names},
+    )
+
+
+def _lines(sentence: Sentence, heads: Sequence[int]) -> Iterator[str]:
+    """Of the words. heads: of the mirrored tree."""
+    places = reversed(sentence.word_lines)
+    for number, (place, head) in enumerate(zip(places, heads, strict=True), 1):
+        columns = sentence.lines[place].rstrip("\r\n").split("\t")
+        columns[ID], columns[DEPS] = str(number), BLANK
+        if head >= 0:
+            columns[HEAD] = str(head)
+        yield "\t".join(columns) + "\n"
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    arguments.add_argument("treebank")
+    arguments.add_argument("output", type=Path)
+    given = arguments.parse_args()
+    sentences = read_treebank(data_path(given.treebank))
+    given.output.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_file(str(given.output)) as file:
+        file.write("".join(line for own in sentences for line in mirrored(own).lines).encode())
+
+
+if __name__ == "__main__":
+    main()
