@@ -47,6 +47,7 @@ from parser.parsing.eisner import is_projective_tree, projective_trees
 from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.model import Model
 from parser.parsing.parse import parse
+from parser.parsing.parse_options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.reparsing import MAX_WORDS, with_bonus
 from parser.system.machine import tune_process
@@ -135,7 +136,7 @@ def opinions_from_left(model: Model, sentences: Sequence[Sentence]) -> list[Opin
     arcs = model.settings.network.arcs
     if arcs is None or arcs.bonus is None:
         raise SystemExit("a model has no scorer of arcs with a bonus (parser.network.arcs)")
-    trees = parse(model, sentences, probabilities=True)
+    trees = parse(model, sentences, options=ParseOptions(probabilities=True))
     before = (tree.heads for tree in parse(with_bonus(model, None), sentences))
     scored = (opinion.log_probabilities for opinion in opinions_of(model, sentences))
     return [Opinion(*of_sentence, arcs.bonus) for of_sentence in zip(trees, before, scored, strict=True)]
