@@ -200,9 +200,9 @@ def test_a_model_that_reads_tags_and_gets_none_warns_once(reader_of_tags):
 def test_sentences_of_many_documents_are_parsed_together(english, monkeypatch):
     together = []
 
-    def parse_and_note(model, sentences, batch_size, **options):
+    def parse_and_note(model, sentences, batch_size, options):
         together.append(len(sentences))
-        return parse_stream(model, sentences, batch_size, **options)
+        return parse_stream(model, sentences, batch_size, options)
 
     monkeypatch.setattr(spacy_component, "parse_stream", parse_and_note)
     made = 0
@@ -227,10 +227,10 @@ def test_errors_go_to_the_handler(monkeypatch):
     nlp = pipeline()
     handled = []
 
-    def refuse(model, sentences, batch_size, **options):
+    def refuse(model, sentences, batch_size, options):
         if any("bad" in sentence.forms for sentence in sentences):
             raise ValueError("refused")
-        return parse_stream(model, sentences, batch_size, **options)
+        return parse_stream(model, sentences, batch_size, options)
 
     monkeypatch.setattr(spacy_component, "parse_stream", refuse)
     with pytest.raises(ValueError, match="refused"):

@@ -77,7 +77,7 @@ class Short(Small):
 
 def chosen(examples, rows):
     parts = {field.name: getattr(examples, field.name) for field in fields(examples)}
-    none = ("inventory", "soft_targets", "soft_heads")  # there is no teacher
+    none = ("inventory", "soft_targets", "soft_heads", "facts")  # no teacher, and complete trees
     return replace(examples, **{name: part.select(rows) for name, part in parts.items() if name not in none})
 
 
