@@ -256,7 +256,7 @@ FAULTS = [
         [3, 0, NO_HEAD],
         "___",
         1,
-        "no projective tree has the arc from word 3 to word 1 .*--non-projective given",
+        "no projective tree has the arc from word 3 to word 1 .*set non-projective to `given`",
     ),
 ]
 
