@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from parser.batching.device import to_device
-from parser.parsing.constraints import SentenceConstraints
+from parser.parsing.constraints import KEPT_LIMITS, SentenceConstraints
 from parser.parsing.label_choices import OF_LABELS, LabelChoices
 from parser.stepping.stepper import with_room
 from parser.transitions.given_arcs import NOTHING_GIVEN, Obstacles
@@ -81,14 +81,21 @@ class ConstrainedBatch:
         """The sentences at these places are begun anew."""
         self._words.counted[start:stop] = self._words.counted_first[start:stop]
 
-    def join(self, bases: Sequence[int], constraints: Sequence[SentenceConstraints | None]) -> bool:
+    def join(
+        self,
+        bases: Sequence[int],
+        constraints: Sequence[SentenceConstraints | None],
+        others: Sequence[SentenceConstraints] = (),
+    ) -> bool:
         """Sentences join at places that have been forgotten. Returns whether tensors have moved.
 
-        bases: the places before their first words.
+        bases: the places before their first words. others: the constraints of those that are there already.
         """
         rows: list[tuple[int, ...]] = []
         places: list[int] = []
-        moved = False
+        moved = len(self._limits) > KEPT_LIMITS
+        if moved:
+            self._keep_limits(dict.fromkeys(own.limits for own in others))
         for base, own in zip(bases, constraints, strict=True):
             if own is None:
                 continue
@@ -139,6 +146,16 @@ class ConstrainedBatch:
         exceeds &= ~self._is_known[rows].index_select(0, self._dependents).T
         within = legal & ~exceeds
         return torch.where(within.any(1, keepdim=True), within, legal)
+
+    def _keep_limits(self, which: Iterable[tuple[int, ...]]) -> None:
+        """Forget the others. Sentences that had them are done."""
+        kept = [(), *(limits for limits in which if limits)]
+        before = to_device(torch.tensor([self._limits[limits] for limits in kept]), self._device)
+        numbers = before.new_zeros(len(self._bits))  # [limits] the new ones by those before
+        numbers[before] = torch.arange(len(kept), device=self._device)
+        self._words.limits.copy_(numbers[self._words.limits])
+        self._bits = self._bits.index_select(0, before)
+        self._limits = {limits: number for number, limits in enumerate(kept)}
 
     def _add_limits(self, limits: tuple[int, ...]) -> None:
         by_label = to_device(torch.tensor(limits), self._device)

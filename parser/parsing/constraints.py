@@ -31,7 +31,7 @@ LIFTED = 1 << 62
 """The bit of lifted dependents that count: where they end is not known before the tree is whole."""
 MAX_LIMITS = 60
 KEPT_LIMITS = 256
-"""Lists of limits whose bits are kept."""
+"""Lists of limits whose bits are kept; strangers may ask for ever new ones."""
 SHOWN = 8
 """Labels of a message."""
 NonProjective = Literal["refuse", "given"]
@@ -328,7 +328,7 @@ class ConstraintReader:
     def _limits_of(self, at_most_one: tuple[str, ...]) -> tuple[int, ...]:
         """See `SentenceConstraints.limits`."""
         if at_most_one and at_most_one not in self._limits:
-            if len(self._limits) == KEPT_LIMITS:  # strangers may ask for ever new ones
+            if len(self._limits) == KEPT_LIMITS:
                 self._limits.clear()
             bits = [0]
             for label in self._vocabulary.labels.strings:
@@ -348,7 +348,8 @@ def _has_any(sentence: Sentence) -> bool:
 def _crossing(word: int, head: int) -> str:
     return (
         f"no projective tree has the arc from word {head} to word {word} beside the other given ones: arcs "
-        "would cross; write _ as its HEAD, or let `--non-projective given` put it back after parsing"
+        "would cross; leave out this head, or set non-projective to `given`, which puts the arc back after "
+        "parsing"
     )
 
 

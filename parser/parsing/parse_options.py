@@ -27,7 +27,7 @@ class ParseOptions:
 
     @property
     def needs_scorers(self) -> bool:
-        """Whether scorers of arcs have a say that change no trees."""
+        """Whether scorers of arcs are asked even where they change no trees."""
         return self.probabilities or self.alternatives > 0 or self.trees > 1
 
 

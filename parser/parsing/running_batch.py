@@ -101,7 +101,7 @@ class _Sentence(NamedTuple):
     length: int
     block: int
     """Where its block begins: the places of all sentences that joined with it."""
-    is_constrained: bool
+    constraints: SentenceConstraints | None
 
 
 class RunningBatch:
@@ -168,10 +168,10 @@ class RunningBatch:
         self._slots.base.index_copy_(0, where, base)
         self._slots.is_done.index_fill_(0, where, False)
         self._slots.is_cancelled.index_fill_(0, where, False)
-        is_constrained = [own is not None for own in constraints] or [False] * len(slots)
-        own = zip(slots, bases.tolist(), lengths.tolist(), is_constrained, strict=True)
-        for slot, own_base, own_length, constrained in own:
-            self._sentences[slot] = _Sentence(own_base, own_length, start, constrained)
+        of_sentences = constraints or [None] * len(slots)
+        sentences = zip(bases.tolist(), lengths.tolist(), of_sentences, strict=True)
+        for slot, (own_base, own_length, own) in zip(slots, sentences, strict=True):
+            self._sentences[slot] = _Sentence(own_base, own_length, start, own)
         self._blocks.share(start, len(slots))
         self._waiting.extend(slots)
         return slots
@@ -181,18 +181,17 @@ class RunningBatch:
     ) -> None:
         """The sentences at these places, which begin after `bases`, have these constraints."""
         has_any = any(constraints)
+        others = [sentence.constraints for sentence in self._sentences.values() if sentence.constraints]
         if has_any and not self._constraints:
             choices = LabelChoices.of(self._model.vocabulary)
             self._constraints = ConstrainedBatch(self._inventory, choices, len(self._state.heads))
             self._moved()
-        elif self._constraints and not (
-            has_any or any(sentence.is_constrained for sentence in self._sentences.values())
-        ):
+        elif self._constraints and not (has_any or others):
             self._constraints = None  # which would cost time at each step
             self._moved()
         if self._constraints:
             self._constraints.forget(start, stop)
-            if has_any and self._constraints.join(bases, constraints):
+            if has_any and self._constraints.join(bases, constraints, others):
                 self._moved()
 
     def cancel(self, slot: int) -> None:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from plain_parser import all_trees, is_tree, projective_trees, sentence
 from random_parsers import model, numbered_sentence
 
 from parser.config.settings import CalibrationSettings
+from parser.networks.stack_parser import ReadSentences
 from parser.parsing import engine
 from parser.parsing.calibration import with_calibration
 from parser.parsing.constraints import ConstraintReader, Constraints
@@ -21,6 +23,7 @@ from parser.parsing.engine import Engine
 from parser.parsing.model import Model
 from parser.parsing.parse import parse
 from parser.parsing.parse_options import ParseOptions
+from parser.parsing.running_batch import RunningBatch
 from parser.treebank.partial_trees import given_cycles, set_aside
 from parser.treebank.projectivity import deprojectivize
 from parser.treebank.sentence import NO_HEAD
@@ -211,6 +214,41 @@ def test_sentences_that_begin_anew_count_anew(monkeypatch):
     assert parse(parser, sentences, batch_size=6, options=limits) == expected
 
 
+@torch.inference_mode()
+def test_a_batch_forgets_limits_that_no_sentence_has(monkeypatch):
+    """Ever new ones come, while sentences with others are parsed."""
+    monkeypatch.setattr("parser.parsing.constrained_batch.KEPT_LIMITS", 4)
+    parser = constrained_model()
+    reader, running = ConstraintReader(parser), RunningBatch([parser], 3, in_graph=False)
+    sentences = [numbered_sentence(number, 5 + 7 * (number % 3)) for number in range(20)]
+    constraints = [
+        reader.read(one, Constraints(at_most_one=limits), {})
+        for one, limits in zip(sentences, permutations(WORD_LABELS, 2), strict=True)
+    ]
+
+    def join(batch, number):
+        tokens = parser.vocabulary.encode_tokens([sentences[number]])
+        read = ReadSentences(tokens, parser.network.encode_distinct(tokens)[0])
+        return batch.join([read], constraints=[constraints[number]])[0]
+
+    def alone(number):
+        batch = RunningBatch([parser], 1, in_graph=False)
+        join(batch, number)
+        while not (found := batch.done()):
+            batch.work()
+        return found.popitem()[1]
+
+    numbers, rows = {}, []
+    for number in range(len(sentences)):
+        numbers[join(running, number)] = number
+        rows.append(len(running._constraints._limits))
+        while len(numbers) == 3 or (numbers and number == len(sentences) - 1):
+            running.work()
+            for slot, arcs in running.done().items():
+                assert arcs == alone(numbers.pop(slot))
+    assert max(rows) == 5
+
+
 def test_the_probability_of_what_is_given_is_one(few):
     """Even if it is put back after parsing, and though calibration gives no 1."""
     parser = with_calibration(constrained_model(), CalibrationSettings(right=0.5, wrong=0.5, offset=-1))
@@ -256,7 +294,7 @@ FAULTS = [
         [3, 0, NO_HEAD],
         "___",
         1,
-        "no projective tree has the arc from word 3 to word 1 .*--non-projective given",
+        "no projective tree has the arc from word 3 to word 1 .*set non-projective to `given`",
     ),
 ]
 
