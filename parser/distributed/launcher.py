@@ -30,7 +30,7 @@ SECONDS_BETWEEN_CHECKS = 0.1
 
 
 def is_one_of_several() -> bool:
-    """Whether this process was start_process, with others beside it, by torchrun or by `launch`."""
+    """Whether this process was started, with others beside it, by torchrun or by `launch`."""
     return "TORCHELASTIC_RUN_ID" in os.environ and int(os.environ["WORLD_SIZE"]) > 1
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import TypeVar
 
 from starlette.exceptions import HTTPException
 
 from parser.service.reading import ReadSentence
+from parser.treebank.sentence import Sentence
+
+Found = TypeVar("Found")
 
 WORD_CHARACTERS = 1_000
 """Of a word. Characters are read one after the other, while other requests wait."""
@@ -38,10 +42,7 @@ class Limits:
         total = 0
         for number, read in enumerate(sentences, 1):
             words = len(read.sentence)
-            if words > self.sentence_words:
-                raise too_large(
-                    f"sentence {number} has {words:,} words; at most {self.sentence_words:,} are parsed"
-                )
+            self._refuse_long(words, number)
             longest = max(map(len, read.sentence.forms))
             if longest > WORD_CHARACTERS:
                 raise too_large(
@@ -51,6 +52,23 @@ class Limits:
             if total > self.words:
                 raise too_large(f"the request has more than {self.words:,} words; divide it")
             yield read
+
+    def before(self, check: Callable[[Sentence], Found]) -> Callable[[Sentence], Found]:
+        """The check of given trees, whose time grows with the square of the words: first RefusedError is
+        raised for sentences that are too long.
+        """
+
+        def limited(sentence: Sentence) -> Found:
+            self._refuse_long(len(sentence), sentence.identifier)
+            return check(sentence)
+
+        return limited
+
+    def _refuse_long(self, words: int, name: int | str) -> None:
+        if words > self.sentence_words:
+            raise too_large(
+                f"sentence {name} has {words:,} words; at most {self.sentence_words:,} are parsed"
+            )
 
 
 def too_large(message: str) -> RefusedError:

@@ -18,6 +18,8 @@ from parser.service.signals import handled_by_loop
 KEPT_ALIVE = 30
 """Seconds that a connection may wait for its next request."""
 
+MAX_HEADERS = 1 << 16
+"""Bytes, with the address."""
 SECONDS_TO_CONNECT = 0.05
 """Of a connection that is accepted: some turns of the loop."""
 
@@ -30,6 +32,8 @@ class Server(uvicorn.Server):
         config = uvicorn.Config(
             application,
             loop="asyncio",  # others do not ask sockets of ours to accept
+            http="h11",  # httptools takes 0.15 ms less for a request, but headers of any size
+            h11_max_incomplete_event_size=MAX_HEADERS,
             log_config=None,
             access_log=False,
             lifespan="on",

@@ -83,8 +83,9 @@ def _input(service: Service, model: ServedModel, wanted: ParseRequest, size: int
     read: Callable[[], Iterator[ReadSentence]]
     constraints = wanted.options.constraints
     if wanted.conllu is not None:
-        read = partial(conllu_sentences, wanted.conllu, model.constraints.check(constraints))
+        check = model.constraints.check(constraints)
+        read = partial(conllu_sentences, wanted.conllu, check and service.limits.before(check))
     else:
-        faults = partial(model.constraints.faults, wanted=constraints)
+        faults = service.limits.before(partial(model.constraints.faults, wanted=constraints))
         read = partial(word_sentences, wanted.sentences or [], faults)
     return Input(partial(read_in_advance, lambda: service.limits.check(read())), size)

@@ -26,10 +26,15 @@ def environment(**variables: str) -> dict[str, str]:
 @contextmanager
 def environment_for_children() -> Iterator[None]:
     """While a library starts processes: its command can not be changed, but -P is a variable, too."""
-    before = dict(os.environ)
-    os.environ.update(environment(PYTHONSAFEPATH="1"))
+    own = environment(PYTHONSAFEPATH="1")
+    # Only these two: threads may need the others meanwhile.
+    before = {name: os.environ.get(name) for name in ("PYTHONPATH", "PYTHONSAFEPATH")}
+    os.environ.update({name: own[name] for name in before})
     try:
         yield
     finally:
-        os.environ.clear()
-        os.environ.update(before)
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

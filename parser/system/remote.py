@@ -42,7 +42,7 @@ def start_server(modules: Sequence[str] = PRELOADED) -> None:
     """
     # Forks of a server that has only imported modules. Forks of this one would share CUDA and threads.
     forkserver.set_forkserver_preload(list(modules))
-    with environment_for_children(), _interrupts_blocked():
+    with _interrupts_blocked(), environment_for_children():
         forkserver.ensure_running()
 
 

@@ -12,6 +12,7 @@ from parser.tables.found_treebanks import FoundTreebank
 from parser.tables.kept_models import package_of
 from parser.tables.model_card import scores_of
 from parser.tables.published_scores import PublishedScores
+from parser.tables.report import MINUTE
 from parser.tables.runs import Job, Row
 
 TEXT_MEASURES = "tokens", "sentences", "words", "upos", "ufeats", "lemmas", "uas", "las", "mlas", "blex"
@@ -62,7 +63,7 @@ def report_line(
         job.name,
         found.size.words,
         dict(_scores(job, row, published)),
-        row["seconds"] / 60,
+        row["seconds"] / MINUTE,
         package.stat().st_size if package.is_file() else None,
         found.treebank.licence or "",
     )

@@ -148,8 +148,8 @@ def right_to_left() -> str:
     def cells(name: str) -> Iterator[str]:
         for found in (dev, test):
             yield f"{found['las'][name]:.2f}"
-            gain, low, high = found["differences"].get(name, (0, 0, 0))
-            yield f"{gain:+.2f} [{low:+.2f}, {high:+.2f}]" if name in found["differences"] else ""
+            difference = found["differences"].get(name)
+            yield "{:+.2f} [{:+.2f}, {:+.2f}]".format(*difference) if difference else ""
 
     header = ("members", "dev LAS", "over the ensemble", "test LAS", "over the ensemble")
     return table(header, ((name, *cells(name)) for name in dev["las"]))

@@ -134,6 +134,17 @@ def test_what_no_tree_has_is_refused_in_conllu_by_its_line(served):
     assert "data:6: sentence #2: the heads of the words 1, 2 form a cycle" in answer.json()["detail"]
 
 
+def test_a_sentence_that_is_too_long_is_refused_before_anybody_looks_for_its_tree(served):
+    """Whose time grows with the square of the words."""
+    words = 1001
+    heads = [*range(3, words + 1), None, None]  # which cross
+    answer = ask(served, sentences=[{"words": ["a"] * words, "heads": heads}], keep="given")
+    assert (answer.status_code, "sentence #1 has 1,001 words" in answer.text) == (413, True)
+    lines = (f"{n}\ta\t_\t_\t_\t_\t{head or '_'}\t_\t_\t_\n" for n, head in enumerate(heads, 1))
+    answer = ask(served, conllu="".join(lines) + "\n", keep="given")
+    assert (answer.status_code, "sentence #1 has 1,001 words" in answer.text) == (413, True)
+
+
 @pytest.mark.parametrize(
     ("wanted", "status", "told"),
     [

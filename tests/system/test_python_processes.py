@@ -3,6 +3,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import parser
 from parser.system.python_processes import environment, environment_for_children, python
 
@@ -22,7 +24,11 @@ def test_the_working_folder_is_found_by_its_name_if_it_is_searched_here(tmp_path
     assert environment()["PYTHONPATH"].split(os.pathsep)[0] == str(tmp_path)
 
 
-def test_the_environment_is_as_before_afterwards():
+@pytest.mark.parametrize("path", [None, "/somewhere"])
+def test_the_environment_is_as_before_afterwards(path, monkeypatch):
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    if path:
+        monkeypatch.setenv("PYTHONPATH", path)
     before = dict(os.environ)
     with environment_for_children():
         assert os.environ["PYTHONSAFEPATH"] == "1"

@@ -72,7 +72,8 @@ class Questions:
             writer.write(await own())
             writer.close()
 
-        async with await asyncio.start_unix_server(answer, sock=self._answering):
+        # start_unix_server looks at the socket's name, which from Python 3.13 on may not be empty.
+        async with await asyncio.start_server(answer, sock=self._answering):
             yield
 
     async def ask_all(self) -> dict[str, str]:

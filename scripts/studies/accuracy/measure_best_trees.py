@@ -21,6 +21,7 @@ from pathlib import Path
 import torch
 from measure_arc_scorer import opinions_of, without_scorers
 
+from parser.evaluation.scores import score
 from parser.parsing.model import Model
 from parser.parsing.parse import parse
 from parser.parsing.parse_options import ParseOptions
@@ -28,7 +29,6 @@ from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.reparsing import MAX_WORDS
 from parser.system.machine import tune_process
 from parser.treebank.conllu import read_treebank
-from parser.treebank.labels import without_subtype
 from parser.treebank.sentence import Sentence
 
 Trees = Sequence[Sequence[ParsedTree]]
@@ -37,17 +37,8 @@ Value = Callable[[int, ParsedTree], float]
 """Of a sentence, by its number, and one of its trees."""
 
 
-def right_arcs(sentence: Sentence, tree: ParsedTree) -> int:
-    """Words whose head and label are those of the gold tree, without the subtypes of labels."""
-    words = zip(sentence.heads, sentence.labels, tree.heads, tree.labels, strict=True)
-    return sum(
-        head == found and without_subtype(label) == without_subtype(own) for head, label, found, own in words
-    )
-
-
 def las(sentences: Sequence[Sentence], trees: Sequence[ParsedTree]) -> float:
-    right = sum(map(right_arcs, sentences, trees))
-    return round(100 * right / sum(map(len, sentences)), 2)
+    return round(score(sentences, trees).las, 2)
 
 
 def las_of_best(sentences: Sequence[Sentence], trees: Trees, value: Value) -> float:
@@ -70,7 +61,7 @@ def measure(model: Model, sentences: Sequence[Sentence], count: int) -> dict[str
         "greedy": las(sentences, parse(parser, sentences)),
         "parse": las(sentences, parse(model, sentences)),
         "first": las(sentences, [first for first, *_ in trees]),
-        "best": las_of_best(sentences, trees, lambda number, tree: right_arcs(sentences[number], tree)),
+        "best": las_of_best(sentences, trees, lambda number, tree: score([sentences[number]], [tree]).las),
         "by_parser": las(sentences, by_parser),
     }
     if model.network.arcs:
