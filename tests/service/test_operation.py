@@ -58,9 +58,9 @@ def test_a_get_with_a_body_that_is_too_large_is_refused(limited):
 
 
 def test_headers_are_not_kept_without_a_limit(service):
-    for address, own in (("/models?data=" + "a" * 100_000, {}), ("/models", {"X-Long": "a" * 100_000})):
-        assert httpx.get(service.url + address, headers=own).status_code == 400
-    assert httpx.get(f"{service.url}/models?data={'a' * 30_000}").status_code == 200
+    address = f"{service.url}/models"
+    assert httpx.get(address, headers={"X-Long": "a" * 100_000}).status_code == 400
+    assert httpx.get(f"{address}?data={'a' * 60_000}").status_code == 200
 
 
 def test_words_and_texts_that_would_keep_all_others_waiting_are_refused(service):
