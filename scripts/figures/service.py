@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import product
 
 from figures.kept import printed, table
 
 OUTPUT = "scale/printed.jsonl"
-LOADS = {
-    "one client": "--clients 1 ",
-    "32 clients": "--clients 32 --seconds 6",
-    "155 requests a second": "--rate 155",
-}
-"""With what is in the commands."""
+COMMAND = "runs/peers/{} ours=http://127.0.0.1:8102 udpipe=http://127.0.0.1:8101 --clients {}"
+TEXTS = {"English": "ewt-test.txt", "French": "fr-test.txt"}
+LOADS = {"one client": "1 ", "32 clients": "32 ", "about half the load": "64 --rate "}
+"""With the options of their commands."""
 SERVERS = {"ours": "stack-parser", "udpipe": "UDPipe"}
 
 
 def service() -> str:
     """Sentences a second and latencies: medians over the turns."""
     lines = []
-    for load, words in LOADS.items():
-        for line in printed(OUTPUT, words):
+    for (language, text), (load, clients) in product(TEXTS.items(), LOADS.items()):
+        for line in printed(OUTPUT, COMMAND.format(text, clients)):
             match = re.fullmatch(
                 r"(\w+): sentences/s ([\d.]+) .*, p50 in ms ([\d.]+) .*, p99 in ms ([\d.]+) .*", line
             )
             if match:
-                lines.append((load, SERVERS[match[1]], *match.groups()[1:]))
+                lines.append((f"{language}, {load}", SERVERS[match[1]], *match.groups()[1:]))
     return table(("", "", "sentences/s", "median, ms", "99 %, ms"), lines)
 
 
