@@ -199,8 +199,6 @@ class Parser:
 
         A beam search finds them.
         """
-        if count < 1:
-            raise ValueError(f"count: at least 1 is needed, not {count}")
         options, columns = self._options(False, constraints, count), {"words": words, **known}
         [sentence] = self._model.watch().check([self._read(columns, 1, options)], _warn)
         best = self._engine.result(self._engine.add(sentence, options))

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from parser.parsing.constraints import UNCONSTRAINED, Constraints
 
+MAX_TREES = 1_000
+"""Of a sentence. Memory grows with them."""
+
 
 @dataclass(frozen=True)
 class ParseOptions:
@@ -19,7 +22,9 @@ class ParseOptions:
     """How many trees the sentence gets, found by a beam search, if there are so many."""
 
     def __post_init__(self) -> None:
-        """Raises ValueError for what does not go together."""
+        """Raises ValueError for what can not be had, or not together."""
+        if not 1 <= self.trees <= MAX_TREES:
+            raise ValueError(f"{self.trees:,} trees of a sentence: it can have from 1 to {MAX_TREES:,}")
         if self.trees > 1 and (self.probabilities or self.alternatives):
             raise ValueError(
                 "probabilities of arcs and alternatives are of one tree: ask for these, or for several trees"

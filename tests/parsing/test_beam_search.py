@@ -315,6 +315,7 @@ def test_what_is_of_one_tree_is_refused(option, capsys):
     assert "of one tree" in capsys.readouterr().err
 
 
-def test_at_least_one_tree_is_needed():
-    with pytest.raises(ValueError, match="count: at least 1 is needed, not 0"):
-        load("tests/model").best_trees(["Dogs"], 0)
+@pytest.mark.parametrize("count", [0, 1_001])
+def test_no_sentence_has_so_many_trees(count):
+    with pytest.raises(ValueError, match=f"{count:,} trees of a sentence: it can have from 1 to 1,000"):
+        load("tests/model").best_trees(["Dogs"], count)
