@@ -65,15 +65,11 @@ def search(
     return found
 
 
-def best_of(
-    trees: Sequence[ParsedTree], count: int, opinion: SecondOpinion | None = None
-) -> Sequence[ParsedTree]:
+def best_of(trees: Sequence[ParsedTree], count: int, opinion: SecondOpinion | None) -> list[ParsedTree]:
     """So many different ones at most by their scores, the best first; of equal ones the best counts.
 
     opinion: of the scorers of arcs. It changes scores and order of these trees, and chooses none.
     """
-    if count == 1:
-        return trees
     best: dict[tuple[tuple[int, ...], tuple[str, ...]], ParsedTree] = {}
     for tree in sorted(trees, key=_score, reverse=True):
         best.setdefault((tree.heads, tree.labels), tree)

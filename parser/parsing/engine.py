@@ -464,8 +464,10 @@ class Engine:
     def _finish(self, running: _Running, several: Sequence[Arcs], others: Alternatives = ()) -> None:
         request = running.request
         try:
-            trees = [self._tree(running, arcs, others) for arcs in several]
-            first, *next_best = best_of(trees, request.options.trees, running.opinion)
+            trees: Sequence[ParsedTree] = [self._tree(running, arcs, others) for arcs in several]
+            if request.options.trees > 1:
+                trees = best_of(trees, request.options.trees, running.opinion)
+            first, *next_best = trees
         except Exception as error:
             request.fail(error)
         else:
