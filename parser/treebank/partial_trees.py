@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from parser.treebank.columns import BLANK
 from parser.treebank.faults import Fault, cycles, head_faults
 from parser.treebank.sentence import NO_HEAD, Sentence
@@ -30,13 +32,8 @@ def set_aside(heads: Sequence[int]) -> list[int]:
     if _fits(heads):
         return []
     order = sorted((head != 0, abs(head - word), word) for word, head in _arcs(heads))
-    kept, left_out = [NO_HEAD] * len(heads), []
-    for _, _, word in order:
-        kept[word - 1] = heads[word - 1]
-        if not _fits(kept):
-            kept[word - 1] = NO_HEAD
-            left_out.append(word)
-    return sorted(left_out)
+    kept = _FittingArcs(len(heads))
+    return sorted(word for _, _, word in order if not kept.add(word, heads[word - 1]))
 
 
 def possible_roots(heads: Sequence[int]) -> list[bool]:
@@ -128,6 +125,31 @@ def _fits(heads: Sequence[int]) -> bool:
                 return False
         open_ends.extend(sorted(ends, reverse=True))
     return True
+
+
+class _FittingArcs:
+    """Arcs that one projective tree can have, for which `_fits` would be asked again for each further one."""
+
+    def __init__(self, words: int):
+        # [words + 1] For ROOT and each word, of the arc from its head; 0 if it has none.
+        self._heads, self._left, self._right = np.zeros((3, words + 1), int)
+        self._tops = np.arange(words + 1)
+        """[words + 1] As of `_tops`."""
+
+    def add(self, word: int, head: int) -> bool:
+        """Whether it fits, too. The word must not be above its head."""
+        left, right = min(word, head), max(word, head)
+        from_left = (self._left < left) & (left < self._right) & (self._right < right)
+        from_right = (left < self._left) & (self._left < right) & (right < self._right)
+        if (from_left | from_right).any():
+            return False
+        tops = np.where(self._tops == word, self._tops[head], self._tops)
+        of_heads = tops[self._heads]
+        if left < tops[head] < right or ((self._left < of_heads) & (of_heads < self._right)).any():
+            return False
+        self._heads[word], self._left[word], self._right[word] = head, left, right
+        self._tops = tops
+        return True
 
 
 def _tops(heads: Sequence[int]) -> list[int]:
