@@ -6,6 +6,7 @@ import socket
 import threading
 import urllib.error
 import urllib.request
+from contextlib import suppress
 
 import pytest
 from services import TEXT, serving
@@ -59,7 +60,8 @@ def test_a_get_with_a_body_that_is_too_large_is_refused(limited):
 
 def test_headers_are_not_kept_without_a_limit(service):
     address = f"{service.url}/models"
-    assert httpx.get(address, headers={"X-Long": "a" * 100_000}).status_code == 400
+    with suppress(httpx.TransportError):  # the connection is closed before all of them are sent
+        assert httpx.get(address, headers={"X-Long": "a" * 5_000_000}).status_code == 400
     assert httpx.get(f"{address}?data={'a' * 60_000}").status_code == 200
 
 
