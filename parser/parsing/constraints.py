@@ -213,15 +213,19 @@ class ConstraintReader:
                 f"at most one: {len(wanted.at_most_one)} labels; at most {MAX_LIMITS} can be limited"
             )
         for limit in wanted.at_most_one:
-            plain = {label.partition(MARK)[0] for label in self._vocabulary.labels.strings}
-            if not any(counts_for(label, limit) for label in plain):
-                raise ValueError(f"at most one {quoted(limit)}: {_unknown_label(plain)}")
+            if not any(counts_for(label, limit) for label in self._plain_labels):
+                raise ValueError(f"at most one {quoted(limit)}: {_unknown_label(self._plain_labels)}")
         for tag in wanted.not_root:
             if self._lexicons and not any(lexicon.number(tag) for lexicon in self._lexicons):
                 known = sorted({each for lexicon in self._lexicons for each in lexicon.strings})
                 raise ValueError(
                     f"not root {quoted(tag)}: the model knows no such UPOS, but {_listed(known)}"
                 )
+
+    @cached_property
+    def _plain_labels(self) -> set[str]:
+        """Without what lifted words have; each sentence with limits asks for them."""
+        return {label.partition(MARK)[0] for label in self._vocabulary.labels.strings}
 
     def check(self, wanted: Constraints) -> SentenceCheck | None:
         """What tells the faults of sentences of a file; None if nothing of them is kept."""

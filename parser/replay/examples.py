@@ -114,6 +114,8 @@ class Examples:
 
     def are_partial(self, rows: Tensor) -> Tensor:
         """[batch] bool: which trees of the sentences `rows` [batch] are known in part."""
+        if self.facts is None:
+            return torch.zeros(len(rows), dtype=torch.bool)
         return _are_partial(self.gold.select(rows))
 
     def __len__(self) -> int:
