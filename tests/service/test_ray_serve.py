@@ -7,9 +7,10 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from http.client import HTTPConnection
 
+import psutil
 import pytest
 from programs import children_of, running
 from service_clients import ask, clients_of
@@ -32,7 +33,12 @@ sys.stdin.read()
 
 
 def replicas_of(program):
-    return {child.pid for child in children_of(program) if child.name().startswith("ray::ServeReplica")}
+    found = set()
+    for child in children_of(program):
+        with suppress(psutil.NoSuchProcess):  # it may end between the two questions
+            if child.name().startswith("ray::ServeReplica"):
+                found.add(child.pid)
+    return found
 
 
 def two_replicas(port):
