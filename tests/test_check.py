@@ -169,3 +169,33 @@ def test_training_warns_if_dev_has_other_tags(config_file, tmp_path, capsys):
     assert "33% of the UPOS in dev are in no training tree" in capsys.readouterr().err
     assert main(command) == 0
     assert "in no training tree" not in capsys.readouterr().err
+
+
+def test_heads_may_be_unknown_but_in_dev(tmp_path, capsys):
+    train = tmp_path / "x-train.conllu"
+    treebank(train, ("a", DOG, BARK), ("b", DOG, DOG, BARK))
+    train.write_text(train.read_text().replace("3\tnsubj", "_\tnsubj"))
+    dev = tmp_path / "x-dev.conllu"
+    dev.write_text(train.read_text())
+    assert main(["check", str(train)]) == 2
+    assert "with `treebank.partial: true`" in capsys.readouterr().err
+
+    assert main(["check", "--partial", "--transitions", str(train)]) == 0
+    rows = table_of(capsys.readouterr().out)
+    assert rows["words without heads"] == ["2"]
+    assert rows["non-projective trees"] == ["0"]
+    assert rows["arc-hybrid stack: median, 99 %, greatest"] == ["2, 2, 2"]  # of the complete tree
+
+    assert main(["check", "--partial", str(train), str(dev)]) == 2
+    printed = capsys.readouterr()
+    assert "x-train.conllu: no faults" in printed.out
+    assert "x-dev.conllu:6: sentence b: HEAD" in printed.err
+
+
+def test_arcs_of_partial_trees_may_cross(tmp_path, capsys):
+    crossing = tmp_path / "x-train.conllu"
+    heads = "3", "4", "_", "0"
+    lines = (f"{word}\tx\t_\tX\t_\t_\t{head}\tdep\t_\t_\n" for word, head in enumerate(heads, 1))
+    crossing.write_text("".join(lines) + "\n")
+    assert main(["check", "--partial", str(crossing)]) == 0
+    assert table_of(capsys.readouterr().out)["non-projective trees"] == ["1"]

@@ -353,6 +353,11 @@ def _add_check(commands: Commands) -> None:
     )
     add_roots(command)
     command.add_argument(
+        "--partial",
+        action="store_true",
+        help="HEAD and DEPREL may be `_` but in dev and test, as with the setting treebank.partial",
+    )
+    command.add_argument(
         "--transitions",
         action="store_true",
         help="also say how deep the stacks of the transition systems get, and how long their oracles take",

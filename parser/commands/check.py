@@ -16,8 +16,9 @@ from parser.system.console import LinesError, say
 from parser.system.files import STANDARD, refuse_to_overwrite
 from parser.treebank.conllu import read_treebank
 from parser.treebank.counts import Repetitions, TreebankCounts
+from parser.treebank.partial_trees import read_partial_treebank
 from parser.treebank.projectivity import is_projective
-from parser.treebank.sentence import Sentence
+from parser.treebank.sentence import NO_HEAD, Sentence
 
 TRAIN, DEV, TEST = ROLES = "train", "dev", "test"
 WORDS_OF_ROLES = {
@@ -43,7 +44,8 @@ def check_treebanks(options: argparse.Namespace) -> None:
     for path, title in titles.items():
         began = time.monotonic()
         try:
-            sentences = read_treebank(path, options.roots)
+            may_be_partial = options.partial and _role_of(title) not in (DEV, TEST)
+            sentences = (read_partial_treebank if may_be_partial else read_treebank)(path, options.roots)
         except (ValueError, OSError) as error:
             failures += message_of(error)
             verdicts.append((path, title, "left out, see the message"))
@@ -58,11 +60,11 @@ def check_treebanks(options: argparse.Namespace) -> None:
         raise LinesError(*failures)
     width = max(map(len, titles.values()))
     lines = [f"{title:<{width}}  {path}: {verdict}" for path, title, verdict in verdicts]
-    train = [title for title in files if title.split()[0] == TRAIN]
+    train = [title for title in files if _role_of(title) == TRAIN]
     lines += counts_as_text(files, train, repetitions)
     if transitions:
         lines += ["", *table(list(transitions), _transition_rows(list(transitions.values())))]
-    if train and not any(title.split()[0] == DEV for title in titles.values()):
+    if train and not any(_role_of(title) == DEV for title in titles.values()):
         lines += ["", *NO_DEV]
     say(*lines)
     if failures:
@@ -88,6 +90,10 @@ def titles_of(paths: Sequence[str]) -> dict[str, str]:
     return titles
 
 
+def _role_of(title: str) -> str:
+    return title.split()[0]
+
+
 def _role_in_name(path: str) -> str:
     """By the last word of the name that says one."""
     words = re.split(r"[^a-z]+", os.path.basename(path).lower())
@@ -104,7 +110,8 @@ def _transition_cells(sentences: Sequence[Sentence]) -> list[str]:
     from parser.transitions.inventory import Inventory
     from parser.treebank.vocabulary import Vocabulary
 
-    projective = [sentence for sentence in sentences if is_projective(sentence.heads)]
+    complete = (sentence for sentence in sentences if NO_HEAD not in sentence.heads)
+    projective = [sentence for sentence in complete if is_projective(sentence.heads)]
     if not projective:
         return [""] * 2 * len(SYSTEMS)
     vocabulary = Vocabulary.build(projective, ["upos"])

@@ -59,7 +59,11 @@ def refuse_to_retag(options: argparse.Namespace, model: Model) -> None:
 
 
 def parse_options(options: argparse.Namespace) -> ParseOptions:
-    """What a command that writes trees wants of them."""
+    """What a command that writes trees wants of them. Raises ValueError for what does not go together."""
+    if options.keep and options.form:
+        raise ValueError("--keep given is for treebanks: raw text has no heads")
+    if options.non_projective == "given" and not options.keep:
+        raise ValueError("--non-projective given is for arcs that are kept: add --keep given")
     return ParseOptions(
         options.scores,
         Constraints(options.keep, options.non_projective, options.at_most_one, options.not_root),
@@ -68,14 +72,10 @@ def parse_options(options: argparse.Namespace) -> ParseOptions:
     )
 
 
-def refuse_parse_options(options: argparse.Namespace, model: Model) -> None:
-    """Raises ValueError for what the input can not have, or the model not do."""
-    if options.keep and options.form:
-        raise ValueError("--keep given is for treebanks: raw text has no heads")
-    if options.non_projective == "given" and not options.keep:
-        raise ValueError("--non-projective given is for arcs that are kept: add --keep given")
-    ConstraintReader(model).refuse_unable(parse_options(options).constraints)
-    if options.alternatives:
+def refuse_parse_options(wanted: ParseOptions, model: Model) -> None:
+    """Raises ValueError for what the model can not do."""
+    ConstraintReader(model).refuse_unable(wanted.constraints)
+    if wanted.alternatives:
         refuse_without_scorer(model)
 
 

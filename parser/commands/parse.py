@@ -23,6 +23,7 @@ from parser.commands.options import (
 from parser.parsing.constraints import ConstraintReader
 from parser.parsing.model import Model
 from parser.parsing.parse import parse_stream
+from parser.parsing.parse_options import ParseOptions
 from parser.parsing.part_parser import PartParser, output_of
 from parser.parsing.text_input import text_reader, tokenizer_of
 from parser.parsing.worker_processes import answers, start_workers
@@ -52,21 +53,22 @@ class _Parsed(NamedTuple):
 
 def parse_file(options: argparse.Namespace) -> None:
     refuse_to_overwrite(options.output, [options.input, *models_of(options).paths])
+    wanted = parse_options(options)
     model = model_of(options)
     refuse_to_retag(options, model)
-    refuse_parse_options(options, model)
+    refuse_parse_options(wanted, model)
     try:
-        _parse(options, model)
+        _parse(options, wanted, model)
     except TreebankError as error:
         hint = ["if this is raw text, add --text"] if NO_COLUMNS in str(error) else []
         raise LinesError(*lines_of(error), *hint) from None
 
 
-def _parse(options: argparse.Namespace, model: Model) -> None:
+def _parse(options: argparse.Namespace, wanted: ParseOptions, model: Model) -> None:
     sentences = words = dropped = 0
-    with _workers(options) as workers:
+    with _workers(options, wanted) as workers:
         began = time.monotonic()
-        parse = _by_processes(options, model, workers) if workers else _by_one_process(options, model)
+        parse = _by_processes(options, model, workers) if workers else _by_one_process(options, wanted, model)
         with _open_output(options.output) as output, _bar(options) as bar:
             for parsed in parse:
                 output.write(parsed.content)
@@ -88,8 +90,7 @@ def _parse(options: argparse.Namespace, model: Model) -> None:
     )
 
 
-def _by_one_process(options: argparse.Namespace, model: Model) -> Iterator[_Parsed]:
-    wanted = parse_options(options)
+def _by_one_process(options: argparse.Namespace, wanted: ParseOptions, model: Model) -> Iterator[_Parsed]:
     if options.form:
         reader = text_reader(options.model, options.form)
         text = text_as_it_comes(options.input, one_sentence_per_line=options.form != "raw")
@@ -103,11 +104,11 @@ def _by_one_process(options: argparse.Namespace, model: Model) -> Iterator[_Pars
         yield _Parsed(content, 1, len(sentence), int(is_dropped))
 
 
-def _workers(options: argparse.Namespace) -> AbstractContextManager[list[Remote]]:
+def _workers(options: argparse.Namespace, wanted: ParseOptions) -> AbstractContextManager[list[Remote]]:
     """Processes that have loaded the model; none if this process parses itself."""
     parsing = options.threads, options.precision, options.batch_size
     tokenizer = tokenizer_of(options.model, options.form) if options.form else None
-    output = parse_options(options), options.retag, options.deps
+    output = wanted, options.retag, options.deps
     arguments = (models_of(options), *parsing, *output, options.form, tokenizer)
     return start_workers(PartParser, arguments, options.processes if options.processes > 1 else 0)
 

@@ -45,17 +45,17 @@ def parse_folder(options: argparse.Namespace) -> None:
 
 def _settings(options: argparse.Namespace) -> WorkerSettings:
     """Raises ValueError, before work is done, if the model can not do what is asked for."""
+    wanted = parse_options(options)
     device = prepared_device(options)
     if device.type != "cpu":
         raise ValueError("parse-corpus is for CPUs: use --device cpu, or parse on a GPU")
     models = models_of(options)
     models = models._replace(paths=tuple(path.resolve() for path in models.paths))
-    wanted = parse_options(options)
     is_plain = wanted == ParseOptions(options.scores)
     if options.retag or options.ensemble or options.treebank_name or not is_plain:
         model = load_models(models, device)
         refuse_to_retag(options, model)
-        refuse_parse_options(options, model)
+        refuse_parse_options(wanted, model)
     return WorkerSettings(
         models=models,
         threads=options.threads,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import closing
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ NEEDED = "fastapi", "uvicorn", "prometheus_client", "python_multipart"
 def serve(options: argparse.Namespace) -> None:
     """Raises ValueError for models that can not be loaded, and if the port is taken or a package missing."""
     if missing := [name for name in NEEDED if not find_spec(name)]:
-        raise ValueError(f"serving needs {', '.join(missing)}: pip install -e '.[serve]'")
+        raise ValueError(f"serving needs {', '.join(missing)}: pip install 'stack-parser[serve]'")
     from parser.service.log import service_logger
     from parser.service.processes.place import WorkerPlace
 
@@ -97,8 +98,9 @@ def _serve_at(place: WorkerPlace, options: argparse.Namespace, logger: Logger) -
 
     tokens = read_tokens(options.token_file) if options.token_file else ()
     service = load_service(options)
-    joined = JoinedMetrics(Questions(place.asking, place.answering))
-    leaving = Leaving(make_application(service, logger, tokens, options.cors, joined))
-    keep_pauses_short()
-    with GivenConnections(place.channel, leaving.release) as listener:
-        Server(leaving, service.admission, options.grace, logger).run([listener])
+    with closing(Questions(place.asking, place.answering)) as questions:
+        application = make_application(service, logger, tokens, options.cors, JoinedMetrics(questions))
+        leaving = Leaving(application)
+        keep_pauses_short()
+        with GivenConnections(place.channel, leaving.release) as listener:
+            Server(leaving, service.admission, options.grace, logger).run([listener])

@@ -72,6 +72,7 @@ def table(titles: Sequence[str], rows: Cells) -> list[str]:
 
 
 def _size_rows(files: Sequence[TreebankCounts]) -> Cells:
+    without_heads = [f"{own.without_heads:,}" for own in files]
     return [
         ("sentences", [f"{own.sentences:,}" for own in files]),
         ("words", [f"{own.words:,}" for own in files]),
@@ -82,6 +83,7 @@ def _size_rows(files: Sequence[TreebankCounts]) -> Cells:
         ("words without space after", [f"{own.joined:,}" for own in files]),
         ("non-projective trees", [f"{own.non_projective:,}" for own in files]),
         ("  share", [_percent(own.non_projective / own.sentences) for own in files]),
+        *([("words without heads", without_heads)] if any(own.without_heads for own in files) else []),
     ]
 
 

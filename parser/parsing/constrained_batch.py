@@ -16,6 +16,10 @@ from parser.transitions.given_arcs import NOTHING_GIVEN, Obstacles
 from parser.transitions.inventory import Inventory
 from parser.transitions.system import Place, State
 
+NOWHERE = {Place.NOWHERE}
+LIMITS_ROOM = 8
+"""Rows of different limits, before tensors move for more of them."""
+
 
 class WordConstraints(NamedTuple):
     """In the flat layout of `State`."""
@@ -52,8 +56,8 @@ class ConstrainedBatch:
         self._is_known = (row >= OF_LABELS) & (row % 2 == 0)
         """[rows] bool: the arc is given with its label."""
         self._limits: dict[tuple[int, ...], int] = {(): 0}
-        self._bits = torch.zeros(1, len(inventory) + 1, dtype=torch.long, device=self._device)
-        """[limits, transitions + 1] The bits that arcs count for."""
+        self._bits = torch.zeros(LIMITS_ROOM, len(inventory) + 1, dtype=torch.long, device=self._device)
+        """[>= limits, transitions + 1] The bits that arcs count for."""
         self._words = WordConstraints(
             *(self._bits.new_zeros(0, 4), *(self._bits.new_zeros(0) for _ in WordConstraints._fields[1:]))
         )
@@ -93,15 +97,14 @@ class ConstrainedBatch:
         """
         rows: list[tuple[int, ...]] = []
         places: list[int] = []
-        moved = len(self._limits) > KEPT_LIMITS
-        if moved:
+        had_limits, bits = self._has_limits, self._bits
+        if len(self._limits) > KEPT_LIMITS:
             self._keep_limits(dict.fromkeys(own.limits for own in others))
         for base, own in zip(bases, constraints, strict=True):
             if own is None:
                 continue
             if own.limits not in self._limits:
                 self._add_limits(own.limits)
-                moved = True
             limits = self._limits[own.limits]
             of_words = zip(own.facts, own.label_rows, own.counted, strict=True)
             rows += [(*facts, row, limits, counted, counted) for facts, row, counted in of_words]
@@ -111,7 +114,12 @@ class ConstrainedBatch:
             columns = (values[:, :4], *values[:, 4:].unbind(1))
             for part, column in zip(self._words, columns, strict=True):
                 part.index_copy_(0, where, column)
-        return moved
+        return self._bits is not bits or self._has_limits != had_limits
+
+    @property
+    def _has_limits(self) -> bool:
+        """Whether steps look at them."""
+        return len(self._limits) > 1
 
     def legal(self, state: State, kinds: Tensor) -> Tensor:
         """[batch, transitions] bool: the labelled transitions. kinds: [batch, kinds] bool, what is legal
@@ -122,11 +130,11 @@ class ConstrainedBatch:
         rows = self._words.label_row[index]
         for place, table in self._allowed.items():
             legal &= table.index_select(0, rows[place])
-        return self._within_limits(index, rows, legal) if len(self._limits) > 1 else legal
+        return self._within_limits(index, rows, legal) if self._has_limits else legal
 
     def count(self, state: State, transitions: Tensor) -> None:
         """Count the arcs of the transitions [batch], before they are applied."""
-        if len(self._limits) == 1:
+        if not self._has_limits:
             return
         words = self._words
         head = state.words().gather(0, self._inventory.effects(transitions).head[None]).squeeze(0)
@@ -154,13 +162,11 @@ class ConstrainedBatch:
         numbers = before.new_zeros(len(self._bits))  # [limits] the new ones by those before
         numbers[before] = torch.arange(len(kept), device=self._device)
         self._words.limits.copy_(numbers[self._words.limits])
-        self._bits = self._bits.index_select(0, before)
+        self._bits[: len(kept)] = self._bits.index_select(0, before)
         self._limits = {limits: number for number, limits in enumerate(kept)}
 
     def _add_limits(self, limits: tuple[int, ...]) -> None:
-        by_label = to_device(torch.tensor(limits), self._device)
-        self._limits[limits] = len(self._limits)
-        self._bits = torch.cat([self._bits, by_label[self._inventory.label][None]])
-
-
-NOWHERE = {Place.NOWHERE}
+        row = self._limits[limits] = len(self._limits)
+        if row == len(self._bits):
+            self._bits = torch.cat([self._bits, torch.zeros_like(self._bits)])
+        self._bits[row] = to_device(torch.tensor(limits), self._device)[self._inventory.label]

@@ -16,8 +16,8 @@ from parser.config.settings import TreebankSettings, data_path
 from parser.system.console import say
 from parser.treebank.conllu import read_treebank
 from parser.treebank.conllu_output import arc_probabilities
-from parser.treebank.partial_trees import known_faults, set_aside, with_known
-from parser.treebank.projectivity import is_projective, projectivized
+from parser.treebank.partial_trees import can_be_projective, read_partial_treebank, set_aside, with_known
+from parser.treebank.projectivity import projectivized
 from parser.treebank.sentence import NO_HEAD, Sentence
 
 ENDS = re.compile(r"([-_.](ud-)?train)?(\.(conllu|conll|conllx))?(\.gz)?$")
@@ -56,19 +56,13 @@ def read_training_trees(settings: TreebankSettings) -> TrainingTrees:
     for path, trees in zip(settings.train_files, gold.values(), strict=True):
         if not trees:
             raise ValueError(f"{path}: no projective tree to learn from")
-    crossing = sum(not _is_projective(sentence.heads) for sentence in chain(*read, silver))
+    crossing = sum(not can_be_projective(sentence.heads) for sentence in chain(*read, silver))
     return TrainingTrees(gold, projective(silver, lifts), crossing)
 
 
 def read_training_file(path: str, settings: TreebankSettings) -> list[Sentence]:
-    """Raises what `read_treebank` raises.
-
-    If trees may be known in part, labels without heads are left out: no arc is known to have them.
-    """
-    if not settings.partial:
-        return read_treebank(path, settings.roots)
-    sentences = read_treebank(path, settings.roots, known_faults)
-    return [with_known(sentence, [head != NO_HEAD for head in sentence.heads]) for sentence in sentences]
+    """Raises what `read_treebank` raises."""
+    return (read_partial_treebank if settings.partial else read_treebank)(path, settings.roots)
 
 
 def treebank_names(paths: Sequence[str]) -> list[str]:
@@ -95,7 +89,7 @@ def projective(sentences: Sequence[Sentence], lifts: bool) -> list[Sentence]:
     """
     if lifts:
         return list(map(_projectivized, sentences))
-    return [sentence for sentence in sentences if _is_projective(sentence.heads)]
+    return [sentence for sentence in sentences if can_be_projective(sentence.heads)]
 
 
 def _projectivized(sentence: Sentence) -> Sentence:
@@ -103,10 +97,6 @@ def _projectivized(sentence: Sentence) -> Sentence:
         return projectivized(sentence)
     aside = set_aside(sentence.heads)
     return with_known(sentence, [word not in aside for word in range(1, len(sentence) + 1)])
-
-
-def _is_projective(heads: Sequence[int]) -> bool:
-    return not set_aside(heads) if NO_HEAD in heads else is_projective(heads)
 
 
 def _read_silver(settings: TreebankSettings, path: str) -> list[Sentence]:

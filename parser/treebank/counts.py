@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from parser.treebank.columns import BLANK
 from parser.treebank.labels import without_subtype
-from parser.treebank.projectivity import is_projective
-from parser.treebank.sentence import Sentence
+from parser.treebank.partial_trees import can_be_projective
+from parser.treebank.sentence import NO_HEAD, Sentence
 
 UPOS, XPOS, FEATURES, LABELS = "UPOS tags", "XPOS tags", "features", "labels"
 DIGEST_BYTES = 16
@@ -30,6 +30,8 @@ class TreebankCounts:
     """Tokens that no space follows (`SpaceAfter=No`). A tokenizer learns from them where to divide."""
     non_projective: int
     """Sentences whose trees are not projective."""
+    without_heads: int
+    """Words whose heads are not known."""
     forms: Counter[str]
     values: Mapping[str, Counter[str]]
     """How often each tag, feature and label occurs, by UPOS, XPOS, FEATURES and LABELS, without blanks."""
@@ -56,7 +58,8 @@ class TreebankCounts:
                 for line in sentence.lines
                 if JOINED in line
             ),
-            non_projective=sum(not is_projective(sentence.heads) for sentence in sentences),
+            non_projective=sum(not can_be_projective(sentence.heads) for sentence in sentences),
+            without_heads=sum(sentence.heads.count(NO_HEAD) for sentence in sentences),
             forms=Counter(form for sentence in sentences for form in sentence.forms),
             values={
                 UPOS: _occurrences(sentence.upos for sentence in sentences),
@@ -93,6 +96,7 @@ def total(treebanks: Sequence[TreebankCounts]) -> TreebankCounts:
         empty_nodes=sum(own.empty_nodes for own in treebanks),
         joined=sum(own.joined for own in treebanks),
         non_projective=sum(own.non_projective for own in treebanks),
+        without_heads=sum(own.without_heads for own in treebanks),
         forms=_sum(own.forms for own in treebanks),
         values={kind: _sum(own.values[kind] for own in treebanks) for kind in kinds},
     )

@@ -14,8 +14,19 @@ from dataclasses import replace
 import numpy as np
 
 from parser.treebank.columns import BLANK
+from parser.treebank.conllu import Roots, read_treebank
 from parser.treebank.faults import Fault, cycles, head_faults
+from parser.treebank.projectivity import is_projective
 from parser.treebank.sentence import NO_HEAD, Sentence
+
+
+def read_partial_treebank(path: str, roots: Roots = "refuse") -> list[Sentence]:
+    """As `read_treebank`, of a file in which HEAD and DEPREL may be `_`.
+
+    Labels without heads are left out: no arc is known to have them.
+    """
+    sentences = read_treebank(path, roots, known_faults)
+    return [with_known(sentence, [head != NO_HEAD for head in sentence.heads]) for sentence in sentences]
 
 
 def given_cycles(heads: Sequence[int]) -> list[list[int]]:
@@ -34,6 +45,11 @@ def set_aside(heads: Sequence[int]) -> list[int]:
     order = sorted((head != 0, abs(head - word), word) for word, head in _arcs(heads))
     kept = _FittingArcs(len(heads))
     return sorted(word for _, _, word in order if not kept.add(word, heads[word - 1]))
+
+
+def can_be_projective(heads: Sequence[int]) -> bool:
+    """Whether a projective tree can have all arcs. heads: with neither cycles nor several roots."""
+    return _fits(heads) if NO_HEAD in heads else is_projective(heads)
 
 
 def possible_roots(heads: Sequence[int]) -> list[bool]:

@@ -18,8 +18,10 @@ from parser.config.settings import CalibrationSettings
 from parser.networks.stack_parser import ReadSentences
 from parser.parsing import engine
 from parser.parsing.calibration import with_calibration
+from parser.parsing.constrained_batch import ConstrainedBatch
 from parser.parsing.constraints import ConstraintReader, Constraints
 from parser.parsing.engine import Engine
+from parser.parsing.label_choices import LabelChoices
 from parser.parsing.model import Model
 from parser.parsing.parse import parse
 from parser.parsing.parse_options import ParseOptions
@@ -247,6 +249,24 @@ def test_a_batch_forgets_limits_that_no_sentence_has(monkeypatch):
             for slot, arcs in running.done().items():
                 assert arcs == alone(numbers.pop(slot))
     assert max(rows) == 5
+
+
+@torch.inference_mode()
+def test_new_limits_move_tensors_seldom():
+    """A CUDA graph is captured anew where they do."""
+    parser = constrained_model()
+    reader, choices = ConstraintReader(parser), LabelChoices.of(parser.vocabulary)
+    batch = ConstrainedBatch(parser.inventory, choices, 32)
+    given = partial([NO_HEAD] * 3, ["_"] * 3)
+
+    def join(limits):
+        return batch.join([8], [reader.read(given, Constraints("given", at_most_one=limits), {})])
+
+    assert not join(())
+    moves = [join(limits) for limits in permutations(WORD_LABELS, 3)]
+    assert moves[0]  # from now on steps look at limits
+    assert sum(moves) == 4  # and at 8, 16 and 32 rows
+    assert not any(join(limits) for limits in permutations(WORD_LABELS, 3))
 
 
 def test_the_probability_of_what_is_given_is_one(few):

@@ -113,6 +113,7 @@ def test_what_is_not_kept_is_named_in_misc(tmp_path):
     [
         (["--keep", "given", "--text"], "--keep given is for treebanks: raw text has no heads"),
         (["--non-projective", "given"], "--non-projective given is for arcs that are kept: add --keep given"),
+        (["--scores", "--trees", "2"], "probabilities of arcs and alternatives are of one tree"),
         (["--at-most-one", "nsbj"], "at most one 'nsbj': the model knows no such label"),
     ],
 )
