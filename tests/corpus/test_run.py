@@ -134,16 +134,7 @@ def test_given_trees_are_kept_as_by_parse(corpus, tmp_path, capsys):
     )
     partly.write_text("".join(cut))
     (corpus / "large.conllu").unlink()
-    options = [
-        "--keep",
-        "given",
-        "--non-projective",
-        "given",
-        "--at-most-one",
-        "nsubj,obj",
-        "--not-root",
-        "PUNCT",
-    ]
+    options = ["--keep=given", "--non-projective=given", "--at-most-one=nsubj,obj", "--not-root=PUNCT"]
     assert parse_corpus(corpus, target, *options) == 0
     assert (target / partly.name).read_text() == parsed(partly, tmp_path, *options)
     assert (target / "small.conllu").read_text() == (corpus / "small.conllu").read_text()

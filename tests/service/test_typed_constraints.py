@@ -61,16 +61,7 @@ def test_a_treebank_has_the_trees_of_the_command(served, scored):
         "\t".join([*row[:6], "_", *row[7:]]) if len(row) == 10 and place % 3 else line
         for place, (row, line) in enumerate(zip(rows, lines, strict=True))
     )
-    options = [
-        "--keep",
-        "given",
-        "--non-projective",
-        "given",
-        "--at-most-one",
-        "nsubj,obj",
-        "--not-root",
-        "PUNCT",
-    ]
+    options = ["--keep=given", "--non-projective=given", "--at-most-one=nsubj,obj", "--not-root=PUNCT"]
     expected = parsed_by_command(scored, treebank, *options, "--alternatives", "2", "--scores")
     wanted = {
         "keep": "given",
