@@ -18,6 +18,7 @@ from figures.kept import (
     only_runs,
     printed,
     runs_of_table,
+    scores,
     spread_las,
     table,
 )
@@ -85,6 +86,17 @@ def arcs_small_treebanks() -> str:
             ]
             for name in WITH_SEEDS
         ),
+    )
+
+
+def arcs_untagged() -> str:
+    """Of `ud-untagged` on English EWT, without scorers of arcs and with them."""
+    name = "English EWT"
+    which = "dev las", "test upos", "test lemmas", "test uas", "test las", "text las"
+    runs = ("without", only_runs("text")[name]), ("with", only_runs("arcs-untagged")[name])
+    return table(
+        (name, "dev LAS", "test UPOS", "lemmas", "UAS", "LAS", "LAS from raw text"),
+        ((title, *scores(run, *which)) for title, run in runs),
     )
 
 
@@ -219,6 +231,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "arcs-any": arcs_any,
     "arcs-over-treebanks": arcs_over_treebanks,
     "arcs-small-treebanks": arcs_small_treebanks,
+    "arcs-untagged": arcs_untagged,
     "crossing-trees": crossing_trees,
     "ensembles": ensembles,
     "reparsing": reparsing,
