@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from statistics import mean
 
-from figures.kept import OUTPUT, printed, table
+from figures.kept import OUTPUT, Row, mean_las, printed, table
 
 TREEBANKS = "English-EWT", "French-Sequoia", "Ancient_Greek-PTNK", "Uyghur-UDT"
 PARSERS = {
@@ -79,8 +79,30 @@ def best_trees() -> str:
     return table(("", "LAS"), ((title, f"{found[name]:.2f}") for name, title in titles.items()))
 
 
+def partial_trees() -> str:
+    """LAS of trainings on parts of a treebank, means over the seeds."""
+    found: dict[tuple[float, str], list[Row]] = {}
+    for line in printed(OUTPUT, "measure_partial_trees"):
+        if line.startswith("{"):
+            run: Row = json.loads(line)
+            found.setdefault((run["share"], run["without"]), []).append(run)
+    return table(
+        ("left out", "sentences", "dev LAS", "test LAS"),
+        (
+            (
+                f"{share:.0%} of the words, by {without}" if share else "nothing",
+                f"{mean(run['sentences'] for run in runs):,.0f}",
+                mean_las(runs, "dev"),
+                mean_las(runs, "test"),
+            )
+            for (share, without), runs in sorted(found.items())
+        ),
+    )
+
+
 FIGURES: dict[str, Callable[[], str]] = {
     "calibrations": calibrations,
     "given-arcs": given_arcs,
     "best-trees": best_trees,
+    "partial-trees": partial_trees,
 }
