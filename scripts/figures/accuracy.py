@@ -40,6 +40,7 @@ TRAINING = {
     "English EWT": (12_544, 204_577),
 }
 """Trees and words of their training sets."""
+SHIPPED = "english-ewt"
 QUICK_START = "stack-parser train configs/quickstart.yaml"
 UNTAGGED: tuple[TextMeasure, ...] = "upos", "xpos", "ufeats", "lemmas", "uas", "las", "mlas", "blex"
 OF_TEXT: tuple[TextMeasure, ...] = (
@@ -433,8 +434,14 @@ def quick_start_scores() -> str:
     return code(line for line in lines if re.match(r"(dev|test|text) +\S", line))
 
 
+def shipped_model_scores() -> str:
+    [line] = (line for line in printed(OUTPUT, f"evaluate {SHIPPED}") if line.startswith("{"))
+    found = json.loads(line)
+    return code(["text  " + "  ".join(f"{TEXT_MEASURES[name]} {found[name]:.2f}" for name in OF_TEXT)])
+
+
 def quick_start_tree() -> str:
-    lines = printed(OUTPUT, "draw --text")
+    lines = printed(OUTPUT, f"parse {SHIPPED} --text")
     return code(line for line in lines if re.match(r"[╭╰│├─ ]", line))
 
 
@@ -496,6 +503,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "pretraining": pretraining,
     "quick-start-scores": quick_start_scores,
     "quick-start-tree": quick_start_tree,
+    "shipped-model-scores": shipped_model_scores,
     "random-search": random_search,
     "raw-text": raw_text,
     "raw-text-beside-udpipe": raw_text_beside_udpipe,

@@ -1,0 +1,87 @@
+"""The model that ships: it is found by its name, of this format, small enough, and may be given away."""
+
+import json
+from math import prod
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from safetensors.torch import load
+
+import parser
+from parser.cli import main
+from parser.config.file import read_config
+from parser.parsing.model_card import read_card
+from parser.parsing.model_files import Package
+from parser.parsing.model_format import FORMAT
+from parser.parsing.named_models import find_model
+
+MODEL = Path("models/english-ewt.stackparser")
+MOST_BYTES = 12_000_000
+AGAIN = "`make shipped-model` trains it again"
+
+
+@pytest.fixture(autouse=True)
+def no_other_models(monkeypatch):
+    monkeypatch.delenv("PARSER_MODELS", raising=False)
+
+
+@pytest.fixture(scope="module")
+def package():
+    return Package(MODEL)
+
+
+@pytest.mark.parametrize("name", ["english-ewt", "english", "UD_English-EWT"])
+def test_it_is_found_by_its_name(name):
+    assert find_model(name) == MODEL.resolve()
+
+
+def test_it_parses_the_first_sentence_of_readme(tmp_path, capfd):
+    text = tmp_path / "text.txt"
+    text.write_text("Don't wake the cat!")
+    assert 'echo "Don\'t wake the cat!" | stack-parser parse english-ewt' in Path("README.md").read_text()
+    assert main(["parse", "english-ewt", "--text", str(text)]) == 0
+    words = [line.split("\t") for line in capfd.readouterr().out.splitlines() if line[:1].isdigit()]
+    assert [word[1] for word in words] == ["Don't", "Do", "n't", "wake", "the", "cat", "!"]
+    trees = {word[1]: (word[3], int(word[6]), word[7]) for word in words[1:]}
+    assert trees["wake"] == ("VERB", 0, "root")
+    assert trees["the"] == ("DET", 5, "det")
+    assert trees["cat"] == ("NOUN", 3, "obj")
+
+
+def test_it_is_loaded_by_its_name():
+    [tree] = parser.load("english-ewt", device="cpu").parse_text("The cat sleeps.")
+    assert tree.heads == (2, 3, 0, 3)
+    assert tree.lemmas == ("the", "cat", "sleep", ".")
+
+
+def test_it_is_of_this_format(package):
+    assert json.loads(package.content("settings.json"))["format"] == FORMAT, AGAIN
+
+
+def test_it_is_small_enough(package):
+    assert MODEL.stat().st_size < MOST_BYTES
+    weights = load(package.content("weights.safetensors"))
+    assert {weight.dtype for weight in weights.values()} == {torch.float16}
+    number = sum(map(prod, package.shapes("weights.safetensors").values()))
+    assert f"{number:,} weights" in package.content("README.md").decode()
+
+
+def test_card_and_licence_lie_beside_it(package):
+    for name in ("README.md", "LICENSE.txt"):
+        assert (MODEL.parent / name).read_bytes() == package.content(name), AGAIN
+    card = read_card(package)
+    assert card.licence == "cc-by-sa-4.0"
+    assert {result.dataset.name for result in card.results} == {"UD_English-EWT"}
+    assert {result.dataset.split for result in card.results} == {"test"}
+    assert "Attribution-ShareAlike 4.0 International" in (MODEL.parent / "LICENSE.txt").read_text()
+
+
+def test_its_config_is_the_one_that_make_names(package):
+    assert "configs/ud-untagged.yaml -o runs/shipped --only UD_English-EWT" in Path("Makefile").read_text()
+    card = package.content("README.md").decode()
+    own = yaml.safe_load(card.partition("```yaml\n")[2].partition("```")[0])
+    wanted = read_config(Path("configs/ud-untagged.yaml")).model_dump(mode="json", exclude_defaults=True)
+    assert own["parser"] == wanted["parser"], AGAIN
+    assert own["training"] == wanted["training"], AGAIN
