@@ -78,9 +78,9 @@ def _checked(options: argparse.Namespace) -> tuple[dict[str, bytes], ModelCard]:
     card = read_card(model_files(options.model))
     if not card or not card.licence:
         raise ValueError(
-            f"{options.model}: nobody may use a model whose licence is not told: it needs a {CARD} that "
-            "begins with `---`, `license: NAME` and `---`, such as train-all writes if the treebank "
-            "names its licence"
+            f"{options.model}: nobody may use a model whose licence is not told: its folder needs a {CARD} "
+            "that begins with the lines `---`, `license: NAME` and `---`, before it is packed; train-all "
+            "writes one if the treebank names its licence"
         )
     return files, card
 

@@ -9,7 +9,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from parser.system.console import shortened
+from parser.system.console import counted, shortened
 from parser.system.settings import CONTRADICTION
 
 FAULTS_SHOWN = 10
@@ -30,7 +30,7 @@ def fault_lines(error: ValidationError, section: str = "") -> list[str]:
 
 def more_faults(count: int) -> list[str]:
     """A line that says how many faults are not shown, if any."""
-    return [f"and {count:,} more faults"] if count > 0 else []
+    return [f"and {counted(count, 'more fault')}"] if count > 0 else []
 
 
 def _line(detail: ErrorDetails, section: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from parser.system.console import LinesError, quoted, shortened
+from parser.system.console import LinesError, counted, quoted, shortened
 from parser.treebank.columns import BLANK, EMPTY_ID, FORM, HEAD, ID, LABEL, RANGE_ID, TITLES, WORD_ID
 from parser.treebank.labels import label_fault
 from parser.treebank.sentence import NO_HEAD
@@ -24,7 +24,7 @@ IN_NO_VALUE = {"\0": "NUL", "\t": "a tab", "\n": "a line end", "\r": "a line end
 BLANK_VALUE = re.compile("[\\s\ufeff]+")
 """White space and byte-order marks. Other invisible characters may be words of a text."""
 HEAD_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
-MAY_BE_UNKNOWN = "; only files to train on may leave it out, with `treebank.partial: true`"
+MAY_BE_UNKNOWN = "; only files to train on may leave it out (`treebank.partial`, `check --partial`)"
 """The end of a message about a HEAD or a DEPREL that is `_`."""
 
 
@@ -54,7 +54,7 @@ class TreebankError(LinesError):
         more = (total or len(faults)) - min(len(faults), SHOWN_FAULTS)
         shown = [fault.told(path) for fault in faults[:SHOWN_FAULTS]]
         if more:
-            shown.append(f"{path}: and {more:,} more faults")
+            shown.append(f"{path}: and {counted(more, 'more fault')}")
         super().__init__(*shown)
 
 
