@@ -24,8 +24,9 @@ from parser.treebank.columns import BLANK
 from parser.treebank.conllu import SentenceCheck
 from parser.treebank.faults import Fault
 from parser.treebank.labels import MARK, without_subtype
-from parser.treebank.partial_trees import given_cycles, possible_roots, put_back, set_aside
+from parser.treebank.partial_trees import given_cycles, possible_roots, put_back
 from parser.treebank.sentence import NO_HEAD, Sentence
+from parser.treebank.set_aside import set_aside
 
 LIFTED = 1 << 62
 """The bit of lifted dependents that count: where they end is not known before the tree is whole."""

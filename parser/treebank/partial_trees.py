@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from parser.treebank.columns import BLANK
 from parser.treebank.conllu import Roots, read_treebank
 from parser.treebank.faults import Fault, cycles, head_faults
@@ -34,19 +32,6 @@ def given_cycles(heads: Sequence[int]) -> list[list[int]]:
     return cycles([max(head, 0) for head in heads])
 
 
-def set_aside(heads: Sequence[int]) -> list[int]:
-    """The words whose heads must be left out, so that a projective tree can have all others; in order.
-
-    The arc from ROOT is kept, then the shorter arcs before the longer ones, from left to right. heads: with
-    neither cycles nor several roots.
-    """
-    if _fits(heads):
-        return []
-    order = sorted((head != 0, abs(head - word), word) for word, head in _arcs(heads))
-    kept = _FittingArcs(len(heads))
-    return sorted(word for _, _, word in order if not kept.add(word, heads[word - 1]))
-
-
 def can_be_projective(heads: Sequence[int]) -> bool:
     """Whether a projective tree can have all arcs. heads: with neither cycles nor several roots."""
     return _fits(heads) if NO_HEAD in heads else is_projective(heads)
@@ -57,7 +42,7 @@ def possible_roots(heads: Sequence[int]) -> list[bool]:
     if 0 in heads:
         return [head == 0 for head in heads]
     changes = [0] * (len(heads) + 2)
-    for word, head in _arcs(heads):
+    for word, head in arcs_of(heads):
         changes[min(word, head) + 1] += 1
         changes[max(word, head)] -= 1
     arcs_over, found = 0, []
@@ -117,15 +102,15 @@ def put_back(
     return found, own_labels
 
 
-def _arcs(heads: Sequence[int]) -> list[tuple[int, int]]:
+def arcs_of(heads: Sequence[int]) -> list[tuple[int, int]]:
     """Words and their heads."""
     return [(word, head) for word, head in enumerate(heads, 1) if head != NO_HEAD]
 
 
 def _fits(heads: Sequence[int]) -> bool:
     """Whether a projective tree can have all arcs. heads: with neither cycles nor several roots."""
-    arcs = _arcs(heads)
-    tops = _tops(heads)
+    arcs = arcs_of(heads)
+    tops = tops_of(heads)
     if any(min(word, head) < tops[head] < max(word, head) for word, head in arcs):
         return False
     # As in `projectivity.is_projective`: arcs close in the reverse of the order in which they open.
@@ -143,32 +128,7 @@ def _fits(heads: Sequence[int]) -> bool:
     return True
 
 
-class _FittingArcs:
-    """Arcs that one projective tree can have, for which `_fits` would be asked again for each further one."""
-
-    def __init__(self, words: int):
-        # [words + 1] For ROOT and each word, of the arc from its head; 0 if it has none.
-        self._heads, self._left, self._right = np.zeros((3, words + 1), int)
-        self._tops = np.arange(words + 1)
-        """[words + 1] As of `_tops`."""
-
-    def add(self, word: int, head: int) -> bool:
-        """Whether it fits, too. The word must not be above its head."""
-        left, right = min(word, head), max(word, head)
-        from_left = (self._left < left) & (left < self._right) & (self._right < right)
-        from_right = (left < self._left) & (self._left < right) & (right < self._right)
-        if (from_left | from_right).any():
-            return False
-        tops = np.where(self._tops == word, self._tops[head], self._tops)
-        of_heads = tops[self._heads]
-        if left < tops[head] < right or ((self._left < of_heads) & (of_heads < self._right)).any():
-            return False
-        self._heads[word], self._left[word], self._right[word] = head, left, right
-        self._tops = tops
-        return True
-
-
-def _tops(heads: Sequence[int]) -> list[int]:
+def tops_of(heads: Sequence[int]) -> list[int]:
     """Of ROOT and each word the topmost word above it, or ROOT; itself if it has no head."""
     tops = [0] + [NO_HEAD] * len(heads)
     for start in range(1, len(heads) + 1):

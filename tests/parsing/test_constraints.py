@@ -26,9 +26,10 @@ from parser.parsing.model import Model
 from parser.parsing.parse import parse
 from parser.parsing.parse_options import ParseOptions
 from parser.parsing.running_batch import RunningBatch
-from parser.treebank.partial_trees import given_cycles, set_aside
+from parser.treebank.partial_trees import given_cycles
 from parser.treebank.projectivity import deprojectivize
 from parser.treebank.sentence import NO_HEAD
+from parser.treebank.set_aside import set_aside
 
 SYSTEMS = "arc-hybrid", "arc-eager"
 KEEP = Constraints(keep="given")

@@ -101,7 +101,7 @@ def test_a_model_whose_licence_is_not_told_stays(model, tmp_path, capsys, form, 
     if card:
         (model / "README.md").write_text(card)
     assert main(["pack", str(model), form, "-o", str(tmp_path / "out")]) == 2
-    assert "whose licence is not told: it needs a README.md" in capsys.readouterr().err
+    assert "whose licence is not told: its folder needs a README.md" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

@@ -9,10 +9,10 @@ from parser.treebank.partial_trees import (
     given_cycles,
     possible_roots,
     put_back,
-    set_aside,
     words_above_last,
 )
 from parser.treebank.sentence import NO_HEAD
+from parser.treebank.set_aside import set_aside
 
 
 def all_given(words):
