@@ -18,7 +18,7 @@ from parser.transitions.system import Place, State
 
 NOWHERE = {Place.NOWHERE}
 LIMITS_ROOM = 8
-"""Rows of different limits, before tensors move for more of them."""
+"""Rows of bits at first. They double when more limits come, and then tensors move."""
 
 
 class WordConstraints(NamedTuple):
@@ -91,7 +91,7 @@ class ConstrainedBatch:
         constraints: Sequence[SentenceConstraints | None],
         others: Sequence[SentenceConstraints] = (),
     ) -> bool:
-        """Sentences join at places that have been forgotten. Returns whether tensors have moved.
+        """Sentences join at places that have been forgotten. Returns whether steps must be captured anew.
 
         bases: the places before their first words. others: the constraints of those that are there already.
         """

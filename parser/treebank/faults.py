@@ -24,7 +24,7 @@ IN_NO_VALUE = {"\0": "NUL", "\t": "a tab", "\n": "a line end", "\r": "a line end
 BLANK_VALUE = re.compile("[\\s\ufeff]+")
 """White space and byte-order marks. Other invisible characters may be words of a text."""
 HEAD_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
-MAY_BE_UNKNOWN = "; only files to train on may leave it out (`treebank.partial`, `check --partial`)"
+MAY_BE_UNKNOWN = "; only files to train on may lack it, with `treebank.partial: true` or `check --partial`"
 """The end of a message about a HEAD or a DEPREL that is `_`."""
 
 

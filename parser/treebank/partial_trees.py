@@ -1,4 +1,4 @@
-"""Trees that are given in part: which heads one projective tree can have, and which words can be its root.
+"""Trees that are given in part: whether one projective tree can have their heads, and which words its root.
 
 Heads are `NO_HEAD` where none is given; heads[0] is the head of word 1, and ROOT is left of it. Given arcs
 are in some projective tree with a single root if and only if there is no cycle, ROOT has at most one

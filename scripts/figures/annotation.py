@@ -80,7 +80,7 @@ def best_trees() -> str:
 
 
 def partial_trees() -> str:
-    """LAS of trainings on parts of a treebank, means over the seeds."""
+    """LAS of trainings on parts of a treebank."""
     found: dict[tuple[float, str], list[Row]] = {}
     for line in printed(OUTPUT, "measure_partial_trees"):
         if line.startswith("{"):
@@ -90,7 +90,7 @@ def partial_trees() -> str:
         ("left out", "sentences", "dev LAS", "test LAS"),
         (
             (
-                f"{share:.0%} of the words, by {without}" if share else "nothing",
+                f"{share * 100:.0f} % of the words, by {without}" if share else "nothing",
                 f"{mean(run['sentences'] for run in runs):,.0f}",
                 mean_las(runs, "dev"),
                 mean_las(runs, "test"),

@@ -67,7 +67,9 @@ def test_without_the_setting_the_message_names_it(tmp_path, arcs, line, message)
         read_training_trees(settings)
     told = str(error.value).splitlines()[0]
     assert told.startswith(f"{settings.train}:{line}: sentence #2: {message}")
-    assert told.endswith("only files to train on may leave it out (`treebank.partial`, `check --partial`)")
+    assert told.endswith(
+        "only files to train on may lack it, with `treebank.partial: true` or `check --partial`"
+    )
 
 
 @pytest.mark.parametrize(
