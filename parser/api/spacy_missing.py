@@ -14,5 +14,5 @@ def naming_missing(part: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         raise ImportError(
             f"{part} needs {error.name}, which is not installed for this Python: "
-            "pip install 'stack-parser[spacy]'"
+            "pip install -e '.[spacy]' in the project's folder"
         ) from error

@@ -18,7 +18,7 @@ from parser.corpus.workers import CorpusWorker, Row, WorkerSettings, cut_into_pa
 from parser.system.console import warn
 from parser.system.interruption import Interrupted
 
-MISSING = "clusters need Ray: pip install 'stack-parser[ray]'"
+MISSING = "clusters need Ray: pip install -e '.[ray]'"
 BLOCK_BYTES = 1 << 20
 """A block is parsed by one worker. A part that is larger is a block of its own, smaller ones are parsed
 together."""

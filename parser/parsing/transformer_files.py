@@ -30,7 +30,7 @@ FOR_OTHERS = "transformer/tokenizer_config.json", b'{"tokenizer_class": "PreTrai
 DIGEST = "digest"
 MISSING = (
     "a parser with a pretrained transformer needs the packages transformers and peft: "
-    "pip install 'stack-parser[transformers]'"
+    "pip install -e '.[transformers]'"
 )
 
 

@@ -12,12 +12,12 @@ from pydantic import Field
 from parser.text.sentences import Token, TokenizedSentence
 from parser.text.tokenizer import TokenizerKind
 
-MISSING = "dividing text by the rules of spaCy needs the package spacy: pip install 'stack-parser[spacy]'"
+MISSING = "dividing text by the rules of spaCy needs the package spacy: pip install -e '.[spacy]'"
 
 
 class Spacy(TokenizerKind):
     """The rules of spaCy for a language; sentences end at punctuation (`sentencizer`). Nothing is trained.
-    Needs `pip install 'stack-parser[spacy]'`. Words of the treebank that other rules divide are not found."""
+    Needs `pip install -e '.[spacy]'`. Words of the treebank that other rules divide are not found."""
 
     extra = "spacy"
 

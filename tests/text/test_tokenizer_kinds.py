@@ -177,13 +177,13 @@ def test_a_missing_package_is_named_and_only_text_needs_it(kind, extra, tmp_path
     (tmp_path / "text").write_text("a\n")
     command = ["parse", str(folder), "-o", str(tmp_path / "trees")]
     assert main([*command, "--text", str(tmp_path / "text")]) == 2
-    assert f"pip install 'stack-parser[{extra}]'" in capsys.readouterr().err
+    assert f"pip install -e '.[{extra}]'" in capsys.readouterr().err
     assert main([*command, "tests/model/parsed.conllu"]) == 0
     assert main([*command, str(tmp_path / "text"), "--tokenized"]) == 0
     settings = json.dumps(stored.settings.model_dump())
     run = ["--run", str(tmp_path / "run"), "--set", f"tokenizer={settings}"]
     assert main(["train", "configs/quickstart.yaml", *run]) == 2
-    assert f"pip install 'stack-parser[{extra}]'" in capsys.readouterr().err
+    assert f"pip install -e '.[{extra}]'" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 

@@ -77,7 +77,7 @@ def _open(path: Path) -> Any:
     try:
         import h5py
     except ImportError:
-        raise ValueError(f"{path}: reading it takes h5py: pip install 'stack-parser[clevr]'") from None
+        raise ValueError(f"{path}: reading it takes h5py: pip install -e '.[clevr]'") from None
     try:
         file = h5py.File(path, "r")
     except OSError as error:
