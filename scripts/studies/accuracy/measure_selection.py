@@ -7,7 +7,7 @@ sentences for all ways of selection, drawn at random; each step trains a parser 
 sentences of the rest by it (`parser/annotation/selection.py`), and adds their trees. For `disagreement`
 several parsers are trained, whose seeds differ, and the first one is scored. Prints a line of JSON for each
 step: way, seed, step, sentences, words and the scores on dev and test. What is finished is kept below the
-folder, so that the same command continues.
+folder, so that the same command continues, and other processes may train other seeds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import torch
 
 from parser.annotation.selection import By, FileSentence, select
 from parser.config.file import read_config
-from parser.config.settings import Config
+from parser.config.settings import Config, data_path
 from parser.parsing.model import Model
 from parser.training.run import train_and_score
 from parser.treebank.conllu import read_treebank
@@ -87,14 +87,14 @@ def main() -> None:
     arguments.add_argument("--start", type=int, default=500, help="sentences")
     arguments.add_argument("--words", type=int, default=8_000, help="that a step adds")
     arguments.add_argument("--steps", type=int, default=6)
-    arguments.add_argument("--seeds", type=int, default=3)
+    arguments.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     arguments.add_argument("--members", type=int, default=3, help="parsers that may disagree")
     arguments.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     given = arguments.parse_args()
     config: Config = read_config(given.config, given.set)
     [path] = config.treebank.train_files
-    pool = read_treebank(path)
-    for seed in range(1, given.seeds + 1):
+    pool = read_treebank(data_path(path))
+    for seed in given.seeds:
         for by in given.by:
             curve(given, pool, by, seed)
 
