@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-README = "# Summary\n\n<pre>\nLicense: CC BY-SA 4.0\nIncludes text: yes\n</pre>\n"
+METADATA = "License: CC BY-SA 4.0\nIncludes text: yes\nContributors: Writer, A; Writer, Another\n"
+README = f"# Summary\n\n<pre>\n{METADATA}</pre>\n"
 FORM, LEMMA, UPOS, XPOS, FEATS, HEAD, MISC = 1, 2, 3, 4, 5, 6, 9
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from parser.system.extras import to_install
+
 
 @contextmanager
 def naming_missing(part: str) -> Iterator[None]:
@@ -13,6 +15,5 @@ def naming_missing(part: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise ImportError(
-            f"{part} needs {error.name}, which is not installed for this Python: "
-            "pip install -e '.[spacy]' in the project's folder"
+            f"{part} needs {error.name}, which is not installed for this Python: {to_install('spacy')}"
         ) from error

@@ -8,6 +8,8 @@ from contextlib import closing
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from parser.system.extras import to_install
+
 if TYPE_CHECKING:
     from logging import Logger
 
@@ -20,7 +22,7 @@ NEEDED = "fastapi", "uvicorn", "prometheus_client", "python_multipart"
 def serve(options: argparse.Namespace) -> None:
     """Raises ValueError for models that can not be loaded, and if the port is taken or a package missing."""
     if missing := [name for name in NEEDED if not find_spec(name)]:
-        raise ValueError(f"serving needs {', '.join(missing)}: pip install -e '.[serve]'")
+        raise ValueError(f"serving needs {', '.join(missing)}: {to_install('serve')}")
     from parser.service.log import service_logger
     from parser.service.processes.place import WorkerPlace
 

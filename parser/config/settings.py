@@ -149,7 +149,7 @@ class LoraSettings(Settings):
 
 class TransformerSettings(Settings):
     """A pretrained transformer, whose output at the pieces of a word is another vector of the word. Needs
-    `pip install -e '.[transformers]'`."""
+    the extra `transformers`."""
 
     model: str
     """Folder of a model in the format of Hugging Face's transformers, with its weights as safetensors and a

@@ -16,9 +16,9 @@ from parser.corpus.cluster_address import refuse_silent
 from parser.corpus.files import CorpusFile
 from parser.corpus.workers import CorpusWorker, Row, WorkerSettings, cut_into_parts
 from parser.system.console import warn
+from parser.system.extras import to_install
 from parser.system.interruption import Interrupted
 
-MISSING = "clusters need Ray: pip install -e '.[ray]'"
 BLOCK_BYTES = 1 << 20
 """A block is parsed by one worker. A part that is larger is a block of its own, smaller ones are parsed
 together."""
@@ -37,7 +37,7 @@ def library() -> ModuleType:
     try:
         import ray.data
     except ImportError:
-        raise ValueError(MISSING) from None
+        raise ValueError(f"clusters need Ray: {to_install('ray')}") from None
     return ray
 
 

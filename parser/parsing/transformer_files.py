@@ -19,6 +19,7 @@ from parser.parsing.model_format import (
     TRANSFORMER_TOKENIZER,
     TRANSFORMER_WEIGHTS,
 )
+from parser.system.extras import to_install
 from parser.system.files import write_atomically
 
 if TYPE_CHECKING:
@@ -28,10 +29,6 @@ if TYPE_CHECKING:
 FOR_OTHERS = "transformer/tokenizer_config.json", b'{"tokenizer_class": "PreTrainedTokenizerFast"}\n'
 """A file that is not read here. Without it the library would not read all of the tokenizer."""
 DIGEST = "digest"
-MISSING = (
-    "a parser with a pretrained transformer needs the packages transformers and peft: "
-    "pip install -e '.[transformers]'"
-)
 
 
 def refuse_missing_libraries(files: ModelFiles | None = None) -> None:
@@ -46,7 +43,8 @@ def refuse_missing_libraries(files: ModelFiles | None = None) -> None:
         import tokenizers  # noqa: F401
         import transformers  # noqa: F401
     except ImportError:
-        raise ValueError(MISSING) from None
+        needed = "a parser with a pretrained transformer needs transformers and peft"
+        raise ValueError(f"{needed}: {to_install('transformers')}") from None
 
 
 def make_encoder(settings: TransformerSettings, pretrained: PretrainedTransformer) -> TransformerEncoder:

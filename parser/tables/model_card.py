@@ -124,9 +124,13 @@ def _sections(found: FoundTreebank, config: Config, row: Row, weights: int) -> I
     settings["treebank"] |= _without_folders(settings["treebank"])
     yield f"```yaml\n{yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)}```"
     yield "## Licence"
-    own = " LICENSE.txt is that of the treebank." if treebank.licence_text else ""
+    by = f" by {treebank.contributors}," if treebank.contributors else ""
     name = treebank.licence or "that its authors name"
-    yield f"The treebank is under the licence {name}, and the model is made of it.{own}"
+    own = " LICENSE.txt is that of the treebank." if treebank.licence_text else ""
+    yield (
+        f"The treebank, [{treebank.name}]({treebank.repository}),{by} is under the licence {name}, "
+        f"and the model is made of it.{own}"
+    )
 
 
 def _score_table(rows: Sequence[CardScores]) -> str:

@@ -9,15 +9,14 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from parser.system.extras import to_install
 from parser.text.sentences import Token, TokenizedSentence
 from parser.text.tokenizer import TokenizerKind
-
-MISSING = "dividing text by the rules of spaCy needs the package spacy: pip install -e '.[spacy]'"
 
 
 class Spacy(TokenizerKind):
     """The rules of spaCy for a language; sentences end at punctuation (`sentencizer`). Nothing is trained.
-    Needs `pip install -e '.[spacy]'`. Words of the treebank that other rules divide are not found."""
+    Needs the extra `spacy`. Words of the treebank that other rules divide are not found."""
 
     extra = "spacy"
 
@@ -41,7 +40,7 @@ class SpacyTokenizer:
         try:
             import spacy
         except ImportError:
-            raise ValueError(MISSING) from None
+            raise ValueError(f"the rules of spaCy need spacy: {to_install('spacy')}") from None
         try:
             self._nlp = spacy.blank(language)
         except ImportError as error:

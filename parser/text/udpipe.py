@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, Literal
 
+from parser.system.extras import to_install
 from parser.system.files import nameless_file
 from parser.system.settings import Count
 from parser.text.sentences import Token, TokenizedSentence
 from parser.text.tokenizer import TokenizerKind
 from parser.text.udpipe_format import refuse_unsound
 
-MISSING = "reading raw text needs the package ufal.udpipe: pip install -e '.[text]'"
 ID, FORM, MISC = 0, 1, 9
 RANGE = "TokenRange="
 METHOD = "morphodita_parsito"
@@ -26,7 +26,7 @@ BEST = re.compile(r"Choosing parameters from epoch (\d+)")
 
 class UDPipe(TokenizerKind):
     """A GRU over characters, that of UDPipe 1 (Straka & Straková 2017), which is trained on the text of the
-    treebank. It also finds the words of multiword tokens. Needs `pip install -e '.[text]'`."""
+    treebank. It also finds the words of multiword tokens. Needs the extra `text`."""
 
     is_trained = True
     extra = "text"
@@ -78,7 +78,7 @@ def library() -> ModuleType:
     try:
         from ufal import udpipe
     except ImportError:
-        raise ValueError(MISSING) from None
+        raise ValueError(f"reading raw text needs ufal.udpipe: {to_install('text')}") from None
     return udpipe
 
 

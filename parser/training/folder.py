@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -51,6 +52,11 @@ def claim(run: Path, resume: bool) -> Iterator[Path | None]:
         yield moved
 
 
+def resuming(run: Path) -> str:
+    """The command that goes on with a run."""
+    return shlex.join(["stack-parser", "train", "--resume", str(run)])
+
+
 def refuse_without_checkpoint(run: Path) -> None:
     """Raises ValueError if there is nothing to resume."""
     if not (run / CHECKPOINT).is_file():
@@ -81,7 +87,7 @@ def refuse_other_config(run: Path, config: Config) -> None:
         raise LinesError(
             f"{run}: was started with another config:",
             *changes,
-            f"resume with that one (stack-parser train --resume {run}), or train without --resume",
+            f"resume with that one ({resuming(run)}), or train without --resume",
         )
 
 

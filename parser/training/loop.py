@@ -28,13 +28,11 @@ from parser.system.interruption import StoppedError, StopRequest
 from parser.training.checkpoint import Progress, TrainingState, random_state, save_checkpoint
 from parser.training.data import TrainingData
 from parser.training.epoch import NotANumberError, epoch_metrics, train_epoch
-from parser.training.folder import BEST_MODEL, CHECKPOINT
+from parser.training.folder import BEST_MODEL, CHECKPOINT, resuming
 from parser.training.record import Record
 from parser.training.tokenizer import TokenizerTraining
 from parser.treebank.batches import batches_by_length
 
-SAVED_BEFORE = "the last checkpoint is kept, continue with --resume"
-"""What a process knows that does not write it."""
 SECONDS_BETWEEN_CHECKPOINTS = 600
 """Within an epoch. Each epoch also ends with a checkpoint."""
 SECONDS_BETWEEN_LINES = 30
@@ -75,9 +73,11 @@ class TrainingLoop:
                 self.tokenizer.wait(request)
         except LostProcessError as error:
             if not self.processes.is_first:
-                raise LostProcessError(str(error), saved=SAVED_BEFORE) from error
+                raise LostProcessError(
+                    str(error), saved=self._resumable("the last checkpoint is kept")
+                ) from error
             save_checkpoint(self.folder / CHECKPOINT, self.training)
-            raise LostProcessError(str(error), saved=_saved(self.training.progress)) from error
+            raise LostProcessError(str(error), saved=self._stopped()) from error
 
     def _one_epoch(self, request: StopRequest, preparation: float) -> None:
         settings, device = self.settings, self.model.device
@@ -184,7 +184,13 @@ class TrainingLoop:
         # Also waits until the first one has written.
         signal = self.processes.greatest(request.signal or 0)
         if signal and not self.training.progress.finished:
-            raise StoppedError(_saved(self.training.progress), signal)
+            raise StoppedError(self._stopped(), signal)
+
+    def _stopped(self) -> str:
+        return self._resumable(f"stopped {progress_as_text(self.training.progress)}; everything is saved")
+
+    def _resumable(self, saved: str) -> str:
+        return f"{saved}, continue with {resuming(self.folder)}"
 
     def _save_if_best(self) -> None:
         """Save the present model if the epoch that has just ended is the best."""
@@ -215,11 +221,9 @@ def has_stopped_early(progress: Progress, epoch: int, settings: TrainingSettings
 def progress_as_text(progress: Progress) -> str:
     if progress.finished:
         return f"at the end, after {progress.epoch - 1} epochs"
+    if not progress.batches:
+        return f"at the start of epoch {progress.epoch}"
     return f"in epoch {progress.epoch}, after {progress.batches} of its batches"
-
-
-def _saved(progress: Progress) -> str:
-    return f"stopped {progress_as_text(progress)}; everything is saved, continue with --resume"
 
 
 def _epoch_line(epoch: int, metrics: dict[str, float], measures: Sequence[Measure]) -> str:

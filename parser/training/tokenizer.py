@@ -20,7 +20,7 @@ from parser.system.lifeline import end, lifeline
 from parser.text.tokenizer import TokenizerKind
 from parser.text.tokenizer_kinds import StoredTokenizer, tokenizer_as_json, tokenizer_from_json
 from parser.text.training_process import as_training_text, start_training
-from parser.training.folder import BEST_MODEL, TOKENIZER_TRAINING
+from parser.training.folder import BEST_MODEL, TOKENIZER_TRAINING, resuming
 from parser.treebank.conllu import stream_sentences
 
 LOG = "tokenizer.log"
@@ -72,7 +72,7 @@ class TokenizerTraining:
                 say(f"the parser is trained, and the tokenizer is being trained{self._progress()}")
                 said = time.monotonic()
             if request.signal:
-                why = "stopped while the tokenizer was trained; continue with --resume"
+                why = f"stopped while the tokenizer was trained; continue with {resuming(self.run)}"
                 raise StoppedError(why, request.signal)
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(SECONDS_BETWEEN_CHECKS)

@@ -15,8 +15,7 @@ from pathlib import Path
 FOLDER = re.compile(r"UD_([A-Z][A-Za-z_]*)-([A-Za-z0-9]+)")
 READMES = "README.md", "README.txt"
 LICENCE_FILE = "LICENSE.txt"
-LICENCE = re.compile(r"^License:[ \t]*(\S.*?)[ \t\r]*$", re.MULTILINE)
-"""In the machine-readable part of a README, which is its end."""
+REPOSITORIES = "https://github.com/UniversalDependencies/"
 
 
 @dataclass(frozen=True)
@@ -51,17 +50,32 @@ class UDTreebank:
     @property
     def licence(self) -> str | None:
         """Of the data, as the README names it; None if it does not."""
-        for name in READMES:
-            path = self.folder / name
-            if path.is_file() and (found := LICENCE.findall(path.read_text("utf-8", errors="replace"))):
-                return str(found[-1])
-        return None
+        return self._metadata("License")
+
+    @property
+    def contributors(self) -> str | None:
+        """As the README names them, `Family, Given; Family, Given`; None if it does not."""
+        return self._metadata("Contributors")
+
+    @property
+    def repository(self) -> str:
+        """Where Universal Dependencies has a treebank of this name."""
+        return REPOSITORIES + self.name
 
     @property
     def licence_text(self) -> str:
         """Empty if there is none."""
         path = self.folder / LICENCE_FILE
         return path.read_text("utf-8", errors="replace") if path.is_file() else ""
+
+    def _metadata(self, key: str) -> str | None:
+        """In the machine-readable part of the README, which is its end."""
+        line = re.compile(rf"^{key}:[ \t]*(\S.*?)[ \t\r]*$", re.MULTILINE)
+        for name in READMES:
+            path = self.folder / name
+            if path.is_file() and (found := line.findall(path.read_text("utf-8", errors="replace"))):
+                return str(found[-1])
+        return None
 
 
 def find_treebanks(folder: Path, only: Sequence[str] = ()) -> list[UDTreebank]:

@@ -117,7 +117,7 @@ def test_a_signal_ends_all_with_one_message(config_file, tmp_path):
     told, code = stopped(config_file, tmp_path / "run", lambda process: process.send_signal(signal.SIGTERM))
     assert code == 128 + signal.SIGTERM
     assert told.count("\n") == 1, told
-    assert "everything is saved, continue with --resume" in told
+    assert "everything is saved, continue with stack-parser train --resume" in told
 
 
 @pytest.mark.extended
@@ -164,7 +164,7 @@ def test_one_message_tells_of_the_death_of_a_process(config_file, tmp_path, rank
     assert code == 128 + signal.SIGKILL
     assert told.count("\n") == 1, told
     assert "one of the 2 processes has ended without a message" in told
-    assert f"{saved}, continue with --resume" in told
+    assert f"{saved}, continue with stack-parser train --resume" in told
 
 
 @pytest.mark.extended

@@ -166,8 +166,8 @@ def test_a_run_that_is_stopped_goes_on_as_if_it_had_not_been(config_file, tmp_pa
         arguments = config_file, changes, stopped, replays, rank, signal.SIGTERM
         for error in together(2, trained_until, *arguments):
             assert isinstance(error, RemoteError)
-            assert "StoppedError: stopped in epoch" in error.status
-            assert "everything is saved, continue with --resume" in error.status
+            assert "StoppedError: stopped " in error.status
+            assert "everything is saved, continue with stack-parser train --resume" in error.status
     together(2, trained, config_file, changes, stopped, True)
     assert left_behind(stopped) == left_behind(whole)
 

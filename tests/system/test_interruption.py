@@ -29,7 +29,7 @@ def test_ctrl_c_says_how_to_go_on(config_file, tmp_path):
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate()
     assert process.returncode == 130
-    assert "everything is saved, continue with --resume" in errors
+    assert "everything is saved, continue with stack-parser train --resume" in errors
     assert "Traceback" not in errors
 
 

@@ -144,6 +144,10 @@ def test_the_card_of_a_model(folder, config, tmp_path):
     assert row["commit"] is None or row["commit"] in text
     for version in row["treebanks"].values():
         assert version["sha256"] in text
+    assert (
+        "(https://github.com/UniversalDependencies/UD_Old_Toy-Whole), by Writer, A; Writer, Another, is under"
+        in text
+    )
     assert str(tmp_path) not in card  # whose folders these are is nobody's concern
     settings = yaml.safe_load(text.partition("```yaml\n")[2].partition("```")[0])
     assert settings["training"]["epochs"] == 2

@@ -166,8 +166,8 @@ def test_scores_of_text(model, stored, capsys):
     assert all(a >= b for a, b in zip(measured, lowest[stored.settings.kind], strict=True)), measured
 
 
-@pytest.mark.parametrize(("kind", "extra"), [("udpipe", "text"), ("spacy", "spacy")])
-def test_a_missing_package_is_named_and_only_text_needs_it(kind, extra, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(("kind", "package"), [("udpipe", "ufal.udpipe"), ("spacy", "spacy")])
+def test_a_missing_package_is_named_and_only_text_needs_it(kind, package, tmp_path, monkeypatch, capsys):
     for name in ("ufal.udpipe", "spacy"):
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.delattr("ufal.udpipe")
@@ -177,13 +177,13 @@ def test_a_missing_package_is_named_and_only_text_needs_it(kind, extra, tmp_path
     (tmp_path / "text").write_text("a\n")
     command = ["parse", str(folder), "-o", str(tmp_path / "trees")]
     assert main([*command, "--text", str(tmp_path / "text")]) == 2
-    assert f"pip install -e '.[{extra}]'" in capsys.readouterr().err
+    assert f"pip install '{package}>=" in capsys.readouterr().err
     assert main([*command, "tests/model/parsed.conllu"]) == 0
     assert main([*command, str(tmp_path / "text"), "--tokenized"]) == 0
     settings = json.dumps(stored.settings.model_dump())
     run = ["--run", str(tmp_path / "run"), "--set", f"tokenizer={settings}"]
     assert main(["train", "configs/quickstart.yaml", *run]) == 2
-    assert f"pip install -e '.[{extra}]'" in capsys.readouterr().err
+    assert f"pip install '{package}>=" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 

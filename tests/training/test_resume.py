@@ -125,7 +125,9 @@ def test_a_run_that_is_stopped_at_any_batch_goes_on(config_file, tmp_path, monke
     train(config, tmp_path / "whole", CPU)
     in_whole, stops.batches, stops.at = stops.batches, 0, {3, 4, 9, 17}
     for _ in stops.at:
-        with pytest.raises(StoppedError, match="everything is saved, continue with --resume") as stopped:
+        with pytest.raises(
+            StoppedError, match="everything is saved, continue with stack-parser train --resume"
+        ) as stopped:
             train(config, tmp_path / "stopped", CPU, resume=True)
         assert stopped.value.signal == signal.SIGTERM
     scores = train(config, tmp_path / "stopped", CPU, resume=True)

@@ -185,7 +185,7 @@ def test_a_signal_ends_the_training_of_a_tokenizer(text_config, tmp_path):
         [folder] = run.glob(".tokenizer-training-*")
         process.send_signal(signal.SIGTERM)
         assert process.wait() == 128 + signal.SIGTERM
-        assert b"continue with --resume" in process.stderr.read()
+        assert b"continue with stack-parser train --resume" in process.stderr.read()
     assert not folder.exists()
     while is_mentioned(folder):
         time.sleep(0.05)

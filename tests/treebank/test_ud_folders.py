@@ -57,6 +57,15 @@ def test_the_licence_of_the_metadata(tmp_path, readme, licence):
     assert irish.licence_text == "Share alike."
 
 
+def test_the_contributors_of_the_metadata(tmp_path):
+    make(
+        tmp_path, "UD_Irish-IDT", readme="Contributors: Lynn, Teresa; Foster, Jennifer\nContributing: here\n"
+    )
+    [irish] = find_treebanks(tmp_path)
+    assert irish.contributors == "Lynn, Teresa; Foster, Jennifer"
+    assert irish.repository == "https://github.com/UniversalDependencies/UD_Irish-IDT"
+
+
 def test_only_some(tmp_path):
     for name in ("UD_Irish-IDT", "UD_Irish-PUD", "UD_Thai-PUD"):
         make(tmp_path, name)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from parser.benchmarks.programs.scenes import Scene, paint
+from parser.system.extras import to_install
 
 DATASET = "features"
 
@@ -77,7 +78,7 @@ def _open(path: Path) -> Any:
     try:
         import h5py
     except ImportError:
-        raise ValueError(f"{path}: reading it takes h5py: pip install -e '.[clevr]'") from None
+        raise ValueError(f"{path}: reading it takes h5py: {to_install('clevr')}") from None
     try:
         file = h5py.File(path, "r")
     except OSError as error:
