@@ -477,7 +477,14 @@ def _add_plots(commands: Commands) -> None:
         default="",
         metavar="KEY=VALUE|VALUE,…",
         help="draw only these cells, such as method=step|replay; with this or one of the following options "
-        "the plots alone are written, into RUN/plots, from the rows alone",
+        "the plots alone are written, from the rows alone",
+    )
+    command.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="OUT",
+        help="folder in which report and plots are written, the plots in OUT/plots (default: RUN)",
     )
     command.add_argument(
         "--plot",

@@ -22,10 +22,11 @@ def draw(options: argparse.Namespace) -> None:
     from parser.speed.reporting.plot_style import Look
 
     look = Look(options.format, options.width, options.font_size, options.scale)
+    out = options.output or options.folder
     if look == Look() and not options.only and not options.plot and not options.style:
-        commands.plots(options.folder)
+        commands.plots(options.folder, out)
     else:
-        commands.pictures(options.folder, options.only, options.plot, look, options.style)
+        commands.pictures(options.folder, out, options.only, options.plot, look, options.style)
 
 
 def about(options: argparse.Namespace) -> None:

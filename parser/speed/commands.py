@@ -52,7 +52,7 @@ def speed(
         learn(config, folder)
     elif not only:
         _say_what_is_left(config, folder)
-    _write(folder, config)
+    _write(folder, config, folder)
     for text in ratios:
         say(*ratio_lines(rows, text))
     _report_wrong(rows)
@@ -91,15 +91,15 @@ def _say_what_is_left(config: SpeedConfig, folder: Path) -> None:
         say(f"`{section}` is left: when no cells are left, give the command without --minutes")
 
 
-def plots(folder: Path) -> None:
-    """Write the report and the plots of a run again from its rows."""
-    _write(folder, _without_missing(read_run_config(folder)))
+def plots(folder: Path, out: Path) -> None:
+    """Write the report and the plots of a run again from its rows, into the folder `out`."""
+    _write(folder, _without_missing(read_run_config(folder)), out)
 
 
-def pictures(folder: Path, only: str, plot: str, look: Look, style: str | None) -> None:
+def pictures(folder: Path, out: Path, only: str, plot: str, look: Look, style: str | None) -> None:
     """Write the plots of a run's cells alone, for a paper.
 
-    only: a text for `read_filter`; plot: see `write_pictures`; style: a style of Matplotlib, or its file.
+    folder: of the run; out: for the plots. only: a text for `read_filter`; plot: see `write_pictures`; style: a style of Matplotlib, or its file.
     Raises ValueError, OSError.
     """
     from matplotlib import rc_context
@@ -114,7 +114,7 @@ def pictures(folder: Path, only: str, plot: str, look: Look, style: str | None) 
                 styles.use(style)
             except OSError as error:
                 raise ValueError(f"--style: {error}") from None
-        say(*map(str, write_pictures(run, folder, look, plot)))
+        say(*map(str, write_pictures(run, out, look, plot)))
 
 
 def read_config(path: Path, overrides: Sequence[str] = ()) -> SpeedConfig:
@@ -147,7 +147,7 @@ def _without_missing(config: SpeedConfig) -> SpeedConfig:
     return config.model_copy(update=found)
 
 
-def _write(folder: Path, config: SpeedConfig) -> None:
+def _write(folder: Path, config: SpeedConfig, out: Path) -> None:
     from parser.speed.reporting.report import write_report  # TensorBoard, Matplotlib: slow to import
 
-    say(f"report: {write_report(rows_of(folder, config), folder)}")
+    say(f"report: {write_report(rows_of(folder, config), out)}")

@@ -105,6 +105,15 @@ def test_a_run_from_config_to_report(config, tmp_path, capsys):
     assert main(["plots", str(run)]) == 0
     assert (run / "report.html").read_text().count("<svg") == before.count("<svg")
 
+    kept, elsewhere = sorted(run.rglob("*")), tmp_path / "paper" / "figures"
+    assert main(["plots", str(run), "-o", str(elsewhere)]) == 0
+    assert (elsewhere / "report.html").read_text().count("<svg") == before.count("<svg")
+    assert main(["plots", str(run), "-o", str(elsewhere), "--format", "pdf"]) == 0
+    names = {path.name for path in (run / "plots").iterdir()}
+    assert {path.name for path in (elsewhere / "plots").glob("*.svg")} == names
+    assert {path.with_suffix(".svg").name for path in (elsewhere / "plots").glob("*.pdf")} == names
+    assert sorted(run.rglob("*")) == kept
+
 
 @pytest.mark.extended
 def test_only_some_cells_and_later_the_others(config, tmp_path, capsys):
