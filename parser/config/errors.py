@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -76,10 +76,7 @@ def _config_line(
         keys = keys[:known]  # the rest names an alternative of a type, not a key
     name = shortened(".".join(keys), MAX_KEY)
     if detail["type"] == "extra_forbidden":
-        fields = _fields(kind, keys[len(section) : -1])
-        near = difflib.get_close_matches(keys[-1], fields, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(fields)}"
-        return f"{place}: {name}: unknown key; {hint}"
+        return f"{place}: {name}: {unknown_key(keys[-1], _fields(kind, keys[len(section) : -1]))}"
     message = f"{place}: {name}: {detail['msg'][0].lower()}{detail['msg'][1:]}"
     if detail["type"] in ("missing", CONTRADICTION):
         return message
@@ -89,6 +86,12 @@ def _config_line(
     elif isinstance(detail["input"], bool):
         message += " (YAML reads yes, no, on and off as true and false: put the word into quotes)"
     return message
+
+
+def unknown_key(key: str, known: Collection[str]) -> str:
+    """What is said of a key that there is not. known: those that there are."""
+    near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+    return f"unknown key; did you mean {near[0]}?" if near else f"unknown key; known are {', '.join(known)}"
 
 
 def _keys(detail: ErrorDetails) -> KeyPath:

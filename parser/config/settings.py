@@ -19,6 +19,7 @@ from pydantic import (
 from pydantic_core import PydanticKnownError
 
 from parser.batching import Precision
+from parser.config.errors import fault_lines
 from parser.config.measures import Measure
 from parser.config.small_treebank import SmallTreebankSettings, of_size
 from parser.system.settings import Count, Settings, contradiction_error
@@ -464,9 +465,8 @@ class Config(Settings):
         try:
             of_size(self, TreebankSize(sentences=0, words=0))
         except (ValidationError, TypeError, AttributeError) as error:
-            details = error.errors(include_input=False) if isinstance(error, ValidationError) else []
-            why = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in details)
-            raise contradiction_error([("small_treebank.set", why or "names no setting")]) from None
+            why = fault_lines(error) if isinstance(error, ValidationError) else ["names no setting"]
+            raise contradiction_error([("small_treebank.set", "; ".join(why))]) from None
         return self
 
 

@@ -11,12 +11,14 @@ from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 from python_multipart.multipart import parse_options_header
 from starlette.responses import Response
 
+from parser.config.errors import unknown_key
 from parser.service.limits import RefusedError
 from parser.service.reading_thread import ReadingThread
-from parser.service.typed_messages import ParseRequest
+from parser.service.typed_messages import GivenSentence, ParseRequest
 
 JSON, OTHER_JSON = b"application/json", b"+json"
 
@@ -52,4 +54,13 @@ def _read(body: bytes) -> ParseRequest:
         return ParseRequest.model_validate_json(body)
     except ValidationError as error:
         faults = error.errors(include_url=False, include_context=False, include_input=False)
-        raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in faults]) from None
+        raise RequestValidationError(list(map(_told, faults))) from None
+
+
+def _told(fault: ErrorDetails) -> dict[str, Any]:
+    *outer, key = fault["loc"] or ("",)
+    message = fault["msg"]
+    if fault["type"] == "extra_forbidden":
+        known = GivenSentence.__annotations__ if outer else ParseRequest.model_fields
+        message = unknown_key(str(key), known)
+    return {**fault, "loc": ("body", *fault["loc"]), "msg": message}

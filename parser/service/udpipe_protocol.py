@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
@@ -32,6 +33,8 @@ NONE = "none"
 """The value of `tagger` and of `parser` that leaves it out, too."""
 PRESEGMENTED, RANGES, NORMALIZED = "presegmented", "ranges", "normalized_spaces"
 """Options of the tokenizer: each line is a sentence; see `Spaces` for the others."""
+LINE_OF_TEXT = re.compile(r"^(?!#).*\S", re.MULTILINE)
+"""That is no comment."""
 Parameters = Mapping[str, str]
 
 
@@ -112,6 +115,8 @@ def _reader(model: ServedModel, parameters: Parameters) -> Callable[[], Iterator
     data = parameters["data"]
     if TOKENIZER not in parameters:
         form = parameters.get("input", CONLLU)
+        if form == CONLLU and "\t" not in data and LINE_OF_TEXT.search(data):
+            raise wrong(f"the data has no columns of CoNLL-U; to read text, add the parameter {TOKENIZER}")
         return lambda: sentences_in(_normalized(data), form)
     options = {option.partition("=")[0] for option in parameters[TOKENIZER].split(";")}
     is_divided = PRESEGMENTED in options

@@ -99,8 +99,8 @@ def plots(folder: Path, out: Path) -> None:
 def pictures(folder: Path, out: Path, only: str, plot: str, look: Look, style: str | None) -> None:
     """Write the plots of a run's cells alone, for a paper.
 
-    folder: of the run; out: for the plots. only: a text for `read_filter`; plot: see `write_pictures`; style: a style of Matplotlib, or its file.
-    Raises ValueError, OSError.
+    folder: of the run; out: for the plots. only: a text for `read_filter`; plot: see `write_pictures`; style:
+    a style of Matplotlib, or its file. Raises ValueError, OSError.
     """
     from matplotlib import rc_context
     from matplotlib import style as styles

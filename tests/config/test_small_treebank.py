@@ -70,7 +70,7 @@ def test_a_part_of_a_large_treebank_is_small(config_file):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ("{training.epoch: 3}", "small_treebank.set: training.epoch: Extra inputs"),
+        ("{training.epoch: 3}", "small_treebank.set: training.epoch: unknown key"),
         ("{parser.network.hidden_size: many}", "small_treebank.set: parser.network.hidden_size: "),
         ("{parser.system.name: 3}", "small_treebank.set: names no setting"),
     ],

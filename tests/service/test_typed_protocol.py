@@ -122,7 +122,13 @@ def test_accept_chooses_the_form(accept, kind, service):
         ({"texts": ["a"], "conllu": ""}, 422, "give one of texts, sentences, conllu"),
         ({"texts": "secret"}, 422, "body.texts: Input should be a valid array"),
         ({"sentences": [{"words": []}]}, 422, "body.sentences.0.words: List should have at least 1 item"),
-        ({"texts": [], "other": 1}, 422, "body.other: Extra inputs are not permitted"),
+        ({"text": ["a"]}, 422, "body.text: unknown key; did you mean texts?"),
+        ({"texts": [], "other": 1}, 422, "body.other: unknown key; known are model, texts, "),
+        (
+            {"sentences": [{"words": ["a"], "lemma": ["a"]}]},
+            422,
+            "sentences.0.lemma: unknown key; did you mean lemmas?",
+        ),
     ],
 )
 def test_a_wrong_request_is_told_why(wanted, status, told, service):
