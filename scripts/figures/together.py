@@ -100,6 +100,19 @@ def arcs_untagged() -> str:
     )
 
 
+def arcs_in_training() -> str:
+    """Processor time of a training step with scorers of arcs and without them."""
+    study = "compare_training_steps.py configs/{}.yaml --set parser.network.arcs=null"
+    lines = []
+    for config in ("ud-fast", "ud-any", "ud-untagged"):
+        [line] = printed(OUTPUT, study.format(config))
+        found = json.loads(line)
+        low, high = found["interval"]
+        times = (f"{found[side]:.0f}" for side in ("with_changes", "milliseconds"))
+        lines.append([f"`{config}`", *times, f"{found['ratio']:.2f} [{low:.2f}, {high:.2f}]"])
+    return table(("", "ms of a step without", "with", "ratio"), lines)
+
+
 def reparsing() -> str:
     """UAS and LAS on dev of the trees of parsers, of their scorers, and of both."""
     found = _means("measure_arc_scorer.py runs/tables/arcs/", r"(.+): UAS ([\d.]+)  LAS ([\d.]+)")
@@ -229,6 +242,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "arc-probabilities": arc_probabilities,
     "arcs": arcs,
     "arcs-any": arcs_any,
+    "arcs-in-training": arcs_in_training,
     "arcs-over-treebanks": arcs_over_treebanks,
     "arcs-small-treebanks": arcs_small_treebanks,
     "arcs-untagged": arcs_untagged,
