@@ -25,6 +25,7 @@ from parser.parsing.constraints import ConstraintReader, Constraints
 from parser.parsing.ensemble import ModelChoice, contents, load_models, model_paths
 from parser.parsing.model import Model
 from parser.parsing.model_files import write_package
+from parser.parsing.named_models import find_model
 from parser.parsing.parse import parse_stream
 from parser.parsing.parse_options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
@@ -112,7 +113,7 @@ class SpacyComponent(Pipe):
         self._missing = "it has no model: give add_pipe the config {'model': PATH}"
         if model is not None:
             try:
-                self._load(Path(model))
+                self._load(find_model(model))
             except ValueError as error:
                 self._missing = str(error)
 

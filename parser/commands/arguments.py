@@ -313,7 +313,7 @@ def _add_pack(commands: Commands) -> None:
     )
     command.add_argument(
         "model",
-        type=Path,
+        type=model_path,
         metavar="MODEL",
         help="folder of a trained model; with --ensemble, --precision, --wheel or --hub also a package",
     )

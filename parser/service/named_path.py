@@ -17,8 +17,8 @@ class NamedPath(NamedTuple):
         """NAME=PATH, or a path that gives the name. Raises ValueError if there is none in it."""
         name, is_named, path = text.partition("=")
         if not is_named or Path(text).exists():
-            found = find_model(text)
-            path, name = str(found), name_of(found)
+            path = text
+            name = name_of(find_model(text))
         if not name or not path:
             raise ValueError(f"{text}: should be the path of a model, or NAME=PATH")
-        return cls(name, Path(path))
+        return cls(name, find_model(path))

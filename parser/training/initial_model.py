@@ -17,6 +17,7 @@ from parser.config.settings import ParserSettings, data_path
 from parser.networks.stack_parser import StackParser
 from parser.parsing.ensemble import numbers_in
 from parser.parsing.model import Model
+from parser.parsing.named_models import find_model
 from parser.treebank.vocabulary import CHARACTERS, PRETRAINED
 
 OF_TRANSITIONS = (
@@ -64,7 +65,7 @@ def load_initial(path: Path | None, wanted_settings: ParserSettings) -> Model | 
 
 
 def initial_path(name: str | None) -> Path | None:
-    return None if name is None else Path(data_path(name))
+    return None if name is None else find_model(data_path(name))
 
 
 def _columns(settings: ParserSettings) -> list[str]:

@@ -19,6 +19,7 @@ from parser.config.settings import DistillationSettings, data_path
 from parser.networks.loss import legal_scores
 from parser.parsing.ensemble import Transition, load_each, numbered_transitions
 from parser.parsing.model import Model
+from parser.parsing.named_models import find_model
 from parser.replay.batch import SoftTargets
 from parser.replay.examples import Examples
 from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
@@ -49,7 +50,7 @@ class Teacher(NamedTuple):
 
 def teacher_paths(distillation: DistillationSettings | None) -> tuple[Path, ...]:
     """Folders and packages of the teachers, if there are some."""
-    return tuple(Path(data_path(path)) for path in distillation.models) if distillation else ()
+    return tuple(find_model(data_path(path)) for path in distillation.models) if distillation else ()
 
 
 def refuse_missing_teachers(paths: Sequence[Path]) -> None:
