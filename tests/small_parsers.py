@@ -174,6 +174,6 @@ def _saved(folder, treebanks, **network):
         model = Model.build(settings, Vocabulary.build(named, settings.network.columns), torch.device("cpu"))
         for weight in model.network.parameters():
             torch.nn.init.normal_(weight, std=0.5)
-    shares = column_shares(model.vocabulary, settings.network.read_columns, sentences)
+    shares = column_shares(model.read_lexicons, sentences)
     replace(model, dev_shares=shares).save(folder, {})
     return str(folder)

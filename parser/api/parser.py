@@ -181,8 +181,7 @@ class Parser:
             raise ValueError(f"count: at least 1 is needed, not {count}")
         refuse_without_scorer(self._model)
         [sentence] = self._model.watch().check([sentence_of({"words": words, **tags}, 1)], _warn)
-        request = self._engine.add(sentence, ParseOptions(alternatives=count))
-        found = self._engine.result(request).alternatives
+        found = self._found(sentence, ParseOptions(alternatives=count)).alternatives
         if not found:
             raise ValueError(f"the sentence has more than {MAX_WORDS} words, the most that have alternatives")
         return list(found)
@@ -201,7 +200,7 @@ class Parser:
         """
         options, columns = self._options(False, constraints, count), {"words": words, **known}
         [sentence] = self._model.watch().check([self._read(columns, 1, options)], _warn)
-        best = self._engine.result(self._engine.add(sentence, options))
+        best = self._found(sentence, options)
         return [tree_of(sentence, each) for each in (best, *best.others)]
 
     async def parse_async(
@@ -372,6 +371,10 @@ class Parser:
         engine = self._engine if batch_size == BATCH_SIZE else Engine(self._model, batch_size)
         begin_with = READ_AHEAD if isinstance(given, Sequence) else 1
         return engine.stream(sentences, options, begin_with=begin_with)
+
+    def _found(self, sentence: Sentence, options: ParseOptions) -> ParsedTree:
+        engine = self._engine  # which another thread may replace
+        return engine.result(engine.add(sentence, options))
 
     @property
     def _engine(self) -> Engine:

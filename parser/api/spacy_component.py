@@ -145,10 +145,10 @@ class SpacyComponent(Pipe):
 
     def _annotate(self, docs: Sequence[Doc]) -> None:
         model, _, check = self.ready()
-        columns, all_columns = model.settings.network.read_columns, model.read_columns
+        lexicons = model.read_lexicons
         places = [list(_sentences_of(doc)) for doc in docs]
         sentences = [
-            _sentence(doc, place.words, all_columns, number)
+            _sentence(doc, place.words, list(lexicons), number)
             for doc, found in zip(docs, places, strict=True)
             for number, place in enumerate(found, 1)
             if place.words
@@ -156,7 +156,7 @@ class SpacyComponent(Pipe):
         if self._options.constraints.keep:
             sentences = self._with_given(docs, places, sentences)
         with _COUNTING:
-            check.add(column_counts(model.vocabulary, columns, sentences), _warn)
+            check.add(column_counts(lexicons, sentences), _warn)
         # All are parsed before any is written, so that a document is not left with a part of its trees.
         parsing = parse_stream(model, sentences, self._batch_size, self._options)
         trees = iter([tree for _, tree in parsing])

@@ -59,8 +59,9 @@ class StackLSTM(nn.Module):
             )
         if read.device.type != "cpu" or move.device.type != "cpu":
             raise ValueError("read and move must be on the host, where the levels are found: `read.cpu()`")
+        _check_integers(read, move)
         before = move.cumsum(1) - move  # [batch, steps] heights
-        for step in ((before < read) | (before + move < 0)).any(0).nonzero()[:1].flatten().tolist():
+        for step in _is_wrong(before, read, move).any(0).nonzero()[:1].flatten().tolist():
             _check_heights(before[:, step], read[:, step], move[:, step], step)
 
     def begin(self, batch: int) -> SteppedStacks:
@@ -82,6 +83,9 @@ class SteppedStacks:
         CPU, because elsewhere the host would wait for the device.
         """
         height = self._stack.height
+        read, move = (
+            to_device(own, height.device) if isinstance(own, Tensor) else own for own in (read, move)
+        )
         _check_vectors(vectors, self._lstm.lstm)
         if vectors.dim() != 2 or len(vectors) != len(height):
             raise ValueError(f"vectors must be [{len(height)}, input], not {list(vectors.shape)}")
@@ -112,10 +116,22 @@ def _check_vectors(vectors: Tensor, lstm: nn.LSTM) -> None:
 
 
 def _check_heights(height: Tensor, read: Tensor, move: Tensor, step: int) -> None:
-    """height: [batch]; read, move: [batch] or []. Raises ValueError for stacks that are too low."""
-    for stack in ((height < read) | (height + move < 0)).nonzero()[:1].flatten().tolist():
+    """height: [batch]; read, move: [batch] or []. Raises ValueError for stacks that are too low, and for what
+    is no operation."""
+    _check_integers(read, move)
+    for stack in _is_wrong(height, read, move).nonzero()[:1].flatten().tolist():
         own_read, own_move = (own.expand_as(height)[stack] for own in (read, move))
-        raise ValueError(
-            f"stack {stack} has {height[stack]} vectors at step {step}, too few for its operation: read "
-            f"{own_read}, move {own_move}"
-        )
+        what = f"stack {stack} has {height[stack]} vectors at step {step}"
+        if own_read < 0 or own_move > 1 - own_read:
+            raise ValueError(f"{what}, and is to read {own_read}, move {own_move}: this is no StackOperation")
+        raise ValueError(f"{what}, too few for its operation: read {own_read}, move {own_move}")
+
+
+def _check_integers(read: Tensor, move: Tensor) -> None:
+    if read.is_floating_point() or move.is_floating_point():
+        raise ValueError(f"read and move must be integers, not {read.dtype} and {move.dtype}")
+
+
+def _is_wrong(height: Tensor, read: Tensor, move: Tensor) -> Tensor:
+    """Of heights and operations of one shape: whether a stack is too low, or there is no such operation."""
+    return (height < read) | (height + move < 0) | (read < 0) | (move > 1 - read)

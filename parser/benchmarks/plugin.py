@@ -2,7 +2,8 @@
 
 A file `parser/benchmarks/FOLDER/NAME_plugin.py` has one as `PLUGIN`; other packages add theirs through the
 entry-point group `stack_parser.plugins`. The harness makes one object for each cell that it measures and
-calls, in this order, `skip`, `prepare`, `batches`, `check` and, many times, `run`.
+calls `skip`, `prepare`, `check`, `batches` (several times, with the same result), `work` of each batch and,
+many times, `run`.
 """
 
 from __future__ import annotations
@@ -71,14 +72,14 @@ AnySetup: TypeAlias = Setup[BaseModel]
 
 @dataclass(frozen=True)
 class Work:
-    """The work of one batch. Only the padding depends on the method."""
+    """The work of one batch. Only `padding` and `counts` depend on the method."""
 
     sentences: int
     """Or other examples."""
     tokens: int
     operations: float
-    """Floating-point operations of the necessary matrix products, in training also of the backward pass.
-    Padding and the parameter update are not included."""
+    """Floating-point operations of the necessary matrix products, in training also of the backward pass; a
+    multiplication with its addition are two. Padding and the parameter update are not included."""
     padding: float | None = None
     """Share of the computed rows whose results are not used; None if unknown."""
     counts: Mapping[str, float] = field(default_factory=dict)
@@ -160,7 +161,7 @@ def method_titles(plugin: type[AnyPlugin]) -> Mapping[str, str]:
 def precisions_of(plugin: type[AnyPlugin]) -> Sequence[Precision]:
     """In which its products can be computed: the optional attribute `precisions`, else float32 alone.
 
-    A plugin with others must compute them by `batching.product` and `batching.lstm`.
+    A plugin with others must compute them by `parser.batching.functional` and `parser.batching.lstm`.
     """
     return getattr(plugin, "precisions", ("float32",))
 

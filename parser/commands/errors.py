@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from errno import EDQUOT, EFBIG, EIO, ENOSPC, EPIPE
 from pathlib import Path
 
 from parser.system.console import lines_of
@@ -11,6 +12,8 @@ from parser.system.interruption import SIGNALLED, Interrupted, StoppedError
 from parser.treebank.ud_folders import FOLDER
 
 DONE, FAULT_OF_PROGRAM, USER_ERROR, INTERRUPTED = 0, 1, 2, 130
+OF_OUTPUT = ENOSPC, EDQUOT, EFBIG, EPIPE, EIO
+"""Errors that only writing has, or nearly so."""
 WHAT_NEEDS_LESS = (
     "training needs less with a lower training.batch_size, training.max_batch_words, or sizes in "
     "parser.network; parsing with a lower --batch-size"
@@ -32,7 +35,7 @@ def message_of(error: Exception) -> Sequence[str]:
         how = how_to_get(str(error.filename)) if isinstance(error, FileNotFoundError) else ""
         return [f"{error.filename}: {error.strerror}{how}"]
     if isinstance(error, OSError) and error.strerror:
-        return [f"writing the output: {error.strerror}"]
+        return [f"writing the output: {error.strerror}" if error.errno in OF_OUTPUT else error.strerror]
     return lines_of(error)
 
 

@@ -14,11 +14,11 @@ from parser.parsing.constraints import ConstraintReader, Constraints
 from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.model import Model
 from parser.parsing.parse_options import ParseOptions
-from parser.system.console import warn
+from parser.system.console import counted, warn
 from parser.system.machine import choose_device, tune_process
 from parser.system.remote import start_server
 
-WORKER_MODULES = ("parser.parsing.part_parser", "parser.evaluation.part_evaluator")
+WORKER_MODULES = ("parser.parsing.part_parser", "parser.evaluation.evaluate")
 """Of processes that parse."""
 
 
@@ -89,11 +89,10 @@ def with_column_warnings(
 def tell_dropped(sentences: int, source: str) -> None:
     """Warns that sentences lost their enhanced dependencies, if some did."""
     if sentences:
-        count = "1 sentence" if sentences == 1 else f"{sentences:,} sentences"
         warning_of(source)(
-            f"the enhanced dependencies (DEPS and empty nodes) of {count} were dropped, since they were "
-            "derived from other trees; --deps keep leaves them as they are, --deps drop-changed where the "
-            "tree is the same"
+            f"the enhanced dependencies (DEPS and empty nodes) of {counted(sentences, 'sentence')} were "
+            "dropped, since they were derived from other trees; --deps keep leaves them as they are, --deps "
+            "drop-changed where the tree is the same"
         )
 
 

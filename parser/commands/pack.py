@@ -10,7 +10,7 @@ import torch
 from parser.parsing.ensemble import ModelChoice, contents, load_models
 from parser.parsing.half_precision import in_half_precision
 from parser.parsing.model_card import ModelCard, read_card
-from parser.parsing.model_files import model_files, pack
+from parser.parsing.model_files import members_of, model_files, pack
 from parser.parsing.model_format import CARD
 from parser.parsing.named_models import SUFFIX, name_of
 from parser.parsing.wheel import extras_of, wheel_of
@@ -72,17 +72,31 @@ def _make_hub_folder(options: argparse.Namespace) -> None:
 def _checked(options: argparse.Namespace) -> tuple[dict[str, bytes], ModelCard]:
     """The files of a model that can be read, and its card.
 
-    Raises ValueError if there is no model, a broken one, or one whose card does not tell its licence.
+    Raises ValueError if there is no model, a broken one, one whose card does not tell its licence, or several
+    licences.
     """
     files = _contents(options)
-    card = read_card(model_files(options.model))
+    cards = [
+        _with_licence(path, read_card(member))
+        for path in (options.model, *options.ensemble)
+        for member in members_of(model_files(path))
+    ]
+    if len(licences := {card.licence for card in cards}) > 1:
+        raise ValueError(
+            f"the models have several licences, {', '.join(sorted(licences))}: give each away alone"
+        )
+    return files, cards[0]
+
+
+def _with_licence(model: Path, card: ModelCard | None) -> ModelCard:
+    """Raises ValueError if there is none."""
     if not card or not card.licence:
         raise ValueError(
-            f"{options.model}: nobody may use a model whose licence is not told: its folder needs a {CARD} "
+            f"{model}: nobody may use a model whose licence is not told: its folder needs a {CARD} "
             "that begins with the lines `---`, `license: NAME` and `---`, before it is packed; train-all "
             "writes one if the treebank names its licence"
         )
-    return files, card
+    return card
 
 
 def _contents(options: argparse.Namespace) -> dict[str, bytes]:

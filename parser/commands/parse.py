@@ -34,11 +34,8 @@ from parser.system.remote import Remote
 from parser.text.reading import read_parts_as_they_come, stream_text, text_as_it_comes
 from parser.text.sentences import numbered_from
 from parser.treebank.conllu import NO_SENTENCE, sentences_as_they_come
-from parser.treebank.faults import Faults, TreebankError
+from parser.treebank.faults import NO_COLUMNS, Faults, TreebankError
 from parser.treebank.parts import stream_parts
-
-NO_COLUMNS = "no tabs: a line needs ten columns"
-"""In the message for a file that is no treebank."""
 
 
 class _Parsed(NamedTuple):

@@ -67,5 +67,4 @@ class PartEvaluator:
     def run(self, part: TreebankPart) -> EvaluatedPart:
         gold, faults = read_part(part, tree=True, roots=self._roots)
         scores = evaluate(self._model, gold, self._batch_size, self._punctuation)
-        columns = column_counts(self._model.vocabulary, self._model.settings.network.read_columns, gold)
-        return EvaluatedPart(scores, faults, columns)
+        return EvaluatedPart(scores, faults, column_counts(self._model.read_lexicons, gold))

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from parser.treebank.columns import BLANK, WORD_COLUMNS
 from parser.treebank.sentence import Sentence
-from parser.treebank.vocabulary import UNKNOWN, Lexicon, Vocabulary, division_of, strings_of
+from parser.treebank.vocabulary import UNKNOWN, Lexicon, division_of, strings_of
 
 MAX_BLANK = 0.5
 """Share of blank values that is accepted whatever the share in the dev treebank."""
@@ -86,31 +86,27 @@ def _whole(string: str) -> tuple[str]:
     return (string,)
 
 
-def column_shares(
-    vocabulary: Vocabulary, columns: Iterable[str], sentences: Sequence[Sentence]
-) -> dict[str, ColumnShares]:
-    """The shares in all given sentences. columns: the columns that a network reads."""
-    return {name: own.shares for name, own in column_counts(vocabulary, columns, sentences).items()}
+def column_shares(lexicons: Mapping[str, Lexicon], sentences: Sequence[Sentence]) -> dict[str, ColumnShares]:
+    """The shares in all given sentences. lexicons: of the columns that a network reads."""
+    return {name: own.shares for name, own in column_counts(lexicons, sentences).items()}
 
 
-def column_counts(
-    vocabulary: Vocabulary, columns: Iterable[str], sentences: Sequence[Sentence]
-) -> dict[str, Counts]:
-    """The values in all given sentences, by column. columns: the columns that a network reads."""
-    counts = {name: Counts() for name in columns}
+def column_counts(lexicons: Mapping[str, Lexicon], sentences: Sequence[Sentence]) -> dict[str, Counts]:
+    """The values in all given sentences, by column. lexicons: of the columns that a network reads."""
+    counts = {name: Counts() for name in lexicons}
     for name, own in counts.items():
         strings = (string for sentence in sentences for string in strings_of(sentence, name))
-        own.add(strings, name, vocabulary.columns[name])
+        own.add(strings, name, lexicons[name])
     return counts
 
 
 class InputColumnCheck:
     """Checks the columns of a stream of sentences. Warns at most once for each column."""
 
-    def __init__(self, vocabulary: Vocabulary, columns: Iterable[str], dev: Mapping[str, ColumnShares]):
-        """columns: the columns that the network reads. dev: shares in the dev treebank; may be empty."""
-        self._vocabulary, self._dev = vocabulary, dev
-        self._counts = {name: Counts() for name in columns}
+    def __init__(self, lexicons: Mapping[str, Lexicon], dev: Mapping[str, ColumnShares]):
+        """lexicons: of the columns that the network reads. dev: shares in the dev treebank; may be empty."""
+        self._lexicons, self._dev = lexicons, dev
+        self._counts = {name: Counts() for name in lexicons}
         self._warned: set[str] = set()
 
     def check(self, sentences: Iterable[AnySentence], warn: Callable[[str], None]) -> Iterator[AnySentence]:
@@ -129,7 +125,7 @@ class InputColumnCheck:
         self._add(passed, warn)
 
     def _add(self, sentences: Sequence[Sentence], warn: Callable[[str], None]) -> None:
-        self.add(column_counts(self._vocabulary, self._counts, sentences), warn)
+        self.add(column_counts(self._lexicons, sentences), warn)
 
     def add(self, found: Mapping[str, Counts], warn: Callable[[str], None]) -> None:
         """Add the counts of some sentences, see `column_counts`, and check the shares."""

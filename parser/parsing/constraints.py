@@ -62,6 +62,7 @@ class Constraints:
         for name, values in (("at_most_one", self.at_most_one), ("not_root", self.not_root)):
             if isinstance(values, str):
                 raise ValueError(f"{name}: {quoted(values)} is one string; give a tuple: ({quoted(values)},)")
+            object.__setattr__(self, name, tuple(values))  # of a list, which has no hash
 
     def __bool__(self) -> bool:
         return bool(self.keep or self.at_most_one or self.not_root)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from parser.treebank.faults import cycles
 from parser.treebank.projectivity import is_projective
 
 Scores = NDArray[np.floating]
@@ -33,19 +34,7 @@ class _Splits(NamedTuple):
 
 def is_projective_tree(heads: Sequence[int]) -> bool:
     """Whether heads, of word 1 first, are those of a projective tree with one word below ROOT."""
-    if heads.count(0) != 1:
-        return False
-    is_below_root = [True] + [False] * len(heads)
-    for word in range(1, len(heads) + 1):
-        way: list[int] = []
-        while not is_below_root[word]:
-            if len(way) > len(heads):  # a cycle
-                return False
-            way.append(word)
-            word = heads[word - 1]
-        for passed in way:
-            is_below_root[passed] = True
-    return is_projective(heads)
+    return heads.count(0) == 1 and not cycles(heads) and is_projective(heads)
 
 
 def projective_trees(scores: Scores, lengths: Numbers) -> list[list[int]]:

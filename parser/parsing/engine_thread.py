@@ -10,7 +10,7 @@ from contextlib import suppress
 from queue import Full
 from threading import Condition, Event, Lock, Thread, current_thread
 from types import TracebackType
-from typing import Literal, Self
+from typing import Self
 
 from parser.parsing.engine import Engine
 from parser.parsing.parse_options import TREE_ALONE, ParseOptions
@@ -38,16 +38,8 @@ class AwaitedRequest(Request):
         self._ended = ended
         self.waiter: Event | asyncio.Future[None] | None = None
 
-    def _end(
-        self,
-        state: Literal["done", "cancelled"],
-        tree: ParsedTree | None = None,
-        error: Exception | None = None,
-    ) -> bool:
-        has_ended_now = super()._end(state, tree, error)
-        if has_ended_now:
-            self._ended.append(self)
-        return has_ended_now
+    def _note_end(self) -> None:
+        self._ended.append(self)
 
 
 class EngineThread:
@@ -238,7 +230,7 @@ class EngineThread:
     def _wake(self) -> None:
         """Wake up those whose requests have ended: tasks all at once, since an event loop is woken slowly."""
         by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
-        with self._changed:
+        with self._changed, self._ending:  # a request that is cancelled is noted with its new state
             while self._ended:
                 request = self._ended.popleft()
                 self._unfinished.discard(request)

@@ -97,13 +97,20 @@ def of_treebank(models: Sequence[Model], treebank: str | None) -> list[Model]:
 
 
 def contents(paths: Sequence[Path]) -> dict[str, bytes]:
-    """The files of models in folders and packages: names and contents for a package of all."""
+    """The files of models in folders and packages: names and contents for a package of all.
+
+    The documents of the first one of several are those of all, too.
+    """
     models = _files_of_all(paths)
     folders = [f"{member_folder(number)}/" for number in range(1, len(models) + 1)] if models[1:] else [""]
+    places: list[tuple[str, ModelFiles, Sequence[str]]]
+    places = [(folder, files, (*FILES, *DOCUMENTS)) for folder, files in zip(folders, models, strict=True)]
+    if models[1:]:
+        places.append(("", models[0], DOCUMENTS))
     return {
         f"{folder}{name}": files.content(name)
-        for folder, files in zip(folders, models, strict=True)
-        for name in (*FILES, *DOCUMENTS)
+        for folder, files, names in places
+        for name in names
         if files.has(name)
     }
 

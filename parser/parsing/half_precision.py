@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import torch
 from safetensors.torch import load, save
 
-from parser.parsing.model_files import MEMBER
+from parser.parsing.model_files import name_in_model
 from parser.parsing.model_format import CARD, WEIGHTS
 
 HALF = torch.float16
@@ -25,12 +25,7 @@ def in_half_precision(files: Mapping[str, bytes]) -> dict[str, bytes]:
     A frozen transformer stays as it is. Raises ValueError for a weight that is beyond what float16 can be.
     """
     change = {WEIGHTS: _halved, CARD: _told}
-    return {name: change.get(_in_model(name), bytes)(own) for name, own in files.items()}
-
-
-def _in_model(name: str) -> str:
-    """The name of a file of a model of an ensemble, too, as it is in the model."""
-    return name.rpartition("/")[2] if name.startswith(MEMBER) else name
+    return {name: change.get(name_in_model(name), bytes)(own) for name, own in files.items()}
 
 
 def _halved(content: bytes) -> bytes:

@@ -50,7 +50,7 @@ from parser.system.files import write_atomically
 from parser.transitions import transition_system
 from parser.transitions.inventory import Inventory
 from parser.transitions.system import TransitionSystem
-from parser.treebank.vocabulary import PRETRAINED, Vocabulary
+from parser.treebank.vocabulary import PRETRAINED, Lexicon, Vocabulary
 
 if TYPE_CHECKING:
     from parser.transformer.pretrained import PretrainedTransformer
@@ -114,10 +114,13 @@ class Model:
         return (self, *self.others)
 
     @property
-    def read_columns(self) -> list[str]:
-        """The columns of a file that it or another model of the ensemble reads."""
-        names = (name for each in self.members for name in each.settings.network.read_columns)
-        return list(dict.fromkeys(names))
+    def read_lexicons(self) -> dict[str, Lexicon]:
+        """Of the columns of a file that it or another model of the ensemble reads."""
+        found: dict[str, Lexicon] = {}
+        for each in self.members:
+            for name in each.settings.network.read_columns:
+                found.setdefault(name, each.vocabulary.columns[name])
+        return found
 
     @property
     def predicted_columns(self) -> list[str]:
@@ -126,7 +129,8 @@ class Model:
 
     def watch(self) -> InputColumnCheck:
         """Warns about input that lacks what the model reads."""
-        return InputColumnCheck(self.vocabulary, self.settings.network.read_columns, self.dev_shares)
+        shares = {name: own for each in reversed(self.members) for name, own in each.dev_shares.items()}
+        return InputColumnCheck(self.read_lexicons, shares)
 
     def save(self, folder: Path, scores: dict[str, Any]) -> None:
         """Write the files of the folder, each atomically. scores: of the model, for people to read."""
@@ -226,12 +230,12 @@ def new_network(
 
 
 @contextmanager
-def _naming(file: str, section: str = "") -> Iterator[None]:
-    """Raises ValueError with the name of the file for what is wrong in it. section: see `fault_lines`."""
+def _naming(file: str) -> Iterator[None]:
+    """Raises ValueError with the name of the file for what is wrong in it."""
     try:
         yield
     except ValidationError as error:
-        raise ValueError(f"{file}: {'; '.join(fault_lines(error, section))}") from None
+        raise ValueError(f"{file}: {'; '.join(fault_lines(error))}") from None
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from None
 

@@ -29,8 +29,8 @@ from parser.system.files import atomic_file
 MEMBER = "model-"
 DATE = (1980, 1, 1, 0, 0, 0)
 """Of all members, so that packages of equal models are equal."""
-DAMAGED = zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, struct.error
-"""What reading a damaged package raises."""
+DAMAGED = zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError, struct.error
+"""What reading a damaged package raises, or one that is encrypted or compressed in another way."""
 HEADER_LENGTH = 8
 """Bytes of a number, at the beginning of a safetensors file."""
 Shapes = dict[str, tuple[int, ...]]
@@ -148,9 +148,14 @@ def _read(file: IO[bytes], name: str) -> bytes:
     return content
 
 
+def name_in_model(name: str) -> str:
+    """That of a file, which may be of a model of an ensemble."""
+    return re.sub(rf"^{MEMBER}\d+/", "", name)
+
+
 def _most_bytes(name: str) -> int | None:
-    """Of a text, which may be that of a model of an ensemble; None for weights."""
-    return MAX_BYTES.get(re.sub(rf"^{MEMBER}\d+/", "", name))
+    """Of a text; None for weights."""
+    return MAX_BYTES.get(name_in_model(name))
 
 
 def _compression(name: str) -> int:
@@ -175,6 +180,8 @@ def refuse_without_model(files: ModelFiles) -> None:
     """Raises ValueError, which names a folder in it that has one, if there is no model."""
     if files.has(SETTINGS) or files.has(f"{member_folder(1)}/{SETTINGS}"):
         return
+    if not Path(files.name).exists():
+        raise ValueError(f"{files.name}: there is no such file or folder, nor a model of that name")
     inside = sorted(path.parent for path in Path(files.name).glob(f"*/{SETTINGS}"))
     meant = f"; did you mean {inside[0]}?" if inside else ""
     raise ValueError(f"{files.name}: not a model's folder, {missing_files(files)}{meant}")

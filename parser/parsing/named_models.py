@@ -27,9 +27,11 @@ SHOWN = 20
 
 
 def name_of(path: Path) -> str:
-    """The name of the model in a folder, as that of its run, or in a file; may be empty."""
+    """The name of the model in a folder, as that of its run, or in a file; may be empty. What is only called
+    `model` has the name of what it lies in, as the package of an installed one."""
     place = path.resolve()
-    return (place.parent if place.name == "model" else place).name.removesuffix(SUFFIX)
+    own = place.name.removesuffix(SUFFIX)
+    return place.parent.name if own == "model" else own
 
 
 def models_in(folder: Path) -> dict[str, Path]:

@@ -86,12 +86,12 @@ class PartParser:
         all_sentences = chain.from_iterable(sentences for sentences, _ in read)
         parsed = parse_stream(self._model, all_sentences, self._batch_size, self._options)
         lines = (output_of(sentence, tree, self._retag, self._deps) for sentence, tree in parsed)
-        columns = self._model.settings.network.read_columns
+        lexicons = self._model.read_lexicons
         found = []
         for sentences, faults in read:
             own = list(islice(lines, len(sentences)))
             content, dropped = b"".join(one.content for one in own), sum(one.is_dropped for one in own)
-            counts = column_counts(self._model.vocabulary, columns, sentences)
+            counts = column_counts(lexicons, sentences)
             words = sum(map(len, sentences))
             found.append(ParsedPart(content, len(sentences), words, dropped, faults, counts))
         return found

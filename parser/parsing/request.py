@@ -72,10 +72,12 @@ class Request:
         state: Literal["done", "cancelled"],
         tree: ParsedTree | None = None,
         error: Exception | None = None,
-    ) -> bool:
-        """Returns whether it had not ended before."""
+    ) -> None:
+        """Without effect on one that has ended."""
         with self._lock:
-            if self.has_ended:
-                return False
-            self._tree, self._error, self.state = tree, error, state
-        return True
+            if not self.has_ended:
+                self._tree, self._error, self.state = tree, error, state
+                self._note_end()
+
+    def _note_end(self) -> None:
+        """Called with the lock, once."""

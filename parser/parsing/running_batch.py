@@ -134,11 +134,6 @@ class RunningBatch:
         """Sentences that have joined and were in no row yet."""
         return len(self._waiting)
 
-    @property
-    def running(self) -> int:
-        """Sentences in rows."""
-        return len(self._sentences) - len(self._waiting)
-
     def join(
         self,
         read: Sequence[ReadSentences],

@@ -14,6 +14,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
+from parser.config.errors import FAULTS_SHOWN, more_faults
 from parser.pages.interface_page import interface_page
 from parser.service.bearer_tokens import BearerTokens
 from parser.service.body_limit import BodyLimit
@@ -28,7 +29,6 @@ from parser.service.udpipe_protocol import udpipe_routes
 from parser.system.version import __version__
 
 DOCS = "/docs"
-FAULTS_SHOWN = 10
 
 
 def make_application(
@@ -89,7 +89,7 @@ async def _refusal(request: Request, error: Exception) -> Response:
 async def _invalid(request: Request, error: Exception) -> Response:
     """Says what is wrong and where, without the text itself."""
     assert isinstance(error, RequestValidationError)
-    faults = [
-        f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()[:FAULTS_SHOWN]
-    ]
+    found = error.errors()
+    faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in found[:FAULTS_SHOWN]]
+    faults += more_faults(len(found) - len(faults))
     return JSONResponse({"detail": "; ".join(faults)}, HTTPStatus.UNPROCESSABLE_ENTITY)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from io import StringIO
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ from parser.service.typed_messages import GivenSentence
 from parser.text.reading import TextFormat, TextReader, text_parts
 from parser.text.sentences import TokenizedSentence, as_sentence
 from parser.treebank.conllu import SentenceCheck, bounded_blocks, parse_block
+from parser.treebank.conllu_output import with_its_end
 from parser.treebank.faults import Faults
 from parser.treebank.sentence import Sentence
 
@@ -98,21 +98,8 @@ def conllu_sentences(content: str, check: SentenceCheck | None = None) -> Iterat
         if not isinstance(parsed, Sentence):
             faults.add(parsed)
         elif not faults.total:
-            yield ReadSentence(_with_its_end(parsed), comments={"sent_id": block.sent_id})
+            yield ReadSentence(with_its_end(parsed), comments={"sent_id": block.sent_id})
     faults.check("data")
-
-
-def _with_its_end(sentence: Sentence) -> Sentence:
-    """The sentence with one blank line after it and none before: there, clients divide and join answers."""
-    lines = sentence.lines
-    filled = [place for place, line in enumerate(lines) if line.strip()]
-    first, last = filled[0], filled[-1]
-    line_end = "\r\n" if lines[first].endswith("\r\n") else "\n"
-    ended = (*lines[first:last], lines[last].rstrip("\r\n") + line_end, line_end)
-    if ended == lines:
-        return sentence
-    places = tuple(place - first for place in sentence.word_lines)
-    return replace(sentence, lines=ended, word_lines=places, line=sentence.line + first)
 
 
 def read_in_advance(read: Callable[[], Iterator[ReadSentence]]) -> Iterator[ReadSentence]:

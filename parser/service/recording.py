@@ -10,9 +10,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from parser.service.log import tell
 from parser.service.metrics import Metrics
+from parser.service.operation import LIVE, METRICS, READY
 from parser.service.request_record import RequestRecord, put_record
 
-QUIET = {"/live", "/ready", "/metrics"}
+QUIET = {LIVE, READY, METRICS}
 """Paths that are asked all the time, and have no line in the log."""
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from parser.parsing.part_parser import output_of
 from parser.service.limits import too_large, wrong
-from parser.service.parsing import NO_TREE, ParsedSentence
+from parser.service.parsing import ParsedSentence
 from parser.service.reading import ReadSentence, conllu_sentences
 from parser.system.console import quoted
 from parser.text.udpipe import library
@@ -97,7 +97,7 @@ def _conllu(parsed: ParsedSentence, tags: bool, tree: bool) -> str:
     if tree:
         wanted = found if tags else found._replace(tags={})
         return _without_maker(output_of(sentence, wanted, retag=True, deps="drop").content.decode())
-    if tags and found is not NO_TREE:
+    if tags:
         sentence = with_tags(sentence, found.tags, retag=True)
     return _without_maker("".join(sentence.lines))
 

@@ -122,6 +122,8 @@ def _reason(task: Any, job: Job, folder: Path) -> str:
     ray = library()
     try:
         code = ray.get(task)
+    except ray.exceptions.RayTaskError as error:
+        return f"{job.name}, seed {job.seed}: failed: {error.cause!r}"
     except ray.exceptions.RayError as error:
         what = str(error).partition("\n")[0]
         return f"{job.name}, seed {job.seed}: failed: {counted(MOST_ATTEMPTS, 'worker')} died of it: {what}"

@@ -186,7 +186,9 @@ def failure(job: Job, folder: Path, code: int) -> str:
     """Why a run failed. code: with which its process ended."""
     log = _beside(folder / RUNS / job.folder_name, ".log")
     last = "".join(log.read_text(encoding="utf-8", errors="replace").rstrip().splitlines()[-1:])
-    killed = f"killed by signal {-code}; if memory ran out, lower `together`. " if code < 0 else ""
+    killed = (
+        f"killed by signal {-code}; if memory ran out, let fewer run at the same time. " if code < 0 else ""
+    )
     return f"{job.name}, seed {job.seed}: failed: {killed}{last} (complete log: {log})"
 
 

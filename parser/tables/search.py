@@ -84,5 +84,5 @@ def _draw(own: RangeSettings | list[Any], seed: str) -> Any:
 
 def _rounded(number: float, width: float) -> float:
     """width: of the range, of which the number keeps two digits."""
-    narrow = math.floor(math.log10(number / width)) if number and width else 0
+    narrow = math.floor(math.log10(abs(number) / width)) if number and width else 0
     return float(f"{number:.{DIGITS + max(0, narrow)}g}")

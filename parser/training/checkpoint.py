@@ -52,7 +52,7 @@ class Progress:
     batches: int = 0
     """Finished batches of this epoch."""
     seconds: float = 0.0
-    """TrainingState time of these batches."""
+    """Training time of these batches."""
     sentences_per_second: float = 0.0
     """In the last finished epoch."""
     best: Scores = field(default_factory=Scores)

@@ -67,10 +67,8 @@ def load(config: Config, device: torch.device, cache: Path | None = None) -> tup
             save_prepared(prepared, kept)
     vector_size = 0 if prepared.vectors is None else prepared.vectors.shape[1]
     refuse_too_large(config.parser, prepared.vocabulary, vector_size, transformer, device)
-    model = replace(
-        Model.build(config.parser, prepared.vocabulary, device, prepared.vectors, transformer),
-        dev_shares=column_shares(prepared.vocabulary, network.read_columns, dev_sentences),
-    )
+    model = Model.build(config.parser, prepared.vocabulary, device, prepared.vectors, transformer)
+    model = replace(model, dev_shares=column_shares(model.read_lexicons, dev_sentences))
     if initial:
         copy_weights(initial, model)
     freeze(model.network, config.training.frozen)

@@ -30,6 +30,19 @@ Deps = Literal["drop", "drop-changed", "keep"]
 """What becomes of enhanced dependencies: dropped in all sentences or in those whose trees change, or kept."""
 
 
+def with_its_end(sentence: Sentence) -> Sentence:
+    """The sentence with one blank line after it and none before, to stand between any others."""
+    lines = sentence.lines
+    filled = [place for place, line in enumerate(lines) if line.strip()]
+    first, last = filled[0], filled[-1]
+    line_end = "\r\n" if lines[first].endswith("\r\n") else "\n"
+    ended = (*lines[first:last], lines[last].rstrip("\r\n") + line_end, line_end)
+    if ended == lines:
+        return sentence
+    places = tuple(place - first for place in sentence.word_lines)
+    return replace(sentence, lines=ended, word_lines=places, line=sentence.line + first)
+
+
 def with_tags(sentence: Sentence, tags: Mapping[str, Sequence[str]], retag: bool = False) -> Sentence:
     """The sentence with tags, features and lemmas where it has `_`, or for all words if `retag`.
 
@@ -60,7 +73,10 @@ def with_miscellaneous(sentence: Sentence, key: str, values: Sequence[str]) -> S
     for place, value in zip(sentence.word_lines, values, strict=True):
         columns, line_end = _columns(lines[place])
         if PROJECTIVE_HEAD.fullmatch(columns[DEPS]):
-            message = f"has the PHEAD and PDEPREL of CoNLL-X, so there is no column for {key}"
+            message = (
+                f"has the PHEAD and PDEPREL of CoNLL-X, so there is no column for {key}; leave out the "
+                "option that writes it, or make CoNLL-U of the file"
+            )
             raise ValueError(f"line {sentence.line + place}: sentence {sentence.identifier} {message}")
         parts = [
             part for part in columns[MISC].split("|") if part != BLANK and not part.startswith(f"{key}=")

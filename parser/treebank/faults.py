@@ -24,6 +24,8 @@ IN_NO_VALUE = {"\0": "NUL", "\t": "a tab", "\n": "a line end", "\r": "a line end
 BLANK_VALUE = re.compile("[\\s\ufeff]+")
 """White space and byte-order marks. Other invisible characters may be words of a text."""
 HEAD_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
+NO_COLUMNS = "no tabs: a line needs ten columns, separated by tabs, not spaces"
+"""The message for a file that is no treebank."""
 MAY_BE_UNKNOWN = "; only files to train on may lack it, with `treebank.partial: true` or `check --partial`"
 """The end of a message about a HEAD or a DEPREL that is `_`."""
 
@@ -156,7 +158,7 @@ def row_faults(row: Row, sentence: str) -> Iterator[Fault]:
         yield fault(message)
     if len(row.columns) != len(TITLES):
         if len(row.columns) == 1:
-            yield fault("no tabs: a line needs ten columns, separated by tabs, not spaces")
+            yield fault(NO_COLUMNS)
         else:
             yield fault(f"{row.width:,} columns instead of {len(TITLES)}")
         return

@@ -34,7 +34,10 @@ def given_cycles(heads: Sequence[int]) -> list[list[int]]:
 
 def can_be_projective(heads: Sequence[int]) -> bool:
     """Whether a projective tree can have all arcs. heads: with neither cycles nor several roots."""
-    return _fits(heads) if NO_HEAD in heads else is_projective(heads)
+    if not is_projective(heads):
+        return False
+    tops = tops_of(heads)
+    return not any(min(word, head) < tops[head] < max(word, head) for word, head in arcs_of(heads))
 
 
 def possible_roots(heads: Sequence[int]) -> list[bool]:
@@ -105,27 +108,6 @@ def put_back(
 def arcs_of(heads: Sequence[int]) -> list[tuple[int, int]]:
     """Words and their heads."""
     return [(word, head) for word, head in enumerate(heads, 1) if head != NO_HEAD]
-
-
-def _fits(heads: Sequence[int]) -> bool:
-    """Whether a projective tree can have all arcs. heads: with neither cycles nor several roots."""
-    arcs = arcs_of(heads)
-    tops = tops_of(heads)
-    if any(min(word, head) < tops[head] < max(word, head) for word, head in arcs):
-        return False
-    # As in `projectivity.is_projective`: arcs close in the reverse of the order in which they open.
-    closing: list[int] = [0] * (len(heads) + 1)
-    opening: list[list[int]] = [[] for _ in range(len(heads) + 1)]
-    for word, head in arcs:
-        opening[min(word, head)].append(max(word, head))
-        closing[max(word, head)] += 1
-    open_ends: list[int] = []
-    for word, ends in enumerate(opening):
-        for _ in range(closing[word]):
-            if open_ends.pop() != word:
-                return False
-        open_ends.extend(sorted(ends, reverse=True))
-    return True
 
 
 def tops_of(heads: Sequence[int]) -> list[int]:

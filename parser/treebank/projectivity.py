@@ -12,29 +12,30 @@ from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
 from parser.treebank.labels import MARK
-from parser.treebank.sentence import Sentence
+from parser.treebank.sentence import NO_HEAD, Sentence
 
 
 def is_projective(heads: Sequence[int]) -> bool:
     """Whether every word between a head and its dependent descends from that head.
 
-    heads[0] is the head of word 1. ROOT is left of word 1, so an arc over the root word crosses its arc.
+    heads[0] is the head of word 1; words without one (NO_HEAD) are left out. ROOT is left of word 1, so an
+    arc over the root word crosses its arc.
     One pass with a stack of open arcs suffices: without crossings, arcs close in the reverse of the order in
     which they open.
     """
-    # For ROOT and each word: the left ends of arcs to the left, and the right ends of arcs to the right.
-    closing: list[list[int]] = [[] for _ in range(len(heads) + 1)]
+    # For ROOT and each word: how many arcs to the left there are, and the right ends of arcs to the right.
+    closing: list[int] = [0] * (len(heads) + 1)
     opening: list[list[int]] = [[] for _ in range(len(heads) + 1)]
     for dependent, head in enumerate(heads, 1):
-        left, right = min(head, dependent), max(head, dependent)
-        opening[left].append(right)
-        closing[right].append(left)
+        if head != NO_HEAD:
+            opening[min(head, dependent)].append(max(head, dependent))
+            closing[max(head, dependent)] += 1
     open_ends: list[int] = []
-    for word in range(len(heads) + 1):
-        for _ in closing[word]:
+    for word, ends in enumerate(opening):
+        for _ in range(closing[word]):
             if open_ends.pop() != word:
                 return False
-        open_ends.extend(sorted(opening[word], reverse=True))
+        open_ends.extend(sorted(ends, reverse=True))
     return True
 
 

@@ -27,8 +27,8 @@ SPEEDS = {
     "lists, 100; one cell": ("lists", 100, "none@100"),
     "lists, two replicas": ("lists-2-replicas", 100, ""),
     "lists, four replicas": ("lists-4-replicas", 100, ""),
-    "trees, one by one": ("trees", 64, "none@1"),
-    "the same with GloVe vectors": ("trees-glove", 64, "none@1"),
+    "trees, one by one": ("trees", 64, "levels@1"),
+    "the same with GloVe vectors": ("trees-glove", 64, "levels@1"),
 }
 """The experiment of a line, its batch size, and the cell of plain training in the same turns."""
 BY_PROCESSES = {

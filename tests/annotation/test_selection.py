@@ -1,6 +1,7 @@
 """Which sentences are selected, and how they are written."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -128,3 +129,21 @@ def test_the_command_writes_what_parse_finds(tmp_path, capsys):
     assert "would overwrite" in capsys.readouterr().err
     assert main([*arguments, "--by", "disagreement"]) == 2
     assert "--ensemble" in capsys.readouterr().err
+
+
+def test_selected_sentences_can_stand_in_any_order(tmp_path):
+    """Also if a file begins with a blank line, or ends without one."""
+    blocks = Path(TREEBANK).read_text(encoding="utf-8").split("\n\n")[:3]
+    files = [tmp_path / name for name in ("a.conllu", "b.conllu", "c.conllu")]
+    for file, content in zip(files, (f"\n{blocks[0]}", blocks[1], f"{blocks[2]}\n"), strict=True):
+        file.write_text(content, encoding="utf-8")
+    output = tmp_path / "todo.conllu"
+    command = ["select", MODEL, *map(str, files), "--words", "1000", "--doubtful", "0", "-o"]
+    assert main([*command, str(output)]) == 0
+    found = {one.forms for one in read_treebank(str(output))}
+    assert found == {one.forms for one in SENTENCES[:3]}
+
+
+def test_standard_output_is_no_file(capsys):
+    assert main(["select", MODEL, TREEBANK, "--words", "50", "-o", "-"]) == 2
+    assert "-o -: give the name of a file" in capsys.readouterr().err

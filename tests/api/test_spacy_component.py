@@ -288,7 +288,7 @@ def test_bytes_and_pickles(english):
     ("model", "message"),
     [
         (None, r"it has no model: give add_pipe the config \{'model': PATH\}"),
-        ("nowhere", "nowhere: not a model's folder, .* missing"),
+        ("nowhere", "nowhere: there is no such file or folder, nor a model of that name"),
     ],
 )
 def test_without_a_model(model, message, tmp_path):

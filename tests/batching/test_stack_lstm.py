@@ -78,6 +78,13 @@ def test_errors_say_what_is_wanted() -> None:
         ValueError, match="stack 0 has 1 vectors at step 1, too few for its operation: read 2"
     ):
         run(PUSH, REDUCE_AND_REPLACE, HOLD)
+    for operation in (StackOperation(0, 2), StackOperation(1, 1), StackOperation(-1, 0)):
+        with pytest.raises(
+            ValueError, match=r"stack 0 has 1 vectors at step 1, and is to read .* no StackOp"
+        ):
+            run(PUSH, operation, HOLD)
+    with pytest.raises(ValueError, match=r"read and move must be integers, not torch.float32"):
+        model(vectors, torch.zeros(1, 3), torch.zeros(1, 3))
     with pytest.raises(ValueError, match=r"stack 0 has 0 vectors at step 2, too few .* move -1"):
         run(PUSH, POP, POP)
     with pytest.raises(ValueError, match=r"\[batch, steps\], not \[1, 3, 3\], \[1, 2\] and \[1, 2\]"):

@@ -32,8 +32,8 @@ def quickstart():
     train, dev, test = (
         read_treebank(str(QUICKSTART / f"{part}.conllu")) for part in ("train", "dev", "test")
     )
-    vocabulary = Vocabulary.build(train, COLUMNS)
-    return vocabulary, column_shares(vocabulary, COLUMNS, dev), dev, test
+    lexicons = Vocabulary.build(train, COLUMNS).columns
+    return lexicons, column_shares(lexicons, dev), dev, test
 
 
 def blank(sentences, *columns):
@@ -41,46 +41,47 @@ def blank(sentences, *columns):
 
 
 def test_shares_of_a_treebank(quickstart):
-    vocabulary, dev_shares, dev, _ = quickstart
+    lexicons, dev_shares, dev, _ = quickstart
     assert dev_shares["upos"] == ColumnShares(blank=0.0, unknown=0.0)
     words = sum(map(len, dev))
     feats = [value for sentence in dev for value in sentence.feats]
     assert dev_shares["feats"].blank == feats.count("_") / words
-    known = vocabulary.columns["form"].strings
+    known = lexicons["form"].strings
     assert dev_shares["form"].unknown == sum(form not in known for s in dev for form in s.forms) / words
     assert shares_from_json(shares_as_json(dev_shares)) == dev_shares
 
 
 def test_no_warnings_for_dev_and_test(quickstart):
-    vocabulary, dev_shares, dev, test = quickstart
+    lexicons, dev_shares, dev, test = quickstart
     for sentences in (dev, test, dev[:1], test[:3], []):
-        assert warnings(InputColumnCheck(vocabulary, COLUMNS, dev_shares), sentences) == []
+        assert warnings(InputColumnCheck(lexicons, dev_shares), sentences) == []
 
 
 def test_blank_columns_are_reported_once(quickstart, monkeypatch):
     monkeypatch.setattr(module, "WORDS_BETWEEN_CHECKS", 50)
-    vocabulary, dev_shares, _, test = quickstart
+    lexicons, dev_shares, _, test = quickstart
     without = blank(test, "lemmas", "upos", "xpos", "feats")
-    messages = warnings(InputColumnCheck(vocabulary, COLUMNS, dev_shares), without)
+    messages = warnings(InputColumnCheck(lexicons, dev_shares), without)
     assert [message.split()[0] for message in messages] == ["LEMMA", "UPOS", "XPOS", "FEATS"]
     assert messages[1].startswith(
         "UPOS is blank for 100% of the words (0% of the dev treebank), and this model reads it"
     )
     assert (
-        warnings(InputColumnCheck(vocabulary, ["form"], dev_shares), without) == []
+        warnings(InputColumnCheck({"form": lexicons["form"]}, dev_shares), without) == []
     )  # it reads none of them
-    assert len(warnings(InputColumnCheck(vocabulary, COLUMNS, dev_shares), without[:1])) == 3  # not FEATS
+    assert len(warnings(InputColumnCheck(lexicons, dev_shares), without[:1])) == 3  # not FEATS
     one = [replace(s, forms=s.forms[:1], upos=("_",), xpos=s.xpos[:1], lemmas=s.lemmas[:1]) for s in test[:1]]
-    assert len(warnings(InputColumnCheck(vocabulary, ("form", "upos"), dev_shares), one)) == 1
+    assert (
+        len(warnings(InputColumnCheck({name: lexicons[name] for name in ("form", "upos")}, dev_shares), one))
+        == 1
+    )
 
 
 def test_columns_that_become_blank_later_are_reported(quickstart, monkeypatch):
     monkeypatch.setattr(module, "WORDS_BETWEEN_CHECKS", 50)
-    vocabulary, dev_shares, _, test = quickstart
+    lexicons, dev_shares, _, test = quickstart
     messages = []
-    some = InputColumnCheck(vocabulary, COLUMNS, dev_shares).check(
-        test + 3 * blank(test, "upos"), messages.append
-    )
+    some = InputColumnCheck(lexicons, dev_shares).check(test + 3 * blank(test, "upos"), messages.append)
     for _ in test:
         next(some)
     assert not messages
@@ -89,19 +90,17 @@ def test_columns_that_become_blank_later_are_reported(quickstart, monkeypatch):
 
 
 def test_values_of_another_tag_set_are_reported(quickstart):
-    vocabulary, dev_shares, _, test = quickstart
+    lexicons, dev_shares, _, test = quickstart
     other = [replace(s, xpos=tuple(f"T-{tag}" for tag in s.xpos)) for s in test]
-    assert warnings(InputColumnCheck(vocabulary, COLUMNS, dev_shares), other[:1]) == []  # too few to judge
-    [message] = warnings(InputColumnCheck(vocabulary, COLUMNS, dev_shares), other)
+    assert warnings(InputColumnCheck(lexicons, dev_shares), other[:1]) == []  # too few to judge
+    [message] = warnings(InputColumnCheck(lexicons, dev_shares), other)
     assert message.startswith("XPOS: 100% of the values do not occur in training (0% in the dev treebank)")
 
 
 def test_without_shares_of_dev_only_blank_columns_are_reported(quickstart):
-    vocabulary, _, _, test = quickstart
+    lexicons, _, _, test = quickstart
     other = [replace(s, xpos=tuple(f"T-{tag}" for tag in s.xpos)) for s in blank(test, "upos")]
-    [message] = [
-        text for text in warnings(InputColumnCheck(vocabulary, COLUMNS, {}), other) if "FEATS" not in text
-    ]
+    [message] = [text for text in warnings(InputColumnCheck(lexicons, {}), other) if "FEATS" not in text]
     assert message.startswith("UPOS is blank for 100% of the words, and")
 
 
@@ -145,9 +144,9 @@ def test_no_real_treebank_has_warnings_for_its_own_dev_and_test(treebanks):
         train, dev, test = (
             read_treebank(str(next(folder.glob(f"*-ud-{part}.conllu")))) for part in ("train", "dev", "test")
         )
-        vocabulary = Vocabulary.build(train, COLUMNS)
-        dev_shares = column_shares(vocabulary, COLUMNS, dev)
+        lexicons = Vocabulary.build(train, COLUMNS).columns
+        dev_shares = column_shares(lexicons, dev)
         for sentences in (dev, test):
-            assert warnings(InputColumnCheck(vocabulary, COLUMNS, dev_shares), sentences) == [], folder
+            assert warnings(InputColumnCheck(lexicons, dev_shares), sentences) == [], folder
         without = blank(test, "lemmas", "upos", "xpos", "feats")
-        assert warnings(InputColumnCheck(vocabulary, COLUMNS, dev_shares), without), folder
+        assert warnings(InputColumnCheck(lexicons, dev_shares), without), folder

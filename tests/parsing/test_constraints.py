@@ -405,3 +405,9 @@ def test_only_what_can_not_be_kept_is_set_aside():
     read = ConstraintReader(constrained_model()).read(one, KEEP_ALL, {})
     assert read.kept_heads == (NO_HEAD, NO_HEAD, NO_HEAD, NO_HEAD, 3)
     assert not read.may_be_root[0]  # since it gets another head
+
+
+def test_lists_are_as_good_as_tuples():
+    found = Constraints(at_most_one=["nsubj"], not_root=["PUNCT"])
+    assert found == Constraints(at_most_one=("nsubj",), not_root=("PUNCT",))
+    assert hash(found) == hash(Constraints(at_most_one=("nsubj",), not_root=("PUNCT",)))

@@ -199,7 +199,7 @@ def test_models_that_do_not_fit_together_are_refused(tmp_path):
         match=r"only one of them has the transitions vocative \(Left-Arc\), vocative \(Right-Arc\)$",
     ):
         load_models(ModelChoice((first, saved(tmp_path / "two", more))), CPU)
-    with pytest.raises(ValueError, match=r"nowhere: not a model's folder"):
+    with pytest.raises(ValueError, match="nowhere: there is no such file or folder"):
         load_models(ModelChoice((first, tmp_path / "nowhere")), CPU)
 
 
@@ -275,3 +275,11 @@ def test_each_model_reads_its_own_columns_in_spacy(tmp_path):
         assert heads == both.parse(forms, upos=tags).heads
         trees.add(heads)
     assert len(trees) > 1  # the tags matter
+
+
+def test_columns_that_any_model_reads_are_watched(tmp_path):
+    forms, tags = saved(tmp_path / "forms", columns=("form",)), saved(tmp_path / "tags")
+    model, found = load_models(ModelChoice((forms, tags)), CPU), []
+    untagged = [replace(one, upos=("_",) * len(one)) for one in TREES * 50]
+    assert list(model.watch().check(untagged, found.append)) == untagged
+    assert [message.partition(" is ")[0] for message in found] == ["UPOS"]

@@ -206,3 +206,15 @@ def test_a_missing_library_is_named(monkeypatch, tmp_path):
         (tmp_path / name).write_text("{}")
     with pytest.raises(ValueError, match=install):
         Model.load(tmp_path, CPU)
+
+
+def test_an_encrypted_member_is_refused(package):
+    content = bytearray(package.read_bytes())
+    for signature, offset in ((b"PK\3\4", 6), (b"PK\1\2", 8)):
+        place = content.find(signature)
+        while place >= 0:
+            content[place + offset] |= 1
+            place = content.find(signature, place + 4)
+    package.write_bytes(content)
+    with pytest.raises(ValueError, match=package.name):
+        Package(package).content("settings.json")

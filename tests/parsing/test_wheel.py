@@ -128,3 +128,27 @@ def test_what_a_stranger_writes_gets_into_no_field_and_no_code(model, tmp_path, 
         f"Requires-Dist: stack-parser[text]>={__version__}"
     ]
     assert len([line for line in head if line.startswith("Version")]) == 1
+
+
+def test_an_ensemble_is_given_away_with_the_card_of_its_first_model(model, tmp_path, capsys):
+    command = ["pack", str(model), "--ensemble", str(model)]
+    assert main([*command, "--wheel", "-o", str(tmp_path / "dist")]) == 0
+    [wheel] = (tmp_path / "dist").iterdir()
+    with zipfile.ZipFile(wheel) as file:
+        [metadata] = [file.read(name).decode() for name in file.namelist() if name.endswith("/METADATA")]
+    assert "License: cc-by-sa-4.0" in metadata
+    assert main([*command, "--hub", "-o", str(tmp_path / "hub")]) == 0
+    assert (tmp_path / "hub" / "README.md").read_text() == CARD
+    assert len(load(tmp_path / "hub", device="cpu").parse(["dogs", "bark"]).heads) == 2
+    both = tmp_path / "both.stackparser"
+    assert main([*command, "-o", str(both)]) == 0
+    assert main(["pack", str(both), "--wheel", "-o", str(tmp_path / "again")]) == 0
+    other = tmp_path / "other"
+    shutil.copytree(model, other)
+    (other / "README.md").write_text(CARD.replace("cc-by-sa-4.0", "lgpl-lr"))
+    capsys.readouterr()
+    assert main(["pack", str(model), "--ensemble", str(other), "--wheel", "-o", str(tmp_path / "no")]) == 2
+    assert "the models have several licences, cc-by-sa-4.0, lgpl-lr" in capsys.readouterr().err
+    (other / "README.md").unlink()
+    assert main(["pack", str(model), "--ensemble", str(other), "--wheel", "-o", str(tmp_path / "no")]) == 2
+    assert f"{other}: nobody may use a model whose licence is not told" in capsys.readouterr().err

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("uvicorn")
 
 from parser.service.admission import Admission
-from parser.service.listening import listen
+from parser.service.listening import listen, url_of
 from parser.service.server import Server
 
 GRACE = 600
@@ -22,6 +22,15 @@ def test_a_server_that_can_not_begin_says_so():
 
     with listen("127.0.0.1", 0) as listener, pytest.raises(ValueError, match="the service could not begin"):
         Server(application, Admission(1), GRACE, logging.getLogger("test")).run([listener])
+
+
+def test_an_address_of_ipv6_is_in_brackets():
+    try:
+        listener = listen("::1", 0)
+    except ValueError:
+        pytest.skip("this machine has no IPv6")
+    with listener:
+        assert url_of(listener) == f"http://[::1]:{listener.getsockname()[1]}"
 
 
 @pytest.mark.parametrize("turns", range(6))

@@ -57,6 +57,12 @@ def test_narrow_ranges_are_filled():
     assert 0.998 < max(values) <= 0.999
 
 
+def test_ranges_reach_below_zero():
+    values = [changes["x"] for changes in drawn(300, {"x": RangeSettings(low=-2.0, high=2.0)})]
+    assert -2 <= min(values) < -1.9
+    assert 1.9 < max(values) <= 2
+
+
 def test_whole_numbers_are_drawn_between_whole_numbers():
     values = [changes["x"] for changes in drawn(300, {"x": RangeSettings(low=16, high=20)})]
     assert set(values) == {16, 17, 18, 19, 20}

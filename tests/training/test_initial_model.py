@@ -158,7 +158,7 @@ def test_a_model_is_not_replaced_by_the_run_that_begins_with_it(
         ),
         ("parser.network.tag_sizes={feats: 3, upos: 4}", "have another order than in the model"),
         ("parser.network.pretrained=vectors.txt", "the model has no pretrained vectors"),
-        ("initial_model=nowhere", "nowhere: not a model's folder"),
+        ("initial_model=nowhere", "nowhere: there is no such file or folder"),
     ],
 )
 def test_what_does_not_fit_is_refused(config_file, tmp_path, changes, capsys, change, message):

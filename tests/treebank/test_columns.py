@@ -59,7 +59,7 @@ def test_a_new_column_is_watched(tmp_path):
     model = small_model(sentences_in(LINES, tmp_path), tag_sizes={"gloss": 2})
     blank = sentences_in(LINES.replace("Gloss=go", "_").replace("Gloss=run", "_"), tmp_path)
     found = []
-    check = InputColumnCheck(model.vocabulary, model.settings.network.read_columns, {})
+    check = InputColumnCheck(model.read_lexicons, {})
     assert list(check.check(blank, found.append)) == blank
     assert [message.partition(" of the words")[0] for message in found] == ["MISC is blank for 100%"]
 

@@ -218,6 +218,6 @@ def staleness(graph: MessageGraph) -> Counter[int]:
 def average(modules: Sequence[nn.Module]) -> None:
     """Set the weights of all replicas to their mean."""
     for weights in zip(*(module.parameters() for module in modules), strict=True):
-        mean_staleness = torch.stack([weight.data for weight in weights]).mean(0)
+        mean = torch.stack([weight.data for weight in weights]).mean(0)
         for weight in weights:
-            weight.copy_(mean_staleness)
+            weight.copy_(mean)

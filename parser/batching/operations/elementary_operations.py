@@ -409,7 +409,10 @@ class Module(Operation):
     def accumulate(self, batches: Sequence[tuple[Tensor, ...]], gradients: ParameterGradients) -> None:
         for batch in batches:
             for parameter, gradient in zip(self.parameters, batch, strict=True):
-                gradients.add(parameter, gradient)
+                # Sums are added up in place, and what autograd returns may share its memory: with the
+                # gradient of another parameter, as in a + b, or of an input.
+                is_first = gradients.of(parameter) is None
+                gradients.add(parameter, gradient.clone() if is_first else gradient)
 
     @contextmanager
     def _mode(self) -> Iterator[None]:

@@ -22,7 +22,7 @@ class ParameterGradients:
         if total is None:
             self._sums[parameter] = gradient if gradient.is_sparse else gradient.contiguous()
         elif total.is_sparse or gradient.is_sparse:
-            self._sums[parameter] = total + gradient
+            self._sums[parameter] = _sum(total, gradient)
         else:
             total += gradient
 
@@ -57,4 +57,9 @@ class ParameterGradients:
     def add_to_parameters(self) -> None:
         """Add all to the parameters' `.grad`."""
         for parameter, gradient in self._sums.items():
-            parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient
+            parameter.grad = gradient if parameter.grad is None else _sum(parameter.grad, gradient)
+
+
+def _sum(first: Tensor, second: Tensor) -> Tensor:
+    """PyTorch adds a sparse tensor to a dense one, not the other way round."""
+    return second + first if first.is_sparse else first + second

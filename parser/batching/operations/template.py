@@ -12,6 +12,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NoReturn
 
 import numpy as np
 from torch import Tensor
@@ -297,8 +298,21 @@ class Template:
         return cls(tuple(tracer.widths), len(widths), indices, wiring, results)
 
 
-class _IndexPlace(int):
+class _IndexPlace:
     """What a template that is traced gets for an index: its position among the template's indices."""
+
+    def __init__(self, place: int):
+        self.place = place
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise TypeError(
+            "an index has no number while a template is traced, once for all indices: where the computation "
+            "depends on it, make a template for each"
+        )
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __int__ = __index__ = _refuse
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __mod__ = _refuse
+    __hash__ = object.__hash__
 
 
 class _Tracer(Writer):
@@ -314,8 +328,9 @@ class _Tracer(Writer):
             raise ValueError(f"{name} takes {'an' if operation.has_index else 'no'} index")
         if index is not None and not isinstance(index, _IndexPlace):
             raise ValueError(f"{name}: in a template an index must be one of the template's own, not {index}")
+        place = None if index is None else index.place
         first = len(self.widths)
-        self.nodes.append(TemplateNode(operation, tuple(numbers_of(values, self)), index, first))
+        self.nodes.append(TemplateNode(operation, tuple(numbers_of(values, self)), place, first))
         self.widths += operation.outputs
         return Values(self, range(first, len(self.widths)))
 

@@ -95,16 +95,11 @@ class RecordedTreeLSTM:
             self._node = Template.of(TreeNode(network), (hidden,) * 4)
         else:
             self._node = Template.trace(_writes_node(network), (hidden,) * 4)
-        self._score = trace_template(grain, score, (hidden,))
         self._loss = trace_template(grain, loss, (hidden,), indices=1)
 
     def losses(self, graph: Graph, tree: BinaryTree) -> Values:
         """The losses of all nodes."""
         return graph.each(self._loss, [self._states(graph, tree)], [tree.labels.tolist()])[0]
-
-    def scores(self, graph: Graph, tree: BinaryTree) -> Value:
-        """The scores of all labels for the root."""
-        return graph.apply(self._score, self._states(graph, tree)[-1:])[0]
 
     def _states(self, graph: Graph, tree: BinaryTree) -> Values:
         """The hidden state of each node."""

@@ -28,12 +28,12 @@ from parser.benchmarks.compiling import COMPILED, missing_compiler
 from parser.benchmarks.embedding_tables import copy_vectors, table_optimizer
 from parser.benchmarks.message_training import (
     ACTIVE,
+    MESSAGE_TITLES,
     NEEDS_CPU,
     AsynchronySettings,
     MessageTraining,
     accuracy,
 )
-from parser.benchmarks.message_training import MESSAGE_TITLES as MESSAGE_TITLES
 from parser.benchmarks.operation_training import (
     OPERATION_TITLES,
     AutogradForward,

@@ -109,14 +109,20 @@ class Supervisor:
                 # The first one alone: if it can not load its models none can, and it is told once.
                 await self._serves.wait()
             began = time.monotonic()
-            worker = self._start(number, questions, line)
-            code = await worker.ended()
-            self._bury(worker)
-            if not self._serves.is_set():
-                return code
-            if time.monotonic() - began >= LONGEST_PAUSE:
-                pause = FIRST_PAUSE
-            tell(self._logger, "process ended", process=number, pid=worker.pid, code=code, pause=pause)
+            try:
+                worker = self._start(number, questions, line)
+            except OSError as error:  # as without memory or descriptors, of which there may be more later
+                if not self._serves.is_set():
+                    raise
+                tell(self._logger, "process not started", process=number, error=error.strerror, pause=pause)
+            else:
+                code = await worker.ended()
+                self._bury(worker)
+                if not self._serves.is_set():
+                    return code
+                if time.monotonic() - began >= LONGEST_PAUSE:
+                    pause = FIRST_PAUSE
+                tell(self._logger, "process ended", process=number, pid=worker.pid, code=code, pause=pause)
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 

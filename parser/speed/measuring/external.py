@@ -56,7 +56,7 @@ def summary(row: ExternalRow) -> str:
     if row.status != OK:
         return f"{row.name:<40} {row.status}"
     speed = median_of(row.speeds)
-    return f"{row.name:<40} {speed.value:9,.1f} sentences/s [{speed.low:,.1f}, {speed.high:,.1f}]"
+    return f"{row.name:<40} {speed.value:9,.1f} examples/s [{speed.low:,.1f}, {speed.high:,.1f}]"
 
 
 def _row_file(folder: Path) -> RowFile[ExternalRow]:

@@ -32,7 +32,8 @@ class Experiment(Settings):
     modes: list[Mode] = Field(["train"], min_length=1)
     """train: a whole training step. infer: the forward pass, from inputs to outputs."""
     batch_sizes: BatchSizes = Field([1, 8, 32, 64, 128, 256])
-    """A list for all methods, or a list for each method. `none` needs only 1."""
+    """A list for all methods, or a list for each method. `none` needs only 1, unless speeds are compared
+    at equal batch sizes."""
 
 
 class Learning(Settings):

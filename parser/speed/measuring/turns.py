@@ -33,7 +33,7 @@ LARGEST_COMPARED = 64
 
 
 class References:
-    """ComparedResults with which those of a cell are compared. Each is computed once."""
+    """Results with which those of a cell are compared. Each is computed once."""
 
     def __init__(self, timeout: float):
         """timeout: seconds to wait for them."""

@@ -138,7 +138,7 @@ def _part_speed_ups(comparison: Comparison) -> Table:
     for method, size in pairs:
         gains = [of_part.get(method, {}).get(size) for of_part in parts.values()]
         lines.append([f"{method} at {size}", *("" if gain is None else f"{gain:.2f}" for gain in gains)])
-    return Table(("speed-up over none", *parts), lines)
+    return Table(("speed-up over none, at the same batch size", *parts), lines)
 
 
 def _shares(comparison: Comparison) -> Table:

@@ -12,7 +12,7 @@ from parser.speed.measuring.statistics import median_of, ratio_of
 from parser.speed.reporting.document import Section, Table
 from parser.speed.reporting.plot_style import COLOURS, LABEL_SIZE, PLAIN, TITLE_SIZE, WIDTH
 
-COLUMNS = ("program", "sentences/s", "95 % interval", "over the first", "turns", "command")
+COLUMNS = ("program", "examples/s", "95 % interval", "over the first", "turns", "command")
 BAR_HEIGHT = 0.35
 """Inches."""
 
@@ -41,7 +41,7 @@ def _plot(rows: Sequence[ExternalRow], title: str) -> Figure:
     axes.invert_yaxis()
     axes.margins(x=0.12)
     axes.xaxis.set_major_formatter(PLAIN)
-    axes.set_xlabel("sentences/s, median of the turns with its 95 % interval")
+    axes.set_xlabel("examples/s, median of the turns with its 95 % interval")
     axes.set_title(title, fontsize=TITLE_SIZE)
     return figure
 

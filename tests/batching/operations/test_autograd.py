@@ -340,3 +340,68 @@ def test_parameters_made_in_inference_mode_have_no_count_of_changes() -> None:
     with torch.inference_mode():
         graph, result = product(nn.Parameter(torch.ones(SIZE, SIZE)))
         assert graph.values([result]).tolist() == [[SIZE] * SIZE]
+
+
+class Sharing(nn.Module):
+    """Autograd gives both of its parameters, or also its input, the same tensor as the gradient."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.first, self.second = (nn.Parameter(torch.randn(1, SIZE, dtype=torch.double)) for _ in range(2))
+
+    def forward(self, value: Tensor) -> Tensor:
+        return value + self.first + self.second
+
+
+@pytest.mark.parametrize("method", GRAPH_METHODS)
+def test_gradients_that_share_memory_are_added_up_apart(method: str) -> None:
+    found = []
+    for recorded in (True, False):
+        module, weight = Sharing(), nn.Parameter(torch.ones(SIZE, SIZE, dtype=torch.double))
+        rows = torch.arange(SIZE, dtype=torch.double)[None]
+        if recorded:
+            graph = Graph(method, CPU, torch.double)
+            operation, value = Module(module, (SIZE,)), graph.add_values(rows)[0]
+            for _ in range(3):
+                value = graph.operate(operation, (graph.tanh(graph.linear(weight, value)),))[0]
+            output = graph.values([value])
+        else:
+            output = rows
+            for _ in range(3):
+                output = module(torch.tanh(output @ weight.T))
+        output.square().sum().backward()
+        found.append([own.grad for own in (module.first, module.second, weight)])
+    torch.testing.assert_close(*found, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("sparse_first", [True, False])
+def test_a_table_may_be_a_weight_too(sparse_first: bool) -> None:
+    table, found = torch.randn(SIZE, SIZE, dtype=torch.double), []
+    for recorded in (True, False):
+        tied = nn.Parameter(table.clone())
+        if recorded:
+            graph = Graph("agenda", CPU, torch.double)
+            read, product = (
+                lambda graph=graph, tied=tied: graph.lookup(tied, 1, sparse=True),
+                lambda graph=graph, tied=tied: graph.linear(
+                    tied, graph.add_values(torch.ones(1, SIZE, dtype=torch.double))[0]
+                ),
+            )
+            order = (read, product) if sparse_first else (product, read)
+            for record in order:
+                graph.values([record()]).square().sum().backward()
+            gradient = tied.grad.to_dense()
+        else:
+            (tied[1].square().sum() + (tied @ torch.ones(SIZE, dtype=torch.double)).square().sum()).backward()
+            gradient = tied.grad
+        found.append(gradient)
+    torch.testing.assert_close(*found)
+
+
+def test_a_template_must_not_depend_on_the_number_of_an_index() -> None:
+    def chosen(writer: Writer, value: Value, kind: int) -> Value:
+        return writer.tanh(value) if kind == 0 else writer.relu(value)
+
+    with pytest.raises(TypeError, match="an index has no number while a template is traced"):
+        Template.trace(chosen, (SIZE,), indices=1)
