@@ -96,6 +96,20 @@ def test_a_process_that_is_killed_is_replaced_while_the_other_answers(model):
     assert sum(client.lost for client in clients) <= 2 * len(clients)
 
 
+def test_a_process_that_can_not_be_started_is_tried_again(model):
+    """Here the supervisor is left without descriptors for a while."""
+    with two_processes(model) as (service, process):
+        supervisor = psutil.Process(service.process.pid)
+        limits = supervisor.rlimit(psutil.RLIMIT_NOFILE)
+        supervisor.rlimit(psutil.RLIMIT_NOFILE, (3, limits[1]))
+        os.kill(process, signal.SIGKILL)
+        missing = service.next("process not started")
+        assert (missing["process"], missing["error"]) == (2, "Too many open files")
+        supervisor.rlimit(psutil.RLIMIT_NOFILE, limits)
+        assert service.next("process ready")["process"] == 2
+        assert service.process_text(data="The cat sleeps.", tokenizer="", parser="")
+
+
 def test_nothing_is_in_the_file_system(model, tmp_path, monkeypatch):
     """Not even where its names are too long for sockets, or when the supervisor is killed."""
     monkeypatch.setenv("TMPDIR", str(folder := tmp_path / ("long" * 30)))
