@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from functools import partial
 from statistics import mean
 
-import numpy as np
-
-from figures.kept import OUTPUT, Row, las_difference, mean_las, printed, table
+from figures.kept import OUTPUT, Row, mean_las, printed, table
 
 TREEBANKS = "English-EWT", "French-Sequoia", "Ancient_Greek-PTNK", "Uyghur-UDT"
 PARSERS = {
@@ -103,49 +100,9 @@ def partial_trees() -> str:
     )
 
 
-def learning_curves(treebank: str) -> str:
-    """Test LAS by words that are annotated, means of the seeds; treebank: as in the folder of the runs."""
-    found: dict[str, dict[int, list[Row]]] = {"random": {}, "confidence": {}}
-    for line in printed(OUTPUT, f"runs/selection/{treebank}"):
-        if line.startswith("{"):
-            run: Row = json.loads(line)
-            found[run["by"]].setdefault(run["step"], []).append(run)
-    words, las = (
-        [mean(measure(run) for run in runs) for runs in found["random"].values()]
-        for measure in (lambda run: run["words"], lambda run: run["test"]["las"])
-    )
-    header = (
-        "sentences",
-        "words",
-        "test LAS",
-        "selected",
-        "words",
-        "test LAS",
-        "difference",
-        "words at random",
-    )
-    lines = []
-    for step, selected in found["confidence"].items():
-        chance = found["random"][step]
-        as_good = np.interp(mean(run["test"]["las"] for run in selected), las, words, right=np.inf)
-        lines.append(
-            [
-                *(f"{mean(run[size] for run in chance):,.0f}" for size in ("sentences", "words")),
-                mean_las(chance, "test"),
-                *(f"{mean(run[size] for run in selected):,.0f}" for size in ("sentences", "words")),
-                mean_las(selected, "test"),
-                las_difference(selected, chance, "test"),
-                f"{as_good:,.0f}" if as_good < np.inf else f"more than {words[-1]:,.0f}",
-            ]
-        )
-    return table(header, lines[1:])
-
-
 FIGURES: dict[str, Callable[[], str]] = {
     "calibrations": calibrations,
     "given-arcs": given_arcs,
     "best-trees": best_trees,
     "partial-trees": partial_trees,
-    "learning-curves-ewt": partial(learning_curves, "ewt"),
-    "learning-curves-wolof": partial(learning_curves, "wolof"),
 }
