@@ -1,15 +1,17 @@
 """Which sentences to annotate, of many: those from which a parser may learn most for their words.
 
-These are the sentences in which most arcs are expected to be wrong, for what they cost (uncertainty sampling,
-Lewis & Gale 1994), or those on which the models of an ensemble disagree (query by committee, Seung et al.
-1992). Both are compared with sentences at random.
+These are the sentences in which most arcs are expected to be wrong (uncertainty sampling, Lewis & Gale 1994),
+or those on which the models of an ensemble disagree (query by committee, Seung et al. 1992). A sentence is
+compared with others of about its length: a parser doubts more of the words of long sentences, and these alone
+would be selected. So the selected ones are about as long, and cost as much, as sentences at random.
 """
 
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import islice
 from typing import Literal, NamedTuple
@@ -22,9 +24,8 @@ from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.sentence import Sentence
 
 By = Literal["confidence", "disagreement", "random"]
-OVERHEAD = 5
-"""Words. What a sentence costs in addition to its own words, since it has to be read and understood; without
-it the shortest ones would come first."""
+WIDTH = 5
+"""Words. Sentences are compared with those whose lengths differ by less."""
 CHUNK = 2_000
 """Sentences that are parsed together, by each model of an ensemble."""
 
@@ -51,6 +52,31 @@ class Candidate(NamedTuple):
         return len(self.confidence) - sum(self.confidence)
 
 
+@dataclass
+class _OfOneLength:
+    """Sentences that are compared with each other."""
+
+    number: int = 0
+    best: list[Candidate] = field(default_factory=list)
+    """Those of them that may still be selected."""
+    words: int = 0
+    """Of the best."""
+
+    def add(self, candidate: Candidate, limit: int) -> None:
+        """limit: the words that are selected."""
+        self.number += 1
+        self.best.append(candidate)
+        self.words += len(candidate.sentence)
+        if self.words > 2 * limit:
+            self.best = most_valuable(self.best, limit)
+            self.words = sum(len(own.sentence) for own in self.best)
+
+    def ranked(self) -> Iterator[Candidate]:
+        """The best; the value of each is the share of all that are less valuable."""
+        for rank, candidate in enumerate(sorted(self.best, key=lambda own: -own.value)):
+            yield candidate._replace(value=1 - (rank + 0.5) / self.number)
+
+
 def select(
     model: Model,
     sources: Iterable[FileSentence],
@@ -59,22 +85,19 @@ def select(
     seed: int = 1,
     batch_size: int = BATCH_SIZE,
 ) -> list[Candidate]:
-    """Sentences until they have so many words, the most valuable first, in memory for about twice as many.
+    """Sentences until they have so many words, the most valuable of their length first.
 
-    Of sentences with the same words the first one counts. seed: of random ones. Raises ValueError for the
+    Memory is for about twice as many words of each length. Of sentences with the same words the first one
+    counts. seed: of random ones, which are drawn from all lengths together. Raises ValueError for the
     disagreement of a single model, and as `parse`.
     """
     if by == "disagreement" and not model.others:
         raise ValueError("a single model can not disagree: give others with --ensemble")
-    found: list[Candidate] = []
-    total = 0
+    of_lengths: defaultdict[int, _OfOneLength] = defaultdict(_OfOneLength)
     for candidate in _candidates(model, _distinct(sources), by, random.Random(seed), batch_size):
-        found.append(candidate)
-        total += len(candidate.sentence)
-        if total > 2 * words:
-            found = most_valuable(found, words)
-            total = sum(len(own.sentence) for own in found)
-    return most_valuable(found, words)
+        length = 0 if by == "random" else (len(candidate.sentence) - 1) // WIDTH
+        of_lengths[length].add(candidate, words)
+    return most_valuable((own for each in of_lengths.values() for own in each.ranked()), words)
 
 
 def most_valuable(candidates: Iterable[Candidate], words: int) -> list[Candidate]:
@@ -110,7 +133,7 @@ def _candidates(
             of_arcs = [tree.probabilities or () for tree in trees]
         for source, tree, confidence in zip(chunk, trees, of_arcs, strict=True):
             own = Candidate(*source, tree, confidence, 0.0)
-            value = drawing.random() if by == "random" else own.doubts / (len(own.sentence) + OVERHEAD)
+            value = drawing.random() if by == "random" else own.doubts / len(own.sentence)
             yield own._replace(value=value)
 
 

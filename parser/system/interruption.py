@@ -90,18 +90,28 @@ def ended_at_once() -> Iterator[None]:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Inside the block a signal raises Interrupted, so that files can be cleaned up; a second one kills."""
+    """Inside the block a signal raises Interrupted, so that files can be cleaned up; a second one kills.
+
+    If cleaning up raises another error, the block still ends with Interrupted.
+    """
     terminals = _terminals()
+    came: list[Interrupted] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
         for each in SIGNALS:
             signal.signal(each, signal.SIG_IGN if each == signal.SIGHUP else signal.SIG_DFL)
         if number == signal.SIGHUP:
             _leave(terminals)
-        raise Interrupted(number)
+        came.append(Interrupted(number))
+        raise came[0]
 
     with _handled_by(stop):
-        yield
+        try:
+            yield
+        except Exception:
+            if came:
+                raise came[0] from None
+            raise
 
 
 @contextmanager

@@ -145,7 +145,8 @@ def _serve(
     # The server from which it was forked may have been started where the signal was not blocked.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # of a terminal that closes, for the parent
-    threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
+    end = threading.Thread(target=_end_with_parent, args=(folder,), daemon=True)
+    end.start()
     tune_process()
     # Its own lock is a semaphore of the system, which is left when this process is killed.
     tqdm.set_lock(threading.RLock())
@@ -161,6 +162,7 @@ def _serve(
                 raise
             except Exception as error:  # whatever a plugin raises
                 connection.send(((_status(error), tracebacks.format_exc()), None))
+    end.join()  # or the process would end before the folder is removed
 
 
 def _end_with_parent(folder: str) -> None:

@@ -1,6 +1,8 @@
 """Which sentences are selected, and how they are written."""
 
+from collections import Counter, defaultdict
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -40,13 +42,33 @@ def expected_errors(one, model=ONE):
     return len(one) - sum(tree.probabilities)
 
 
-def test_the_sentences_with_most_expected_errors_for_their_cost_come_first():
-    found = [own.sentence for own in select(ONE, sources(), 100)]
+def test_the_sentences_with_most_expected_errors_of_their_length_come_first():
+    """Their values are the shares that are less doubtful, half of the sentence itself counted."""
     distinct = list({one.forms: one for one in reversed(SENTENCES)}.values())
-    values = {one.forms: expected_errors(one) / (len(one) + 5) for one in distinct}
-    best = sorted(values.values(), reverse=True)
-    assert [values[one.forms] for one in found] == pytest.approx(best[: len(found)], abs=1e-5)
-    assert sum(map(len, found)) >= 100 > sum(map(len, found[:-1]))
+    doubts = {one.forms: expected_errors(one) / len(one) for one in distinct}
+    shares = {}
+    for one in doubts:
+        alike = [doubts[other] for other in doubts if (len(other) - 1) // 5 == (len(one) - 1) // 5]
+        shares[one] = (sum(other < doubts[one] for other in alike) + 0.5) / len(alike)
+    found = select(ONE, sources(), 100)
+    assert [own.value for own in found] == pytest.approx([shares[own.sentence.forms] for own in found])
+    assert [own.value for own in found] == pytest.approx(sorted(shares.values(), reverse=True)[: len(found)])
+    lengths = [len(own.sentence) for own in found]
+    assert sum(lengths) >= 100 > sum(lengths[:-1])
+
+
+@given(st.lists(st.tuples(st.integers(1, 40), st.floats(0.01, 0.99)), min_size=1, max_size=40))
+def test_selected_sentences_are_as_long_as_the_others(many):
+    """However much more of long sentences is doubted."""
+    lengths = [own for own, _ in many] * 20
+    doubts = [[own / 50 * (1 - share * copy / 20) for own, share in many] for copy in range(20)]
+    of_lengths = defaultdict(selection._OfOneLength)
+    for length, value in zip(lengths, chain(*doubts), strict=True):
+        of_lengths[length].add(candidate(value, length), sum(lengths))
+    ranked = chain.from_iterable(own.ranked() for own in of_lengths.values())
+    found = Counter(len(own.sentence) for own in most_valuable(ranked, sum(lengths) // 2))
+    for length, number in Counter(lengths).items():
+        assert abs(found[length] - number / 2) <= 1
 
 
 def test_an_ensemble_selects_those_on_which_its_models_disagree():
@@ -63,7 +85,7 @@ def test_an_ensemble_selects_those_on_which_its_models_disagree():
             for word, arc in enumerate(arcs)
         ]
         assert own.confidence == tuple(shares)
-        assert own.value == sum(1 - share for share in shares) / (len(shares) + 5)
+        assert own.doubts == len(shares) - sum(shares)
     with pytest.raises(ValueError, match="a single model can not disagree"):
         select(ONE, sources(), 200, "disagreement")
 

@@ -19,7 +19,6 @@ pytest.importorskip("ray")
 
 MODEL = "tests/model"
 TREES = Path(MODEL, "parsed.conllu").read_text()
-KILLS_OF_WORKERS, KILLS_OF_PROGRAMS = 20, 5
 
 
 def program(corpus, target, *options):
@@ -91,12 +90,15 @@ def children_of(process, name):
     return found
 
 
-def test_nothing_is_lost_when_workers_and_programs_are_killed(tmp_path):
-    contents, target = write_corpus(tmp_path / "in", 12, 2500), tmp_path / "out"
+@pytest.mark.parametrize(
+    ("kills_of_workers", "kills_of_programs"), [(6, 1), pytest.param(20, 5, marks=pytest.mark.soak)]
+)
+def test_nothing_is_lost_when_workers_and_programs_are_killed(tmp_path, kills_of_workers, kills_of_programs):
+    contents, target = write_corpus(tmp_path / "in", 12, 125 * kills_of_workers), tmp_path / "out"
     draw, workers, programs = random.Random(1), 0, 0
     while True:
         with running(program(tmp_path / "in", target), stderr=subprocess.PIPE, text=True) as process:
-            dies_after = draw.uniform(14, 24) if programs < KILLS_OF_PROGRAMS else float("inf")
+            dies_after = draw.uniform(14, 24) if programs < kills_of_programs else float("inf")
             began = time.monotonic()
             while process.poll() is None:
                 time.sleep(draw.uniform(1, 4))
@@ -105,14 +107,14 @@ def test_nothing_is_lost_when_workers_and_programs_are_killed(tmp_path):
                     programs += 1
                     break
                 own = children_of(process, "ray::MapWorker")
-                if own and workers < KILLS_OF_WORKERS:
+                if own and workers < kills_of_workers:
                     with suppress(psutil.NoSuchProcess):
                         draw.choice(own).kill()
                         workers += 1
             if process.wait() == 0:
                 break
             assert process.returncode == -signal.SIGKILL, process.stderr.read()
-    assert workers == KILLS_OF_WORKERS
-    assert programs == KILLS_OF_PROGRAMS
+    assert workers == kills_of_workers
+    assert programs == kills_of_programs
     assert_complete(contents, target)
     assert not (target / ".parse-corpus" / "parts").exists()

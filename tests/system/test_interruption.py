@@ -100,6 +100,21 @@ def test_an_interruption_is_not_taken_for_a_failure():
     assert interrupted.value.signal == signal.SIGTERM
 
 
+def test_an_error_of_cleaning_up_does_not_hide_the_interruption():
+    """As of PyTorch, which can not undo what a signal kept it from beginning."""
+
+    def load():
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        finally:
+            raise RuntimeError("trying to pop from empty mode stack")
+
+    with pytest.raises(Interrupted), interruptible():
+        load()
+    with pytest.raises(RuntimeError, match="of itself"), interruptible():
+        raise RuntimeError("of itself")
+
+
 def test_a_signal_can_wait():
     done = []
 

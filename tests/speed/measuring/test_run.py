@@ -101,13 +101,16 @@ def test_a_run_from_config_to_report(config, tmp_path, capsys):
     assert main(["speed", str(config), "--run", str(run)]) == 2
     # What was measured is not measured again; what failed is tried again.
     assert prepared(tmp_path) == ["none 1 train", "wrong 4 train"]
-    before = page
     assert main(["plots", str(run)]) == 0
-    assert (run / "report.html").read_text().count("<svg") == before.count("<svg")
+    assert (run / "report.html").read_text().count("<svg") == page.count("<svg")
+    assert_drawn_elsewhere(run, tmp_path / "paper" / "figures", page.count("<svg"))
 
-    kept, elsewhere = sorted(run.rglob("*")), tmp_path / "paper" / "figures"
+
+def assert_drawn_elsewhere(run, elsewhere, plots):
+    """And nothing changes in the run."""
+    kept = sorted(run.rglob("*"))
     assert main(["plots", str(run), "-o", str(elsewhere)]) == 0
-    assert (elsewhere / "report.html").read_text().count("<svg") == before.count("<svg")
+    assert (elsewhere / "report.html").read_text().count("<svg") == plots
     assert main(["plots", str(run), "-o", str(elsewhere), "--format", "pdf"]) == 0
     names = {path.name for path in (run / "plots").iterdir()}
     assert {path.name for path in (elsewhere / "plots").glob("*.svg")} == names
