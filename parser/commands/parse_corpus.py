@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+import torch
+
 from parser.commands.options import (
     models_of,
     parse_options,
@@ -12,9 +14,11 @@ from parser.commands.options import (
     refuse_parse_options,
     refuse_to_retag,
     tell_dropped,
+    warning_of,
 )
 from parser.corpus.run import Summary, parse_corpus, report_path
 from parser.corpus.workers import WorkerSettings
+from parser.parsing.column_shares import Counts
 from parser.parsing.ensemble import load_models
 from parser.parsing.parse_options import ParseOptions
 from parser.parsing.text_input import tokenizer_of
@@ -40,6 +44,9 @@ def parse_folder(options: argparse.Namespace) -> None:
             options.source, options.target, settings, options.address, options.workers, progress
         )
     tell_dropped(report["dropped_deps"], str(options.source))
+    if report["columns"]:
+        found = {name: Counts(**counts) for name, counts in report["columns"].items()}
+        load_models(settings.models, torch.device("cpu")).watch().add(found, warning_of(str(options.source)))
     _tell(report, options.target)
 
 

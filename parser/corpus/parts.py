@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from parser.corpus.files import COMPRESSED, CorpusFile
+from parser.parsing.column_shares import Counts
 from parser.parsing.part_parser import ParsedPart
 from parser.system.files import atomic_file
 from parser.text.reading import TextFormat, TextPart, stream_text
@@ -47,8 +48,9 @@ class PartResult(NamedTuple):
     sentences: int
     words: int
     dropped: int
-    """As of `ParsedPart`."""
     faults: Faults
+    columns: dict[str, Counts]
+    """All as of `ParsedPart`."""
 
 
 class PartOutputs:
@@ -77,7 +79,8 @@ class PartOutputs:
         except (FileNotFoundError, KeyError, ValueError):
             return None
         faults = Faults([Fault(**fault) for fault in record["first"]], record["total"], record["ended"])
-        return PartResult(record["sentences"], record["words"], record["dropped"], faults)
+        columns = {name: Counts(**counts) for name, counts in record["columns"].items()}
+        return PartResult(record["sentences"], record["words"], record["dropped"], faults, columns)
 
     def keep(self, number: int, digest: str, parsed: ParsedPart) -> None:
         """Write the trees of a part."""
@@ -98,6 +101,7 @@ class PartOutputs:
             "first": [vars(fault) for fault in faults.first],
             "total": faults.total,
             "ended": faults.ended,
+            "columns": {name: vars(counts) for name, counts in parsed.columns.items()},
         }
         with atomic_file(str(self._about(number))) as file:  # which says that the trees are complete
             file.write(json.dumps(record).encode())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import chain
@@ -17,6 +17,7 @@ from parser.corpus.cluster import cluster, results
 from parser.corpus.files import PARTS, SETTINGS, CorpusFile, FoundFiles, earlier_folder, find_files
 from parser.corpus.parts import PartOutputs, PartResult
 from parser.corpus.workers import Row, WorkerSettings
+from parser.parsing.column_shares import Counts
 from parser.parsing.model_files import digest_of
 from parser.system.console import lines_of
 from parser.system.files import file_lock, write_atomically
@@ -35,12 +36,23 @@ class Summary:
     words: int = 0
     dropped: int = 0
     """Sentences whose enhanced dependencies were dropped."""
+    columns: dict[str, Counts] = field(default_factory=dict)
+    """The values of the columns that the model reads."""
     failures: dict[str, list[str]] = field(default_factory=dict)
     """By name of the file: what is wrong, line by line."""
     block_seconds: list[float] = field(default_factory=list)
     """How long a worker took for each part, or for small parts that it parsed together."""
     seconds_to_complete: float = 0.0
     """In which this program has made files of the trees of their parts."""
+
+    def add_file(self, parts: Sequence[PartResult]) -> None:
+        self.files += 1
+        for part in parts:
+            self.sentences += part.sentences
+            self.words += part.words
+            self.dropped += part.dropped
+            for name, counts in part.columns.items():
+                self.columns.setdefault(name, Counts()).merge(counts)
 
 
 def parse_corpus(
@@ -120,10 +132,7 @@ def _collect(
         except (OSError, ValueError) as error:
             summary.failures[own.file.name] = list(lines_of(error))
         else:
-            summary.files += 1
-            summary.sentences += sum(result.sentences for result in found)
-            summary.words += sum(result.words for result in found)
-            summary.dropped += sum(result.dropped for result in found)
+            summary.add_file(found)
         summary.seconds_to_complete += time.monotonic() - began
         progress(summary, len(files))
 
@@ -209,6 +218,7 @@ def _report(
         "sentences": summary.sentences,
         "words": summary.words,
         "dropped_deps": summary.dropped,
+        "columns": {name: vars(counts) for name, counts in summary.columns.items()},
         "workers": workers,
         "seconds": seconds,
         "seconds_to_start": started,

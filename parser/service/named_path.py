@@ -15,10 +15,10 @@ class NamedPath(NamedTuple):
     @classmethod
     def of(cls, text: str) -> NamedPath:
         """NAME=PATH, or a path that gives the name. Raises ValueError if there is none in it."""
-        name, is_named, path = text.partition("=")
-        if not is_named or Path(text).exists():
-            path = text
-            name = name_of(find_model(text))
-        if not name or not path:
+        before, sign, after = text.partition("=")
+        is_named = bool(sign) and not Path(text).exists()
+        path = find_model(after if is_named else text)
+        name = before if is_named else name_of(path)
+        if not name or (is_named and not after):
             raise ValueError(f"{text}: should be the path of a model, or NAME=PATH")
-        return cls(name, find_model(path))
+        return cls(name, path)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from statistics import mean
 
-from figures.kept import OUTPUT, Row, mean_las, printed, table
+import numpy as np
+
+from figures.kept import OUTPUT, Row, las_difference, mean_las, printed, table
 
 TREEBANKS = "English-EWT", "French-Sequoia", "Ancient_Greek-PTNK", "Uyghur-UDT"
 PARSERS = {
@@ -100,9 +103,45 @@ def partial_trees() -> str:
     )
 
 
+def learning_curves(treebank: str) -> str:
+    """Test LAS by words that are annotated, means of the seeds; treebank: as in the folder of the runs."""
+    found: dict[str, dict[int, list[Row]]] = {"random": {}, "confidence": {}}
+    for line in printed(OUTPUT, f"runs/selection/{treebank}"):
+        if line.startswith("{"):
+            run: Row = json.loads(line)
+            found[run["by"]].setdefault(run["step"], []).append(run)
+    at_random = list(found["random"].values())
+    words = [mean(run["words"] for run in runs) for runs in at_random]
+    las = [mean(run["test"]["las"] for run in runs) for runs in at_random]
+
+    def words_at_random(selected: list[Row]) -> str:
+        """That give as high LAS, between the steps of the curve."""
+        reached = mean(run["test"]["las"] for run in selected)
+        if reached > las[-1]:
+            return f"more than {words[-1]:,.0f}"
+        return f"{np.interp(reached, las, words):,.0f}"
+
+    return table(
+        ("sentences", "words", "at random", "by confidence", "difference", "words at random for as much"),
+        (
+            (
+                f"{mean(run['sentences'] for run in selected):,.0f}",
+                f"{mean(run['words'] for run in selected):,.0f}",
+                mean_las(found["random"][step], "test"),
+                mean_las(selected, "test"),
+                las_difference(selected, found["random"][step], "test") if step else "",
+                words_at_random(selected) if step else "",
+            )
+            for step, selected in found["confidence"].items()
+        ),
+    )
+
+
 FIGURES: dict[str, Callable[[], str]] = {
     "calibrations": calibrations,
     "given-arcs": given_arcs,
     "best-trees": best_trees,
     "partial-trees": partial_trees,
+    "learning-curves-ewt": partial(learning_curves, "ewt"),
+    "learning-curves-wolof": partial(learning_curves, "wolof"),
 }

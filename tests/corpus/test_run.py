@@ -126,6 +126,20 @@ def test_trees_are_those_of_parse(corpus, tmp_path, options, capsys):
     assert not (target / ".parse-corpus" / "parts").exists()
 
 
+def test_columns_that_are_missing_are_told_once_of_all_files(corpus, tmp_path, reader_of_tags, capsys):
+    for path in corpus.rglob("*.conllu"):
+        columns = [line.split("\t") for line in path.read_text().splitlines()]
+        path.write_text(
+            "".join("\t".join([*own[:3], "_", *own[4:]] if own[1:] else own) + "\n" for own in columns)
+        )
+    (corpus / "below" / "packed.conllu.gz").unlink()
+    assert parse_corpus(corpus, tmp_path / "trees", model=reader_of_tags) == 0
+    told = capsys.readouterr().err
+    assert told.count(f"warning: {corpus}: UPOS is blank for 100% of the words") == told.count("UPOS") == 1
+    upos = report_of(tmp_path / "trees")["columns"]["upos"]
+    assert upos["values"] == upos["blank"] == report_of(tmp_path / "trees")["words"]
+
+
 def test_given_trees_are_kept_as_by_parse(corpus, tmp_path, capsys):
     target, partly = tmp_path / "trees", corpus / "partly.conllu"
     rows = [line.split("\t") for line in TREES.splitlines(keepends=True)]

@@ -1,0 +1,62 @@
+"""Write the folds of a training file as treebanks, for cross-validation by `stack-parser train-all`.
+
+    python scripts/treebank/write_folds.py '${PARSER_DATA}/ud/UD_Kazakh-KTB' -o runs/folds/kazakh
+    stack-parser train-all runs/folds/kazakh configs/ud-untagged.yaml -o runs/kazakh --processes 2
+
+Each has the other folds as its train, and its fold as its test: UD_Kazakh-KTBfold1 and so on. Sentences that
+follow each other are in one fold, so that a text is learnt from as little as possible of itself. The averages
+in the report of `train-all` are those of the folds.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from parser.config.settings import data_path
+from parser.treebank.conllu import read_treebank
+from parser.treebank.sentence import Sentence
+from parser.treebank.ud_folders import UDTreebank, find_treebanks
+
+
+def folds_of(sentences: Sequence[Sentence], number: int) -> list[tuple[list[Sentence], list[Sentence]]]:
+    """The other folds and the fold, for each of as many, which differ by one sentence at most."""
+    bounds = [len(sentences) * fold // number for fold in range(number + 1)]
+    return [
+        ([*sentences[:begin], *sentences[end:]], [*sentences[begin:end]]) for begin, end in pairwise(bounds)
+    ]
+
+
+def write_folds(treebank: UDTreebank, number: int, output: Path) -> None:
+    """Raises ValueError if there is not one train file with as many sentences."""
+    if len(treebank.train) != 1:
+        raise ValueError(f"{treebank.folder}: has {len(treebank.train)} train files, not one")
+    [path] = treebank.train
+    sentences = read_treebank(str(path))
+    if len(sentences) < number:
+        raise ValueError(f"{path}: has {len(sentences)} sentences, too few for {number} folds")
+    for fold, parts in enumerate(folds_of(sentences, number), 1):
+        folder = output / f"{treebank.name}fold{fold}"
+        folder.mkdir(parents=True, exist_ok=True)
+        for split, part in zip(("train", "test"), parts, strict=True):
+            content = "".join(line for sentence in part for line in sentence.lines)
+            (folder / path.name.replace("train", split)).write_text(content, encoding="utf-8")
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    arguments.add_argument("treebank", help="folder with a name such as UD_Kazakh-KTB")
+    arguments.add_argument("--folds", type=int, default=10)
+    arguments.add_argument("-o", "--output", type=Path, required=True, help="folder for the treebanks")
+    given = arguments.parse_args()
+    folder = Path(data_path(given.treebank))
+    [treebank] = find_treebanks(folder.parent, [folder.name])
+    write_folds(treebank, given.folds, given.output)
+
+
+if __name__ == "__main__":
+    main()
