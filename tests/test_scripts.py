@@ -28,6 +28,7 @@ from parser.parsing.model import Model
 from parser.parsing.parse import parse
 from parser.training import data
 from parser.treebank.conllu import read_treebank
+from parser.treebank.ud_folders import find_treebanks
 
 
 @pytest.mark.parametrize("late", [0, 2])
@@ -54,6 +55,24 @@ def test_output_is_kept_without_the_place_of_the_data(tmp_path, monkeypatch, cap
     assert (row["name"], row["command"]) == ("some", command)
     assert row["printed"] == ["${PARSER_DATA}/a"]
     assert row["machine"]["cpu"]
+
+
+def test_folds_are_treebanks_that_train_all_finds(tmp_path):
+    """Each sentence is in one test, and in the train of all other folds."""
+    folder, source = tmp_path / "UD_English-Small", Path("data/quickstart/dev.conllu").read_text()
+    folder.mkdir()
+    (folder / "en_small-ud-train.conllu").write_text("\n\n".join([*source.split("\n\n")[:25], ""]))
+    script("write_folds").write_folds(find_treebanks(tmp_path)[0], 4, tmp_path / "folds")
+    [path] = folder.iterdir()
+    sentences = [one.lines for one in read_treebank(str(path))]
+    folds = find_treebanks(tmp_path / "folds")
+    assert [fold.model_name for fold in folds] == [f"english-smallfold{number}" for number in (1, 2, 3, 4)]
+    tests = [[one.lines for one in read_treebank(str(fold.test))] for fold in folds]
+    assert [len(test) for test in tests] == [6, 6, 6, 7]
+    assert [lines for test in tests for lines in test] == sentences
+    for fold, test in zip(folds, tests, strict=True):
+        train = [one.lines for one in read_treebank(str(fold.train[0]))]
+        assert train == [lines for lines in sentences if lines not in test]
 
 
 def test_text_for_silver_trees_is_written_as_in_universal_dependencies(tmp_path, monkeypatch):

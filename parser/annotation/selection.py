@@ -25,7 +25,7 @@ from parser.treebank.sentence import Sentence
 
 By = Literal["confidence", "disagreement", "random"]
 WIDTH = 5
-"""Words. Sentences are compared with those whose lengths differ by less."""
+"""Words. Sentences of 1 to 5 words are compared with each other, those of 6 to 10, and so on."""
 CHUNK = 2_000
 """Sentences that are parsed together, by each model of an ensemble."""
 
@@ -44,7 +44,7 @@ class Candidate(NamedTuple):
     confidence: tuple[float, ...]
     """Of each arc: its probability, or with `disagreement` the share of the models that make it, too."""
     value: float
-    """The greatest ones are selected."""
+    """Of those of about its length, and in the end of all, the greatest ones are selected."""
 
     @property
     def doubts(self) -> float:
@@ -53,7 +53,7 @@ class Candidate(NamedTuple):
 
 
 @dataclass
-class _OfOneLength:
+class _LengthGroup:
     """Sentences that are compared with each other."""
 
     number: int = 0
@@ -68,11 +68,15 @@ class _OfOneLength:
         self.best.append(candidate)
         self.words += len(candidate.sentence)
         if self.words > 2 * limit:
-            self.best = most_valuable(self.best, limit)
+            self.best = _first(self.best, limit)
             self.words = sum(len(own.sentence) for own in self.best)
 
     def ranked(self) -> Iterator[Candidate]:
-        """The best; the value of each is the share of all that are less valuable."""
+        """The best; the value of each is now the share of all that are less valuable.
+
+        It is too high for one that is less valuable than some that were left out. But before that one stand
+        as many words of its group as are selected, so that it is not.
+        """
         for rank, candidate in enumerate(sorted(self.best, key=lambda own: -own.value)):
             yield candidate._replace(value=1 - (rank + 0.5) / self.number)
 
@@ -88,20 +92,25 @@ def select(
     """Sentences until they have so many words, the most valuable of their length first.
 
     Memory is for about twice as many words of each length. Of sentences with the same words the first one
-    counts. seed: of random ones, which are drawn from all lengths together. Raises ValueError for the
-    disagreement of a single model, and as `parse`.
+    counts. seed: of random ones. Raises ValueError for the disagreement of a single model, and as `parse`.
     """
     if by == "disagreement" and not model.others:
         raise ValueError("a single model can not disagree: give others with --ensemble")
-    of_lengths: defaultdict[int, _OfOneLength] = defaultdict(_OfOneLength)
-    for candidate in _candidates(model, _distinct(sources), by, random.Random(seed), batch_size):
-        length = 0 if by == "random" else (len(candidate.sentence) - 1) // WIDTH
-        of_lengths[length].add(candidate, words)
-    return most_valuable((own for each in of_lengths.values() for own in each.ranked()), words)
+    candidates = _candidates(model, _distinct(sources), by, random.Random(seed), batch_size)
+    return most_valuable(candidates, words, by)
 
 
-def most_valuable(candidates: Iterable[Candidate], words: int) -> list[Candidate]:
-    """Those that are selected: each if the more valuable ones together have fewer words."""
+def most_valuable(candidates: Iterable[Candidate], words: int, by: By) -> list[Candidate]:
+    """Those that are selected. Random ones are drawn from all lengths together."""
+    groups: defaultdict[int, _LengthGroup] = defaultdict(_LengthGroup)
+    for candidate in candidates:
+        group = 0 if by == "random" else (len(candidate.sentence) - 1) // WIDTH
+        groups[group].add(candidate, words)
+    return _first((own for group in groups.values() for own in group.ranked()), words)
+
+
+def _first(candidates: Iterable[Candidate], words: int) -> list[Candidate]:
+    """The most valuable ones, each if those before it together have fewer words."""
     selected, total = [], 0
     for candidate in sorted(candidates, key=lambda own: -own.value):
         if total >= words:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import torch
-
 from parser.commands.options import (
     models_of,
     parse_options,
@@ -18,9 +16,8 @@ from parser.commands.options import (
 )
 from parser.corpus.run import Summary, parse_corpus, report_path
 from parser.corpus.workers import WorkerSettings
-from parser.parsing.column_shares import Counts
+from parser.parsing.column_shares import Counts, InputColumnCheck
 from parser.parsing.ensemble import load_models
-from parser.parsing.parse_options import ParseOptions
 from parser.parsing.text_input import tokenizer_of
 from parser.system.console import LinesError, counted, warn
 from parser.system.files import refuse_to_overwrite
@@ -32,7 +29,7 @@ FAILURES_SHOWN = 20
 
 def parse_folder(options: argparse.Namespace) -> None:
     refuse_to_overwrite(options.target, [options.source, *models_of(options).paths])
-    settings = _settings(options)
+    settings, check = _settings(options)
     with ProgressBar(desc="parsing", unit="file", **PROGRESS_BAR) as bar:
 
         def progress(summary: Summary, files: int) -> None:
@@ -44,26 +41,27 @@ def parse_folder(options: argparse.Namespace) -> None:
             options.source, options.target, settings, options.address, options.workers, progress
         )
     tell_dropped(report["dropped_deps"], str(options.source))
-    if report["columns"]:
-        found = {name: Counts(**counts) for name, counts in report["columns"].items()}
-        load_models(settings.models, torch.device("cpu")).watch().add(found, warning_of(str(options.source)))
+    columns = {name: Counts(**counts) for name, counts in report["columns"].items()}
+    if columns:
+        check.add(columns, warning_of(str(options.source)))
     _tell(report, options.target)
 
 
-def _settings(options: argparse.Namespace) -> WorkerSettings:
-    """Raises ValueError, before work is done, if the model can not do what is asked for."""
+def _settings(options: argparse.Namespace) -> tuple[WorkerSettings, InputColumnCheck]:
+    """And what warns of input that lacks what the model reads.
+
+    Raises ValueError, before work is done, if the model can not do what is asked for.
+    """
     wanted = parse_options(options)
     device = prepared_device(options)
     if device.type != "cpu":
         raise ValueError("parse-corpus is for CPUs: use --device cpu, or parse on a GPU")
     models = models_of(options)
     models = models._replace(paths=tuple(path.resolve() for path in models.paths))
-    is_plain = wanted == ParseOptions(options.scores)
-    if options.retag or options.ensemble or options.treebank_name or not is_plain:
-        model = load_models(models, device)
-        refuse_to_retag(options, model)
-        refuse_parse_options(wanted, model)
-    return WorkerSettings(
+    model = load_models(models, device)
+    refuse_to_retag(options, model)
+    refuse_parse_options(wanted, model)
+    settings = WorkerSettings(
         models=models,
         threads=options.threads,
         precision=options.precision,
@@ -74,6 +72,7 @@ def _settings(options: argparse.Namespace) -> WorkerSettings:
         form=options.form,
         tokenizer=tokenizer_of(models.paths[0], options.form) if options.form else None,
     )
+    return settings, model.watch()
 
 
 def _tell(report: dict, target: Path) -> None:

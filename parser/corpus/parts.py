@@ -76,11 +76,11 @@ class PartOutputs:
                 record["digest"],
             ):
                 return None
+            faults = Faults([Fault(**fault) for fault in record["first"]], record["total"], record["ended"])
+            columns = {name: Counts(**counts) for name, counts in record["columns"].items()}
+            return PartResult(record["sentences"], record["words"], record["dropped"], faults, columns)
         except (FileNotFoundError, KeyError, ValueError):
             return None
-        faults = Faults([Fault(**fault) for fault in record["first"]], record["total"], record["ended"])
-        columns = {name: Counts(**counts) for name, counts in record["columns"].items()}
-        return PartResult(record["sentences"], record["words"], record["dropped"], faults, columns)
 
     def keep(self, number: int, digest: str, parsed: ParsedPart) -> None:
         """Write the trees of a part."""

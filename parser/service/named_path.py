@@ -17,8 +17,9 @@ class NamedPath(NamedTuple):
         """NAME=PATH, or a path that gives the name. Raises ValueError if there is none in it."""
         before, sign, after = text.partition("=")
         is_named = bool(sign) and not Path(text).exists()
-        path = find_model(after if is_named else text)
+        wanted = after if is_named else text
+        path = find_model(wanted)
         name = before if is_named else name_of(path)
-        if not name or (is_named and not after):
+        if not name or not wanted:
             raise ValueError(f"{text}: should be the path of a model, or NAME=PATH")
         return cls(name, path)

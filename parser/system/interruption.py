@@ -92,26 +92,32 @@ def ended_at_once() -> Iterator[None]:
 def interruptible() -> Iterator[None]:
     """Inside the block a signal raises Interrupted, so that files can be cleaned up; a second one kills.
 
-    If cleaning up raises another error, the block still ends with Interrupted.
+    If cleaning up raises another error, as that of PyTorch's context managers whose beginning was
+    interrupted, the block still ends with Interrupted.
     """
     terminals = _terminals()
-    came: list[Interrupted] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
         for each in SIGNALS:
             signal.signal(each, signal.SIG_IGN if each == signal.SIGHUP else signal.SIG_DFL)
         if number == signal.SIGHUP:
             _leave(terminals)
-        came.append(Interrupted(number))
-        raise came[0]
+        raise Interrupted(number)
 
     with _handled_by(stop):
         try:
             yield
-        except Exception:
-            if came:
-                raise came[0] from None
+        except Exception as error:
+            if interrupted := _interruption_behind(error):
+                raise interrupted from None
             raise
+
+
+def _interruption_behind(error: BaseException | None) -> Interrupted | None:
+    """That during whose handling the error was raised."""
+    while error and not isinstance(error, Interrupted):
+        error = error.__context__
+    return error
 
 
 @contextmanager

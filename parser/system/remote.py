@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing import forkserver, resource_tracker, util
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
 from types import TracebackType
 from typing import Any
 
@@ -24,6 +25,8 @@ from parser.system.python_processes import environment_for_children
 PRELOADED = ("torch", "torch._dynamo", "parser.parsing.parse", "parser.benchmarks.plugin")
 """Modules that processes need which measure or train; torch._dynamo is for optimizers."""
 NO_METHOD = ""
+SECONDS_TO_END = 10
+"""For a process whose parent has died to notice it, and to remove the parent's files."""
 
 
 class RemoteError(Exception):
@@ -151,18 +154,17 @@ def _serve(
     # Its own lock is a semaphore of the system, which is left when this process is killed.
     tqdm.set_lock(threading.RLock())
     instance = None
-    with suppress(EOFError, BrokenPipeError):  # the parent has died
+    with suppress(EOFError, ConnectionError):  # the parent has died, or closed the connection
         while True:
             method, method_arguments = connection.recv()
             try:
                 instance = instance or make(*arguments)
                 answer = None if method == NO_METHOD else getattr(instance, method)(*method_arguments)
-                connection.send((None, answer))
-            except BrokenPipeError:
-                raise
+                reply = ForkingPickler.dumps((None, answer))
             except Exception as error:  # whatever a plugin raises
-                connection.send(((_status(error), tracebacks.format_exc()), None))
-    end.join()  # or the process would end before the folder is removed
+                reply = ForkingPickler.dumps(((_status(error), tracebacks.format_exc()), None))
+            connection.send_bytes(reply)
+    end.join(SECONDS_TO_END)  # or this process would end before the folder is removed
 
 
 def _end_with_parent(folder: str) -> None:

@@ -4,8 +4,8 @@
     stack-parser train-all runs/folds/kazakh configs/ud-untagged.yaml -o runs/kazakh --processes 2
 
 Each has the other folds as its train, and its fold as its test: UD_Kazakh-KTBfold1 and so on. Sentences that
-follow each other are in one fold, so that a text is learnt from as little as possible of itself. The averages
-in the report of `train-all` are those of the folds.
+follow each other are in one fold, so that few texts are in both train and test. `train-all` holds out a part
+of each train as dev. The averages in its report are those of the folds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from parser.treebank.ud_folders import UDTreebank, find_treebanks
 
 
 def folds_of(sentences: Sequence[Sentence], number: int) -> list[tuple[list[Sentence], list[Sentence]]]:
-    """The other folds and the fold, for each of as many, which differ by one sentence at most."""
+    """For each fold the sentences of the others, and its own. Their sizes differ by one at most."""
     bounds = [len(sentences) * fold // number for fold in range(number + 1)]
     return [
         ([*sentences[:begin], *sentences[end:]], [*sentences[begin:end]]) for begin, end in pairwise(bounds)
@@ -30,19 +30,23 @@ def folds_of(sentences: Sequence[Sentence], number: int) -> list[tuple[list[Sent
 
 
 def write_folds(treebank: UDTreebank, number: int, output: Path) -> None:
-    """Raises ValueError if there is not one train file with as many sentences."""
+    """Raises ValueError if there is not one train file with as many sentences, or the folder has treebanks."""
     if len(treebank.train) != 1:
         raise ValueError(f"{treebank.folder}: has {len(treebank.train)} train files, not one")
     [path] = treebank.train
     sentences = read_treebank(str(path))
-    if len(sentences) < number:
-        raise ValueError(f"{path}: has {len(sentences)} sentences, too few for {number} folds")
+    if not 2 <= number <= len(sentences):
+        raise ValueError(f"{path}: has {len(sentences)} sentences, which can not be in {number} folds")
+    if any(output.glob("UD_*")):
+        raise ValueError(f"{output}: has treebanks already; choose another folder")
     for fold, parts in enumerate(folds_of(sentences, number), 1):
         folder = output / f"{treebank.name}fold{fold}"
         folder.mkdir(parents=True, exist_ok=True)
         for split, part in zip(("train", "test"), parts, strict=True):
             content = "".join(line for sentence in part for line in sentence.lines)
-            (folder / path.name.replace("train", split)).write_text(content, encoding="utf-8")
+            (folder / path.name.replace("-ud-train", f"-ud-{split}")).write_text(
+                content, encoding="utf-8", errors="surrogateescape"
+            )
 
 
 def main() -> None:

@@ -1,8 +1,6 @@
 """Which sentences are selected, and how they are written."""
 
-from collections import Counter, defaultdict
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -42,50 +40,48 @@ def expected_errors(one, model=ONE):
     return len(one) - sum(tree.probabilities)
 
 
+def group_of(sentence):
+    """Of 1 to 5 words, of 6 to 10, and so on."""
+    return (len(sentence) - 1) // 5
+
+
+def assert_most_doubtful(found, doubts):
+    """Each has a higher share of doubtful arcs than others of its length.
+
+    doubts: the shares in all sentences, by their words. The value is the share of sentences of its length
+    that are less doubtful, half of itself counted.
+    """
+    selected = {own.sentence.forms for own in found}
+    for own in found:
+        alike = {forms: doubt for forms, doubt in doubts.items() if group_of(forms) == group_of(own.sentence)}
+        doubt = alike[own.sentence.forms]
+        less = sum(other < doubt - 1e-5 for other in alike.values())
+        no_more = sum(other < doubt + 1e-5 for other in alike.values())
+        assert less < own.value * len(alike) < no_more
+        assert all(doubt > other - 1e-5 for forms, other in alike.items() if forms not in selected)
+    assert [own.value for own in found] == sorted((own.value for own in found), reverse=True)
+
+
 def test_the_sentences_with_most_expected_errors_of_their_length_come_first():
-    """Their values are the shares that are less doubtful, half of the sentence itself counted."""
-    distinct = list({one.forms: one for one in reversed(SENTENCES)}.values())
-    doubts = {one.forms: expected_errors(one) / len(one) for one in distinct}
-    shares = {}
-    for one in doubts:
-        alike = [doubts[other] for other in doubts if (len(other) - 1) // 5 == (len(one) - 1) // 5]
-        shares[one] = (sum(other < doubts[one] for other in alike) + 0.5) / len(alike)
-    found = select(ONE, sources(), 100)
-    assert [own.value for own in found] == pytest.approx([shares[own.sentence.forms] for own in found])
-    assert [own.value for own in found] == pytest.approx(sorted(shares.values(), reverse=True)[: len(found)])
+    found = select(ONE, sources(), 60)
+    assert_most_doubtful(found, {one.forms: expected_errors(one) / len(one) for one in SENTENCES})
     lengths = [len(own.sentence) for own in found]
-    assert sum(lengths) >= 100 > sum(lengths[:-1])
-
-
-@given(st.lists(st.tuples(st.integers(1, 40), st.floats(0.01, 0.99)), min_size=1, max_size=40))
-def test_selected_sentences_are_as_long_as_the_others(many):
-    """However much more of long sentences is doubted."""
-    lengths = [own for own, _ in many] * 20
-    doubts = [[own / 50 * (1 - share * copy / 20) for own, share in many] for copy in range(20)]
-    of_lengths = defaultdict(selection._OfOneLength)
-    for length, value in zip(lengths, chain(*doubts), strict=True):
-        of_lengths[length].add(candidate(value, length), sum(lengths))
-    ranked = chain.from_iterable(own.ranked() for own in of_lengths.values())
-    found = Counter(len(own.sentence) for own in most_valuable(ranked, sum(lengths) // 2))
-    for length, number in Counter(lengths).items():
-        assert abs(found[length] - number / 2) <= 1
+    assert sum(lengths) >= 60 > sum(lengths[:-1])
 
 
 def test_an_ensemble_selects_those_on_which_its_models_disagree():
     together = replace(ONE, others=(OTHER,))
     [trees, *alone] = [parse(model, SENTENCES) for model in (together, ONE, OTHER)]
-    for own in select(together, sources(), 200, "disagreement"):
-        number = next(place for place, one in enumerate(SENTENCES) if one.forms == own.sentence.forms)
+    agreements = {}
+    for number, one in enumerate(SENTENCES):
         arcs = list(zip(trees[number].heads, trees[number].labels, strict=True))
-        shares = [
-            sum(
-                list(zip(tree[number].heads, tree[number].labels, strict=True))[word] == arc for tree in alone
-            )
-            / 2
-            for word, arc in enumerate(arcs)
+        of_models = [list(zip(tree[number].heads, tree[number].labels, strict=True)) for tree in alone]
+        agreements[one.forms] = [
+            sum(own[word] == arc for own in of_models) / 2 for word, arc in enumerate(arcs)
         ]
-        assert own.confidence == tuple(shares)
-        assert own.doubts == len(shares) - sum(shares)
+    found = select(together, sources(), 60, "disagreement")
+    assert all(own.confidence == tuple(agreements[own.sentence.forms]) for own in found)
+    assert_most_doubtful(found, {one: 1 - sum(shares) / len(shares) for one, shares in agreements.items()})
     with pytest.raises(ValueError, match="a single model can not disagree"):
         select(ONE, sources(), 200, "disagreement")
 
@@ -103,13 +99,36 @@ def test_of_the_same_words_the_first_counts():
     assert len({own.sentence.forms for own in found}) == len(found)
 
 
-@given(st.lists(st.tuples(st.integers(1, 9), st.floats(0, 1)), max_size=30), st.integers(1, 30))
+def words_of(candidates):
+    return sum(len(own.sentence) for own in candidates)
+
+
+LENGTHS_AND_VALUES = st.lists(st.tuples(st.integers(1, 40), st.floats(0, 1)), max_size=60)
+
+
+@given(LENGTHS_AND_VALUES, st.integers(1, 60))
 def test_what_is_left_out_early_would_not_be_selected_later(values, words):
+    """Beside the same without leaving out."""
     candidates = [candidate(value, own) for own, value in values]
-    kept = []
-    for each in candidates:
-        kept = most_valuable([*kept, each], words)
-    assert [own.value for own in kept] == [own.value for own in most_valuable(candidates, words)]
+    groups = {}  # in the order of their first sentences
+    for own in candidates:
+        groups.setdefault(group_of(own.sentence), []).append(own)
+    ranked = [
+        own._replace(value=1 - (rank + 0.5) / len(group))
+        for group in groups.values()
+        for rank, own in enumerate(sorted(group, key=lambda one: -one.value))
+    ]
+    ranked.sort(key=lambda own: -own.value)
+    expected = [own for place, own in enumerate(ranked) if words_of(ranked[:place]) < words]
+    assert most_valuable(candidates, words, "confidence") == expected
+
+
+@given(LENGTHS_AND_VALUES, st.integers(1, 60))
+def test_random_ones_are_compared_with_all(values, words):
+    candidates = [candidate(value, own) for own, value in values]
+    ranked = sorted(candidates, key=lambda own: -own.value)
+    expected = [own.sentence for place, own in enumerate(ranked) if words_of(ranked[:place]) < words]
+    assert [own.sentence for own in most_valuable(candidates, words, "random")] == expected
 
 
 def test_chunks_change_nothing(monkeypatch):

@@ -209,6 +209,9 @@ def test_a_token_is_needed(model, tmp_path):
     ("arguments", "told"),
     [
         (["nowhere"], "nowhere: "),
+        (["=tests/model"], "=tests/model: should be the path of a model, or NAME=PATH"),
+        (["a="], "a=: should be the path of a model, or NAME=PATH"),
+        ([""], "should be the path of a model, or NAME=PATH"),
         (["a=tests/model", "a=tests/model"], "two models would be called a: use NAME=PATH"),
         (["tests/model", "--default", "x"], "--default x: the models are tests"),
         (["tests/model", "--token-file", "{short}"], "a token has fewer than 16 characters"),

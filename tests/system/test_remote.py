@@ -26,6 +26,12 @@ class Thing:
     def fail(self):
         raise ZeroDivisionError("because\nof two lines")
 
+    def break_pipe(self):
+        raise BrokenPipeError("of its own")
+
+    def make_function(self):
+        return lambda: self.number
+
     def want_memory(self, bytes_of_it):
         return torch.empty(bytes_of_it, dtype=torch.uint8)
 
@@ -71,6 +77,16 @@ def test_an_error_is_a_status_and_the_object_goes_on(thing):
     assert thing.call("add", 1)[0] == 2
 
 
+def test_a_pipe_of_its_own_that_breaks_is_an_error_as_others(thing):
+    assert status_of(lambda: thing.call("break_pipe")).status == "error: BrokenPipeError: of its own"
+    assert thing.call("add", 1)[0] == 2
+
+
+def test_an_answer_that_can_not_be_sent(thing):
+    assert "make_function" in status_of(lambda: thing.call("make_function")).status
+    assert thing.call("add", 1)[0] == 2
+
+
 def test_want_of_memory(thing):
     assert status_of(lambda: thing.call("want_memory", 1 << 50)).status == "out of memory"
 
@@ -102,25 +118,31 @@ from parser.system.remote import Remote, start_server
 
 if __name__ == "__main__":
     start_server([])
-    remote = Remote(time.sleep, 1000)
-    remote.begin_making()
+    {what}
     print(remote._process.pid, flush=True)
     time.sleep(1000)
 """
 
 
+BUSY = "remote = Remote(time.sleep, 1000); remote.begin_making()"
+IDLE = "remote = Remote(dict); remote.begin_making(); remote.answer()"
+ANSWERED = "remote = Remote(dict); remote.begin_making(); remote.connection.poll(None)"
+"""And the answer has not been read."""
+
+
 @pytest.mark.extended
-def test_a_process_that_is_busy_ends_with_a_parent_that_is_killed(tmp_path, short_path):
+@pytest.mark.parametrize("what", [BUSY, IDLE, ANSWERED])
+def test_a_process_ends_with_a_parent_that_is_killed(what, tmp_path, short_path):
     folder = short_path / "temporary"
-    (tmp_path / "parent.py").write_text(PARENT)
+    (tmp_path / "parent.py").write_text(PARENT.format(what=what))
     program, where = (
         [sys.executable, str(tmp_path / "parent.py")],
         {**temporary(folder), "PYTHONPATH": os.getcwd()},
     )
     with running(program, env=where, stdout=subprocess.PIPE) as parent:
-        busy = psutil.Process(int(parent.stdout.readline()))
+        child = psutil.Process(int(parent.stdout.readline()))
         parent.kill()
-        busy.wait(60)
+        child.wait(60)
     assert list(folder.iterdir()) == []
 
 
