@@ -113,11 +113,14 @@ def interruptible() -> Iterator[None]:
             raise
 
 
-def _interruption_behind(error: BaseException | None) -> Interrupted | None:
+def _interruption_behind(error: Exception) -> Interrupted | None:
     """That during whose handling the error was raised."""
-    while error and not isinstance(error, Interrupted):
-        error = error.__context__
-    return error
+    behind = error.__context__
+    while behind:
+        if isinstance(behind, Interrupted):
+            return behind
+        behind = behind.__context__
+    return None
 
 
 @contextmanager

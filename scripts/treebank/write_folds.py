@@ -30,7 +30,7 @@ def folds_of(sentences: Sequence[Sentence], number: int) -> list[tuple[list[Sent
 
 
 def write_folds(treebank: UDTreebank, number: int, output: Path) -> None:
-    """Raises ValueError if there is not one train file with as many sentences, or the folder has treebanks."""
+    """Raises ValueError if there is not one train file with so many sentences, or output has treebanks."""
     if len(treebank.train) != 1:
         raise ValueError(f"{treebank.folder}: has {len(treebank.train)} train files, not one")
     [path] = treebank.train
