@@ -1,6 +1,6 @@
 """Write the folds of a training file as treebanks, for cross-validation by `stack-parser train-all`.
 
-    python scripts/treebank/write_folds.py '${PARSER_DATA}/ud/UD_Kazakh-KTB' -o runs/folds/kazakh
+    python scripts/treebank/write_folds.py data/ud/UD_Kazakh-KTB -o runs/folds/kazakh
     stack-parser train-all runs/folds/kazakh configs/ud-untagged.yaml -o runs/kazakh --processes 2
 
 Each has the other folds as its train, and its fold as its test: UD_Kazakh-KTBfold1 and so on. Sentences that
