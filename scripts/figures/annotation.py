@@ -113,11 +113,11 @@ def learning_curves(treebank: str) -> str:
     at_random = list(found["random"].values())
     words = [mean(run["words"] for run in runs) for runs in at_random]
     las = [mean(run["test"]["las"] for run in runs) for runs in at_random]
+    assert las == sorted(las)
 
     def words_at_random(selected: list[Row]) -> str:
         """That give the same LAS, between the steps of the curve, on which more words give more."""
         reached = mean(run["test"]["las"] for run in selected)
-        assert las == sorted(las)
         if reached > las[-1]:
             return f"more than {words[-1]:,.0f}"
         return f"{np.interp(reached, las, words):,.0f}"

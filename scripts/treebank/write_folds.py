@@ -11,7 +11,6 @@ of each train as dev. The averages in its report are those of the folds.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -21,12 +20,10 @@ from parser.treebank.sentence import Sentence
 from parser.treebank.ud_folders import UDTreebank, find_treebanks
 
 
-def folds_of(sentences: Sequence[Sentence], number: int) -> list[tuple[list[Sentence], list[Sentence]]]:
+def folds_of(sentences: list[Sentence], number: int) -> list[tuple[list[Sentence], list[Sentence]]]:
     """For each fold the sentences of the others, and its own. Their sizes differ by one at most."""
     bounds = [len(sentences) * fold // number for fold in range(number + 1)]
-    return [
-        ([*sentences[:begin], *sentences[end:]], [*sentences[begin:end]]) for begin, end in pairwise(bounds)
-    ]
+    return [(sentences[:begin] + sentences[end:], sentences[begin:end]) for begin, end in pairwise(bounds)]
 
 
 def write_folds(treebank: UDTreebank, number: int, output: Path) -> None:
