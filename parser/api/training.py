@@ -29,8 +29,9 @@ class Result:
 
     model: Path
     """The folder of the best model, for `parser.load`."""
-    dev: dict[str, Any]
-    """Scores of the best model, as those of `stack-parser evaluate --json`."""
+    dev: dict[str, Any] | None
+    """Scores of the best model, as those of `stack-parser evaluate --json`; None if the config has no dev
+    set."""
     test: dict[str, Any] | None
     """None if the config has no test set."""
     text: dict[str, Any] | None

@@ -29,8 +29,9 @@ WORDS_OF_ROLES = {
 OTHER = "file"
 """The role of a file that has none."""
 NO_DEV = (
-    "no dev file was given: training needs one (treebank.dev), by which it chooses the best epoch.",
-    "Where a treebank has none, put some sentences of train into a file of their own",
+    "no dev file was given: training chooses the best epoch by one (treebank.dev).",
+    "Where a treebank has none, put some sentences of train into a file of their own, or, if it has a few "
+    "dozen alone, train without one: treebank.dev=null",
 )
 
 

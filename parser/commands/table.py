@@ -68,6 +68,8 @@ def read_table(path: Path) -> tuple[TableConfig, list[Job]]:
     jobs = jobs_of(table, path.stem)
     if not jobs:
         raise ValueError(f"{path}: there are neither rows nor a search")
+    if table.search and any(job.config.treebank.dev is None for job in jobs):
+        raise ValueError(f"{path}: a search has its best rows on dev first, and treebank.dev is null")
     if table.baseline is not None and table.baseline not in table.all_rows:
         known = ", ".join(table.all_rows)
         raise ValueError(f"{path}: baseline: there is no row {table.baseline!r}; the rows are {known}")

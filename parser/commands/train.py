@@ -86,8 +86,9 @@ def _train(place: _Place, overrides: Sequence[str], resume: bool, processes: Pro
         return
     epochs = f"epoch {result['best_epoch']} of {result['epochs']}"
     device = choose_device(config.device)
-    took = f"{result['seconds']:.0f} s of training and dev on {device}"
-    say("", f"best model: {run / BEST_MODEL}, {epochs}, {took}")
+    model, spent = ("best model", "training and dev") if result["dev"] else ("model", "training")
+    took = f"{result['seconds']:.0f} s of {spent} on {device}"
+    say("", f"{model}: {run / BEST_MODEL}, {epochs}, {took}")
     measures = shown(config.parser.network.tags.predict)
     for name, own in (("dev ", result["dev"]), ("test", result["test"])):
         if own:

@@ -86,8 +86,9 @@ class TreebankSettings(Settings):
     of trees to this power. 1: by size, every tree once. 0: evenly, so that small treebanks are repeated."""
     silver: SilverSettings | None = None
     """Trees that another parser has made, trained on in addition."""
-    dev: str
-    """The model with the best LAS on it is kept."""
+    dev: str | None
+    """The model with the best LAS on it is kept. null: that of the last epoch is, as for treebanks of a few
+    dozen sentences, all of which are wanted for training."""
     test: str | None = None
     """Scored once, at the end, with the best model."""
     roots: Literal["refuse", "attach-to-first"] = "refuse"
@@ -111,8 +112,7 @@ class TreebankSettings(Settings):
     @property
     def files(self) -> tuple[str, ...]:
         """All that a run reads."""
-        scored = (self.dev, self.test) if self.test else (self.dev,)
-        return *self.train_files, *self.silver_files, *scored
+        return *self.train_files, *self.silver_files, *filter(None, (self.dev, self.test))
 
 
 class CharacterSettings(Settings):
@@ -206,7 +206,7 @@ class ArcSettings(Settings):
     bonus: float | None = Field(None, ge=0)
     """Of the parser's own arcs, beside the logarithms of the scorer's probabilities, where both find a tree
     together. Default: what gives the best LAS on dev at the end of training, or the parser's tree alone if
-    none does. Until then it is the parser's tree."""
+    none does; 2 without dev. Until then it is the parser's tree."""
 
 
 class NetworkSettings(Settings):
@@ -302,7 +302,7 @@ class ParserSettings(Settings):
     network: NetworkSettings = NetworkSettings()
     calibration: CalibrationSettings | None = None
     """Of the probabilities of arcs. Default: fitted on dev at the end of training, so that they are shares of
-    right arcs, labels included. Until then they are what parser and scorers say."""
+    right arcs, labels included. Until then, and without dev, they are what parser and scorers say."""
 
 
 Rate = Annotated[float, Field(gt=0)]
@@ -500,6 +500,10 @@ def _contradictions(parser: ParserSettings, training: TrainingSettings) -> Itera
 
 def _treebank_contradictions(config: Config) -> Iterator[tuple[str, str]]:
     treebank, training = config.treebank, config.training
+    if treebank.dev is None and training.learning_rate.decay == "plateau":
+        yield "training.learning_rate.decay", "there is no treebank.dev, whose loss it follows; take linear"
+    if treebank.dev is None and training.early_stopping_patience:
+        yield "training.early_stopping_patience", "there is no treebank.dev by which training could stop"
     if treebank.sampling_exponent != 1 and len(treebank.train_files) == 1:
         yield "treebank.sampling_exponent", "treebank.train is one file: every tree is drawn once"
     system = SYSTEMS[config.parser.system]

@@ -18,8 +18,12 @@ from parser.treebank.ud_folders import UDTreebank
 
 HELD_OUT, LEAST_HELD_OUT = 10, 5
 """Without dev, the last tenth of the training sentences is held out, and at least the second number."""
+FEW = 100
+"""A treebank with test, but without dev, that has fewer sentences is trained without dev: with so few each
+counts, and a tenth of them would say nothing."""
 LEAST_SENTENCES = 10
 """Of train, for a treebank to be trained."""
+WITHOUT_DEV = {"training.learning_rate.decay": "linear", "training.early_stopping_patience": None}
 HAS_VALUES = 0.01
 """A column in which fewer words have a value is not there."""
 HAS_FORMS = 0.5
@@ -41,19 +45,28 @@ def found_row(treebank: UDTreebank, config: Config, folder: Path) -> FoundTreeba
     treebank can not be trained, OSError.
     """
     sentences = _training_sentences(treebank, config)
-    held_out = 0 if treebank.dev else max(len(sentences) // HELD_OUT, LEAST_HELD_OUT)
+    held_out = _held_out(treebank, len(sentences))
     train = sentences[: len(sentences) - held_out]
     changes: dict[str, Any] = {
-        "treebank.train": _train_file(treebank, train, folder),
+        "treebank.train": _train_file(treebank, train, folder, is_whole=not held_out),
         "treebank.dev": _dev_file(treebank, sentences[len(train) :], folder),
         "treebank.test": path_in_configs(treebank.test) if treebank.test else None,
     }
+    if changes["treebank.dev"] is None:
+        changes |= WITHOUT_DEV
     choices = list(_choices_of_files(treebank, len(sentences), held_out))
     for found, why in (_columns(config, train), _tokenizer(config, train)):
         changes |= found
         choices += why
     size = TreebankSize(len(train), sum(map(len, train)))
     return FoundTreebank(treebank, RowSettings(set=changes), size, tuple(choices))
+
+
+def _held_out(treebank: UDTreebank, sentences: int) -> int:
+    """How many of the last training sentences are dev."""
+    if treebank.dev or (treebank.test and sentences < FEW):
+        return 0
+    return max(sentences // HELD_OUT, LEAST_HELD_OUT)
 
 
 def _training_sentences(treebank: UDTreebank, config: Config) -> list[Sentence]:
@@ -78,17 +91,19 @@ def _share(sentences: Sequence[Sentence], column: str) -> float:
     return sum(value != BLANK for value in values) / len(values)
 
 
-def _train_file(treebank: UDTreebank, train: Sequence[Sentence], folder: Path) -> str:
+def _train_file(treebank: UDTreebank, train: Sequence[Sentence], folder: Path, is_whole: bool) -> str:
     """As configs name it: that of the treebank, if it has one and all of it is trained on."""
     first, *others = treebank.train
-    if treebank.dev and not others:
+    if is_whole and not others:
         return path_in_configs(first)
     return _written(folder / treebank.name / first.name, train)
 
 
-def _dev_file(treebank: UDTreebank, held_out: Sequence[Sentence], folder: Path) -> str:
+def _dev_file(treebank: UDTreebank, held_out: Sequence[Sentence], folder: Path) -> str | None:
     if treebank.dev:
         return path_in_configs(treebank.dev)
+    if not held_out:
+        return None
     name = treebank.train[0].name.replace("-ud-train", "-ud-dev")
     return _written(folder / treebank.name / name, held_out)
 
@@ -108,6 +123,8 @@ def _choices_of_files(treebank: UDTreebank, sentences: int, held_out: int) -> It
         yield f"train: {len(treebank.train)} files, joined"
     if held_out:
         yield f"no dev: the last {held_out:,} of {sentences:,} sentences of train, which are not trained on"
+    elif not treebank.dev:
+        yield f"no dev, and {sentences:,} sentences alone: trained on all, and the last epoch counts"
     if not treebank.test:
         yield "no test: only the scores on dev"
 

@@ -41,8 +41,10 @@ def scores_of(config: Config, row: Row) -> Iterator[CardScores]:
         measures = (*OF_DIVISION, *shown(tags), "clas")
         yield CardScores(OF_TEXT, "test", {name: row["text"][name] for name in measures})
     given: Given = OF_TAGS if config.parser.network.tag_sizes else OF_TOKENS
-    split = "test" if row["test"] else "dev"
-    yield CardScores(given, split, {name: row[split][name] for name in (*shown(tags), "clas")})
+    for split in ("test", "dev"):
+        if row[split]:
+            yield CardScores(given, split, {name: row[split][name] for name in (*shown(tags), "clas")})
+            return
 
 
 def model_card(found: FoundTreebank, config: Config, row: Row, weights: int) -> str:
@@ -146,7 +148,8 @@ def _facts(found: FoundTreebank, row: Row, weights: int) -> Iterator[str]:
     size = found.size
     yield f"{counted(size.sentences, 'sentence')} with {counted(size.words, 'word')} to learn from"
     yield from found.choices
-    yield f"{counted(weights, 'weight')}; epoch {row['best_epoch']} of {row['epochs']}, by LAS on dev"
+    by_dev = f"epoch {row['best_epoch']} of {row['epochs']}, by LAS on dev"
+    yield f"{counted(weights, 'weight')}; {by_dev if row['dev'] else 'the last epoch'}"
     device = row["machine"]["cpu"] if row["device"] == "cpu" else row["device"]
     yield f"{row['seconds']:.1f} seconds on {device}, {row['date']}"
     for path, version in row["treebanks"].items():

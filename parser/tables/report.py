@@ -60,8 +60,9 @@ def write_table(table: TableConfig, done: dict[Job, Row], folder: Path) -> Path:
     if rows:
         if table.plot:
             parts.append(Picture("test-las", _over_setting(table, table.plot, rows)))
-        if len(_machines(own[0] for own in rows.values())) == 1:  # otherwise times do not compare
-            parts.append(Picture("time", _over_time(table, rows)))
+        with_dev = {name: own for name, own in rows.items() if all(run["dev"] for run in own)}
+        if len(_machines(own[0] for own in with_dev.values())) == 1:  # otherwise times do not compare
+            parts.append(Picture("time", _over_time(table, with_dev)))
     write_document(table.title, parts, folder)
     return folder / MARKDOWN
 
@@ -73,7 +74,7 @@ def _introduction(table: TableConfig, rows: Rows) -> list[Part]:
     text = (
         f"Every row is {bases} with {common}some settings changed; {len(runs)} runs{_together(runs)} "
         f"on {', '.join(_machines(runs)) or 'no machine yet'}. "
-        "Scores are those of the epoch with the best dev LAS. "
+        "Scores are those of the epoch with the best dev LAS, or of the last one where there is no dev. "
         "For several seeds the mean is given, with the lowest and the highest in brackets. Differences are "
         "between runs with equal seeds: their mean, its 95 % interval and the number of seeds. One seed does "
         "not show whether a difference is due to chance. Minutes include the evaluation on dev. Seconds to a "
@@ -165,7 +166,7 @@ def _time_to(runs: Sequence[Row], target: float) -> str:
     """Seconds until a dev LAS, the median of the seeds; `never` if a run did not reach it."""
     times = []
     for run in runs:
-        reached = [MINUTE * time for time, las in _progress(run) if las >= target]
+        reached = [MINUTE * time for time, las in _progress(run) if las >= target] if run["dev"] else []
         if not reached:
             return "never"
         times.append(reached[0])

@@ -53,7 +53,8 @@ class TokenizerKind(Settings):
     def train(self, train: str, dev: str) -> bytes:
         """Runs in a process of its own, whose output is kept as a log.
 
-        train, dev: tokens, words and spaces in CoNLL-U, see `as_training_text`. Raises ValueError.
+        train, dev: tokens, words and spaces in CoNLL-U, see `as_training_text`; dev is empty if there is
+        none. Raises ValueError.
         """
         raise NotImplementedError
 

@@ -20,7 +20,8 @@ METHOD = "morphodita_parsito"
 TRAINING = "epochs={};early_stopping=1;dimension=24"
 """More dimensions are slower. Early stopping keeps the best epoch on the dev set."""
 SCORES = re.compile(r"heldout tokens: .*?/.*?/([\d.]+)%, sentences: .*?/.*?/([\d.]+)%")
-"""F1 in what the library says of an epoch."""
+"""F1 in what the library says of an epoch, if there is a dev set."""
+EPOCH = re.compile(r"^Epoch \d+, ", re.MULTILINE)
 BEST = re.compile(r"Choosing parameters from epoch (\d+)")
 
 
@@ -33,7 +34,8 @@ class UDPipe(TokenizerKind):
 
     kind: Literal["udpipe"]
     epochs: Count = 20
-    """Of some five seconds each, beside the training of the parser. The best one on dev is kept."""
+    """Of some five seconds each, beside the training of the parser. The best one on dev is kept, or without
+    dev the last."""
 
     def refuse_missing(self) -> None:
         """See `TokenizerKind`."""
@@ -62,7 +64,7 @@ class UDPipe(TokenizerKind):
 
     def share_done(self, log: str) -> float:
         """See `TokenizerKind`. The library says a line of each epoch."""
-        return min(1.0, len(SCORES.findall(log)) / self.epochs)
+        return min(1.0, len(EPOCH.findall(log)) / self.epochs)
 
     def dev_scores(self, log: str) -> str:
         """F1 of the best epoch."""

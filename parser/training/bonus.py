@@ -15,20 +15,25 @@ from parser.system.console import say
 from parser.treebank.sentence import Sentence
 
 BONUSES = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+WITHOUT_DEV = 2.0
+"""What is set if there is no dev to fit it on."""
 
 
-def fit_bonus(model: Model, dev: Sequence[Sentence], folder: Path) -> Scores:
+def fit_bonus(model: Model, dev: Sequence[Sentence], folder: Path) -> Scores | None:
     """Set `ArcSettings.bonus` of the model in a folder to the one with the best LAS on dev, and its scores.
 
-    None, for the parser's own trees, if no other is better. Returns the scores on dev.
+    None, for the parser's own trees, if no other is better. Returns the scores on dev, None if that is empty.
     """
+    told = json.loads((folder / SCORES).read_text(encoding="utf-8"))
+    if not dev:
+        with_bonus(model, WITHOUT_DEV).save(folder, told)
+        return None
     own = evaluate(with_bonus(model, None), dev)
     best, bonus = own, None
     for each in BONUSES:
         scores = evaluate(with_bonus(model, each), dev)
         if scores.las > best.las:
             best, bonus = scores, each
-    told = json.loads((folder / SCORES).read_text(encoding="utf-8"))
     with_bonus(model, bonus).save(folder, told | {"dev": best.as_dict()})
     found = "none is better" if bonus is None else f"{bonus:g}, which gives {best.las:.2f}"
     say(f"dev LAS of the parser's own trees {own.las:.2f}; bonus of its arcs beside the scorer's: {found}")

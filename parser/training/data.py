@@ -39,6 +39,7 @@ class TrainingData:
     train: Examples
     dev: Examples
     dev_sentences: list[Sentence]
+    """Empty if the run has no dev set."""
     word_dropout: WordDropout
     mixture: Mixture
     crossing: int
@@ -59,7 +60,8 @@ def load(config: Config, device: torch.device, cache: Path | None = None) -> tup
     initial = load_initial(initial_path(config.initial_model), config.parser)
     transformer = pretrained_transformer(network.transformer, initial)
     kept = place_of(config, cache, transformer) if cache else None
-    dev_sentences = read_treebank(data_path(config.treebank.dev), config.treebank.roots)
+    dev = config.treebank.dev
+    dev_sentences = read_treebank(data_path(dev), config.treebank.roots) if dev else []
     prepared = load_prepared(kept, config.parser) if kept else None
     if prepared is None:
         prepared = _prepare(config, dev_sentences, initial, transformer, device)
@@ -68,7 +70,8 @@ def load(config: Config, device: torch.device, cache: Path | None = None) -> tup
     vector_size = 0 if prepared.vectors is None else prepared.vectors.shape[1]
     refuse_too_large(config.parser, prepared.vocabulary, vector_size, transformer, device)
     model = Model.build(config.parser, prepared.vocabulary, device, prepared.vectors, transformer)
-    model = replace(model, dev_shares=column_shares(model.read_lexicons, dev_sentences))
+    if dev:
+        model = replace(model, dev_shares=column_shares(model.read_lexicons, dev_sentences))
     if initial:
         copy_weights(initial, model)
     freeze(model.network, config.training.frozen)

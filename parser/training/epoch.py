@@ -138,9 +138,8 @@ def train_epoch(
             position.add(loss, norm, requests)
             bar.update(len(rows))
             if progress.batches % STEPS_BETWEEN_SYNCHRONISATIONS == 0 or progress.batches == len(batches):
-                bar.set_postfix(
-                    loss=f"{running_loss(training):.3f}", best_LAS=f"{progress.best.las:.2f}", refresh=False
-                )
+                best = {"best_LAS": f"{progress.best.las:.2f}"} if progress.best_epoch else {}
+                bar.set_postfix({"loss": f"{running_loss(training):.3f}", **best}, refresh=False)
             progress.seconds += time.monotonic() - began
             yield position
 

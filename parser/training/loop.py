@@ -43,7 +43,7 @@ SECONDS_BETWEEN_LINES = 30
 class TrainingLoop:
     settings: TrainingSettings
     measures: Sequence[Measure]
-    """The dev scores that are noted after each epoch."""
+    """The dev scores that are noted after each epoch; none without dev."""
     model: Model
     """Its network is the one that is trained."""
     training_data: TrainingData
@@ -123,14 +123,25 @@ class TrainingLoop:
         if self.record:
             progress.metrics_size = self.record.write(progress.epoch, metrics)
         self._say_cost_of_exploration(metrics["sentences_per_second"])
-        by = self.settings.best_by
-        improved = scores.percent(by) > progress.best.percent(by) or not progress.best_epoch
+        improved = self._is_best(scores)
         if improved:
             progress.best, progress.best_epoch = scores, progress.epoch
         line = _epoch_line(progress.epoch, metrics, self.measures)
-        say(line + self._time_left(metrics["seconds"]) + ("  best so far" if improved else ""))
+        is_better = improved and self._has_dev
+        say(line + self._time_left(metrics["seconds"]) + ("  best so far" if is_better else ""))
         progress.finished = self._is_last()
         progress.epoch, progress.batches, progress.seconds = progress.epoch + 1, 0, 0.0
+
+    @property
+    def _has_dev(self) -> bool:
+        return bool(self.training_data.dev_sentences)
+
+    def _is_best(self, scores: Scores) -> bool:
+        """Whether the epoch that has just ended is the best so far; without dev, whether it is the last."""
+        progress, by = self.training.progress, self.settings.best_by
+        if not self._has_dev:
+            return progress.epoch >= self.settings.epochs
+        return scores.percent(by) > progress.best.percent(by) or not progress.best_epoch
 
     def _evaluate(self) -> tuple[dict[str, float], Scores]:
         """The metrics of the epoch, and the dev scores."""
@@ -201,7 +212,7 @@ class TrainingLoop:
             about = {
                 "epoch": progress.best_epoch,
                 "precision": self.settings.precision,
-                "dev": progress.best.as_dict(),
+                "dev": progress.best.as_dict() if self._has_dev else None,
             }
             self._model_to_save().save(self.folder / BEST_MODEL, about)
 
@@ -227,9 +238,9 @@ def progress_as_text(progress: Progress) -> str:
 
 
 def _epoch_line(epoch: int, metrics: dict[str, float], measures: Sequence[Measure]) -> str:
+    of_dev = f"dev loss {metrics['dev_loss']:.4f}  {score_line(metrics, measures, prefix='dev_')}  "
     return (
-        f"epoch {epoch:3}  loss {metrics['loss']:.4f}  dev loss {metrics['dev_loss']:.4f}  "
-        f"{score_line(metrics, measures, prefix='dev_')}  "
+        f"epoch {epoch:3}  loss {metrics['loss']:.4f}  {of_dev if measures else ''}"
         f"{metrics['sentences_per_second']:,.0f} sentences/s"
     )
 

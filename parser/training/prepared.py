@@ -174,7 +174,7 @@ def place_of(config: Config, folder: Path, transformer: PretrainedTransformer | 
     initial, distillation = initial_path(config.initial_model), config.training.distillation
     vectors = [network.pretrained] if network.pretrained and not initial else []
     inputs = *treebank.train_files, *treebank.silver_files, treebank.dev, *vectors
-    paths = list(map(data_path, inputs))
+    paths = [data_path(path) for path in inputs if path]
     if any(Path(path).exists() and not Path(path).is_file() for path in paths):
         return None
     source = sorted(map(str, Path(__file__).parents[1].rglob("*.py")))

@@ -100,22 +100,25 @@ def drawn_curves(epochs: Sequence[Mapping[str, Any]]) -> bytes:
     from matplotlib.ticker import LogLocator, NullLocator
 
     numbers = [epoch["epoch"] for epoch in epochs]
+    measures = [name for name in MEASURES if any(f"dev_{name}" in epoch for epoch in epochs)]
     figure = Figure(SIZE)
-    losses, scores = figure.subplots(1, 2)
+    losses, *others = figure.subplots(1, 2 if measures else 1, squeeze=False)[0]
     figure.subplots_adjust(left=0.09, right=0.99, bottom=0.14, top=0.97)
     for key, name in LOSSES.items():
-        losses.plot(numbers, [_number(epoch.get(key)) for epoch in epochs], marker=".", label=name)
+        values = [_number(epoch.get(key)) for epoch in epochs]
+        if any(map(isfinite, values)) or measures:
+            losses.plot(numbers, values, marker=".", label=name)
     losses.set(xlabel="epoch", ylabel="loss", yscale="log")
     losses.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     losses.yaxis.set_major_formatter("{x:g}")  # the usual one sets its labels as formulas, which takes long
     losses.yaxis.set_minor_locator(NullLocator())
-    for measure, name in MEASURES.items():
-        if any(f"dev_{measure}" in epoch for epoch in epochs):
+    for scores in others:
+        for measure in measures:
             values = [_number(epoch.get(f"dev_{measure}")) for epoch in epochs]
             best = max(filter(isfinite, values), default=0.0)
-            scores.plot(numbers, values, marker=".", label=f"{name}, best {best:.2f}")
-    scores.set(xlabel="epoch", ylabel="dev score, percent")
-    for axes in (losses, scores):
+            scores.plot(numbers, values, marker=".", label=f"{MEASURES[measure]}, best {best:.2f}")
+        scores.set(xlabel="epoch", ylabel="dev score, percent")
+    for axes in (losses, *others):
         axes.grid(True, color="0.9")
         axes.legend(fontsize="small")
     drawn = BytesIO()
@@ -136,7 +139,8 @@ RESULT = "result.json"
 class Results(NamedTuple):
     """Scores of the best model."""
 
-    dev: Scores
+    dev: Scores | None
+    """None if the config has no dev set."""
     test: Scores | None
     """None if the config has no test set."""
     text: TextScores | None
@@ -157,7 +161,7 @@ def write_result(run: Path, results: Results, device: torch.device, stamp: dict[
         "epochs": len(epochs),
         "best_epoch": best["epoch"],
         "seconds": sum(epoch["seconds"] for epoch in epochs),
-        "dev": results.dev.as_dict(),
+        "dev": results.dev and results.dev.as_dict(),
         "test": results.test and results.test.as_dict(),
         "text": results.text and results.text.as_dict(),
         "processes": results.processes,

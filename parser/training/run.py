@@ -104,12 +104,14 @@ def train(
     device: torch.device,
     resume: bool = False,
     processes: ProcessGroup = ALONE,
-) -> Scores:
-    """Train a parser; the folder `run` gets the metrics and, in `model/`, the model with the best dev score.
+) -> Scores | None:
+    """Train a parser; the folder `run` gets the metrics and, in `model/`, the model with the best dev score,
+    or without dev that of the last epoch.
 
     An earlier run there is moved aside, or resumed if `resume`. processes: those that call this function
     with the same arguments, to share the work; only the first one uses the folder. Returns the dev scores of
-    the best model. Raises StoppedError after a signal, ValueError, LostProcessError, and as `data.load`.
+    the best model; None without dev. Raises StoppedError after a signal, ValueError, LostProcessError, and
+    as `data.load`.
     """
     refuse_unsupported(config.training.precision, device)
     refuse_untrainable(config)
@@ -152,13 +154,17 @@ def train(
 
 def _best_on_dev(
     config: Config, run: Path, dev: list[Sentence], training: TrainingState, processes: ProcessGroup
-) -> Scores:
-    """The scores of the best model, with a bonus and a calibration fitted if it is to have them."""
-    arcs, best = config.parser.network.arcs, training.progress.best
+) -> Scores | None:
+    """The scores of the best model, with a bonus and a calibration fitted if it is to have them.
+
+    Without dev there are no scores, and nothing to fit a calibration on.
+    """
+    arcs = config.parser.network.arcs
+    best = training.progress.best if dev else None
     if processes.is_first and arcs and arcs.bonus is None:
         model = Model.load(run / BEST_MODEL, training.step.device)
         best = fit_bonus(model, dev, run / BEST_MODEL)
-    if processes.is_first and config.parser.calibration is None:
+    if processes.is_first and config.parser.calibration is None and dev:
         model = Model.load(run / BEST_MODEL, training.step.device)  # with its bonus
         fit_calibration(model, dev, run / BEST_MODEL)
     return best
@@ -166,6 +172,8 @@ def _best_on_dev(
 
 def _dev_measures(config: Config) -> list[Measure]:
     """Of the dev scores, those that are noted after each epoch."""
+    if config.treebank.dev is None:
+        return []
     usual = shown(config.parser.network.tags.predict)
     return list(dict.fromkeys([*usual, config.training.best_by]))
 
@@ -244,10 +252,11 @@ def _say_data(
 ) -> None:
     crossing = training_data.crossing
     outcome = "lifted" if config.treebank.non_projective == "lift" else "left out"
+    dev = f"{len(training_data.dev_sentences):,} dev" if training_data.dev_sentences else "no dev"
     say(
         f"{len(training_data.train):,} training trees "
         f"({training_data.mixture}{crossing:,} non-projective {outcome}), "
-        f"{len(training_data.dev_sentences):,} dev; read and prepared in {seconds:.1f} s"
+        f"{dev}; read and prepared in {seconds:.1f} s"
     )
     if not (resume or config.initial_model):
         _say_if_short(training_data, config.training)

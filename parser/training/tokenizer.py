@@ -36,7 +36,7 @@ def refuse_untrainable(config: Config) -> None:
         config.tokenizer.refuse_missing()
     if not config.tokenizer or not config.tokenizer.is_trained:
         return
-    for source in (config.treebank.train_files[0], config.treebank.dev):
+    for source in filter(None, (config.treebank.train_files[0], config.treebank.dev)):
         path = Path(data_path(source))
         if path.exists() and not path.is_file():
             raise ValueError(f"{path}: can be read only once, and a tokenizer needs it again: give a file")
@@ -107,7 +107,7 @@ def tokenizer_training(config: Config, run: Path) -> Iterator[TokenizerTraining 
     with tempfile.TemporaryDirectory(prefix=TOKENIZER_TRAINING, dir=run) as folder:
         train, dev, output = (Path(folder) / name for name in ("train", "dev", "output"))
         for place, source in ((train, treebank.train_files[0]), (dev, treebank.dev)):
-            text = as_training_text(stream_sentences(data_path(source), tree=False))
+            text = as_training_text(stream_sentences(data_path(source), tree=False)) if source else ""
             place.write_text(text, encoding="utf-8", errors="surrogateescape")
         with lifeline() as line:
             process = start_training(settings, train, dev, output, run / LOG, line)

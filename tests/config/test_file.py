@@ -205,6 +205,15 @@ def test_every_config_of_tables_and_speed_is_read(path):
         (["treebank.partial=true", "parser.system=arc-standard"], "transitions of arc-standard keep"),
         (["treebank.partial=true", "training.distillation={models: [a]}"], "let one of them complete"),
         (["training.exploration={from_epoch: 99}"], "is after the last epoch"),
+        (["treebank.dev=null", "training.learning_rate.decay=plateau"], "decay: there is no treebank.dev"),
+        (
+            [
+                "treebank.dev=null",
+                "training.learning_rate.decay=linear",
+                "training.early_stopping_patience=3",
+            ],
+            "patience: there is no treebank.dev",
+        ),
         (["training.batch_unit=words", "training.learning_rate.peak=paper"], "write a number"),
         (
             ["training.objective=margin", "training.distillation={models: [teacher]}"],

@@ -63,19 +63,29 @@ def test_files_below_the_data_folder_are_named_as_on_any_machine(tmp_path, monke
 
 
 def test_without_dev_the_end_of_train_is_held_out(tmp_path):
-    row = found(tmp_path, train=TRAIN, test=TEST)
+    row = found(tmp_path, train=sentences("train", 100), test=TEST)
     train, dev = (read_treebank(row.row.set[f"treebank.{split}"]) for split in ("train", "dev"))
-    whole = read_treebank("data/quickstart/train.conllu")[:60]
+    whole = read_treebank("data/quickstart/train.conllu")[:100]
     assert [one.forms for one in [*train, *dev]] == [one.forms for one in whole]
-    assert (len(train), len(dev)) == (54, 6)
-    assert row.size.sentences == 54
-    assert row.choices == ("no dev: the last 6 of 60 sentences of train, which are not trained on",)
+    assert (len(train), len(dev)) == (90, 10)
+    assert row.size.sentences == 90
+    assert row.choices == ("no dev: the last 10 of 100 sentences of train, which are not trained on",)
     assert all(
         row.row.set[f"treebank.{split}"].startswith(f"{tmp_path}/prepared/") for split in ("train", "dev")
     )
 
 
-def test_of_few_sentences_five_are_held_out(tmp_path):
+def test_few_sentences_without_dev_are_all_trained_on(tmp_path):
+    row = found(tmp_path, train=sentences("train", 99), test=TEST)
+    changes = row.row.set
+    assert changes["treebank.train"] == f"{tmp_path}/ud/UD_Toy-Tiny/toy_tiny-ud-train.conllu"
+    assert changes["treebank.dev"] is None
+    assert changes["training.learning_rate.decay"] == "linear"
+    assert row.size.sentences == 99
+    assert row.choices == ("no dev, and 99 sentences alone: trained on all, and the last epoch counts",)
+
+
+def test_of_few_sentences_without_test_five_are_held_out(tmp_path):
     row = found(tmp_path, train=sentences("train", 12))
     assert len(read_treebank(row.row.set["treebank.dev"])) == 5
     assert row.row.set["treebank.test"] is None

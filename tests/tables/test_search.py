@@ -111,6 +111,11 @@ def test_a_search_is_a_table_of_its_trials_the_best_on_dev_first(table, tmp_path
         ("search: {trials: 2, ranges: {x.y: {low: 0, high: 1, scale: log}}}", "has no logarithm"),
         ("search: {trials: 2, ranges: {training.epoch: [3]}}", "training.epoch"),
         ("search: {trials: 2, ranges: {training.epochs: []}}", "ranges"),
+        (
+            "rows: {a: {set: {treebank.dev: null, training.learning_rate.decay: linear}}}\n"
+            "search: {trials: 2, ranges: {training.epochs: [3]}}",
+            "treebank.dev is null",
+        ),
     ],
 )
 def test_what_can_not_be_drawn_is_refused(table, rest, message):

@@ -111,6 +111,21 @@ def test_what_comes_out(folder, config, tmp_path, capsys):
 
 
 @pytest.mark.extended
+def test_a_treebank_of_few_sentences_is_trained_without_dev(folder, config, tmp_path):
+    out = tmp_path / "out"
+    make_treebank(folder, "UD_Toy-Dozen", train=sentences("train", 12), test=TEST)
+    assert made(folder, config, out, "--only", "*-Dozen") == 0
+    [row] = map(json.loads, (out / "rows.jsonl").read_text().splitlines())
+    assert row["dev"] is None
+    assert row["config"]["treebank"]["train"].endswith("UD_Toy-Dozen/toy_dozen-ud-train.conllu")
+    assert cells((out / "report.md").read_text(), "UD_Toy-Dozen")["raw text: LAS"] != ""
+    card = Package(out / "toy-dozen.stackparser").content("README.md").decode()
+    assert "weights; the last epoch\n" in card
+    assert made(folder, config, out, "--only", "*-Dozen") == 0
+    assert len((out / "rows.jsonl").read_text().splitlines()) == 1
+
+
+@pytest.mark.extended
 def test_a_model_of_a_treebank_without_a_licence_is_not_given_away(folder, config, tmp_path, capsys):
     out = tmp_path / "out"
     (folder / "UD_Toy-Few" / "README.md").unlink()

@@ -1,0 +1,69 @@
+"""A run without a dev set: all sentences are trained on, and the model of the last epoch is kept."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from parser.cli import main
+from parser.config.file import read_config
+from parser.parsing.model import Model
+from parser.training.bonus import WITHOUT_DEV
+from parser.training.run import train_and_score
+
+CPU = torch.device("cpu")
+CHANGES = [
+    "training.epochs=3",
+    "training.learning_rate.decay=linear",
+    "parser.network.arcs={}",
+    "parser.network.arcs.loss_weight=1",
+]
+
+
+def test_the_model_of_the_last_epoch_is_kept(config_file, tmp_path):
+    """Dev has no part in training: the last weights are those of a run with dev."""
+    with_dev, without = tmp_path / "with", tmp_path / "without"
+    train_and_score(read_config(config_file, CHANGES), with_dev)
+    result = train_and_score(read_config(config_file, [*CHANGES, "treebank.dev=null"]), without)
+    assert (result["dev"], result["best_epoch"], result["epochs"]) == (None, 3, 3)
+    assert result["test"]["words"] == 16 * 3
+    model = Model.load(without / "model", CPU)
+    last = load_file(with_dev / "checkpoint.safetensors")
+    for name, weight in model.network.state_dict().items():
+        assert torch.equal(weight, last[f"network.{name}"]), name
+    assert model.settings.network.arcs.bonus == WITHOUT_DEV
+    assert model.settings.calibration is None
+    assert model.dev_shares == {}
+
+
+def test_what_is_written_and_said_has_no_dev(config_file, tmp_path, capsys):
+    run = tmp_path / "run"
+    changes = [value for each in [*CHANGES, "treebank.dev=null"] for value in ("--set", each)]
+    assert main(["train", str(config_file), "--run", str(run), *changes]) == 0
+    printed = capsys.readouterr().out
+    assert "no dev; read and prepared" in printed
+    assert "best" not in printed
+    assert f"\nmodel: {run / 'model'}, epoch 3 of 3, " in printed
+    epochs = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert not [name for epoch in epochs for name, value in epoch.items() if "dev" in name and value]
+    curves = (run / "curves.svg").read_text()
+    assert "training" in curves
+    assert "dev" not in curves
+
+
+def test_going_on_to_more_epochs_keeps_the_last_of_these(config_file, tmp_path):
+    changes = [*CHANGES, "treebank.dev=null"]
+    train_and_score(read_config(config_file, changes), tmp_path / "run")
+    more = read_config(config_file, [*changes, "training.epochs=5"])
+    result = train_and_score(more, tmp_path / "run", resume=True)
+    assert result["best_epoch"] == 5
+
+
+@pytest.mark.extended
+def test_a_tokenizer_is_trained_without_dev(config_file, tmp_path, capsys):
+    pytest.importorskip("ufal.udpipe")
+    changes = [*CHANGES, "treebank.dev=null", "tokenizer={kind: udpipe, epochs: 2}"]
+    result = train_and_score(read_config(config_file, changes), tmp_path / "run")
+    assert result["text"]["words"] == 100
+    assert "tokenizer trained in" in capsys.readouterr().out
