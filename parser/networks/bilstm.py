@@ -1,22 +1,30 @@
-"""Bidirectional LSTMs over sequences of different lengths, by our own batching and by PyTorch's.
+"""Bidirectional LSTMs over sequences of different lengths: by our own batching, and by PyTorch's layers over
+padded or packed sequences.
 
-Both use the parameters of a `torch.nn.LSTM`. Its second bias stays zero.
+All use the parameters of a `torch.nn.LSTM`. Its second bias stays zero.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from parser.batching.device import to_device
 from parser.batching.forest import Forest, forest_lstm
-from parser.batching.functional import dropout, linear
-from parser.batching.lstm import outputs_of
-from parser.treebank.batches import split_by_words
+from parser.batching.functional import dropout, linear, present_precision
+from parser.batching.lstm import outputs_of, run_layer
+from parser.treebank.batches import padding_share, split_by_words
 
 DIRECTIONS = ("", "_reverse")
+LEAST_PADDED_STEPS, MOST_PADDING = 8, 0.2
+"""On a CPU, training pads sequences that have so many steps and are of similar lengths: a step of ours costs
+more than one of PyTorch's, and a call of PyTorch's more than one of ours
+(`scripts/studies/batching/measure_bilstm.py`)."""
+Layer = Callable[[Tensor, Sequence[Tensor]], Tensor]
+"""As `run_layer`: one layer over padded sequences in one direction."""
 MAX_PADDED_FRAMES = 100_000
 """Frames, including padding, that `bilstm_packed` processes at a time, which bounds its memory."""
 
@@ -40,10 +48,20 @@ def weights_of(lstm: nn.LSTM, layer: int, direction: str) -> tuple[Tensor, Tenso
 def run_bilstm(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> Tensor:
     """[frames, 2 * hidden] By the faster way on the device. inputs: [frames, in]."""
     if torch.is_grad_enabled() and not inputs.is_cuda:
-        return bilstm_by_levels(lstm, inputs, lengths)  # whose backward pass is the faster one
+        run = bilstm_padded if _is_better_padded(lengths) else bilstm_by_levels
+        return run(lstm, inputs, lengths)
     if len(lengths) == 1:
         return outputs_of(lstm, inputs[:, None])[:, 0]
     return bilstm_packed(lstm, inputs, lengths)
+
+
+def _is_better_padded(lengths: Sequence[int]) -> bool:
+    """For training on a CPU. In bfloat16, PyTorch's states would have that precision, too."""
+    return (
+        present_precision() != "bfloat16"
+        and max(lengths) >= LEAST_PADDED_STEPS
+        and padding_share(torch.tensor(lengths)) <= MOST_PADDING
+    )
 
 
 def bilstm_by_levels(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> Tensor:
@@ -78,6 +96,62 @@ def _chains(lengths: Tensor) -> tuple[Forest, Forest]:
         Forest.of(torch.where(from_start > 0, frame - 1, -1), from_start),
         Forest.of(torch.where(from_end > 0, frame + 1, -1), from_end),
     )
+
+
+class _Padding(NamedTuple):
+    """Where the frames of one direction lie in padded batches."""
+
+    frames: list[Tensor]
+    """[longest, sequences] of each batch: the frame at each place; 0 where there is none."""
+    places: Tensor
+    """[frames] The place of each frame, where the batches follow each other."""
+
+    def states(self, run: Layer, weights: Sequence[Tensor], inputs: Tensor) -> Tensor:
+        """[frames, hidden] inputs: [frames, in]"""
+        padded = [
+            run(inputs.index_select(0, own.flatten()).view(*own.shape, -1), weights).flatten(0, 1)
+            for own in self.frames
+        ]
+        return torch.cat(padded).index_select(0, self.places)
+
+
+def bilstm_padded(
+    lstm: nn.LSTM,
+    inputs: Tensor,
+    lengths: Sequence[int],
+    together: int | None = None,
+    run: Layer = run_layer,
+) -> Tensor:
+    """[frames, 2 * hidden] PyTorch's layers over padded sequences.
+
+    Backwards, each sequence is read from its own last frame, so that padding follows it, too. inputs:
+    [frames, in], one sequence after the other; together: as many of similar lengths are padded to the longest
+    of them, None for all; run: another way to run a layer than PyTorch's.
+    """
+    paddings = [
+        _padding(torch.tensor(lengths), is_reverse, together, inputs.device) for is_reverse in (False, True)
+    ]
+    for layer in range(lstm.num_layers):
+        if layer:
+            inputs = dropout(inputs, lstm.dropout, lstm.training)
+        weights = lstm.all_weights[len(DIRECTIONS) * layer :]
+        states = [padding.states(run, own, inputs) for padding, own in zip(paddings, weights, strict=False)]
+        inputs = torch.cat(states, dim=1)
+    return inputs
+
+
+def _padding(lengths: Tensor, is_reverse: bool, together: int | None, device: torch.device) -> _Padding:
+    start = lengths.cumsum(0) - lengths
+    places = torch.empty(int(lengths.sum()), dtype=torch.long)
+    batches, filled = [], 0
+    for batch in lengths.argsort(descending=True, stable=True).split(together or len(lengths)):
+        own, step = lengths[batch], torch.arange(int(lengths[batch].max()))[:, None]
+        frames = start[batch] + (own - 1 - step if is_reverse else step)  # [longest, sequences]
+        exists = step < own
+        places[frames[exists]] = filled + exists.flatten().nonzero()[:, 0]
+        batches.append(to_device(torch.where(exists, frames, 0), device))
+        filled += frames.numel()
+    return _Padding(batches, to_device(places, device))
 
 
 def bilstm_packed(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> Tensor:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 
 from parser.batching.ragged import Ragged
 from parser.config.settings import CharacterSettings, NetworkSettings
 from parser.networks import bilstm as module
-from parser.networks.bilstm import bilstm, bilstm_by_levels, bilstm_packed
+from parser.networks.bilstm import bilstm, bilstm_by_levels, bilstm_packed, bilstm_padded, run_bilstm
 from parser.networks.character_encoder import CharacterEncoder, segment_max
 from parser.networks.token_encoder import TokenEncoder
 from parser.treebank.vocabulary import PRETRAINED, Tokens
@@ -81,7 +83,11 @@ LENGTHS = [3, 1, 5, 5, 2, 1]
 
 
 @pytest.mark.parametrize("together", [1, 10, 1000])
-@pytest.mark.parametrize("run", [bilstm_by_levels, bilstm_packed])
+@pytest.mark.parametrize(
+    "run",
+    [bilstm_by_levels, bilstm_packed, bilstm_padded, partial(bilstm_padded, together=2), run_bilstm],
+    ids=["by levels", "packed", "padded", "padded in pairs", "by the faster way"],
+)
 def test_batched_sequences_give_the_results_of_single_ones(run, together, monkeypatch, device):
     monkeypatch.setattr(module, "MAX_PADDED_FRAMES", together)
     lstm = bilstm(4, 3, layers=2).double().to(device)
@@ -93,3 +99,28 @@ def test_batched_sequences_give_the_results_of_single_ones(run, together, monkey
     states = run(lstm, inputs, LENGTHS)
     torch.testing.assert_close(states, alone, rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(torch.autograd.grad((states * mixture).sum(), weights), expected)
+
+
+@pytest.mark.parametrize("lengths", [[9, 8, 8, 9], [8] * 3, [20, 2], [3, 3]])
+def test_training_takes_the_faster_way_on_a_cpu_and_gets_the_same(lengths, device):
+    torch.manual_seed(0)
+    lstm = bilstm(4, 3, layers=2).to(device)
+    inputs = torch.randn(sum(lengths), 4, device=device, requires_grad=True)
+    weights = [inputs, *(weight for weight in lstm.parameters() if weight.requires_grad)]
+    found = []
+    for run in (run_bilstm, bilstm_by_levels):
+        states = run(lstm, inputs, lengths)
+        found.append((states, *torch.autograd.grad(states.square().sum(), weights)))
+    torch.testing.assert_close(found[0], found[1])
+
+
+def test_dropout_is_between_the_layers_only():
+    """The padded layers drop what those by levels do."""
+    lstm = bilstm(4, 3, layers=3, dropout=0.5)
+    inputs = torch.randn(18, 4)
+    found = []
+    for run in (bilstm_padded, bilstm_by_levels):
+        torch.manual_seed(0)
+        found.append(run(lstm, inputs, [9, 9]))
+    torch.testing.assert_close(*found)
+    assert not torch.equal(found[0], bilstm_padded(lstm.eval(), inputs, [9, 9]))
