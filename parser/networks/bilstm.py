@@ -16,12 +16,13 @@ from parser.batching.device import to_device
 from parser.batching.forest import Forest, forest_lstm
 from parser.batching.functional import dropout, linear, present_precision
 from parser.batching.lstm import outputs_of, run_layer
-from parser.treebank.batches import padding_share, split_by_words
+from parser.treebank.batches import split_by_words
 
 DIRECTIONS = ("", "_reverse")
-LEAST_PADDED_STEPS, MOST_PADDING = 8, 0.2
-"""On a CPU, training pads sequences that have so many steps and are of similar lengths: a step of ours costs
-more than one of PyTorch's, and a call of PyTorch's more than one of ours
+LEAST_PADDED_STEPS, MOST_PADDING = 8, 800
+"""Where training on a CPU pads sequences: they have so many steps, and in one of these, at most so many
+values of hidden states are padding, on average. A step of ours costs more than one of PyTorch's, but has no
+padding; a call of PyTorch's costs more than one of ours
 (`scripts/studies/batching/measure_bilstm.py`)."""
 Layer = Callable[[Tensor, Sequence[Tensor]], Tensor]
 """As `run_layer`: one layer over padded sequences in one direction."""
@@ -48,19 +49,19 @@ def weights_of(lstm: nn.LSTM, layer: int, direction: str) -> tuple[Tensor, Tenso
 def run_bilstm(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> Tensor:
     """[frames, 2 * hidden] By the faster way on the device. inputs: [frames, in]."""
     if torch.is_grad_enabled() and not inputs.is_cuda:
-        run = bilstm_padded if _is_better_padded(lengths) else bilstm_by_levels
+        run = bilstm_padded if _is_better_padded(lengths, lstm.hidden_size) else bilstm_by_levels
         return run(lstm, inputs, lengths)
     if len(lengths) == 1:
         return outputs_of(lstm, inputs[:, None])[:, 0]
     return bilstm_packed(lstm, inputs, lengths)
 
 
-def _is_better_padded(lengths: Sequence[int]) -> bool:
+def _is_better_padded(lengths: Sequence[int], hidden: int) -> bool:
     """For training on a CPU. In bfloat16, PyTorch's states would have that precision, too."""
+    steps = max(lengths)
+    padding = len(lengths) - sum(lengths) / steps  # sequences, in a step
     return (
-        present_precision() != "bfloat16"
-        and max(lengths) >= LEAST_PADDED_STEPS
-        and padding_share(torch.tensor(lengths)) <= MOST_PADDING
+        present_precision() != "bfloat16" and steps >= LEAST_PADDED_STEPS and padding * hidden <= MOST_PADDING
     )
 
 

@@ -1,0 +1,66 @@
+"""When padding is the faster way to train a bidirectional LSTM on this CPU: its seconds over those by levels.
+
+A forward and a backward pass on one thread, for sequences of similar and of mixed lengths.
+
+python scripts/studies/batching/measure_bilstm.py
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
+
+from measuring import in_turns, processor_seconds
+
+from parser.batching.device import fix_workspaces
+from parser.benchmarks.hand_batched_bilstm import BiLSTM
+from parser.networks.bilstm import bilstm, bilstm_by_levels, bilstm_padded
+from parser.system.stamp import machine
+
+SIZES = (64, 100, 200)
+WORDS = 500
+"""About so many in a batch."""
+LENGTHS = {
+    "4 words": [4] * (WORDS // 4),
+    "8 words": [8] * (WORDS // 8),
+    "20 to 24": [20 + place % 5 for place in range(WORDS // 22)],
+    "50 to 60": [50 + place for place in range(WORDS // 55)],
+    "10 to 30": [10 + place for place in range(WORDS // 20)],
+    "2 to 40": [2 + 2 * place for place in range(20)],
+}
+TURNS, REPETITIONS = 7, 2
+
+
+def main() -> None:
+    fix_workspaces(False, torch.device("cpu"))
+    torch.set_num_threads(1)
+    print(machine()["cpu"])
+    print(f"{'':<12}" + "".join(f"{f'{size} units':>12}" for size in SIZES))
+    for name, lengths in LENGTHS.items():
+        ratios = [ratio(size, lengths) for size in SIZES]
+        print(f"{name:<12}" + "".join(f"{own:12.2f}" for own in ratios))
+
+
+def ratio(size: int, lengths: list[int]) -> float:
+    """Of the least seconds over turns."""
+    torch.manual_seed(1)
+    lstm = bilstm(2 * size, size, layers=1)
+    inputs = torch.randn(sum(lengths), 2 * size, requires_grad=True)
+
+    def train(run: BiLSTM) -> None:
+        run(lstm, inputs, lengths).sum().backward()
+
+    runs: dict[str, BiLSTM] = {"padded": bilstm_padded, "levels": bilstm_by_levels}
+    work = {name: partial(processor_seconds, partial(train, run), REPETITIONS) for name, run in runs.items()}
+    turns = list(in_turns(work, TURNS))
+    padded, levels = (min(turn[name] for turn in turns) for name in runs)
+    return padded / levels
+
+
+if __name__ == "__main__":
+    main()
