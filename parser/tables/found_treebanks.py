@@ -12,6 +12,7 @@ from parser.tables.settings import RowSettings
 from parser.text.treebank_text import NO_SPACE, has_text
 from parser.training.trees import read_training_file
 from parser.treebank.columns import BLANK, WORD_COLUMNS
+from parser.treebank.conllu_output import as_conllu
 from parser.treebank.sentence import Sentence
 from parser.treebank.size import TreebankSize
 from parser.treebank.ud_folders import UDTreebank
@@ -109,12 +110,11 @@ def _dev_file(treebank: UDTreebank, held_out: Sequence[Sentence], folder: Path) 
 
 
 def _written(path: Path, sentences: Sequence[Sentence]) -> str:
-    """The name of the file, which then has the sentences, with a blank line after each."""
-    content = "".join(f"{''.join(sentence.lines).rstrip()}\n\n" for sentence in sentences)
-    encoded = content.encode("utf-8", "surrogateescape")
-    if not path.is_file() or path.read_bytes() != encoded:
+    """The name of the file, which then has the sentences."""
+    content = as_conllu(sentences)
+    if not path.is_file() or path.read_bytes() != content:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, encoded)
+        write_atomically(path, content)
     return path_in_configs(path)
 
 

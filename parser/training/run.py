@@ -59,6 +59,7 @@ from parser.training.treebank_size import for_its_treebank
 from parser.training.trees import read_training_trees
 from parser.treebank.columns import WORD_COLUMNS
 from parser.treebank.conllu import read_treebank
+from parser.treebank.conllu_output import as_conllu
 from parser.treebank.sentence import Sentence
 
 BAD_BATCH = "bad-batch.conllu"
@@ -292,7 +293,5 @@ def _write_bad_batch(treebank: TreebankSettings, run: Path, rows: Tensor) -> str
         return ""  # a pipe can be read only once
     trees = read_training_trees(treebank).all
     path = run / BAD_BATCH
-    # The last sentence of a file may have no blank line behind it.
-    texts = ("".join(trees[row].lines).rstrip() for row in rows.tolist())
-    path.write_text("".join(f"{text}\n\n" for text in texts), encoding="utf-8")
+    path.write_bytes(as_conllu(trees[row] for row in rows.tolist()))
     return f"; its sentences are in {path}"

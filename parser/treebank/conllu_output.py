@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -41,6 +41,12 @@ def with_its_end(sentence: Sentence) -> Sentence:
         return sentence
     places = tuple(place - first for place in sentence.word_lines)
     return replace(sentence, lines=ended, word_lines=places, line=sentence.line + first)
+
+
+def as_conllu(sentences: Iterable[Sentence]) -> bytes:
+    """The content of a file that has these sentences, with a blank line after each."""
+    text = "".join(line for sentence in sentences for line in with_its_end(sentence).lines)
+    return text.encode("utf-8", "surrogateescape")
 
 
 def with_tags(sentence: Sentence, tags: Mapping[str, Sequence[str]], retag: bool = False) -> Sentence:

@@ -16,9 +16,9 @@ from pathlib import Path
 from parser import load, train
 from parser.config.file import read_config
 from parser.config.settings import data_path
-from parser.system.files import atomic_file
+from parser.system.files import write_atomically
 from parser.treebank.conllu import read_treebank
-from parser.treebank.conllu_output import with_tags
+from parser.treebank.conllu_output import as_conllu, with_tags
 from parser.treebank.sentence import Sentence
 
 
@@ -63,7 +63,7 @@ def in_folds(config: Path, output: Path, sentences: Sequence[Sentence], folds: i
 def tagger(config: Path, run: Path, sentences: Sequence[Sentence]) -> Path:
     """The model of a tagger that is trained on the sentences, in the folder of its run."""
     treebank = run.with_suffix(".conllu")
-    _write(treebank, sentences)
+    write_atomically(treebank, as_conllu(sentences))
     return train(read_config(config, [f"treebank.train={treebank}", "treebank.test=null"]), run=run).model
 
 
@@ -78,7 +78,7 @@ def tagged(model: Path, sentences: Sequence[Sentence]) -> list[Sentence]:
 
 def _report(path: Path, gold: Sequence[Sentence], found: Sequence[Sentence]) -> None:
     """Write sentences with predicted tags, and print how many are right."""
-    _write(path, found)
+    write_atomically(path, as_conllu(found))
     pairs = [
         pair
         for sentence, own in zip(gold, read_treebank(str(path)), strict=True)
@@ -86,11 +86,6 @@ def _report(path: Path, gold: Sequence[Sentence], found: Sequence[Sentence]) -> 
     ]
     right = sum(tag == own for tag, own in pairs)
     print(f"{path}: {len(pairs):,} words, UPOS {100 * right / len(pairs):.2f} %", flush=True)
-
-
-def _write(path: Path, sentences: Sequence[Sentence]) -> None:
-    with atomic_file(str(path)) as file:
-        file.write("".join(line for sentence in sentences for line in sentence.lines).encode())
 
 
 if __name__ == "__main__":

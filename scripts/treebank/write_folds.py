@@ -4,8 +4,8 @@
     stack-parser train-all runs/folds/kazakh configs/ud-untagged.yaml -o runs/kazakh --processes 2
 
 Each has the other folds as its train, and its fold as its test: UD_Kazakh-KTBfold1 and so on. Sentences that
-follow each other are in one fold, so that few texts are in both train and test. `train-all` holds out a part
-of each train as dev. The averages in its report are those of the folds.
+follow each other are in one fold, so that few texts are in both train and test. The averages in the report of
+`train-all` are those of the folds.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from parser.config.settings import data_path
 from parser.treebank.conllu import read_treebank
+from parser.treebank.conllu_output import as_conllu
 from parser.treebank.sentence import Sentence
 from parser.treebank.ud_folders import UDTreebank, find_treebanks
 
@@ -40,10 +41,7 @@ def write_folds(treebank: UDTreebank, number: int, output: Path) -> None:
         folder = output / f"{treebank.name}fold{fold}"
         folder.mkdir(parents=True, exist_ok=True)
         for split, part in zip(("train", "test"), parts, strict=True):
-            content = "".join(line for sentence in part for line in sentence.lines)
-            (folder / path.name.replace("-ud-train", f"-ud-{split}")).write_text(
-                content, encoding="utf-8", errors="surrogateescape"
-            )
+            (folder / path.name.replace("-ud-train", f"-ud-{split}")).write_bytes(as_conllu(part))
 
 
 def main() -> None:

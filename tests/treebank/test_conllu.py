@@ -14,7 +14,7 @@ from parser.treebank.conllu import (
     read_treebank,
     stream_sentences,
 )
-from parser.treebank.conllu_output import with_probabilities, with_tree, without_enhanced
+from parser.treebank.conllu_output import as_conllu, with_probabilities, with_tree, without_enhanced
 from parser.treebank.faults import SHOWN_FAULTS, TreebankError
 from parser.treebank.text_files import BYTE_ORDER_MARK, MAX_LINE_LENGTH, open_text
 
@@ -47,6 +47,16 @@ def rewritten(path, tree=True):
         for sentence in stream_sentences(path, tree)
         for line in with_tree(sentence, sentence.heads, sentence.labels)
     )
+
+
+@pytest.mark.parametrize("end", ["\n\n", "\n", "", "\r\n\r\n\r\n", "\n\n\n\n"])
+def test_sentences_of_any_file_can_be_written_one_after_the_other(tmp_path, end):
+    text = RICH.replace("\n", "\r\n") if "\r" in end else RICH
+    one, other = read_treebank(write(tmp_path, text.rstrip("\r\n") + end))
+    (tmp_path / "joined.conllu").write_bytes(as_conllu([other, one, other]))
+    joined = read_treebank(str(tmp_path / "joined.conllu"))
+    assert [sentence.forms for sentence in joined] == [other.forms, one.forms, other.forms]
+    assert as_conllu([one, other]) == text.encode()
 
 
 def test_reads_words_without_ranges_and_empty_nodes(tmp_path):

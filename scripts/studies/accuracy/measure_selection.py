@@ -28,6 +28,7 @@ from parser.config.settings import Config, data_path
 from parser.parsing.model import Model
 from parser.training.run import train_and_score
 from parser.treebank.conllu import read_treebank
+from parser.treebank.conllu_output import as_conllu
 from parser.treebank.sentence import Sentence
 
 
@@ -41,7 +42,7 @@ def trained(
         return found
     folder.parent.mkdir(parents=True, exist_ok=True)
     treebank = folder.with_suffix(".conllu")
-    treebank.write_text("".join(line for own in sentences for line in own.lines), encoding="utf-8")
+    treebank.write_bytes(as_conllu(sentences))
     own_changes = [*changes, f"treebank.train={treebank}", "tokenizer=null"]
     scores = train_and_score(read_config(config, own_changes), folder)
     assert scores

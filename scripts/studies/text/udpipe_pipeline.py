@@ -25,6 +25,7 @@ from parser.parsing.text_input import text_reader
 from parser.text.reading import TextPart, read_parts
 from parser.text.treebank_text import treebank_text
 from parser.treebank.conllu import blocks, parse_block, read_treebank
+from parser.treebank.conllu_output import as_conllu
 from parser.treebank.sentence import Sentence
 
 DEFAULT_SETTINGS = ""
@@ -59,7 +60,7 @@ def _numbers(scores: TextScores) -> str:
 
 def parsed(model: Path, sentences: Sequence[Sentence]) -> Iterator[Sentence]:
     """The sentences with UDPipe's tags, lemmas and trees instead of their own."""
-    lines = "".join(line for sentence in sentences for line in sentence.lines)
+    lines = as_conllu(sentences).decode()
     for block in blocks(io.StringIO(_processed(model, lines), newline="\n")):
         found = parse_block(block, tree=True)
         if not isinstance(found, Sentence):
