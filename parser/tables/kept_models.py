@@ -14,7 +14,7 @@ from parser.parsing.model_format import CARD, LICENCE, WEIGHTS
 from parser.parsing.named_models import SUFFIX
 from parser.system.files import write_atomically
 from parser.tables.found_treebanks import FoundTreebank
-from parser.tables.model_card import model_card, scores_of
+from parser.tables.model_card import CardScores, model_card, scores_of
 from parser.tables.runs import RUNS, Job, Row
 from parser.training.folder import BEST_MODEL
 
@@ -67,5 +67,10 @@ def _entry(job: Job, row: Row, found: FoundTreebank, folder: Path) -> dict[str, 
         "choices": found.choices,
         "seconds": row["seconds"],
         "commit": row["commit"],
-        "scores": [{"from": own.given, "on": own.split, **own.scores} for own in scores_of(job.config, row)],
+        "scores": [_scores(own) for own in scores_of(job.config, row)],
     }
+
+
+def _scores(scores: CardScores) -> dict[str, Any]:
+    error = {} if scores.las_error is None else {"las_error": scores.las_error}
+    return {"from": scores.given, "on": scores.split, **scores.scores, **error}

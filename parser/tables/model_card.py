@@ -32,6 +32,8 @@ class CardScores(NamedTuple):
     split: str
     scores: Mapping[str, float]
     """By measure."""
+    las_error: float | None = None
+    """The standard error of LAS; None from raw text."""
 
 
 def scores_of(config: Config, row: Row) -> Iterator[CardScores]:
@@ -43,7 +45,8 @@ def scores_of(config: Config, row: Row) -> Iterator[CardScores]:
     given: Given = OF_TAGS if config.parser.network.tag_sizes else OF_TOKENS
     for split in ("test", "dev"):
         if row[split]:
-            yield CardScores(given, split, {name: row[split][name] for name in (*shown(tags), "clas")})
+            found: dict[str, float] = {name: row[split][name] for name in (*shown(tags), "clas")}
+            yield CardScores(given, split, found, row[split]["las_error"])
             return
 
 

@@ -75,8 +75,7 @@ def _scores(job: Job, row: Row, published: PublishedScores | None) -> Iterator[t
         given = own.given if is_test else f"{own.given}, {own.split}"
         for name in TEXT_MEASURES if own.given == OF_TEXT else GOLD_MEASURES:
             if name in own.scores:
-                has_error = name == "las" and own.given != OF_TEXT
-                error = row[own.split].get("las_error") if has_error else None
+                error = own.las_error if name == "las" else None
                 yield Column(given, NAMES[name]), TreebankScore(own.scores[name], error)
         if published and is_test:
             las = published.las(job.name, own.given)

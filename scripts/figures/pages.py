@@ -24,6 +24,7 @@ from figures import (
     service,
     speed,
     together,
+    treebanks,
 )
 from figures.kept import MEASUREMENTS, tables, training_runs
 from parser.commands.table import read_table
@@ -52,6 +53,7 @@ MODULES = (
     service,
     speed,
     together,
+    treebanks,
 )
 """Of figures."""
 TABLES = MEASUREMENTS.parent.parent / "configs/tables"

@@ -99,6 +99,9 @@ def test_what_comes_out(folder, config, tmp_path, capsys):
     assert few["bytes"] == (out / few["file"]).stat().st_size
     assert (few["training_sentences"], few["licence"], few["language"]) == (15, "CC BY-SA 4.0", "Toy")
     assert [score["on"] for score in few["scores"]] == ["dev"]
+    raw, gold = entries["old_toy-whole"]["scores"]
+    assert "las_error" not in raw
+    assert gold["las_error"] == whole["test"]["las_error"]
 
     capsys.readouterr()
     assert main(["models", str(out)]) == 0

@@ -1,0 +1,75 @@
+"""Treebanks that `stack-parser train-all` trained together, beside what UDPipe's authors publish of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from math import sqrt
+from statistics import mean
+from typing import NamedTuple
+
+from figures.kept import MEASUREMENTS, table
+from parser.parsing.model_card import OF_TEXT, OF_TOKENS, Given
+from parser.tables.published_scores import read_published
+from parser.tables.treebank_report import LARGE
+
+INDEX, PUBLISHED = "accuracy/all-treebanks.json", "accuracy/udpipe-ud-2.5.json"
+
+
+class _Trained(NamedTuple):
+    """LAS of a treebank's parser and what is published of it, by what is given."""
+
+    name: str
+    words: int
+    minutes: float
+    las: dict[Given, float]
+    published: dict[Given, float | None]
+    error: float
+    """The standard error of LAS with gold tokens."""
+
+
+def all_treebanks() -> str:
+    """LAS on test, the smallest treebank first, and averages of those that UDPipe has, too."""
+    found = sorted(_trained(), key=lambda own: own.words)
+    compared = [own for own in found if None not in own.published.values()]
+    groups = {
+        f"average of the {len(compared)} that both have": compared,
+        f"average of those with {LARGE:,} words or more": [own for own in compared if own.words >= LARGE],
+    }
+    header = (
+        *("", "words of train", "LAS from raw text", "UDPipe 1.2", "difference"),
+        *("LAS with gold tokens", "UDPipe 1.2", "difference", "minutes"),
+    )
+    lines = [[own.name, f"{own.words:,}", *_cells([own]), f"{own.minutes:.0f}"] for own in found]
+    return table(header, [*lines, *([name, "", *_cells(own), ""] for name, own in groups.items())])
+
+
+def _trained() -> Iterator[_Trained]:
+    published = read_published(MEASUREMENTS / PUBLISHED)
+    index = json.loads((MEASUREMENTS / INDEX).read_text(encoding="utf-8"))
+    for model in index["models"]:
+        scores = {own["from"]: own for own in model["scores"]}
+        kinds: tuple[Given, ...] = OF_TEXT, OF_TOKENS
+        yield _Trained(
+            model["treebank"].removeprefix("UD_").replace("_", " ").replace("-", " "),
+            model["training_words"],
+            model["seconds"] / 60,
+            {given: scores[given]["las"] for given in kinds},
+            {given: published.las(model["treebank"], given) for given in kinds},
+            scores[OF_TOKENS]["las_error"],
+        )
+
+
+def _cells(treebanks: Sequence[_Trained]) -> Iterator[str]:
+    """Means. The standard error is that of independent test sets, for these treebanks."""
+    error = sqrt(sum(own.error**2 for own in treebanks)) / len(treebanks)
+    for given in (OF_TEXT, OF_TOKENS):
+        las = mean(own.las[given] for own in treebanks)
+        yield f"{las:.2f}" if given == OF_TEXT else f"{las:.2f} ± {error:.2f}"
+        others = [own.published[given] for own in treebanks]
+        known = [las for las in others if las is not None]
+        yield f"{mean(known):.2f}" if len(treebanks) > 1 else "".join(f"{each:.1f}" for each in known)
+        yield f"{las - mean(known):+.1f}" if known else ""
+
+
+FIGURES: dict[str, Callable[[], str]] = {"all-treebanks": all_treebanks}

@@ -1,0 +1,36 @@
+"""UAS and LAS of the models of other treebanks on a test set, with gold tokens, the best first.
+
+python scripts/studies/accuracy/measure_zero_shot.py runs/models data/ud/UD_Kazakh-KTB/kk_ktb-ud-test.conllu
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from parser import evaluate, load
+from parser.config.settings import data_path
+from parser.parsing.named_models import SUFFIX
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    arguments.add_argument("models", type=Path, help="folder of packed models")
+    arguments.add_argument("treebank", help="the test set")
+    given = arguments.parse_args()
+    treebank = Path(data_path(given.treebank))
+    own = treebank.parent.name.removeprefix("UD_").lower()
+    found = {
+        path.stem: evaluate(load(path), treebank)
+        for path in sorted(given.models.glob(f"*{SUFFIX}"))
+        if path.stem != own
+    }
+    print(f"{own}, by the models of other treebanks")
+    for name, scores in sorted(found.items(), key=lambda pair: -pair[1].las):
+        print(f"{name}: UAS {scores.uas:.2f}  LAS {scores.las:.2f}")
+
+
+if __name__ == "__main__":
+    main()
