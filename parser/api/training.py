@@ -28,7 +28,7 @@ class Result:
     """Of a training run."""
 
     model: Path
-    """The folder of the best model, for `parser.load`."""
+    """The folder of the best model, for `parser.load`; without dev that of the last epoch."""
     dev: dict[str, Any] | None
     """Scores of the best model, as those of `stack-parser evaluate --json`; None if the config has no dev
     set."""

@@ -30,8 +30,8 @@ OTHER = "file"
 """The role of a file that has none."""
 NO_DEV = (
     "no dev file was given: training chooses the best epoch by one (treebank.dev).",
-    "Where a treebank has none, put some sentences of train into a file of their own, or, if it has a few "
-    "dozen alone, train without one: treebank.dev=null",
+    "Where a treebank has none, put some sentences of train into a file of their own. With fewer than a "
+    "hundred sentences, train without: treebank.dev=null and training.learning_rate.decay=linear",
 )
 
 

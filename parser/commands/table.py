@@ -56,8 +56,8 @@ def train_missing(
     for job in runs:
         done = rows_of(jobs, read_rows(folder / ROWS))
         row = done[job]
-        las = ", ".join(f"{split} LAS {row[split]['las']:.2f}" for split in ("dev", "test") if row[split])
-        say(f"{job.name}, seed {job.seed}: {las} in {row['seconds'] / 60:.1f} min")
+        las = (f", {split} LAS {row[split]['las']:.2f}" for split in ("dev", "test") if row[split])
+        say(f"{job.name}, seed {job.seed}: {row['seconds'] / 60:.1f} min{''.join(las)}")
         report = write(done)
     return report
 

@@ -62,16 +62,18 @@ def train_all(options: argparse.Namespace) -> None:
 
 
 def _plan(treebanks: Sequence[UDTreebank], config: Config, options: argparse.Namespace) -> _Plan:
+    title = f"Treebanks in {options.source.name} with {options.config.name}"
+    jobs: list[Job] = []
     found, skipped = {}, {}
     for treebank in treebanks:
         try:
-            found[treebank.name] = found_row(treebank, config, options.output / PREPARED)
+            own = found_row(treebank, config, options.output / PREPARED)
+            table = TableConfig(title=title, base=str(options.config), rows={treebank.name: own.row})
+            jobs += jobs_of(table, options.config.stem)
         except (ValueError, OSError) as error:
             skipped[treebank.name] = lines_of(error)[0]
-    title = f"Treebanks in {options.source.name} with {options.config.name}"
-    rows = {name: own.row for name, own in found.items()}
-    table = TableConfig(title=title, base=str(options.config), rows=rows)
-    jobs = jobs_of(table, options.config.stem)
+        else:
+            found[treebank.name] = own
     for job in jobs:
         if other := _other_settings(config, job.config):
             own = found[job.name]

@@ -87,8 +87,8 @@ class TreebankSettings(Settings):
     silver: SilverSettings | None = None
     """Trees that another parser has made, trained on in addition."""
     dev: str | None
-    """The model with the best LAS on it is kept. null: that of the last epoch is, as for treebanks of a few
-    dozen sentences, all of which are wanted for training."""
+    """The model with the best score on it is kept, see `training.best_by`. null: there is none, and the model
+    of the last epoch is kept, see [without dev](treebanks.md#without-dev)."""
     test: str | None = None
     """Scored once, at the end, with the best model."""
     roots: Literal["refuse", "attach-to-first"] = "refuse"
@@ -504,6 +504,8 @@ def _treebank_contradictions(config: Config) -> Iterator[tuple[str, str]]:
         yield "training.learning_rate.decay", "there is no treebank.dev, whose loss it follows; take linear"
     if treebank.dev is None and training.early_stopping_patience:
         yield "training.early_stopping_patience", "there is no treebank.dev by which training could stop"
+    if treebank.dev is None and training.best_by != "las":
+        yield "training.best_by", "there is no treebank.dev, so that no epoch is the best; leave it out"
     if treebank.sampling_exponent != 1 and len(treebank.train_files) == 1:
         yield "treebank.sampling_exponent", "treebank.train is one file: every tree is drawn once"
     system = SYSTEMS[config.parser.system]

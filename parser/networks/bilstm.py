@@ -19,11 +19,11 @@ from parser.batching.lstm import outputs_of, run_layer
 from parser.treebank.batches import split_by_words
 
 DIRECTIONS = ("", "_reverse")
-LEAST_PADDED_STEPS, MOST_PADDING = 8, 800
-"""Where training on a CPU pads sequences: they have so many steps, and in one of these, at most so many
-values of hidden states are padding, on average. A step of ours costs more than one of PyTorch's, but has no
-padding; a call of PyTorch's costs more than one of ours
-(`scripts/studies/batching/measure_bilstm.py`)."""
+LEAST_PADDED_STEPS = 8
+"""Training on a CPU pads sequences if the longest has so many steps: a step of ours costs more than one of
+PyTorch's, but a call of PyTorch's more than one of ours (`scripts/studies/batching/measure_bilstm.py`)."""
+MOST_PADDING = 800
+"""It does so if padded sequences in an average step, times the hidden size, are at most so many."""
 Layer = Callable[[Tensor, Sequence[Tensor]], Tensor]
 """As `run_layer`: one layer over padded sequences in one direction."""
 MAX_PADDED_FRAMES = 100_000
@@ -135,8 +135,8 @@ def bilstm_padded(
     for layer in range(lstm.num_layers):
         if layer:
             inputs = dropout(inputs, lstm.dropout, lstm.training)
-        weights = lstm.all_weights[len(DIRECTIONS) * layer :]
-        states = [padding.states(run, own, inputs) for padding, own in zip(paddings, weights, strict=False)]
+        weights = lstm.all_weights[len(DIRECTIONS) * layer : len(DIRECTIONS) * (layer + 1)]
+        states = [padding.states(run, own, inputs) for padding, own in zip(paddings, weights, strict=True)]
         inputs = torch.cat(states, dim=1)
     return inputs
 

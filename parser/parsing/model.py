@@ -80,7 +80,7 @@ class Model:
     inventory: Inventory
     network: StackParser
     dev_shares: Mapping[str, ColumnShares] = field(default_factory=dict)
-    """By column: shares of blank and of unknown values in the dev treebank."""
+    """By column: shares of blank and of unknown values in the dev treebank; empty without dev."""
     others: tuple[Model, ...] = ()
     """The other models of an ensemble, whose scores are averaged with its own."""
 

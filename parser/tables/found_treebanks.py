@@ -19,12 +19,17 @@ from parser.treebank.ud_folders import UDTreebank
 
 HELD_OUT, LEAST_HELD_OUT = 10, 5
 """Without dev, the last tenth of the training sentences is held out, and at least the second number."""
-FEW = 100
+LEAST_FOR_HELD_OUT = 100
 """A treebank with test, but without dev, that has fewer sentences is trained without dev: with so few each
 counts, and a tenth of them would say nothing."""
+SETTINGS_WITHOUT_DEV = {
+    "training.learning_rate.decay": "linear",
+    "training.early_stopping_patience": None,
+    "training.best_by": "las",
+}
+"""Others make no sense then."""
 LEAST_SENTENCES = 10
 """Of train, for a treebank to be trained."""
-WITHOUT_DEV = {"training.learning_rate.decay": "linear", "training.early_stopping_patience": None}
 HAS_VALUES = 0.01
 """A column in which fewer words have a value is not there."""
 HAS_FORMS = 0.5
@@ -54,7 +59,7 @@ def found_row(treebank: UDTreebank, config: Config, folder: Path) -> FoundTreeba
         "treebank.test": path_in_configs(treebank.test) if treebank.test else None,
     }
     if changes["treebank.dev"] is None:
-        changes |= WITHOUT_DEV
+        changes |= SETTINGS_WITHOUT_DEV
     choices = list(_choices_of_files(treebank, len(sentences), held_out))
     for found, why in (_columns(config, train), _tokenizer(config, train)):
         changes |= found
@@ -65,7 +70,7 @@ def found_row(treebank: UDTreebank, config: Config, folder: Path) -> FoundTreeba
 
 def _held_out(treebank: UDTreebank, sentences: int) -> int:
     """How many of the last training sentences are dev."""
-    if treebank.dev or (treebank.test and sentences < FEW):
+    if treebank.dev or (treebank.test and sentences < LEAST_FOR_HELD_OUT):
         return 0
     return max(sentences // HELD_OUT, LEAST_HELD_OUT)
 
@@ -124,7 +129,10 @@ def _choices_of_files(treebank: UDTreebank, sentences: int, held_out: int) -> It
     if held_out:
         yield f"no dev: the last {held_out:,} of {sentences:,} sentences of train, which are not trained on"
     elif not treebank.dev:
-        yield f"no dev, and {sentences:,} sentences alone: trained on all, and the last epoch counts"
+        yield (
+            f"no dev, and only {sentences:,} sentences of train: all are trained on, with linear decay, and "
+            "the model of the last epoch is kept"
+        )
     if not treebank.test:
         yield "no test: only the scores on dev"
 

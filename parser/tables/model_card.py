@@ -152,7 +152,7 @@ def _facts(found: FoundTreebank, row: Row, weights: int) -> Iterator[str]:
     yield f"{counted(size.sentences, 'sentence')} with {counted(size.words, 'word')} to learn from"
     yield from found.choices
     by_dev = f"epoch {row['best_epoch']} of {row['epochs']}, by LAS on dev"
-    yield f"{counted(weights, 'weight')}; {by_dev if row['dev'] else 'the last epoch'}"
+    yield f"{counted(weights, 'weight')}; {by_dev if row['dev'] else 'the last epoch, without dev'}"
     device = row["machine"]["cpu"] if row["device"] == "cpu" else row["device"]
     yield f"{row['seconds']:.1f} seconds on {device}, {row['date']}"
     for path, version in row["treebanks"].items():

@@ -166,7 +166,9 @@ def _time_to(runs: Sequence[Row], target: float) -> str:
     """Seconds until a dev LAS, the median of the seeds; `never` if a run did not reach it."""
     times = []
     for run in runs:
-        reached = [MINUTE * time for time, las in _progress(run) if las >= target] if run["dev"] else []
+        if not run["dev"]:
+            return ""
+        reached = [MINUTE * time for time, las in _progress(run) if las >= target]
         if not reached:
             return "never"
         times.append(reached[0])

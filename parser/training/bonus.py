@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.scores import Scores
@@ -15,26 +16,28 @@ from parser.system.console import say
 from parser.treebank.sentence import Sentence
 
 BONUSES = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
-WITHOUT_DEV = 2.0
-"""What is set if there is no dev to fit it on."""
+BONUS_WITHOUT_DEV = 2.0
+"""In the middle of these: there is nothing to fit it on."""
 
 
-def fit_bonus(model: Model, dev: Sequence[Sentence], folder: Path) -> Scores | None:
+def fit_bonus(model: Model, dev: Sequence[Sentence], folder: Path) -> Scores:
     """Set `ArcSettings.bonus` of the model in a folder to the one with the best LAS on dev, and its scores.
 
-    None, for the parser's own trees, if no other is better. Returns the scores on dev, None if that is empty.
+    None, for the parser's own trees, if no other is better. Returns the scores on dev.
     """
-    told = json.loads((folder / SCORES).read_text(encoding="utf-8"))
-    if not dev:
-        with_bonus(model, WITHOUT_DEV).save(folder, told)
-        return None
     own = evaluate(with_bonus(model, None), dev)
     best, bonus = own, None
     for each in BONUSES:
         scores = evaluate(with_bonus(model, each), dev)
         if scores.las > best.las:
             best, bonus = scores, each
-    with_bonus(model, bonus).save(folder, told | {"dev": best.as_dict()})
+    set_bonus(model, bonus, folder, dev=best.as_dict())
     found = "none is better" if bonus is None else f"{bonus:g}, which gives {best.las:.2f}"
     say(f"dev LAS of the parser's own trees {own.las:.2f}; bonus of its arcs beside the scorer's: {found}")
     return best
+
+
+def set_bonus(model: Model, bonus: float | None, folder: Path, **scores: Any) -> None:
+    """Replace the model in a folder by one with this bonus. scores: what is others in its `scores.json`."""
+    told = json.loads((folder / SCORES).read_text(encoding="utf-8"))
+    with_bonus(model, bonus).save(folder, told | scores)

@@ -138,7 +138,7 @@ def train_epoch(
             position.add(loss, norm, requests)
             bar.update(len(rows))
             if progress.batches % STEPS_BETWEEN_SYNCHRONISATIONS == 0 or progress.batches == len(batches):
-                best = {"best_LAS": f"{progress.best.las:.2f}"} if progress.best_epoch else {}
+                best = {"best_LAS": f"{progress.best.las:.2f}"} if training_data.dev_sentences else {}
                 bar.set_postfix({"loss": f"{running_loss(training):.3f}", **best}, refresh=False)
             progress.seconds += time.monotonic() - began
             yield position

@@ -112,23 +112,24 @@ class TrainingLoop:
             raise ValueError(f"{error}{self.write_bad_batch(error.rows)}. {self._what_may_help()}") from None
 
     def _what_may_help(self) -> str:
-        kept = "; the best model so far is kept" if self.training.progress.best_epoch else ""
+        has_best = self._has_dev and self.training.progress.best_epoch
+        kept = "; the best model so far is kept" if has_best else ""
         return f"A lower training.learning_rate.peak or training.max_grad_norm may help{kept}"
 
     def _evaluate_and_note(self, preparation: float) -> None:
         progress = self.training.progress
         metrics, scores = self._evaluate()
         metrics["preparation_seconds"] = preparation
-        self.training.schedule.after_epoch(progress.epoch, metrics["dev_loss"])
+        self.training.schedule.after_epoch(progress.epoch, metrics.get("dev_loss", math.nan))
         if self.record:
             progress.metrics_size = self.record.write(progress.epoch, metrics)
         self._say_cost_of_exploration(metrics["sentences_per_second"])
-        improved = self._is_best(scores)
-        if improved:
+        is_kept = self._is_to_keep(scores)
+        if is_kept:
             progress.best, progress.best_epoch = scores, progress.epoch
         line = _epoch_line(progress.epoch, metrics, self.measures)
-        is_better = improved and self._has_dev
-        say(line + self._time_left(metrics["seconds"]) + ("  best so far" if is_better else ""))
+        is_best = is_kept and self._has_dev
+        say(line + self._time_left(metrics["seconds"]) + ("  best so far" if is_best else ""))
         progress.finished = self._is_last()
         progress.epoch, progress.batches, progress.seconds = progress.epoch + 1, 0, 0.0
 
@@ -136,7 +137,7 @@ class TrainingLoop:
     def _has_dev(self) -> bool:
         return bool(self.training_data.dev_sentences)
 
-    def _is_best(self, scores: Scores) -> bool:
+    def _is_to_keep(self, scores: Scores) -> bool:
         """Whether the epoch that has just ended is the best so far; without dev, whether it is the last."""
         progress, by = self.training.progress, self.settings.best_by
         if not self._has_dev:
@@ -156,8 +157,10 @@ class TrainingLoop:
         own = evaluate(model, self.processes.share(self.training_data.dev_sentences))
         scores = sum(self.processes.gathered(own), Scores())
         seconds = progress.seconds + time.monotonic() - began
+        if self._has_dev:
+            metrics["dev_loss"] = dev_loss
         of_dev = {f"dev_{measure}": scores.percent(measure) for measure in self.measures}
-        return {**metrics, "dev_loss": dev_loss, **of_dev, "seconds": seconds}, scores
+        return {**metrics, **of_dev, "seconds": seconds}, scores
 
     def _time_left(self, seconds: float) -> str:
         """The end of a line, if the epoch that has just ended is not the last. seconds: that it took."""
@@ -238,11 +241,10 @@ def progress_as_text(progress: Progress) -> str:
 
 
 def _epoch_line(epoch: int, metrics: dict[str, float], measures: Sequence[Measure]) -> str:
-    of_dev = f"dev loss {metrics['dev_loss']:.4f}  {score_line(metrics, measures, prefix='dev_')}  "
-    return (
-        f"epoch {epoch:3}  loss {metrics['loss']:.4f}  {of_dev if measures else ''}"
-        f"{metrics['sentences_per_second']:,.0f} sentences/s"
-    )
+    parts = [f"epoch {epoch:3}", f"loss {metrics['loss']:.4f}"]
+    if measures:
+        parts += [f"dev loss {metrics['dev_loss']:.4f}", score_line(metrics, measures, prefix="dev_")]
+    return "  ".join([*parts, f"{metrics['sentences_per_second']:,.0f} sentences/s"])
 
 
 @torch.inference_mode()

@@ -11,7 +11,7 @@ from io import BytesIO
 from math import isfinite
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -21,6 +21,9 @@ from parser.evaluation.text_scores import TextScores
 from parser.parsing.model_format import SCORES
 from parser.system.files import write_atomically
 from parser.training.folder import BEST_MODEL, METRICS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 BOARD = "tensorboard"
 
@@ -97,28 +100,15 @@ def drawn_curves(epochs: Sequence[Mapping[str, Any]]) -> bytes:
     # It takes a second to import, and every command imports this file.
     import matplotlib as mpl
     from matplotlib.figure import Figure
-    from matplotlib.ticker import LogLocator, NullLocator
 
-    numbers = [epoch["epoch"] for epoch in epochs]
-    measures = [name for name in MEASURES if any(f"dev_{name}" in epoch for epoch in epochs)]
+    panels = [_draw_losses]
+    if any(f"dev_{measure}" in epoch for epoch in epochs for measure in MEASURES):
+        panels.append(_draw_scores)
     figure = Figure(SIZE)
-    losses, *others = figure.subplots(1, 2 if measures else 1, squeeze=False)[0]
     figure.subplots_adjust(left=0.09, right=0.99, bottom=0.14, top=0.97)
-    for key, name in LOSSES.items():
-        values = [_number(epoch.get(key)) for epoch in epochs]
-        if any(map(isfinite, values)) or measures:
-            losses.plot(numbers, values, marker=".", label=name)
-    losses.set(xlabel="epoch", ylabel="loss", yscale="log")
-    losses.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    losses.yaxis.set_major_formatter("{x:g}")  # the usual one sets its labels as formulas, which takes long
-    losses.yaxis.set_minor_locator(NullLocator())
-    for scores in others:
-        for measure in measures:
-            values = [_number(epoch.get(f"dev_{measure}")) for epoch in epochs]
-            best = max(filter(isfinite, values), default=0.0)
-            scores.plot(numbers, values, marker=".", label=f"{MEASURES[measure]}, best {best:.2f}")
-        scores.set(xlabel="epoch", ylabel="dev score, percent")
-    for axes in (losses, *others):
+    for axes, draw in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        draw(axes, epochs)
+        axes.set_xlabel("epoch")
         axes.grid(True, color="0.9")
         axes.legend(fontsize="small")
     drawn = BytesIO()
@@ -126,6 +116,32 @@ def drawn_curves(epochs: Sequence[Mapping[str, Any]]) -> bytes:
     with mpl.rc_context({"svg.hashsalt": CURVES}):
         figure.savefig(drawn, format="svg", metadata={"Date": None})
     return drawn.getvalue()
+
+
+def _draw_losses(axes: Axes, epochs: Sequence[Mapping[str, Any]]) -> None:
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    for key, name in LOSSES.items():
+        if any(key in epoch for epoch in epochs):
+            axes.plot(*_over_epochs(epochs, key), marker=".", label=name)
+    axes.set(ylabel="loss", yscale="log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter("{x:g}")  # the usual one sets its labels as formulas, which takes long
+    axes.yaxis.set_minor_locator(NullLocator())
+
+
+def _draw_scores(axes: Axes, epochs: Sequence[Mapping[str, Any]]) -> None:
+    for measure, name in MEASURES.items():
+        if any(f"dev_{measure}" in epoch for epoch in epochs):
+            numbers, values = _over_epochs(epochs, f"dev_{measure}")
+            best = max(filter(isfinite, values), default=0.0)
+            axes.plot(numbers, values, marker=".", label=f"{name}, best {best:.2f}")
+    axes.set_ylabel("dev score, percent")
+
+
+def _over_epochs(epochs: Sequence[Mapping[str, Any]], key: str) -> tuple[list[int], list[float]]:
+    """The numbers of the epochs, and a metric."""
+    return [epoch["epoch"] for epoch in epochs], [_number(epoch.get(key)) for epoch in epochs]
 
 
 def _number(value: float | None) -> float:

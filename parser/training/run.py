@@ -30,7 +30,7 @@ from parser.system.machine import choose_device
 from parser.system.stamp import stamp
 from parser.text.reading import TextPart, read_parts
 from parser.training import data
-from parser.training.bonus import fit_bonus
+from parser.training.bonus import BONUS_WITHOUT_DEV, fit_bonus, set_bonus
 from parser.training.calibration import fit_calibration
 from parser.training.checkpoint import (
     Progress,
@@ -137,6 +137,9 @@ def train(
             record = stack.enter_context(Record(run, text, training.progress.metrics_size))
             tokenizer = stack.enter_context(tokenizer_training(config, run))
         copy_checkpoint(processes, run / CHECKPOINT, training)
+        # The first one knows whether there are more epochs now.
+        finished = processes.greatest(int(processes.is_first and training.progress.finished))
+        training.progress.finished = bool(finished)
         TrainingLoop(
             settings=config.training,
             measures=_dev_measures(config),
@@ -158,13 +161,16 @@ def _best_on_dev(
 ) -> Scores | None:
     """The scores of the best model, with a bonus and a calibration fitted if it is to have them.
 
-    Without dev there are no scores, and nothing to fit a calibration on.
+    Without dev it has no scores and no calibration, and the bonus is a constant.
     """
     arcs = config.parser.network.arcs
     best = training.progress.best if dev else None
     if processes.is_first and arcs and arcs.bonus is None:
         model = Model.load(run / BEST_MODEL, training.step.device)
-        best = fit_bonus(model, dev, run / BEST_MODEL)
+        if dev:
+            best = fit_bonus(model, dev, run / BEST_MODEL)
+        else:
+            set_bonus(model, BONUS_WITHOUT_DEV, run / BEST_MODEL)
     if processes.is_first and config.parser.calibration is None and dev:
         model = Model.load(run / BEST_MODEL, training.step.device)  # with its bonus
         fit_calibration(model, dev, run / BEST_MODEL)
@@ -234,6 +240,8 @@ def _go_on_to_more_epochs(config: Config, before: Config | None, training: Train
         )
     if not progress.batches and ended:
         progress.finished = ended >= settings.epochs or has_stopped_early(progress, ended, settings)
+        if progress.finished and config.treebank.dev is None:
+            progress.best_epoch = ended
     if progress.finished and before and before.tokenizer != config.tokenizer:
         say("this run is finished: only its tokenizer is another one from now on")
     elif progress.finished:

@@ -120,7 +120,7 @@ def _key(encoder: TransformerEncoder, parts: Sequence[Tokens]) -> str:
     asked = FORMAT, encoder.pretrained.digest, settings.layers, settings.pooling, settings.max_pieces
     found = hashlib.sha256(repr(asked).encode())
     for tokens in parts:
-        assert tokens.pieces
+        assert tokens.pieces is not None
         for tensor in (tokens.lengths, tokens.pieces.lengths, tokens.pieces.values):
             found.update(tensor.numpy().tobytes())
     return found.hexdigest()[:32]

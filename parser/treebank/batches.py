@@ -48,6 +48,7 @@ def batches_by_length(lengths: Tensor) -> list[Tensor]:
         batch
         for rows in lengths.argsort().split(SENTENCES_WITHOUT_TRAINING)
         for batch in split_by_words(rows, lengths[rows].tolist(), WORDS_WITHOUT_TRAINING)
+        if len(batch)
     ]
 
 

@@ -48,7 +48,7 @@ def _trained() -> Iterator[_Trained]:
     published = read_published(MEASUREMENTS / PUBLISHED)
     index = json.loads((MEASUREMENTS / INDEX).read_text(encoding="utf-8"))
     for model in index["models"]:
-        scores = {own["from"]: own for own in model["scores"]}
+        scores = {own["from"]: own for own in model["scores"] if own["on"] == "test"}
         kinds: tuple[Given, ...] = OF_TEXT, OF_TOKENS
         yield _Trained(
             model["treebank"].removeprefix("UD_").replace("_", " ").replace("-", " "),
@@ -66,8 +66,8 @@ def _cells(treebanks: Sequence[_Trained]) -> Iterator[str]:
     for given in (OF_TEXT, OF_TOKENS):
         las = mean(own.las[given] for own in treebanks)
         yield f"{las:.2f}" if given == OF_TEXT else f"{las:.2f} ± {error:.2f}"
-        others = [own.published[given] for own in treebanks]
-        known = [las for las in others if las is not None]
+        known = [each for own in treebanks if (each := own.published[given]) is not None]
+        # One digit is published.
         yield f"{mean(known):.2f}" if len(treebanks) > 1 else "".join(f"{each:.1f}" for each in known)
         yield f"{las - mean(known):+.1f}" if known else ""
 

@@ -15,9 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from parser.config.settings import data_path
-from parser.system.files import atomic_file
+from parser.system.files import write_atomically
 from parser.treebank.columns import BLANK, DEPS, HEAD, ID, WORD_COLUMNS
 from parser.treebank.conllu import read_treebank
+from parser.treebank.conllu_output import as_conllu
 from parser.treebank.sentence import Sentence
 
 
@@ -61,8 +62,7 @@ def main() -> None:
     given = arguments.parse_args()
     sentences = read_treebank(data_path(given.treebank))
     given.output.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_file(str(given.output)) as file:
-        file.write("".join(line for own in sentences for line in mirrored(own).lines).encode())
+    write_atomically(given.output, as_conllu(map(mirrored, sentences)))
 
 
 if __name__ == "__main__":

@@ -4,8 +4,9 @@
     stack-parser train-all runs/folds/kazakh configs/ud-untagged.yaml -o runs/kazakh --processes 2
 
 Each has the other folds as its train, and its fold as its test: UD_Kazakh-KTBfold1 and so on. Sentences that
-follow each other are in one fold, so that few texts are in both train and test. The averages in the report of
-`train-all` are those of the folds.
+follow each other are in one fold, so that few texts are in both train and test. They have no dev: `train-all`
+trains without, or from a hundred sentences on with a tenth of train as dev. The averages in its report are
+those of the folds.
 """
 
 from __future__ import annotations

@@ -205,6 +205,10 @@ def test_every_config_of_tables_and_speed_is_read(path):
         (["treebank.partial=true", "parser.system=arc-standard"], "transitions of arc-standard keep"),
         (["treebank.partial=true", "training.distillation={models: [a]}"], "let one of them complete"),
         (["training.exploration={from_epoch: 99}"], "is after the last epoch"),
+        (
+            ["treebank.dev=null", "training.learning_rate.decay=linear", "training.best_by=uas"],
+            "training.best_by: there is no treebank.dev",
+        ),
         (["treebank.dev=null", "training.learning_rate.decay=plateau"], "decay: there is no treebank.dev"),
         (
             [

@@ -183,6 +183,21 @@ def test_a_run_goes_on_with_another_number_of_processes(config_file, tmp_path):
 
 
 @pytest.mark.extended
+@pytest.mark.parametrize("dev", ["tiny.conllu", None])
+def test_a_finished_run_goes_on_to_more_epochs(config_file, tmp_path, dev):
+    run = tmp_path / "run"
+    changes = [*NOTHING_RANDOM, f"treebank.dev={f'{tmp_path}/{dev}' if dev else 'null'}"]
+    changes.append("training.learning_rate.decay=linear")
+    together(2, trained, config_file, [*changes, "training.epochs=2"], run)
+    for epochs in (4, 4):
+        together(2, trained, config_file, [*changes, f"training.epochs={epochs}"], run, True)
+        assert [row["epoch"] for row in scores_of(run)] == [1, 2, 3, 4]
+    told = json.loads((run / "model" / "scores.json").read_text())
+    assert (told["dev"] is None) == (dev is None)
+    assert dev or told["epoch"] == 4
+
+
+@pytest.mark.extended
 def test_the_death_of_a_process_loses_nothing(config_file, tmp_path):
     run = tmp_path / "run"
     first, second = together(2, trained_until, config_file, LONG, run, 7, 1, signal.SIGKILL)

@@ -82,45 +82,63 @@ def test_characters_of_other_words_do_not_matter():
 LENGTHS = [3, 1, 5, 5, 2, 1]
 
 
-@pytest.mark.parametrize("together", [1, 10, 1000])
-@pytest.mark.parametrize(
-    "run",
-    [bilstm_by_levels, bilstm_packed, bilstm_padded, partial(bilstm_padded, together=2), run_bilstm],
-    ids=["by levels", "packed", "padded", "padded in pairs", "by the faster way"],
-)
-def test_batched_sequences_give_the_results_of_single_ones(run, together, monkeypatch, device):
-    monkeypatch.setattr(module, "MAX_PADDED_FRAMES", together)
+def assert_as_single_ones(run, lengths, device):
+    """States and gradients of sequences together are those of each alone, by `torch.nn.LSTM`."""
     lstm = bilstm(4, 3, layers=2).double().to(device)
-    inputs = torch.randn(sum(LENGTHS), 4, dtype=torch.double, device=device, requires_grad=True)
-    mixture = torch.randn(sum(LENGTHS), 6, dtype=torch.double, device=device)
+    inputs = torch.randn(sum(lengths), 4, dtype=torch.double, device=device, requires_grad=True)
+    mixture = torch.randn(sum(lengths), 6, dtype=torch.double, device=device)
     weights = [inputs, *(weight for weight in lstm.parameters() if weight.requires_grad)]
-    alone = torch.cat([lstm(own)[0] for own in inputs.split(LENGTHS)])
+    alone = torch.cat([lstm(own)[0] for own in inputs.split(lengths)])
     expected = torch.autograd.grad((alone * mixture).sum(), weights)
-    states = run(lstm, inputs, LENGTHS)
+    states = run(lstm, inputs, lengths)
     torch.testing.assert_close(states, alone, rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(torch.autograd.grad((states * mixture).sum(), weights), expected)
 
 
-@pytest.mark.parametrize("lengths", [[9, 8, 8, 9], [8, 2, 1], [3, 3], [9, *[1] * 400]])
-def test_training_takes_the_faster_way_on_a_cpu_and_gets_the_same(lengths, device):
-    torch.manual_seed(0)
-    lstm = bilstm(4, 3, layers=2).to(device)
-    inputs = torch.randn(sum(lengths), 4, device=device, requires_grad=True)
-    weights = [inputs, *(weight for weight in lstm.parameters() if weight.requires_grad)]
-    found = []
-    for run in (run_bilstm, bilstm_by_levels):
-        states = run(lstm, inputs, lengths)
-        found.append((states, *torch.autograd.grad(states.square().sum(), weights)))
-    torch.testing.assert_close(found[0], found[1])
+@pytest.mark.parametrize("together", [1, 10, 1000])
+def test_packed_sequences_give_the_results_of_single_ones(together, monkeypatch, device):
+    monkeypatch.setattr(module, "MAX_PADDED_FRAMES", together)
+    assert_as_single_ones(bilstm_packed, LENGTHS, device)
+
+
+@pytest.mark.parametrize("lengths", [LENGTHS, [4], [12, 9]])
+@pytest.mark.parametrize(
+    "run",
+    [bilstm_by_levels, bilstm_padded, partial(bilstm_padded, together=2), run_bilstm],
+    ids=["by levels", "padded", "padded in pairs", "by the faster way"],
+)
+def test_batched_sequences_give_the_results_of_single_ones(run, lengths, device):
+    assert_as_single_ones(run, lengths, device)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "precision", "way"),
+    [
+        ([9, 8, 8, 9], "float32", "bilstm_padded"),
+        ([8, 2, 1], "float32", "bilstm_padded"),
+        ([7, 7], "float32", "bilstm_by_levels"),
+        ([9, *[1] * 400], "float32", "bilstm_by_levels"),
+        ([9, 8, 8, 9], "bfloat16", "bilstm_by_levels"),
+    ],
+)
+def test_training_on_a_cpu_pads_long_sequences_of_similar_lengths(lengths, precision, way, monkeypatch):
+    monkeypatch.setattr(module, "present_precision", lambda: precision)
+    taken = []
+    for name in ("bilstm_padded", "bilstm_by_levels"):
+        monkeypatch.setattr(module, name, lambda *_, name=name: taken.append(name))
+    run_bilstm(bilstm(4, 3, layers=1), torch.randn(sum(lengths), 4), lengths)
+    assert taken == [way]
 
 
 def test_dropout_is_between_the_layers_only():
-    """The padded layers drop what those by levels do."""
-    lstm = bilstm(4, 3, layers=3, dropout=0.5)
-    inputs = torch.randn(18, 4)
-    found = []
+    """The padded layers drop what those by levels do, and one layer drops nothing."""
+    inputs, found = torch.randn(18, 4), []
+    single, double = (bilstm(4, 3, layers) for layers in (1, 2))
+    single.dropout = double.dropout = 0.5
     for run in (bilstm_padded, bilstm_by_levels):
         torch.manual_seed(0)
-        found.append(run(lstm, inputs, [9, 9]))
+        found.append(run(double, inputs, [9, 9]))
+        torch.testing.assert_close(run(single, inputs, [9, 9]), run(single.eval(), inputs, [9, 9]))
+        single.train()
     torch.testing.assert_close(*found)
-    assert not torch.equal(found[0], bilstm_padded(lstm.eval(), inputs, [9, 9]))
+    assert not torch.allclose(found[0], bilstm_padded(double.eval(), inputs, [9, 9]))

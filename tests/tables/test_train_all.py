@@ -123,7 +123,7 @@ def test_a_treebank_of_few_sentences_is_trained_without_dev(folder, config, tmp_
     assert row["config"]["treebank"]["train"].endswith("UD_Toy-Dozen/toy_dozen-ud-train.conllu")
     assert cells((out / "report.md").read_text(), "UD_Toy-Dozen")["raw text: LAS"] != ""
     card = Package(out / "toy-dozen.stackparser").content("README.md").decode()
-    assert "weights; the last epoch\n" in card
+    assert "weights; the last epoch, without dev\n" in card
     assert made(folder, config, out, "--only", "*-Dozen") == 0
     assert len((out / "rows.jsonl").read_text().splitlines()) == 1
 

@@ -135,6 +135,22 @@ def test_how_text_may_be_divided():
     assert [one.words for one in blanks] == [("Don't", "go", ".", "Yes", "sir"), ("No",)]
 
 
+WITHOUT_DEV = "Epoch {}, logprob: -8.1e+03, training acc: 99.42%\n"
+OF_DEV = ", heldout tokens: 98.99%P/98.93%R/98.96%, sentences: 88.44%P/81.81%R/84.99%\n"
+WITH_DEV = WITHOUT_DEV.replace("\n", OF_DEV)
+
+
+@pytest.mark.parametrize("line", [WITH_DEV, WITHOUT_DEV])
+def test_the_log_of_udpipe_says_how_far_it_is(line):
+    settings = TypeAdapter(AnyTokenizer).validate_python({"kind": "udpipe", "epochs": 4})
+    log = "epochs=4, batch_size=50\n"
+    for epoch in range(4):
+        assert settings.share_done(log) == epoch / 4
+        log += line.format(epoch + 1)
+    told = settings.dev_scores(f"{log}Choosing parameters from epoch 2\n")
+    assert told == (", dev F1: tokens 98.96, sentences 84.99" if line == WITH_DEV else "")
+
+
 def test_text_is_parsed(model, stored, tmp_path, capsys):
     """By commands and programs, from a folder and from a package, in one process and in several."""
     text, outs, package = "The cat sleeps .\n\nWas it round ?\n", [], tmp_path / "english.stackparser"

@@ -100,6 +100,15 @@ def test_vectors_of_a_frozen_transformer_are_computed_once(config_file, tmp_path
     assert (tokens.vectors is None) == (strange[0].forms not in {s.forms for s in mapped.dev_sentences})
 
 
+def test_there_may_be_no_dev(config_file, tmp_path):
+    changes = ["treebank.dev=null", "training.learning_rate.decay=linear"]
+    changes.append(with_transformer(make_transformer(tmp_path / "pretrained")))
+    model, loaded = data.load(read_config(config_file, changes), CPU, cache_folder())
+    assert len(loaded.train) == 16
+    assert len(loaded.dev) == 0
+    assert model.dev_shares == {}
+
+
 @pytest.mark.extended
 def test_other_settings_have_other_vectors(config_file, tmp_path):
     folder = make_transformer(tmp_path / "pretrained")

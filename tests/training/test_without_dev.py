@@ -9,15 +9,16 @@ from safetensors.torch import load_file
 from parser.cli import main
 from parser.config.file import read_config
 from parser.parsing.model import Model
-from parser.training.bonus import WITHOUT_DEV
+from parser.system.interruption import StoppedError
+from parser.training import loop
+from parser.training.bonus import BONUS_WITHOUT_DEV
 from parser.training.run import train_and_score
 
 CPU = torch.device("cpu")
 CHANGES = [
     "training.epochs=3",
     "training.learning_rate.decay=linear",
-    "parser.network.arcs={}",
-    "parser.network.arcs.loss_weight=1",
+    "parser.network.arcs={loss_weight: 1}",
 ]
 
 
@@ -32,7 +33,7 @@ def test_the_model_of_the_last_epoch_is_kept(config_file, tmp_path):
     last = load_file(with_dev / "checkpoint.safetensors")
     for name, weight in model.network.state_dict().items():
         assert torch.equal(weight, last[f"network.{name}"]), name
-    assert model.settings.network.arcs.bonus == WITHOUT_DEV
+    assert model.settings.network.arcs.bonus == BONUS_WITHOUT_DEV
     assert model.settings.calibration is None
     assert model.dev_shares == {}
 
@@ -46,18 +47,44 @@ def test_what_is_written_and_said_has_no_dev(config_file, tmp_path, capsys):
     assert "best" not in printed
     assert f"\nmodel: {run / 'model'}, epoch 3 of 3, " in printed
     epochs = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    assert not [name for epoch in epochs for name, value in epoch.items() if "dev" in name and value]
+    assert not [name for epoch in epochs for name in epoch if "dev" in name]
     curves = (run / "curves.svg").read_text()
     assert "training" in curves
     assert "dev" not in curves
 
 
+def kept(run):
+    """The weights of the kept model, and whether they are those that training has come to."""
+    model = Model.load(run / "model", CPU).network.state_dict()
+    last = load_file(run / "checkpoint.safetensors")
+    return all(torch.equal(weight, last[f"network.{name}"]) for name, weight in model.items())
+
+
 def test_going_on_to_more_epochs_keeps_the_last_of_these(config_file, tmp_path):
-    changes = [*CHANGES, "treebank.dev=null"]
-    train_and_score(read_config(config_file, changes), tmp_path / "run")
-    more = read_config(config_file, [*changes, "training.epochs=5"])
-    result = train_and_score(more, tmp_path / "run", resume=True)
+    run, changes = tmp_path / "run", [*CHANGES, "treebank.dev=null"]
+    train_and_score(read_config(config_file, changes), run)
+    result = train_and_score(read_config(config_file, [*changes, "training.epochs=5"]), run, resume=True)
     assert result["best_epoch"] == 5
+    assert kept(run)
+
+
+def test_ending_earlier_keeps_the_last_of_the_epochs_that_are_done(config_file, tmp_path, monkeypatch):
+    run, changes = tmp_path / "run", [*CHANGES, "treebank.dev=null"]
+
+    def stopped(self, request):
+        if self.training.progress.epoch == 3:
+            self._save(request)
+            raise StoppedError("two epochs are done", 15)
+        train_rest(self, request)
+
+    train_rest = loop.TrainingLoop._train_rest_of_epoch
+    monkeypatch.setattr(loop.TrainingLoop, "_train_rest_of_epoch", stopped)
+    with pytest.raises(StoppedError):
+        train_and_score(read_config(config_file, changes), run)
+    monkeypatch.undo()
+    result = train_and_score(read_config(config_file, [*changes, "training.epochs=2"]), run, resume=True)
+    assert (result["best_epoch"], result["epochs"]) == (2, 2)
+    assert kept(run)
 
 
 @pytest.mark.extended

@@ -9,13 +9,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from parser.benchmarks.hand_batched_bilstm import PADDED_TOGETHER
 from parser.benchmarks.taggers.lstm_steps import lstm_cell
 from parser.networks.bilstm import bilstm_padded
 
 
 def bilstm_vmapped(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> Tensor:
     """[frames, 2 * hidden] inputs: [frames, in], one sequence after the other."""
-    return bilstm_padded(lstm, inputs, lengths, run=_layer)
+    return bilstm_padded(lstm, inputs, lengths, PADDED_TOGETHER, _layer)
 
 
 def _layer(inputs: Tensor, weights: Sequence[Tensor]) -> Tensor:

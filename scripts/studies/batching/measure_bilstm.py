@@ -29,8 +29,8 @@ LENGTHS = {
     "4 words": [4] * (WORDS // 4),
     "8 words": [8] * (WORDS // 8),
     "20 to 24": [20 + place % 5 for place in range(WORDS // 22)],
-    "50 to 60": [50 + place for place in range(WORDS // 55)],
-    "10 to 30": [10 + place for place in range(WORDS // 20)],
+    "50 to 58": [50 + place for place in range(9)],
+    "10 to 34": [10 + place for place in range(25)],
     "2 to 40": [2 + 2 * place for place in range(20)],
 }
 TURNS, REPETITIONS = 7, 2

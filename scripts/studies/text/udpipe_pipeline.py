@@ -60,7 +60,7 @@ def _numbers(scores: TextScores) -> str:
 
 def parsed(model: Path, sentences: Sequence[Sentence]) -> Iterator[Sentence]:
     """The sentences with UDPipe's tags, lemmas and trees instead of their own."""
-    lines = as_conllu(sentences).decode()
+    lines = as_conllu(sentences).decode("utf-8", "surrogateescape")
     for block in blocks(io.StringIO(_processed(model, lines), newline="\n")):
         found = parse_block(block, tree=True)
         if not isinstance(found, Sentence):
