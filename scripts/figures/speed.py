@@ -138,6 +138,20 @@ def peers() -> str:
     )
 
 
+def padded_lstms() -> str:
+    """Times of a padded LSTM over those by levels, of batches of lengths."""
+    names = {"AVX-512": "padded LSTMs, AVX-512", "AVX2": "padded LSTMs, AVX2"}
+    header: list[str] = ["words of a sentence"]
+    lines: dict[str, list[str]] = {}
+    for instructions, name in names.items():
+        _, sizes, *rest = printed(OUTPUT, name)
+        header += [f"{size}, {instructions}" for size in re.findall(r"\d+ units", sizes)]
+        for line in rest:
+            lengths, *ratios = re.split(r" {2,}", line)
+            lines.setdefault(lengths.removesuffix(" words"), []).extend(ratios)
+    return table(header, ([lengths, *ratios] for lengths, ratios in lines.items()))
+
+
 def single_figures() -> str:
     check, memory = (" ".join(printed(OUTPUT, words)) for words in ("check", "measure_memory"))
     tokenizing, tagging = (" ".join(printed(OUTPUT, f"measure_{what}")) for what in ("tokenizing", "tagging"))
@@ -240,6 +254,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "corpus-limits": lambda: _plan_tables()[1],
     "corpus-plan": lambda: _plan_tables()[2],
     "levels-and-steps": levels_and_steps,
+    "padded-lstms": padded_lstms,
     "peers": peers,
     "precision": precision,
     "processes": processes,
