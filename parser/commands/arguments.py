@@ -182,7 +182,7 @@ def _add_serve(commands: Commands) -> None:
         "models",
         nargs="+",
         metavar="MODEL",
-        help="folder or package of a trained model, or NAME=MODEL; the first one is the default",
+        help="folder, file or name of a model, or NAME=MODEL; the first one is the default",
     )
     add_computing(command)
     add_processes(command, "serve by N processes with one port, each with its models and on a CPU")
