@@ -101,13 +101,14 @@ def drawn_curves(epochs: Sequence[Mapping[str, Any]]) -> bytes:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
+    numbers = [epoch["epoch"] for epoch in epochs]
     panels = [_draw_losses]
     if any(f"dev_{measure}" in epoch for epoch in epochs for measure in MEASURES):
         panels.append(_draw_scores)
     figure = Figure(SIZE)
     figure.subplots_adjust(left=0.09, right=0.99, bottom=0.14, top=0.97)
     for axes, draw in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-        draw(axes, epochs)
+        draw(axes, numbers, epochs)
         axes.set_xlabel("epoch")
         axes.grid(True, color="0.9")
         axes.legend(fontsize="small")
@@ -118,35 +119,33 @@ def drawn_curves(epochs: Sequence[Mapping[str, Any]]) -> bytes:
     return drawn.getvalue()
 
 
-def _draw_losses(axes: Axes, epochs: Sequence[Mapping[str, Any]]) -> None:
+def _draw_losses(axes: Axes, numbers: Sequence[int], epochs: Sequence[Mapping[str, Any]]) -> None:
+    """numbers: of the epochs."""
     from matplotlib.ticker import LogLocator, NullLocator
 
     for key, name in LOSSES.items():
         if any(key in epoch for epoch in epochs):
-            axes.plot(*_over_epochs(epochs, key), marker=".", label=name)
+            axes.plot(numbers, _values(epochs, key), marker=".", label=name)
     axes.set(ylabel="loss", yscale="log")
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter("{x:g}")  # the usual one sets its labels as formulas, which takes long
     axes.yaxis.set_minor_locator(NullLocator())
 
 
-def _draw_scores(axes: Axes, epochs: Sequence[Mapping[str, Any]]) -> None:
+def _draw_scores(axes: Axes, numbers: Sequence[int], epochs: Sequence[Mapping[str, Any]]) -> None:
+    """numbers: of the epochs."""
     for measure, name in MEASURES.items():
         if any(f"dev_{measure}" in epoch for epoch in epochs):
-            numbers, values = _over_epochs(epochs, f"dev_{measure}")
+            values = _values(epochs, f"dev_{measure}")
             best = max(filter(isfinite, values), default=0.0)
             axes.plot(numbers, values, marker=".", label=f"{name}, best {best:.2f}")
     axes.set_ylabel("dev score, percent")
 
 
-def _over_epochs(epochs: Sequence[Mapping[str, Any]], key: str) -> tuple[list[int], list[float]]:
-    """The numbers of the epochs, and a metric."""
-    return [epoch["epoch"] for epoch in epochs], [_number(epoch.get(key)) for epoch in epochs]
-
-
-def _number(value: float | None) -> float:
-    """A loss that is not finite is null in the file."""
-    return float("nan") if value is None else value
+def _values(epochs: Sequence[Mapping[str, Any]], key: str) -> list[float]:
+    """Of a metric. One that is not finite is null in the file."""
+    found = (epoch.get(key) for epoch in epochs)
+    return [float("nan") if value is None else value for value in found]
 
 
 RESULT = "result.json"

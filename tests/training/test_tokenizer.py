@@ -59,7 +59,7 @@ def go(tmp_path, monkeypatch):
     trained.write_bytes(tokenizer_from_json(KEPT.read_bytes()).content)
 
     def started(settings, train, dev, output, log, line):
-        log.write_text("heldout tokens: 1P/1R/90.0%, sentences: 1P/1R/80.0%\n")  # of the first epoch
+        log.write_text("Epoch 1, heldout tokens: 1P/1R/90.0%, sentences: 1P/1R/80.0%\n")
         waits = 'while [ ! -e "$1" ]; do sleep 0.05; done; cp "$2" "$3"'
         return subprocess.Popen(["sh", "-c", waits, "sh", file, trained, output], start_new_session=True)
 
