@@ -11,6 +11,7 @@ from pathlib import Path
 from parser import evaluate, load
 from parser.config.settings import data_path
 from parser.parsing.named_models import SUFFIX
+from parser.treebank.ud_folders import find_treebanks
 
 
 def main() -> None:
@@ -21,7 +22,8 @@ def main() -> None:
     arguments.add_argument("treebank", help="the test set")
     given = arguments.parse_args()
     treebank = Path(data_path(given.treebank))
-    own = treebank.parent.name.removeprefix("UD_").lower()
+    [folder] = find_treebanks(treebank.parent.parent, [treebank.parent.name])
+    own = folder.model_name
     found = {
         path.stem: evaluate(load(path), treebank)
         for path in sorted(given.models.glob(f"*{SUFFIX}"))
