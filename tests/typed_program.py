@@ -52,7 +52,14 @@ def token_lists(one: TokenList, several: SentenceList) -> list[TokenList]:
 def trained(config: Mapping[str, Any]) -> float:
     result: Result = train(config, run="runs/mine", resume=True)
     best: Path = result.model
-    print(result.dev["las"], result.test, result.text, result.best_epoch, result.epochs, result.seconds)
+    print(
+        result.dev and result.dev["las"],
+        result.test,
+        result.text,
+        result.best_epoch,
+        result.epochs,
+        result.seconds,
+    )
     scores: Mapping[str, Any] = evaluate(best, "test.conllu", roots="refuse").as_dict()
     print(scores["mlas"])
     return evaluate(english, Path("test.conllu"), device="cpu", punctuation=False).las

@@ -16,6 +16,7 @@ from parser.batching.device import to_device
 from parser.batching.forest import Forest, forest_lstm
 from parser.batching.functional import dropout, linear, present_precision
 from parser.batching.lstm import outputs_of, run_layer
+from parser.batching.ragged import Padding, Ragged
 from parser.treebank.batches import split_by_words
 
 DIRECTIONS = ("", "_reverse")
@@ -99,13 +100,13 @@ def _chains(lengths: Tensor) -> tuple[Forest, Forest]:
     )
 
 
-class _Padding(NamedTuple):
-    """Where the frames of one direction lie in padded batches."""
+class _PaddedDirection(NamedTuple):
+    """Where the frames lie in padded groups of sequences that are read in one direction."""
 
     frames: list[Tensor]
-    """[longest, sequences] of each batch: the frame at each place; 0 where there is none."""
+    """[longest, sequences] of each group: the frame at each place; 0 where there is none."""
     places: Tensor
-    """[frames] The place of each frame, where the batches follow each other."""
+    """[frames] The row of each frame in the states of all groups."""
 
     def states(self, run: Layer, weights: Sequence[Tensor], inputs: Tensor) -> Tensor:
         """[frames, hidden] inputs: [frames, in]"""
@@ -129,30 +130,29 @@ def bilstm_padded(
     [frames, in], one sequence after the other; together: as many of similar lengths are padded to the longest
     of them, None for all; run: another way to run a layer than PyTorch's.
     """
-    paddings = [
-        _padding(torch.tensor(lengths), is_reverse, together, inputs.device) for is_reverse in (False, True)
-    ]
+    directions = _padded_directions(torch.tensor(lengths), together, inputs.device)
     for layer in range(lstm.num_layers):
         if layer:
             inputs = dropout(inputs, lstm.dropout, lstm.training)
         weights = lstm.all_weights[len(DIRECTIONS) * layer : len(DIRECTIONS) * (layer + 1)]
-        states = [padding.states(run, own, inputs) for padding, own in zip(paddings, weights, strict=True)]
+        states = [each.states(run, own, inputs) for each, own in zip(directions, weights, strict=True)]
         inputs = torch.cat(states, dim=1)
     return inputs
 
 
-def _padding(lengths: Tensor, is_reverse: bool, together: int | None, device: torch.device) -> _Padding:
-    start = lengths.cumsum(0) - lengths
-    places = torch.empty(int(lengths.sum()), dtype=torch.long)
-    batches, filled = [], 0
-    for batch in lengths.argsort(descending=True, stable=True).split(together or len(lengths)):
-        own, step = lengths[batch], torch.arange(int(lengths[batch].max()))[:, None]
-        frames = start[batch] + (own - 1 - step if is_reverse else step)  # [longest, sequences]
-        exists = step < own
-        places[frames[exists]] = filled + exists.flatten().nonzero()[:, 0]
-        batches.append(to_device(torch.where(exists, frames, 0), device))
-        filled += frames.numel()
-    return _Padding(batches, to_device(places, device))
+def _padded_directions(lengths: Tensor, together: int | None, device: torch.device) -> list[_PaddedDirection]:
+    """Forwards and backwards, from the longest sequence to the shortest."""
+    frames = Ragged(torch.arange(int(lengths.sum())), lengths).select(lengths.argsort(descending=True))
+    padding = Padding.of(frames.lengths, together)
+    sequence, step = frames.row_of_element(), frames.position_in_row()
+    directions = []
+    for own_step in (step, frames.lengths[sequence] - 1 - step):
+        blocks = padding.spread(own_step, sequence, frames.values, fill=0)
+        places = torch.empty_like(sequence).index_copy_(0, frames.values, padding.row(own_step, sequence))
+        directions.append(
+            _PaddedDirection([to_device(block, device) for block in blocks], to_device(places, device))
+        )
+    return directions
 
 
 def bilstm_packed(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> Tensor:

@@ -114,12 +114,7 @@ def train(
     the best model; None without dev. Raises StoppedError after a signal, ValueError, LostProcessError, and
     as `data.load`.
     """
-    refuse_unsupported(config.training.precision, device)
-    refuse_untrainable(config)
-    refuse_to_overwrite(run, data.files_needed(config))  # a new run moves its folder aside
-    if resume and processes.is_first:
-        refuse_other_format(run / CHECKPOINT)
-        refuse_other_config(run, config)
+    _refuse_before_loading(config, run, device, resume and processes.is_first)
     # Before teachers and transformers, which compute while data are loaded.
     fix_workspaces(config.training.deterministic, device)
     torch.manual_seed(config.training.seed)
@@ -154,6 +149,15 @@ def train(
             processes=processes,
         ).run(request)
     return _best_on_dev(config, run, training_data.dev_sentences, training, processes)
+
+
+def _refuse_before_loading(config: Config, run: Path, device: torch.device, resume: bool) -> None:
+    refuse_unsupported(config.training.precision, device)
+    refuse_untrainable(config)
+    refuse_to_overwrite(run, data.files_needed(config))  # a new run moves its folder aside
+    if resume:
+        refuse_other_format(run / CHECKPOINT)
+        refuse_other_config(run, config)
 
 
 def _best_on_dev(
