@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from math import sqrt
 from pathlib import Path
+from statistics import mean
 from typing import NamedTuple
 
 from parser.config.measures import NAMES
@@ -24,6 +26,13 @@ class TreebankScore(NamedTuple):
     value: float
     error: float | None = None
     """Its standard error, if that is known."""
+
+
+def mean_score(scores: Sequence[TreebankScore]) -> TreebankScore:
+    """Of independent test sets; its standard error takes the treebanks as given."""
+    errors = [score.error for score in scores if score.error is not None]
+    error = sqrt(sum(each**2 for each in errors)) / len(scores) if len(errors) == len(scores) else None
+    return TreebankScore(mean(score.value for score in scores), error)
 
 
 class Column(NamedTuple):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import sqrt
 from pathlib import Path
-from statistics import mean
 
 from parser.speed.reporting.document import (
     MARKDOWN,
@@ -17,7 +15,7 @@ from parser.speed.reporting.document import (
     write_document,
 )
 from parser.tables.found_treebanks import FoundTreebank
-from parser.tables.report_lines import Column, ReportLine, TreebankScore
+from parser.tables.report_lines import Column, ReportLine, TreebankScore, mean_score
 from parser.tables.size_plot import draw_over_words
 
 LARGE = 10_000
@@ -108,11 +106,7 @@ def _averages(
             scores = {
                 column: [line.scores[column] for line in own if column in line.scores] for column in columns
             }
-            yield f"{name} ({len(own)})", {column: _mean(each) for column, each in scores.items() if each}
-
-
-def _mean(scores: Sequence[TreebankScore]) -> TreebankScore:
-    """Of independent test sets; its standard error takes the treebanks as given."""
-    errors = [score.error for score in scores if score.error is not None]
-    error = sqrt(sum(each**2 for each in errors)) / len(scores) if len(errors) == len(scores) else None
-    return TreebankScore(mean(score.value for score in scores), error)
+            yield (
+                f"{name} ({len(own)})",
+                {column: mean_score(each) for column, each in scores.items() if each},
+            )

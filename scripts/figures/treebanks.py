@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from math import sqrt
 from statistics import mean
 from typing import NamedTuple
 
 from figures.kept import MEASUREMENTS, table
 from parser.parsing.model_card import OF_TEXT, OF_TOKENS, Given
 from parser.tables.published_scores import read_published
+from parser.tables.report_lines import TreebankScore, mean_score
 from parser.tables.treebank_report import LARGE
 
 INDEX, PUBLISHED = "accuracy/all-treebanks.json", "accuracy/udpipe-ud-2.5.json"
@@ -22,10 +22,8 @@ class _Trained(NamedTuple):
     name: str
     words: int
     minutes: float
-    las: dict[Given, float]
+    las: dict[Given, TreebankScore]
     published: dict[Given, float | None]
-    error: float
-    """The standard error of LAS with gold tokens."""
 
 
 def all_treebanks() -> str:
@@ -54,18 +52,16 @@ def _trained() -> Iterator[_Trained]:
             model["treebank"].removeprefix("UD_").replace("_", " ").replace("-", " "),
             model["training_words"],
             model["seconds"] / 60,
-            {given: scores[given]["las"] for given in kinds},
+            {given: TreebankScore(scores[given]["las"], scores[given].get("las_error")) for given in kinds},
             {given: published.las(model["treebank"], given) for given in kinds},
-            scores[OF_TOKENS]["las_error"],
         )
 
 
 def _cells(treebanks: Sequence[_Trained]) -> Iterator[str]:
-    """Means. The standard error is that of independent test sets, for these treebanks."""
-    error = sqrt(sum(own.error**2 for own in treebanks)) / len(treebanks)
+    """Means."""
     for given in (OF_TEXT, OF_TOKENS):
-        las = mean(own.las[given] for own in treebanks)
-        yield f"{las:.2f}" if given == OF_TEXT else f"{las:.2f} ± {error:.2f}"
+        las, error = mean_score([own.las[given] for own in treebanks])
+        yield f"{las:.2f}" if error is None else f"{las:.2f} ± {error:.2f}"
         known = [each for own in treebanks if (each := own.published[given]) is not None]
         # One digit is published.
         yield f"{mean(known):.2f}" if len(treebanks) > 1 else "".join(f"{each:.1f}" for each in known)
