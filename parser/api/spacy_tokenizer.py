@@ -12,6 +12,7 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from parser.api.parser import refuse_surrogates
+from parser.parsing.named_models import find_model
 from parser.parsing.text_input import reader_with, tokenizer_in, tokenizer_of
 from parser.system.files import write_atomically
 from parser.text.reading import TextReader
@@ -34,7 +35,7 @@ class PipelineTokenizer:
     """Divides texts into sentences and words as the tokenizer of a model does. Threads may share it."""
 
     def __init__(self, vocab: Vocab, model: str | None):
-        """model: path of a folder or package. If it has no tokenizer, that is an error at the first use.
+        """model: folder, file or name of a model. If it has no tokenizer, that is an error at the first use.
 
         That is because the config of a saved pipeline still has the path, when the pipeline brings its own.
         """
@@ -43,7 +44,7 @@ class PipelineTokenizer:
         self._missing = "it has no model: give nlp.tokenizer the config {'model': PATH}"
         if model is not None:
             try:
-                self._tokenizer = tokenizer_of(Path(model), "raw")
+                self._tokenizer = tokenizer_of(find_model(model), "raw")
             except ValueError as error:
                 self._missing = str(error)
 
