@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from measure_selection import trained
+from measure_selection import trained, uas_and_las
 
 from parser.config.file import read_config
 from parser.config.settings import Config, data_path
@@ -77,8 +77,7 @@ def main() -> None:
         folder = given.run / f"{without}-{share:.2f}-{seed}"
         result = trained(given.config, [*given.set, *own], sentences, folder)
         row = {"without": without, "share": round(share, 2), "seed": seed, "sentences": len(sentences)}
-        scores = {part: {name: result[part][name] for name in ("uas", "las")} for part in ("dev", "test")}
-        print(json.dumps(row | scores | {"seconds": result["seconds"]}), flush=True)
+        print(json.dumps(row | uas_and_las(result) | {"seconds": result["seconds"]}), flush=True)
 
     for seed in range(1, given.seeds + 1):
         measure("sentences", 0.0, seed)

@@ -49,6 +49,15 @@ def trained(
     return scores
 
 
+def uas_and_las(result: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """On dev and test, of those that the config has."""
+    return {
+        part: {name: result[part][name] for name in ("uas", "las")}
+        for part in ("dev", "test")
+        if result[part]
+    }
+
+
 def committee(folders: Sequence[Path]) -> Model:
     first, *others = (Model.load(folder / "model", torch.device("cpu")) for folder in folders)
     return replace(first, others=tuple(others))
@@ -68,8 +77,7 @@ def curve(given: argparse.Namespace, pool: Sequence[Sentence], by: By, seed: int
             for member, folder in enumerate(folders)
         ]
         row = {"by": by, "seed": seed, "step": step, "sentences": len(known), "words": sum(map(len, known))}
-        scores = {part: {name: results[0][part][name] for name in ("uas", "las")} for part in ("dev", "test")}
-        print(json.dumps(row | scores), flush=True)
+        print(json.dumps(row | uas_and_las(results[0])), flush=True)
         if step < given.steps:
             sources = (FileSentence("", sentence) for sentence in rest)
             found = select(committee(folders), sources, given.words, by, seed=1000 * seed + step)
