@@ -77,7 +77,7 @@ def _plan(treebanks: Sequence[UDTreebank], config: Config, options: argparse.Nam
     for job in jobs:
         if other := _other_settings(config, job.config):
             own = found[job.name]
-            told = f"small, with {counted(own.size.sentences, 'sentence')}: {other}"
+            told = f"small, with {counted(own.size.words, 'word')}: {other}"
             found[job.name] = own._replace(choices=(*own.choices, told))
     # By about how long they take.
     jobs.sort(key=lambda job: -job.config.training.epochs * found[job.name].size.words)

@@ -445,7 +445,7 @@ class Config(Settings):
     """Whether the model gets a tokenizer, with which it parses [text](text.md), and of which `kind`. A
     finished run gets one by `--resume RUN --set tokenizer.kind=udpipe`."""
     small_treebank: SmallTreebankSettings | None = None
-    """Whether the config is another one for a treebank of few training trees. A run keeps the config that it
+    """Whether the config is another one for a treebank of few words. A run keeps the config that it
     is for its treebank."""
     device: str = "auto"
     """cpu, cuda, cuda:1, ...; auto is CUDA where available."""

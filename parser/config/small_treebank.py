@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 class SmallTreebankSettings(Settings):
     """What is other for a treebank of few training trees; not with `initial_model`, whose network stays."""
 
-    sentences: Count
-    """Treebanks with fewer training trees are small. Those in pipes are not counted, and not small."""
+    words: Count
+    """Treebanks with fewer words in their training trees are small. Those in pipes are not counted, and not
+    small."""
     steps: Count
     """A small treebank is trained for as many epochs as have so many steps in all, if that is more than
     `training.epochs`."""
@@ -36,7 +37,7 @@ def of_size(config: Config, size: TreebankSize | None) -> Config:
     if rule is None:
         return config
     content = {**config.model_dump(mode="json"), "small_treebank": None}
-    if size is not None and size.sentences < rule.sentences and config.initial_model is None:
+    if size is not None and size.words < rule.words and config.initial_model is None:
         for key, value in rule.set.items():
             _set(content, key, value)
         training = content["training"]

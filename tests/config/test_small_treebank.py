@@ -10,7 +10,7 @@ from parser.training.run import train_and_score
 from parser.training.treebank_size import for_its_treebank
 
 RULE = (
-    "small_treebank={sentences: 20, steps: 50, set: {parser.network.hidden_size: 5, "
+    "small_treebank={words: 60, steps: 50, set: {parser.network.hidden_size: 5, "
     "parser.network.sentence_encoder.hidden_size: 7, training.learning_rate.peak: 0.02}}"
 )
 
@@ -20,7 +20,7 @@ def resolved(config_file, *overrides):
 
 
 def test_a_small_treebank_has_its_own_settings_and_enough_steps(config_file):
-    """16 trees, in batches of 4: 4 steps an epoch."""
+    """48 words in 16 trees, in batches of 4: 4 steps an epoch."""
     found = resolved(config_file)
     assert found.parser.network.hidden_size == 5
     assert found.training.learning_rate.peak == 0.02
@@ -44,7 +44,7 @@ def test_more_epochs_than_the_rule_has_stay(config_file):
 @pytest.mark.parametrize(
     "large",
     [
-        "small_treebank.sentences=16",
+        "small_treebank.words=48",
         "treebank.train=[FILE, FILE]",
         "treebank.train=nowhere.conllu",
         "treebank.train=/dev/null",
@@ -62,8 +62,8 @@ def test_a_part_of_a_large_treebank_is_small(config_file):
     both = f"treebank.train=[{files}]"
     assert resolved(config_file, both).training.epochs == 6
     assert resolved(config_file, both, "treebank.train_sentences=3").training.epochs > 6
-    assert resolved(config_file, "small_treebank.sentences=4").training.epochs == 6
-    part = resolved(config_file, "small_treebank.sentences=4", "treebank.train_sentences=3")
+    assert resolved(config_file, "small_treebank.words=12").training.epochs == 6
+    part = resolved(config_file, "small_treebank.words=12", "treebank.train_sentences=3")
     assert part.training.epochs == 50
 
 
@@ -77,11 +77,11 @@ def test_a_part_of_a_large_treebank_is_small(config_file):
 )
 def test_what_is_impossible_is_told_whatever_the_treebank(config_file, settings, message):
     with pytest.raises(ConfigError, match=message):
-        read_config(config_file, [f"small_treebank={{sentences: 2, steps: 1, set: {settings}}}"])
+        read_config(config_file, [f"small_treebank={{words: 2, steps: 1, set: {settings}}}"])
 
 
 def test_a_run_keeps_what_the_config_is_for_its_treebank(config_file, tmp_path):
-    rule = "small_treebank={sentences: 20, steps: 5, set: {parser.network.hidden_size: 5}}"
+    rule = "small_treebank={words: 50, steps: 5, set: {parser.network.hidden_size: 5}}"
     config = read_config(config_file, [rule, "training.epochs=1"])
     result = train_and_score(config, tmp_path / "run")
     assert result["epochs"] == 2
@@ -94,7 +94,7 @@ def test_a_run_keeps_what_the_config_is_for_its_treebank(config_file, tmp_path):
 
 
 def test_the_rule_that_comes_with_the_project_is_sound(tmp_path):
-    """And has an effect on Kazakh KTB, which has as many sentences."""
+    """And has an effect on as many sentences as Kazakh KTB has."""
     blocks = Path("data/quickstart/train.conllu").read_text(encoding="utf-8").split("\n\n")[:31]
     (tmp_path / "train.conllu").write_text("\n\n".join(blocks) + "\n\n", encoding="utf-8")
     config = read_config(Path("configs/ud-untagged.yaml"), [f"treebank.train={tmp_path}/train.conllu"])

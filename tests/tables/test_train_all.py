@@ -34,7 +34,7 @@ training:
   batch_size: 8
   learning_rate: {start: 1e-2, peak: 1e-2, warmup_epochs: 1}
 tokenizer: {kind: blanks}
-small_treebank: {sentences: 20, steps: 6, set: {parser.network.hidden_size: 6}}
+small_treebank: {words: 100, steps: 6, set: {parser.network.hidden_size: 6}}
 device: cpu
 """
 
@@ -74,7 +74,7 @@ def test_what_comes_out(folder, config, tmp_path, capsys):
     assert made(folder, config, out, "--processes", "2", "--published", str(tmp_path / "others.json")) == 0
     printed = capsys.readouterr().out
     assert "UD_Toy-PUD: left out: it has no train file" in printed
-    assert "UD_Toy-Few: small, with 15 sentences: training.epochs 3, parser.network.hidden_size 6" in printed
+    assert "UD_Toy-Few: small, with 97 words: training.epochs 3, parser.network.hidden_size 6" in printed
     choices = json.loads((out / "choices.json").read_text())
     assert choices["left_out"] == {"UD_Toy-PUD": "it has no train file"}
     assert len(choices["choices"]["UD_Toy-Few"]) == 4
