@@ -1,4 +1,5 @@
-"""Treebanks that `stack-parser train-all` trained together, beside what UDPipe's authors publish of them."""
+"""Treebanks that `stack-parser train-all` trained together, beside what UDPipe's authors publish of them, and
+the search for the settings of small ones."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from statistics import mean
 from typing import NamedTuple
 
-from figures.kept import MEASUREMENTS, table
+from figures.kept import MEASUREMENTS, runs_of_table, table
 from parser.parsing.model_card import OF_TEXT, OF_TOKENS, Given
 from parser.tables.published_scores import read_published
 from parser.tables.report_lines import TreebankScore, mean_score
@@ -68,4 +69,25 @@ def _cells(treebanks: Sequence[_Trained]) -> Iterator[str]:
         yield f"{las - mean(known):+.1f}" if known else ""
 
 
-FIGURES: dict[str, Callable[[], str]] = {"all-treebanks": all_treebanks}
+def small_treebank_settings() -> str:
+    """LAS of each treebank with each variant of the settings, and the mean difference to the first."""
+    found: dict[str, dict[str, float]] = {}
+    for name, runs in runs_of_table("small-treebanks").items():
+        treebank, _, variant = name.partition("; ")
+        found.setdefault(variant, {})[treebank] = mean(run["test"]["las"] for run in runs)
+    before = found[""]
+    lines = (
+        (
+            variant or "before",
+            *(f"{own[treebank]:.2f}" for treebank in before),
+            f"{mean(own[treebank] - before[treebank] for treebank in before):+.2f}" if variant else "",
+        )
+        for variant, own in found.items()
+    )
+    return table(("", *before, "mean difference"), lines)
+
+
+FIGURES: dict[str, Callable[[], str]] = {
+    "all-treebanks": all_treebanks,
+    "small-treebank-settings": small_treebank_settings,
+}

@@ -122,6 +122,11 @@ def test_options_that_make_no_sense_are_refused(options, message, capsys):
     assert message in capsys.readouterr().err
 
 
+def test_options_are_refused_before_a_model_is_looked_for(capsys):
+    assert main(["parse", "no/such/model", GOLD, "-o", "/dev/null", "--scores", "--trees", "2"]) == 2
+    assert "probabilities of arcs and alternatives are of one tree" in capsys.readouterr().err
+
+
 def test_an_empty_name_is_refused(capsys):
     with pytest.raises(SystemExit):
         main([*COMMAND, GOLD, "--at-most-one", "nsubj,"])
