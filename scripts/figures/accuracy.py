@@ -445,6 +445,10 @@ def quick_start_tree() -> str:
     return code(line for line in lines if re.match(r"[╭╰│├─ ]", line))
 
 
+def weights_in_16_bits() -> str:
+    return code(printed(OUTPUT, "compare_precisions.py"))
+
+
 def small_treebanks() -> str:
     """Configs on Wolof WTB and on a part of it, in the order of the size and of the scores."""
     found = sorted(training_runs("sizes"), key=lambda run: (_trees_in_name(run), run["test"]["las"]))
@@ -513,6 +517,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "shipped-treebank": shipped_treebank,
     "time-to-accuracy": time_to_accuracy,
     "transformer": transformer,
+    "weights-in-16-bits": weights_in_16_bits,
     "treebanks": treebanks,
     "treebanks-beside-udpipe": treebanks_beside_udpipe,
     "untagged": untagged,
