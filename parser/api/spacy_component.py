@@ -95,9 +95,9 @@ class SpacyComponent(Pipe):
         treebank: str | None = None,
         keep: Literal["given"] | None = None,
     ):
-        """model: path of a folder or package. A path that can not be loaded is an error at the first use.
+        """model: folder, file or name of a model. One that can not be loaded is an error at the first use.
 
-        That is because the config of a saved pipeline still has the path, when the pipeline brings its own
+        That is because the config of a saved pipeline still names it, when the pipeline brings its own
         model. batch_size: sentences that are parsed at the same time. overwrite: whether tags and lemmas of
         earlier components are replaced. treebank: as one of which treebanks a model parses that was trained
         on several. keep: whether heads and labels that documents have stay, see `_given_tree`. Raises
@@ -110,7 +110,7 @@ class SpacyComponent(Pipe):
         self._device, self._batch_size, self._overwrite = device, batch_size, overwrite
         self._treebank, self._options = treebank, ParseOptions(constraints=Constraints(keep))
         self._loaded: LoadedModel | None = None
-        self._missing = "it has no model: give add_pipe the config {'model': PATH}"
+        self._missing = "it has no model: give add_pipe the config {'model': MODEL}"
         if model is not None:
             try:
                 self._load(find_model(model))

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 def spacy_pipeline(model: str | os.PathLike[str], language: str = "xx", **config: Any) -> Language:
     """A pipeline whose words, sentences and trees are those of `Parser.parse_text`.
 
-    model: folder, file or name of a model. language: as spaCy names it; `xx` is none in particular. config: of the
-    component `stack_parser`, such as the device. Raises ImportError without spaCy, and ValueError if the
-    model can not be loaded or has no tokenizer.
+    model: folder, file or name of a model. language: as spaCy names it; `xx` is none in particular. config:
+    of the component `stack_parser`, such as the device. Raises ImportError without spaCy, and ValueError if
+    the model can not be loaded or has no tokenizer.
     """
     with naming_missing("a pipeline of spaCy"):
         import spacy

@@ -37,11 +37,11 @@ class PipelineTokenizer:
     def __init__(self, vocab: Vocab, model: str | None):
         """model: folder, file or name of a model. If it has no tokenizer, that is an error at the first use.
 
-        That is because the config of a saved pipeline still has the path, when the pipeline brings its own.
+        That is because the config of a saved pipeline still names it, when the pipeline brings its own.
         """
         self.vocab = vocab
         self._tokenizer: StoredTokenizer | None = None
-        self._missing = "it has no model: give nlp.tokenizer the config {'model': PATH}"
+        self._missing = "it has no model: give nlp.tokenizer the config {'model': MODEL}"
         if model is not None:
             try:
                 self._tokenizer = tokenizer_of(find_model(model), "raw")

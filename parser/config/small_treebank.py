@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class SmallTreebankSettings(Settings):
-    """What is other for a treebank of few training trees; not with `initial_model`, whose network stays."""
+    """What is other for a treebank of few words; not with `initial_model`, whose network stays."""
 
     words: Count
     """Treebanks with fewer words in their training trees are small. Those in pipes are not counted, and not

@@ -16,7 +16,7 @@ from parser.batching.device import to_device
 from parser.batching.forest import Forest, forest_lstm
 from parser.batching.functional import dropout, linear, present_precision
 from parser.batching.lstm import outputs_of, run_layer
-from parser.batching.ragged import Padding, Ragged
+from parser.batching.ragged import Padding, Ragged, flatten
 from parser.treebank.batches import split_by_words
 
 DIRECTIONS = ("", "_reverse")
@@ -110,11 +110,10 @@ class _PaddedDirection(NamedTuple):
 
     def states(self, run: Layer, weights: Sequence[Tensor], inputs: Tensor) -> Tensor:
         """[frames, hidden] inputs: [frames, in]"""
-        padded = [
-            run(inputs.index_select(0, own.flatten()).view(*own.shape, -1), weights).flatten(0, 1)
-            for own in self.frames
+        groups = [
+            run(inputs.index_select(0, own.flatten()).view(*own.shape, -1), weights) for own in self.frames
         ]
-        return torch.cat(padded).index_select(0, self.places)
+        return flatten(groups).index_select(0, self.places)
 
 
 def bilstm_padded(
@@ -142,7 +141,8 @@ def bilstm_padded(
 
 def _padded_directions(lengths: Tensor, together: int | None, device: torch.device) -> list[_PaddedDirection]:
     """Forwards and backwards, from the longest sequence to the shortest."""
-    frames = Ragged(torch.arange(int(lengths.sum())), lengths).select(lengths.argsort(descending=True))
+    longest_first = lengths.argsort(descending=True, stable=True)
+    frames = Ragged(torch.arange(int(lengths.sum())), lengths).select(longest_first)
     padding = Padding.of(frames.lengths, together)
     sequence, step = frames.row_of_element(), frames.position_in_row()
     directions = []

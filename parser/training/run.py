@@ -114,7 +114,7 @@ def train(
     the best model; None without dev. Raises StoppedError after a signal, ValueError, LostProcessError, and
     as `data.load`.
     """
-    _refuse_before_loading(config, run, device, resume and processes.is_first)
+    _refuse_before_loading(config, run, device, continues=resume and processes.is_first)
     # Before teachers and transformers, which compute while data are loaded.
     fix_workspaces(config.training.deterministic, device)
     torch.manual_seed(config.training.seed)
@@ -151,11 +151,12 @@ def train(
     return _best_on_dev(config, run, training_data.dev_sentences, training, processes)
 
 
-def _refuse_before_loading(config: Config, run: Path, device: torch.device, resume: bool) -> None:
+def _refuse_before_loading(config: Config, run: Path, device: torch.device, continues: bool) -> None:
+    """continues: whether this process looks for an earlier run in the folder."""
     refuse_unsupported(config.training.precision, device)
     refuse_untrainable(config)
     refuse_to_overwrite(run, data.files_needed(config))  # a new run moves its folder aside
-    if resume:
+    if continues:
         refuse_other_format(run / CHECKPOINT)
         refuse_other_config(run, config)
 

@@ -59,7 +59,7 @@ def _trained() -> Iterator[_Trained]:
 
 
 def _cells(treebanks: Sequence[_Trained]) -> Iterator[str]:
-    """Means."""
+    """Of one treebank, or means of several."""
     for given in (OF_TEXT, OF_TOKENS):
         las, error = mean_score([own.las[given] for own in treebanks])
         yield f"{las:.2f}" if error is None else f"{las:.2f} ± {error:.2f}"
@@ -72,7 +72,7 @@ def _cells(treebanks: Sequence[_Trained]) -> Iterator[str]:
 def small_treebank_settings() -> str:
     """LAS of each treebank with each variant of the settings, and the mean difference to the first."""
     found: dict[str, dict[str, float]] = {}
-    for name, runs in runs_of_table("small-treebanks").items():
+    for name, runs in runs_of_table("small-treebank-settings").items():
         treebank, _, variant = name.partition("; ")
         found.setdefault(variant, {})[treebank] = mean(run["test"]["las"] for run in runs)
     before = found[""]

@@ -287,7 +287,7 @@ def test_bytes_and_pickles(english):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (None, r"it has no model: give add_pipe the config \{'model': PATH\}"),
+        (None, r"it has no model: give add_pipe the config \{'model': MODEL\}"),
         ("nowhere", "nowhere: there is no such file or folder, nor a model of that name"),
     ],
 )

@@ -94,8 +94,8 @@ def test_a_run_keeps_what_the_config_is_for_its_treebank(config_file, tmp_path):
 
 
 def test_the_rule_that_comes_with_the_project_is_sound(tmp_path):
-    """And has an effect on as many sentences as Kazakh KTB has."""
-    blocks = Path("data/quickstart/train.conllu").read_text(encoding="utf-8").split("\n\n")[:31]
+    """And has an effect on a thousand short sentences, as Telugu MTG has."""
+    blocks = Path("data/quickstart/train.conllu").read_text(encoding="utf-8").split("\n\n")[:1000]
     (tmp_path / "train.conllu").write_text("\n\n".join(blocks) + "\n\n", encoding="utf-8")
     config = read_config(Path("configs/ud-untagged.yaml"), [f"treebank.train={tmp_path}/train.conllu"])
     found = for_its_treebank(config)

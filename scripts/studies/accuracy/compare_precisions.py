@@ -1,4 +1,4 @@
-"""How many trees change if the weights of a model are stored in 16 bits.
+"""How many heads and labels change if the weights of a model are stored in 16 bits.
 
 python scripts/studies/accuracy/compare_precisions.py MODEL DEV.conllu
 """
