@@ -391,16 +391,17 @@ def _add_train_all(commands: Commands) -> None:
         action="append",
         default=[],
         metavar="PATTERN",
-        help="train these treebanks alone, such as 'UD_*-PUD'; may be given several times",
+        help="train these treebanks alone, such as 'UD_French-*'; may be given several times",
     )
-    command.add_argument(
+    place = command.add_mutually_exclusive_group()
+    place.add_argument(
         "--processes",
         type=positive,
         default=1,
         metavar="N",
         help="train N parsers at the same time (default: %(default)s)",
     )
-    command.add_argument(
+    place.add_argument(
         "--address",
         help="of a Ray cluster, whose machines share the folders: train as many as it has CPUs or GPUs for",
     )

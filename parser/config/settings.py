@@ -445,8 +445,7 @@ class Config(Settings):
     """Whether the model gets a tokenizer, with which it parses [text](text.md), and of which `kind`. A
     finished run gets one by `--resume RUN --set tokenizer.kind=udpipe`."""
     small_treebank: SmallTreebankSettings | None = None
-    """Whether the config is another one for a treebank of few words. A run keeps the config that it
-    is for its treebank."""
+    """What changes for a treebank of few words. The config that a run keeps has the changes."""
     device: str = "auto"
     """cpu, cuda, cuda:1, ...; auto is CUDA where available."""
     threads: Threads = 1

@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 
 class SmallTreebankSettings(Settings):
-    """What is other for a treebank of few words; not with `initial_model`, whose network stays."""
+    """What changes for a treebank of few words; not with `initial_model`, whose network stays."""
 
     words: Count
-    """Treebanks with fewer words in their training trees are small. Those in pipes are not counted, and not
-    small."""
+    """A treebank with fewer words in its training trees is small. Files that can be read only once, such as
+    pipes, are not counted and taken to be large."""
     steps: Count
-    """A small treebank is trained for as many epochs as have so many steps in all, if that is more than
-    `training.epochs`."""
+    """A small treebank is trained for as many epochs as this many steps need, and at least for
+    `training.epochs`. A step is one batch."""
     set: dict[str, Any] = Field({})
-    """Settings that are others for small treebanks, by their full names, as in `--set`. Those of a section
-    that is not there have no effect."""
+    """Settings of small treebanks, which replace those of the config, by their full names, as in `--set`.
+    Those of a section that is not there have no effect."""
 
 
 def of_size(config: Config, size: TreebankSize | None) -> Config:

@@ -31,9 +31,10 @@ def all_treebanks() -> str:
     """LAS on test, the smallest treebank first, and averages of those that UDPipe has, too."""
     found = sorted(_trained(), key=lambda own: own.words)
     compared = [own for own in found if None not in own.published.values()]
+    large = [own for own in compared if own.words >= LARGE]
     groups = {
         f"average of the {len(compared)} that both have": compared,
-        f"average of those with {LARGE:,} words or more": [own for own in compared if own.words >= LARGE],
+        f"average of the {len(large)} of these with {LARGE:,} words or more": large,
     }
     header = (
         *("", "words of train", "LAS from raw text", "UDPipe 1.2", "difference"),
