@@ -41,8 +41,8 @@ def of_size(config: Config, size: TreebankSize | None) -> Config:
         for key, value in rule.set.items():
             _set(content, key, value)
         training = content["training"]
-        counted = size.words if config.training.batch_unit == "words" else size.sentences
-        batches = max(1, -(-counted // config.training.batch_size))
+        counted = size.words if training["batch_unit"] == "words" else size.sentences
+        batches = max(1, -(-counted // training["batch_size"]))
         training["epochs"] = max(training["epochs"], -(-rule.steps // batches))
     return type(config).model_validate(content)
 

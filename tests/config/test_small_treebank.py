@@ -37,6 +37,12 @@ def test_steps_are_counted_in_words_where_batches_are(config_file):
     assert resolved(config_file, *by_words).training.epochs == 17
 
 
+def test_steps_are_those_of_the_batches_that_the_rule_sets(config_file):
+    """16 trees, in batches of 2: 8 steps an epoch."""
+    rule = RULE.replace("set: {", "set: {training.batch_size: 2, ")
+    assert for_its_treebank(read_config(config_file, [rule])).training.epochs == 7
+
+
 def test_more_epochs_than_the_rule_has_stay(config_file):
     assert resolved(config_file, "training.epochs=40").training.epochs == 40
 
