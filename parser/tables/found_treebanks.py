@@ -142,7 +142,7 @@ def _columns(config: Config, train: Sequence[Sentence]) -> tuple[dict[str, Any],
     network, training = config.parser.network, config.training
     wanted = [*network.tags.predict, *network.tag_sizes]
     missing = [name for name in wanted if _share(train, name) < HAS_VALUES]
-    if not missing:
+    if not missing or config.initial_model is not None:  # whose network stays
         return {}, []
     predicted = [name for name in network.tags.predict if name not in missing]
     read = {name: size for name, size in network.tag_sizes.items() if name not in missing}

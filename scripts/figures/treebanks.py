@@ -8,13 +8,18 @@ from collections.abc import Callable, Iterator, Sequence
 from statistics import mean
 from typing import NamedTuple
 
-from figures.kept import MEASUREMENTS, runs_of_table, table
+from figures.kept import MEASUREMENTS, OUTPUT, printed, runs_of_table, table
 from parser.parsing.model_card import OF_TEXT, OF_TOKENS, Given
 from parser.tables.published_scores import read_published
 from parser.tables.report_lines import TreebankScore, mean_score
 from parser.tables.treebank_report import LARGE
 
 INDEX, PUBLISHED = "accuracy/all-treebanks.json", "accuracy/udpipe-ud-2.5.json"
+FOLDS = {"Kazakh KTB": "accuracy/kazakh-folds.json"}
+"""Indices of the models of cross-validation."""
+FEW = "Kazakh KTB", "Buryat BDT"
+PUBLISHED_OF_FEW = "accuracy/udpipe-conll-2018.json"
+GIVEN: tuple[Given, ...] = OF_TEXT, OF_TOKENS
 
 
 class _Trained(NamedTuple):
@@ -29,7 +34,7 @@ class _Trained(NamedTuple):
 
 def all_treebanks() -> str:
     """LAS on test, the smallest treebank first, and averages of those that UDPipe has, too."""
-    found = sorted(_trained(), key=lambda own: own.words)
+    found = sorted(_trained(INDEX, PUBLISHED), key=lambda own: own.words)
     compared = [own for own in found if None not in own.published.values()]
     large = [own for own in compared if own.words >= LARGE]
     groups = {
@@ -44,30 +49,63 @@ def all_treebanks() -> str:
     return table(header, [*lines, *([name, "", *_cells(own), ""] for name, own in groups.items())])
 
 
-def _trained() -> Iterator[_Trained]:
-    published = read_published(MEASUREMENTS / PUBLISHED)
-    index = json.loads((MEASUREMENTS / INDEX).read_text(encoding="utf-8"))
-    for model in index["models"]:
+def _trained(index: str, others: str) -> Iterator[_Trained]:
+    """Of the models of an index, with the scores of others; both are files."""
+    published = read_published(MEASUREMENTS / others)
+    for model in json.loads((MEASUREMENTS / index).read_text(encoding="utf-8"))["models"]:
         scores = {own["from"]: own for own in model["scores"] if own["on"] == "test"}
-        kinds: tuple[Given, ...] = OF_TEXT, OF_TOKENS
         yield _Trained(
             model["treebank"].removeprefix("UD_").replace("_", " ").replace("-", " "),
             model["training_words"],
             model["seconds"] / 60,
-            {given: TreebankScore(scores[given]["las"], scores[given].get("las_error")) for given in kinds},
-            {given: published.las(model["treebank"], given) for given in kinds},
+            {given: TreebankScore(scores[given]["las"], scores[given].get("las_error")) for given in GIVEN},
+            {given: published.las(model["treebank"], given) for given in GIVEN},
         )
 
 
 def _cells(treebanks: Sequence[_Trained]) -> Iterator[str]:
     """Of one treebank, or means of several."""
-    for given in (OF_TEXT, OF_TOKENS):
+    for given in GIVEN:
         las, error = mean_score([own.las[given] for own in treebanks])
         yield f"{las:.2f}" if error is None else f"{las:.2f} ± {error:.2f}"
         known = [each for own in treebanks if (each := own.published[given]) is not None]
         # One digit is published.
         yield f"{mean(known):.2f}" if len(treebanks) > 1 else "".join(f"{each:.1f}" for each in known)
         yield f"{las - mean(known):+.1f}" if known else ""
+
+
+def few_sentences() -> str:
+    """LAS of treebanks of a few dozen sentences, by how the parser was trained."""
+    whole = {own.name: own for own in _trained(INDEX, PUBLISHED_OF_FEW)}
+    related = runs_of_table("related-treebank")
+
+    def cells(of: Callable[[str], Sequence[float | str | None]]) -> Iterator[str]:
+        for name in FEW:
+            for las in of(name):
+                yield "" if las is None else las if isinstance(las, str) else f"{las:.2f}"
+
+    def by_folds(name: str) -> list[float | None]:
+        if name not in FOLDS:
+            return [None, None]
+        folds = list(_trained(FOLDS[name], PUBLISHED_OF_FEW))
+        return [mean_score([fold.las[given] for fold in folds]).value for given in GIVEN]
+
+    def by_others(name: str) -> tuple[None, str]:
+        study = f"measure_zero_shot.py runs/models ${{PARSER_DATA}}/ud/UD_{name.replace(' ', '-')}"
+        other, _, scores = printed(OUTPUT, study)[1].partition(": UAS ")
+        return None, f"{scores.partition('LAS ')[2]} (`{other}`)"
+
+    ways: dict[str, Callable[[str], Sequence[float | str | None]]] = {
+        "own sentences, cross-validation": by_folds,
+        "own sentences": lambda name: [whole[name].las[given].value for given in GIVEN],
+        "from the parser of Uyghur UDT": lambda name: [
+            mean(run[part]["las"] for run in related[name]) for part in ("text", "test")
+        ],
+        "the best parser of another treebank": by_others,
+        "UDPipe at CoNLL 2018": lambda name: [whole[name].published[given] for given in GIVEN],
+    }
+    header = ("", *(f"{name}, {given}" for name in FEW for given in GIVEN))
+    return table(header, ((way, *cells(of)) for way, of in ways.items()))
 
 
 def small_treebank_settings() -> str:
@@ -90,5 +128,6 @@ def small_treebank_settings() -> str:
 
 FIGURES: dict[str, Callable[[], str]] = {
     "all-treebanks": all_treebanks,
+    "few-sentences": few_sentences,
     "small-treebank-settings": small_treebank_settings,
 }

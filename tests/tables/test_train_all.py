@@ -58,6 +58,17 @@ def made(folder, config, out, *options):
     return main(["train-all", str(folder), str(config), "-o", str(out), *options])
 
 
+@pytest.mark.extended
+def test_a_treebank_goes_on_from_the_parser_of_another(folder, config, tmp_path, capsys):
+    """Whose network stays: its lemmas are predicted, which the treebank lacks."""
+    assert made(folder, config, tmp_path / "out", "--only", "UD_Old_Toy-Whole") == 0
+    first = tmp_path / "out/old_toy-whole.stackparser"
+    config.write_text(f"{CONFIG}initial_model: {first}\n")
+    assert made(folder, config, tmp_path / "second", "--only", "UD_Toy-Few") == 0
+    assert "LEMMA" not in capsys.readouterr().out
+    assert load(tmp_path / "second/toy-few.stackparser").parse(["Cats", "sleep"]).lemmas
+
+
 def cells(report, name):
     """Of the line of a treebank in the report, by titles of columns."""
     lines = [line.strip("| ").split(" | ") for line in report.splitlines() if line.startswith("|")]
