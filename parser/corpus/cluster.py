@@ -25,6 +25,8 @@ together."""
 MOST_LISTS, LISTS_OF_WORKER = 1000, 4
 """Into which the list of files is divided: at most, and at least for each worker. Each gives one block or
 more."""
+TOKEN_MODE = "RAY_AUTH_MODE"
+ASKS_FOR_TOKEN = f"; if `ray start` said that the cluster has token authentication, set {TOKEN_MODE}=token"
 CUTTERS, WORKERS_OF_CUTTER = 2, 100
 """Files that are cut at the same time: at least, and one more for so many workers. One that has a core gives
 work to about twice as many."""
@@ -67,7 +69,9 @@ def cluster(address: str | None, workers: int | None, threads: int) -> Iterator[
     except SystemExit:  # from Ray's handler of SIGTERM
         raise Interrupted(signal.SIGTERM) from None
     except (ConnectionError, RuntimeError) as error:
-        raise ValueError(f"--address {address}: {str(error).partition(chr(10))[0]}") from None
+        told = str(error).partition("\n")[0]
+        hint = "" if os.environ.get(TOKEN_MODE) == "token" else ASKS_FOR_TOKEN
+        raise ValueError(f"--address {address}: {told}{hint}") from None
     try:
         cpus = [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
         room = sum(count // threads for count in cpus)

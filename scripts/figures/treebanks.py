@@ -15,9 +15,6 @@ from parser.tables.report_lines import TreebankScore, mean_score
 from parser.tables.treebank_report import LARGE
 
 INDEX, PUBLISHED = "accuracy/all-treebanks.json", "accuracy/udpipe-ud-2.5.json"
-FOLDS = {"Kazakh KTB": "accuracy/kazakh-folds.json"}
-"""Indices of the models of cross-validation."""
-FEW = "Kazakh KTB", "Buryat BDT"
 PUBLISHED_OF_FEW = "accuracy/udpipe-conll-2018.json"
 GIVEN: tuple[Given, ...] = OF_TEXT, OF_TOKENS
 
@@ -34,7 +31,7 @@ class _Trained(NamedTuple):
 
 def all_treebanks() -> str:
     """LAS on test, the smallest treebank first, and averages of those that UDPipe has, too."""
-    found = sorted(_trained(INDEX, PUBLISHED), key=lambda own: own.words)
+    found = sorted(_trained(PUBLISHED), key=lambda own: own.words)
     compared = [own for own in found if None not in own.published.values()]
     large = [own for own in compared if own.words >= LARGE]
     groups = {
@@ -49,10 +46,10 @@ def all_treebanks() -> str:
     return table(header, [*lines, *([name, "", *_cells(own), ""] for name, own in groups.items())])
 
 
-def _trained(index: str, others: str) -> Iterator[_Trained]:
-    """Of the models of an index, with the scores of others; both are files."""
+def _trained(others: str) -> Iterator[_Trained]:
+    """others: file with published scores."""
     published = read_published(MEASUREMENTS / others)
-    for model in json.loads((MEASUREMENTS / index).read_text(encoding="utf-8"))["models"]:
+    for model in json.loads((MEASUREMENTS / INDEX).read_text(encoding="utf-8"))["models"]:
         scores = {own["from"]: own for own in model["scores"] if own["on"] == "test"}
         yield _Trained(
             model["treebank"].removeprefix("UD_").replace("_", " ").replace("-", " "),
@@ -76,36 +73,27 @@ def _cells(treebanks: Sequence[_Trained]) -> Iterator[str]:
 
 def few_sentences() -> str:
     """LAS of treebanks of a few dozen sentences, by how the parser was trained."""
-    whole = {own.name: own for own in _trained(INDEX, PUBLISHED_OF_FEW)}
-    related = runs_of_table("related-treebank")
-
-    def cells(of: Callable[[str], Sequence[float | str | None]]) -> Iterator[str]:
-        for name in FEW:
-            for las in of(name):
-                yield "" if las is None else las if isinstance(las, str) else f"{las:.2f}"
-
-    def by_folds(name: str) -> list[float | None]:
-        if name not in FOLDS:
-            return [None, None]
-        folds = list(_trained(FOLDS[name], PUBLISHED_OF_FEW))
-        return [mean_score([fold.las[given] for fold in folds]).value for given in GIVEN]
-
-    def by_others(name: str) -> tuple[None, str]:
+    whole = {own.name: own for own in _trained(PUBLISHED_OF_FEW)}
+    columns = [
+        (
+            "",
+            "own sentences",
+            "from the parser of Uyghur UDT",
+            "the best parser of another treebank",
+            "UDPipe at CoNLL 2018",
+        )
+    ]
+    for name, runs in runs_of_table("related-treebank").items():
         study = f"measure_zero_shot.py runs/models ${{PARSER_DATA}}/ud/UD_{name.replace(' ', '-')}"
-        other, _, scores = printed(OUTPUT, study)[1].partition(": UAS ")
-        return None, f"{scores.partition('LAS ')[2]} (`{other}`)"
-
-    ways: dict[str, Callable[[str], Sequence[float | str | None]]] = {
-        "own sentences, cross-validation": by_folds,
-        "own sentences": lambda name: [whole[name].las[given].value for given in GIVEN],
-        "from the parser of Uyghur UDT": lambda name: [
-            mean(run[part]["las"] for run in related[name]) for part in ("text", "test")
-        ],
-        "the best parser of another treebank": by_others,
-        "UDPipe at CoNLL 2018": lambda name: [whole[name].published[given] for given in GIVEN],
-    }
-    header = ("", *(f"{name}, {given}" for name in FEW for given in GIVEN))
-    return table(header, ((way, *cells(of)) for way, of in ways.items()))
+        other, _, scores = printed(OUTPUT, study)[1].partition(": ")
+        best: dict[Given, str] = {OF_TEXT: "", OF_TOKENS: f"{scores.partition('LAS ')[2]} (`{other}`)"}
+        for given, part in zip(GIVEN, ("text", "test"), strict=True):
+            las, published = whole[name].las[given].value, whole[name].published[given]
+            related = mean(run[part]["las"] for run in runs)
+            title = f"{name}, {given}"
+            columns.append((title, f"{las:.2f}", f"{related:.2f}", best[given], f"{published or ''}"))
+    header, *lines = zip(*columns, strict=True)
+    return table(header, lines)
 
 
 def small_treebank_settings() -> str:

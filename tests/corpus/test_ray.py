@@ -1,10 +1,14 @@
 """`stack-parser parse-corpus` by workers of Ray, which may be killed, as the program may."""
 
 import json
+import os
 import random
+import secrets
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -118,3 +122,34 @@ def test_nothing_is_lost_when_workers_and_programs_are_killed(tmp_path, kills_of
     assert programs == kills_of_programs
     assert_complete(contents, target)
     assert not (target / ".parse-corpus" / "parts").exists()
+
+
+def test_a_cluster_that_asks_for_a_token(tmp_path):
+    """Without it the message says what to set, and with it the files are parsed."""
+    contents = write_corpus(tmp_path / "corpus", 1, 1)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    without = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH")}
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    address = ["--address", f"127.0.0.1:{port}"]
+    command = program(tmp_path / "corpus", tmp_path / "out", *address)
+    ray = [str(Path(sys.executable).with_name("ray")), "start", "--head", "--block", "--port", str(port)]
+    ray += ["--num-cpus", "1", "--include-dashboard", "false", "--node-ip-address", "127.0.0.1"]
+    with tempfile.TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True) as place:  # a short path
+        ray += ["--temp-dir", place]
+        with subprocess.Popen(ray, env=without | token, stdout=subprocess.DEVNULL) as head:
+            try:
+                wait_until(lambda: answers_at(port), head)
+                refused = subprocess.run(command, env=without, capture_output=True, text=True, check=False)
+                assert refused.returncode == 2
+                assert "set RAY_AUTH_MODE=token" in refused.stderr
+                subprocess.run(command, env=without | token, check=True)
+            finally:
+                head.terminate()
+    assert_complete(contents, tmp_path / "out")
+
+
+def answers_at(port):
+    with socket.socket() as connection:
+        return connection.connect_ex(("127.0.0.1", port)) == 0
