@@ -17,11 +17,14 @@ from parser.speed.reporting.plot_style import (
     TITLE_SIZE,
     WIDTH,
     legend_below,
+    spread,
 )
 from parser.tables.report_lines import LAS, Column, ReportLine
 
 MOST_NAMES = 20
 """Treebanks in a panel, of which more have no names: these would be above each other."""
+NAMES_GAP = 0.035
+"""Between names, in the range of LAS, so that none is above another."""
 NAMES_WIDTH, MARGIN = 0.15, 0.05
 """Left and right of the points, with names and without, in widths of the axes."""
 WORDS = FuncFormatter(lambda value, _: f"{value:,.0f}")
@@ -75,12 +78,16 @@ def _draw(axes: Axes, lines: Sequence[ReportLine], column: Column, others: Seque
         label="this program, with the 95 % interval of its test set where there is one",
     )
     if len(lines) <= MOST_NAMES:
-        for line, score in zip(lines, own, strict=True):
+        named = sorted((score.value, line.words, line.name) for line, score in zip(lines, own, strict=True))
+        heights = [las for las, *_ in named]
+        gap = NAMES_GAP * (heights[-1] - heights[0])
+        for height, (_, place, name) in zip(spread(heights, gap), named, strict=True):
             axes.annotate(
-                line.name.removeprefix("UD_").replace("_", " "),
-                (line.words, score.value),
-                xytext=(6, 3),
+                name.removeprefix("UD_").replace("_", " "),
+                (place, height),
+                xytext=(7, 0),
                 textcoords="offset points",
+                va="center",
                 fontsize=LABEL_SIZE - 1,
             )
     axes.set_xscale("log")
