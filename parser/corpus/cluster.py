@@ -70,7 +70,7 @@ def cluster(address: str | None, workers: int | None, threads: int) -> Iterator[
         raise Interrupted(signal.SIGTERM) from None
     except (ConnectionError, RuntimeError) as error:
         told = str(error).partition("\n")[0]
-        hint = "" if os.environ.get(TOKEN_MODE) == "token" else ASKS_FOR_TOKEN
+        hint = ASKS_FOR_TOKEN if address and os.environ.get(TOKEN_MODE) != "token" else ""
         raise ValueError(f"--address {address}: {told}{hint}") from None
     try:
         cpus = [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]

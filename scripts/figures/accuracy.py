@@ -517,8 +517,8 @@ FIGURES: dict[str, Callable[[], str]] = {
     "shipped-treebank": shipped_treebank,
     "time-to-accuracy": time_to_accuracy,
     "transformer": transformer,
-    "weights-in-16-bits": weights_in_16_bits,
     "treebanks": treebanks,
     "treebanks-beside-udpipe": treebanks_beside_udpipe,
     "untagged": untagged,
+    "weights-in-16-bits": weights_in_16_bits,
 }
