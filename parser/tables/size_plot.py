@@ -19,7 +19,7 @@ from parser.speed.reporting.plot_style import (
     legend_below,
     spread,
 )
-from parser.tables.report_lines import LAS, Column, ReportLine
+from parser.tables.report_lines import LAS, Column, ReportLine, TreebankScore
 
 MOST_NAMES = 20
 """Treebanks in a panel, of which more have no names: these would be above each other."""
@@ -78,18 +78,7 @@ def _draw(axes: Axes, lines: Sequence[ReportLine], column: Column, others: Seque
         label="this program, with the 95 % interval of its test set where there is one",
     )
     if len(lines) <= MOST_NAMES:
-        named = sorted((score.value, line.words, line.name) for line, score in zip(lines, own, strict=True))
-        heights = [las for las, *_ in named]
-        gap = NAMES_GAP * (heights[-1] - heights[0])
-        for height, (_, place, name) in zip(spread(heights, gap), named, strict=True):
-            axes.annotate(
-                name.removeprefix("UD_").replace("_", " "),
-                (place, height),
-                xytext=(7, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=LABEL_SIZE - 1,
-            )
+        _name_points(axes, lines, own)
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
     axes.xaxis.set_minor_locator(NullLocator())
@@ -98,3 +87,18 @@ def _draw(axes: Axes, lines: Sequence[ReportLine], column: Column, others: Seque
     axes.set_ylabel(f"LAS, from {column.given}")
     axes.margins(x=NAMES_WIDTH if len(lines) <= MOST_NAMES else MARGIN)
     axes.grid(True, color="0.9")
+
+
+def _name_points(axes: Axes, lines: Sequence[ReportLine], own: Sequence[TreebankScore]) -> None:
+    named = sorted((score.value, line.words, line.name) for line, score in zip(lines, own, strict=True))
+    heights = [las for las, *_ in named]
+    gap = NAMES_GAP * (heights[-1] - heights[0])
+    for height, (_, place, name) in zip(spread(heights, gap), named, strict=True):
+        axes.annotate(
+            name.removeprefix("UD_").replace("_", " "),
+            (place, height),
+            xytext=(7, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=LABEL_SIZE - 1,
+        )
