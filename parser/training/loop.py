@@ -6,7 +6,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -34,12 +34,16 @@ from parser.training.tokenizer import TokenizerTraining
 from parser.treebank.batches import batches_by_length
 
 SECONDS_BETWEEN_CHECKPOINTS = 600
-"""Within an epoch. Each epoch also ends with a checkpoint."""
+"""Within an epoch."""
+SECONDS_BETWEEN_EPOCHS_SAVED = 10
+"""An epoch that is neither the best so far nor the last ends with a checkpoint if this time has passed.
+
+An epoch of a few dozen sentences takes less time than a checkpoint."""
 SECONDS_BETWEEN_LINES = 30
 """Within an epoch, if standard error is no terminal and shows no progress bar."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class TrainingLoop:
     settings: TrainingSettings
     measures: Sequence[Measure]
@@ -60,6 +64,8 @@ class TrainingLoop:
     preparation_seconds: float = 0.0
     """Which this start of the run, or resumption, took before."""
     processes: ProcessGroup = ALONE
+    saved: float = field(default_factory=time.monotonic)
+    """When the last checkpoint was written, or when the loop was made, of `time.monotonic`."""
 
     def run(self, request: StopRequest) -> None:
         """Train to the end. Raises StoppedError, ValueError, and LostProcessError after saving."""
@@ -85,14 +91,15 @@ class TrainingLoop:
             with computing_in(settings.precision, device):
                 self._train_rest_of_epoch(request)
             self._evaluate_and_note(preparation)
-        self._save(request)
+        if self._is_to_save(request):
+            self._save(request)
 
     def _train_rest_of_epoch(self, request: StopRequest) -> None:
-        saved = said = time.monotonic()
+        said = time.monotonic()
         has_bar = sys.stderr is not None and sys.stderr.isatty()
 
         def wants_save() -> bool:
-            return bool(request.signal) or time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS
+            return bool(request.signal) or time.monotonic() - self.saved > SECONDS_BETWEEN_CHECKPOINTS
 
         try:
             for position in train_epoch(
@@ -104,7 +111,6 @@ class TrainingLoop:
                 if position.save_requested:
                     position.synchronise()
                     self._save(request)
-                    saved = time.monotonic()
                     position.save_requested = False
         except NotANumberError as error:
             if not self.processes.is_first:
@@ -136,6 +142,12 @@ class TrainingLoop:
     @property
     def _has_dev(self) -> bool:
         return bool(self.training_data.dev_sentences)
+
+    @property
+    def _has_new_best(self) -> bool:
+        """Whether the best epoch so far has just ended."""
+        progress = self.training.progress
+        return 0 < progress.best_epoch == progress.epoch - 1 and not progress.batches
 
     def _is_to_keep(self, scores: Scores) -> bool:
         """Whether the epoch that has just ended is the best so far; without dev, whether it is the last."""
@@ -187,6 +199,17 @@ class TrainingLoop:
         if exploration and progress.epoch == exploration.from_epoch and before:
             say(f"exploration has begun: the epoch took {before / speed:.2f} times as long as the one before")
 
+    def _is_to_save(self, request: StopRequest) -> bool:
+        """Whether the epoch that has just ended ends with a checkpoint; the same in all processes."""
+        progress = self.training.progress
+        own = (
+            bool(request.signal)
+            or progress.finished
+            or self._has_new_best
+            or time.monotonic() - self.saved > SECONDS_BETWEEN_EPOCHS_SAVED
+        )
+        return bool(self.processes.greatest(own))
+
     def _save(self, request: StopRequest) -> None:
         """Raises StoppedError if one of the processes has got a signal."""
         states = self.processes.gathered(random_state(self.model.device))
@@ -195,6 +218,7 @@ class TrainingLoop:
         self._save_if_best()
         if self.tokenizer:
             self.tokenizer.keep_if_ready()
+        self.saved = time.monotonic()
         # Also waits until the first one has written.
         signal = self.processes.greatest(request.signal or 0)
         if signal and not self.training.progress.finished:
@@ -209,9 +233,7 @@ class TrainingLoop:
     def _save_if_best(self) -> None:
         """Save the present model if the epoch that has just ended is the best."""
         progress = self.training.progress
-        if not self.processes.is_first:
-            return
-        if progress.best_epoch and progress.best_epoch == progress.epoch - 1 and not progress.batches:
+        if self.processes.is_first and self._has_new_best:
             about = {
                 "epoch": progress.best_epoch,
                 "precision": self.settings.precision,

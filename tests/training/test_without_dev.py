@@ -38,6 +38,21 @@ def test_the_model_of_the_last_epoch_is_kept(config_file, tmp_path):
     assert model.dev_shares == {}
 
 
+@pytest.mark.parametrize(("seconds", "checkpoints"), [(-1, [2, 3, 4]), (600, [4])])
+def test_short_epochs_share_a_checkpoint(config_file, tmp_path, monkeypatch, seconds, checkpoints):
+    """The last one always has its own."""
+    monkeypatch.setattr(loop, "SECONDS_BETWEEN_EPOCHS_SAVED", seconds)
+    saved, save = [], loop.save_checkpoint
+
+    def save_and_note(path, training, *others):
+        saved.append(training.progress.epoch)
+        save(path, training, *others)
+
+    monkeypatch.setattr(loop, "save_checkpoint", save_and_note)
+    train_and_score(read_config(config_file, [*CHANGES, "treebank.dev=null"]), tmp_path / "run")
+    assert saved == checkpoints
+
+
 def test_what_is_written_and_said_has_no_dev(config_file, tmp_path, capsys):
     run = tmp_path / "run"
     changes = [value for each in [*CHANGES, "treebank.dev=null"] for value in ("--set", each)]
