@@ -71,7 +71,8 @@ def cluster(address: str | None, workers: int | None, threads: int) -> Iterator[
     except (ConnectionError, RuntimeError) as error:
         told = str(error).partition("\n")[0]
         hint = ASKS_FOR_TOKEN if address and os.environ.get(TOKEN_MODE) != "token" else ""
-        raise ValueError(f"--address {address}: {told}{hint}") from None
+        where = f"--address {address}" if address else "a cluster on this machine could not be started"
+        raise ValueError(f"{where}: {told}{hint}") from None
     try:
         cpus = [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
         room = sum(count // threads for count in cpus)

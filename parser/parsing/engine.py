@@ -118,12 +118,10 @@ class Engine:
         sentence: Sentence,
         options: ParseOptions = TREE_ALONE,
         source: RequestSource | None = None,
-        wait: bool = True,
     ) -> Request:
         """Hand in a sentence, which is parsed by calls of `step` and `result`.
 
-        source: that shares the time with others. wait: whether to compute while too many words wait;
-        otherwise queue.Full is raised.
+        Computes while too many words wait. source: that shares the time with others.
         """
         source = self._source if source is None else source
         request = Request(sentence, options, source, self._ending)
@@ -132,9 +130,7 @@ class Engine:
                 self.hand_in(request)
                 return request
             except Full:
-                if not wait:
-                    raise
-            self.step()
+                self.step()
 
     def hand_in(self, request: Request) -> None:
         """Let it wait. Raises queue.Full if too many words do."""

@@ -17,7 +17,8 @@ from parser.parsing import engine as engine_module
 from parser.parsing.alone import AloneParser
 from parser.parsing.engine import Engine
 from parser.parsing.parse import parse
-from parser.parsing.parse_options import ParseOptions
+from parser.parsing.parse_options import TREE_ALONE, ParseOptions
+from parser.parsing.request import Request
 from parser.parsing.running_batch import RunningBatch, _Blocks
 from parser.parsing.scheduler import RequestSource
 
@@ -191,9 +192,9 @@ def test_weights_divide_the_words(parser):
 
 def test_too_many_words_in_waiting(parser):
     engine = Engine(parser, batch_size=2, max_waiting=20)
-    requests = [engine.add(of(0, 12), wait=False)]
+    requests = [engine.add(of(0, 12))]
     with pytest.raises(Full, match="12 words wait already"):
-        engine.add(of(1, 12), wait=False)
+        engine.hand_in(Request(of(1, 12), TREE_ALONE, RequestSource(), threading.Lock()))
     requests += [engine.add(of(number, 12)) for number in range(1, 9)]  # which computes meanwhile
     assert [engine.result(each) for each in requests] == parse(parser, [each.sentence for each in requests])
 

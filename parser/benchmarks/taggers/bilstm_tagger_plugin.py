@@ -142,18 +142,15 @@ class RecordedTagger:
             self._join = Template.trace(lambda writer, *ways: writer.concatenate(ways), halves)
             self._spelled = cache(self._trace_spelling)
 
-        def score(writer: Writer, *states: Value) -> Value:
+        def loss(writer: Writer, forward: Value, backward: Value, label: Index) -> Value:
+            states: tuple[Value, ...] = (forward, backward)
             if tagger.middle:
                 middle = writer.linear(tagger.middle.weight, *states, bias=tagger.middle.bias)
                 states = (writer.tanh(middle),)
-            return writer.linear(tagger.scores.weight, *states, bias=tagger.scores.bias)
+            scores = writer.linear(tagger.scores.weight, *states, bias=tagger.scores.bias)
+            return writer.cross_entropy(scores, label)
 
-        def loss(writer: Writer, forward: Value, backward: Value, label: Index) -> Value:
-            return writer.cross_entropy(score(writer, forward, backward), label)
-
-        score_of_word = trace_template(grain, score, (sizes.hidden_size,) * 2)
         self._loss = trace_template(grain, loss, (sizes.hidden_size,) * 2, indices=1)
-        self._scores = cache(partial(self._trace_sentence, score_of_word))
         self._losses = cache(partial(self._trace_sentence, self._loss))
 
     def losses(self, graph: Graph, sentence: TaggedSentence) -> Values:
@@ -165,10 +162,6 @@ class RecordedTagger:
         words = [self._words(graph, sentence) for sentence in sentences]
         labels = list(chain.from_iterable(sentence.labels for sentence in sentences))
         return graph.each(self._loss, self._reader.read_together(graph, words), [labels])[0]
-
-    def scores(self, graph: Graph, sentence: TaggedSentence) -> Sequence[Value]:
-        """The scores of all labels for each word."""
-        return graph.apply(self._scores(len(sentence.words)), self._words(graph, sentence))
 
     def _words(self, graph: Graph, sentence: TaggedSentence) -> Sequence[Value]:
         if not sentence.spellings:
