@@ -44,7 +44,8 @@ def evaluate_model(options: argparse.Namespace) -> None:
     if options.json:
         say(json.dumps(scores.as_dict()))
     else:
-        say(*(text_report(scores) if isinstance(scores, TextScores) else report(scores)))
+        is_of_text = isinstance(scores, TextScores)
+        say(*(text_report(scores) if is_of_text else report(scores, model.predicted_columns)))
 
 
 def _refuse_combinations(options: argparse.Namespace) -> None:
@@ -79,7 +80,8 @@ def _with_report(options: argparse.Namespace, model: Model) -> Scores:
     errors = find_errors(gold, trees, known_forms(model), not options.no_punct)
     title = f"{', '.join(map(str, models_of(options).paths))} on {options.treebank}"
     confidences = _confidences(gold, trees, Calibration.of(model), not options.no_punct)
-    page = report_page(title, errors, gold, trees, curves_of(options.model), confidences)
+    curves = curves_of(options.model)
+    page = report_page(title, errors, gold, trees, model.predicted_columns, curves, confidences)
     write_page(options.report, page)
     return errors.scores
 

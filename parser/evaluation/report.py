@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from parser.config.measures import MEASURES, TEXT_MEASURES, Measure
 from parser.evaluation.scores import Scores
@@ -25,12 +25,30 @@ MEANINGS: dict[Measure, str] = {
     "mlas": "and of their tags, features and function words",
     "blex": "CLAS and the right lemma",
 }
-"""Tags and lemmas that are not predicted are the gold ones."""
+OF_COLUMNS: dict[Measure, set[str]] = {
+    "upos": {"upos"},
+    "xpos": {"xpos"},
+    "ufeats": {"feats"},
+    "alltags": {"upos", "xpos", "feats"},
+    "lemmas": {"lemma"},
+}
+"""The columns that these scores compare."""
+NOT_PREDICTED = "not predicted: those of the treebank itself"
 
 
-def report(scores: Scores) -> list[str]:
-    """The lines of a report of all scores, with F1 by label and LAS by arc length."""
-    rows = [(MEASURES[measure], scores.percent(measure), meaning) for measure, meaning in MEANINGS.items()]
+def meanings(predicted: Collection[str]) -> dict[Measure, str]:
+    """Of the scores of a parser that predicts these columns. The others are left as they are in the input."""
+    copied = {measure for measure, columns in OF_COLUMNS.items() if columns.isdisjoint(predicted)}
+    return {measure: NOT_PREDICTED if measure in copied else text for measure, text in MEANINGS.items()}
+
+
+def report(scores: Scores, predicted: Collection[str]) -> list[str]:
+    """The lines of a report of all scores, with F1 by label and LAS by arc length.
+
+    predicted: the columns that the parser predicts.
+    """
+    found = meanings(predicted).items()
+    rows = [(MEASURES[measure], scores.percent(measure), meaning) for measure, meaning in found]
     rows.append(("exact match", scores.exact, "sentences without an error"))
     if scores.crossing_arcs:
         meaning = f"non-projective arcs with the right head, of {scores.crossing_arcs:,}"

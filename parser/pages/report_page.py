@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from parser.config.measures import MEASURES
 from parser.evaluation.calibration import Confidence
 from parser.evaluation.errors import GROUPINGS, Errors
-from parser.evaluation.report import MEANINGS
+from parser.evaluation.report import meanings
 from parser.pages.page import rendered
 from parser.pages.report_confidence import confidence_part
 from parser.pages.trees_page import tree_data
@@ -24,17 +24,21 @@ def report_page(
     errors: Errors,
     gold: Sequence[Sentence],
     trees: Sequence[ParsedTree],
+    predicted: Collection[str],
     curves: bytes | str,
     confidences: Mapping[str, Confidence],
 ) -> str:
-    """An HTML document. curves: the SVG of the learning curves, or why there are none. confidences: of the
-    arcs, by what is done with their probabilities."""
+    """An HTML document.
+
+    predicted: the columns that the parser predicts. curves: the SVG of the learning curves, or why there are
+    none. confidences: of the arcs, by what is done with their probabilities.
+    """
     worst = errors.worst(SENTENCES_SHOWN)
     return rendered(
         "report_page.html",
         title=title,
         about=f"{errors.scores.sentences:,} sentences, {errors.scores.words:,} words",
-        scores=list(_scores(errors)),
+        scores=list(_scores(errors, predicted)),
         confidence=confidence_part(confidences),
         curves=curves,
         groups={grouping: list(_groups(errors, grouping)) for grouping in GROUPINGS},
@@ -56,8 +60,8 @@ def _heading(errors: Errors, gold: Sequence[Sentence], number: int) -> str:
     return f"{gold[number].identifier}, line {gold[number].line:,}: {wrong} of {words} words wrong"
 
 
-def _scores(errors: Errors) -> Iterator[tuple[str, str, str]]:
-    for measure, meaning in MEANINGS.items():
+def _scores(errors: Errors, predicted: Collection[str]) -> Iterator[tuple[str, str, str]]:
+    for measure, meaning in meanings(predicted).items():
         yield MEASURES[measure], f"{errors.scores.percent(measure):.2f}", meaning
     yield "exact match", f"{errors.scores.exact:.2f}", "sentences without an error"
 

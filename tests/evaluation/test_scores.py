@@ -41,14 +41,24 @@ def test_punctuation_is_recognised_by_xpos_without_upos():
 
 def test_empty_scores_are_zero():
     assert Scores().as_dict()["las"] == 0.0
-    assert "0 sentences" in report(Scores())[0]
+    assert "0 sentences" in report(Scores(), ())[0]
 
 
 def test_report_shows_the_measures():
     gold = sentence((2, 0), labels=["nsubj", "root"])
-    text = "\n".join(report(score([gold], [((2, 0), ("nsubj", "root"))])))
+    text = "\n".join(report(score([gold], [((2, 0), ("nsubj", "root"))]), ()))
     assert "1 sentence, 2 words" in text
     assert "LAS               100.00" in text
+
+
+@pytest.mark.parametrize(
+    ("predicted", "copied"),
+    [((), ["UPOS", "XPOS", "UFeats", "AllTags", "Lemmas"]), (("feats", "lemma"), ["UPOS", "XPOS"])],
+)
+def test_report_says_which_tags_are_not_predicted(predicted, copied):
+    gold = sentence((2, 0), labels=["nsubj", "root"])
+    lines = report(score([gold], [((2, 0), ("nsubj", "root"))]), predicted)
+    assert [line.split()[0] for line in lines if "not predicted" in line] == copied
 
 
 def scramble(heads, labels, generator):
@@ -149,7 +159,7 @@ def test_recall_of_crossing_arcs_ignores_labels():
     scores = score([gold, gold], [(gold.heads, ("x",) * 4), ((3, 3, 0, 3), gold.labels)])
     assert (scores.crossing_arcs, scores.crossing_recall) == (2, 50)
     assert "crossing arcs      50.00  non-projective arcs with the right head, of 2" in "\n".join(
-        report(scores)
+        report(scores, ())
     )
 
 
@@ -158,4 +168,4 @@ def test_arcs_are_grouped_by_length():
     scores = score([gold], [(gold.heads, gold.labels)])
     assert scores.lengths == {"root": 1, "1": 1, "2": 1, "3": 1, "4-7": 4, "8-15": 8, "16+": 2}
     assert list(scores.length_las()) == ["root", "1", "2", "3", "4-7", "8-15", "16+"]
-    assert "crossing arcs" not in "\n".join(report(scores))
+    assert "crossing arcs" not in "\n".join(report(scores, ()))

@@ -42,7 +42,7 @@ def trees_of(text):
 def report(text):
     gold, trees = [gold_of(text)] * 3, trees_of(text)
     confidence = Confidence(np.array([0.5, 0.2]), np.array([True, False]), np.array([text, f"{text}2"]))
-    return report_page(text, find_errors(gold, trees, bool), gold, trees, text, {text: confidence})
+    return report_page(text, find_errors(gold, trees, bool), gold, trees, (), text, {text: confidence})
 
 
 def comparison(text):

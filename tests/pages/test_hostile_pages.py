@@ -54,7 +54,7 @@ WRONG = [ParsedTree((2, 0, 1), (f"other {one.labels[0]}", *one.labels[1:])) for 
 
 
 def report(title):
-    return report_page(title, find_errors(GOLD, WRONG, bool), GOLD, WRONG, title, {})
+    return report_page(title, find_errors(GOLD, WRONG, bool), GOLD, WRONG, (), title, {})
 
 
 def comparison(title):

@@ -40,7 +40,7 @@ def report(tmp_path):
         name: confidence(shares) for name, shares in {"before": (1, 0.5), "calibrated": (0.8, 0)}.items()
     }
     path = tmp_path / "report.html"
-    path.write_text(report_page(HOSTILE, errors, gold, trees, SVG, confidences), encoding="utf-8")
+    path.write_text(report_page(HOSTILE, errors, gold, trees, (), SVG, confidences), encoding="utf-8")
     return path
 
 
@@ -109,7 +109,7 @@ def report_of_a_treebank(path, curves="no curves"):
     gold = read_treebank(TREEBANK)
     trees = [ParsedTree(tuple(0 if head == 1 else head for head in one.heads), one.labels) for one in gold]
     errors = find_errors(gold, trees, lambda form: len(form) > 3)
-    path.write_text(report_page("many", errors, gold, trees, curves, {}), encoding="utf-8")
+    path.write_text(report_page("many", errors, gold, trees, (), curves, {}), encoding="utf-8")
     return path
 
 
