@@ -60,12 +60,20 @@ def _place(options: argparse.Namespace) -> _Place:
             f"{resumed}: is no folder of a run, which --resume continues, as in --resume runs/NAME; "
             "to begin a run with the weights of a model write --from MODEL"
         )
+    if options.config and options.config.suffix in CONFIG_SUFFIXES:
+        options.config.stat()  # if it is not there, this is told, and not that no run is there
     run = options.folder or _run_of(resumed or options.config)
+    if options.config and options.config.is_dir() and options.resume and not _is_same(options.config, run):
+        raise ValueError(f"{options.config} and {run}: are two runs; name the one that goes on")
     if not options.resume and options.config.is_dir():
         raise ValueError(f"{options.config}: is a folder; give a config, or continue with --resume")
     if options.config and not options.config.is_dir():
         return _Place(options.config, run)
     return _Place(resumed if resumed and resumed.is_file() else run / CONFIG, run)
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    return path.resolve() == other.resolve()
 
 
 def _run_of(path: Path) -> Path:

@@ -19,9 +19,10 @@ from parser.tables.found_treebanks import FoundTreebank, found_row
 from parser.tables.kept_models import keep_model, write_index
 from parser.tables.published_scores import PublishedScores, read_published
 from parser.tables.report_lines import report_line
-from parser.tables.runs import Job, Row, jobs_of, run_missing
+from parser.tables.runs import ROWS, Job, Row, jobs_of, read_rows, rows_of, run_missing
 from parser.tables.settings import TableConfig
 from parser.tables.treebank_report import write_treebank_report
+from parser.training.data import files_needed, provenances
 from parser.treebank.ud_folders import UDTreebank, find_treebanks
 
 PREPARED = "treebanks"
@@ -45,11 +46,12 @@ def train_all(options: argparse.Namespace) -> None:
     if options.address:
         refuse_silent(options.address)  # before all treebanks are read, which takes minutes
     treebanks = find_treebanks(options.source, options.only)
-    refuse_to_overwrite(folder, [treebank.folder for treebank in treebanks])
     config = read_config(options.config)
+    refuse_to_overwrite(folder, [*(treebank.folder for treebank in treebanks), *files_needed(config)])
     published = read_published(options.published) if options.published else None
     with claimed_folder(folder, "-o"):
         plan = _plan(treebanks, config, options)
+        _refuse_other_treebanks(plan.jobs, folder)
         _tell(plan, folder)
         if not plan.jobs:
             raise ValueError(f"{options.source}: no treebank can be trained")
@@ -75,8 +77,9 @@ def _plan(treebanks: Sequence[UDTreebank], config: Config, options: argparse.Nam
         else:
             found[treebank.name] = own
     for job in jobs:
-        if other := _other_settings(config, job.config):
-            own = found[job.name]
+        own = found[job.name]
+        rule = config.small_treebank
+        if rule and own.size.words < rule.words and (other := _other_settings(config, job.config)):
             told = f"small, with {counted(own.size.words, 'word')}: {other}"
             found[job.name] = own._replace(choices=(*own.choices, told))
     # By about how long they take.
@@ -85,12 +88,22 @@ def _plan(treebanks: Sequence[UDTreebank], config: Config, options: argparse.Nam
 
 
 def _other_settings(config: Config, own: Config) -> str:
-    """What a small treebank has others of, as text; empty for a large one."""
-    if not config.small_treebank:
-        return ""
+    """What a small treebank has others of, as text."""
+    assert config.small_treebank
     before, now = flat(config.model_dump()), flat(own.model_dump())
     keys = ["training.epochs", *config.small_treebank.set]
     return ", ".join(f"{key} {now[key]}" for key in keys if before.get(key) != now.get(key))
+
+
+def _refuse_other_treebanks(jobs: Sequence[Job], folder: Path) -> None:
+    """Raises ValueError if a run that is done has seen other files than those that are there now."""
+    for job, row in rows_of(jobs, read_rows(folder / ROWS)).items():
+        for path, version in provenances(job.config).items():
+            before = row["treebanks"].get(path)
+            if before and version and before["sha256"] != version["sha256"]:
+                raise ValueError(
+                    f"{folder}: {job.name} was trained before {path} changed; give another folder with -o"
+                )
 
 
 def _tell(plan: _Plan, folder: Path) -> None:

@@ -60,9 +60,9 @@ class ConfigError(LinesError):
     """A config that cannot be used; the message says where and why."""
 
 
-def read_config(path: Path, overrides: Sequence[str] = ()) -> Config:
-    """The config of a training run, see `read_settings`."""
-    return read_settings(path, Config, overrides)
+def read_config(path: Path, overrides: Sequence[str] = (), values: Mapping[str, Any] | None = None) -> Config:
+    """The config of a training run, see `read_settings`. values: overrides as they are, by dotted keys."""
+    return ConfigFile(path, overrides, values).validated(Config)
 
 
 def read_settings(path: Path, kind: type[AnyConfig], overrides: Sequence[str] = ()) -> AnyConfig:
@@ -76,12 +76,14 @@ def read_settings(path: Path, kind: type[AnyConfig], overrides: Sequence[str] = 
 class ConfigFile:
     """The content of a config, and the place of each of its keys."""
 
-    def __init__(self, path: Path, overrides: Sequence[str] = ()):
+    def __init__(self, path: Path, overrides: Sequence[str] = (), values: Mapping[str, Any] | None = None):
         """Raises ConfigError, FileNotFoundError."""
         self._path = str(path)
         self._content, self._places = _read(path)
         for override in overrides:
             _override(self._content, override, self._places)
+        for name, value in (values or {}).items():
+            _replace(self._content, tuple(name.split(".")), value, "set", self._places)
 
     def _refuse_other_commands(self, kind: type[BaseModel]) -> None:
         """Raises ConfigError, which names the right command, if this is a config of another command."""
@@ -152,17 +154,26 @@ def _override(content: dict[str, Any], override: str, places: dict[KeyPath, str]
     shown = f"--set {shortened(override)}"
     if not equals or not all(key_path):
         raise ConfigError(f"{shown}: write it as section.key=value")
-    section = content
-    for key in key_path[:-1]:
-        section[key] = {} if section.get(key) is None else section[key]
-        section = section[key]
-        if not isinstance(section, dict):
-            raise ConfigError(f"{shown}: {shortened(key)} is a value, not a section")
     try:
-        section[key_path[-1]] = load(value)
-        below = dict.fromkeys(_key_paths(section[key_path[-1]], key_path), shown)
+        _replace(content, key_path, load(value), shown, places)
     except (yaml.YAMLError, RecursionError):
         raise ConfigError(f"{shown}: {quoted(value)} is not YAML") from None
+
+
+def _replace(
+    content: dict[str, Any], key_path: KeyPath, value: Any, shown: str, places: dict[KeyPath, str]
+) -> None:
+    """Put a value in the place of that of a key. shown: where it is from, for messages."""
+    section = content
+    for key in key_path[:-1]:
+        inner = section.get(key)
+        if not isinstance(inner, dict | None):
+            raise ConfigError(f"{shown}: {shortened(key)} is a value, not a section")
+        # A copy: several sections of a file may be one, by an anchor of YAML.
+        section[key] = dict(inner or {})
+        section = section[key]
+    section[key_path[-1]] = value
+    below = dict.fromkeys(_key_paths(value, key_path), shown)
     for depth in range(1, len(key_path)):
         places.setdefault(key_path[:depth], shown)
     places.update({key_path: shown, **below})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
@@ -37,13 +38,14 @@ def of_size(config: Config, size: TreebankSize | None) -> Config:
     if rule is None:
         return config
     content = {**config.model_dump(mode="json"), "small_treebank": None}
-    if size is not None and size.words < rule.words and config.initial_model is None:
-        for key, value in rule.set.items():
-            _set(content, key, value)
-        training = content["training"]
-        counted = size.words if training["batch_unit"] == "words" else size.sentences
-        batches = max(1, -(-counted // training["batch_size"]))
-        training["epochs"] = max(training["epochs"], -(-rule.steps // batches))
+    if size is None or size.words >= rule.words or config.initial_model is not None:
+        return type(config).model_validate(content)
+    for key, value in deepcopy(rule.set).items():
+        _set(content, key, value)
+    training = type(config).model_validate(content).training
+    counted = size.words if training.batch_unit == "words" else size.sentences
+    batches = max(1, -(-counted // training.batch_size))
+    _set(content, "training.epochs", max(training.epochs, -(-rule.steps // batches)))
     return type(config).model_validate(content)
 
 

@@ -77,7 +77,7 @@ def cluster(address: str | None, workers: int | None, threads: int) -> Iterator[
         cpus = [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
         room = sum(count // threads for count in cpus)
         if not room:
-            raise ValueError(f"--threads {threads}: no machine has so many CPUs, but {max(cpus)} at most")
+            raise ValueError(f"{threads} threads: no machine has so many CPUs, but {max(cpus)} at most")
         yield workers or room
     finally:
         ray.shutdown()

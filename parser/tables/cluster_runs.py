@@ -126,5 +126,7 @@ def _reason(task: Any, job: Job, folder: Path) -> str:
         return f"{job.name}, seed {job.seed}: failed: {error.cause!r}"
     except ray.exceptions.RayError as error:
         what = str(error).partition("\n")[0]
-        return f"{job.name}, seed {job.seed}: failed: {counted(MOST_ATTEMPTS, 'worker')} died of it: {what}"
+        deaths = ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError
+        died = f"{counted(MOST_ATTEMPTS, 'worker')} died of it: " if isinstance(error, deaths) else ""
+        return f"{job.name}, seed {job.seed}: failed: {died}{what}"
     return failure(job, folder, code) if code else ""

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from parser.config.settings import Config, path_in_configs
 from parser.system.files import write_atomically
 from parser.tables.settings import RowSettings
-from parser.text.treebank_text import NO_SPACE, has_text
+from parser.text.treebank_text import has_text
 from parser.training.trees import read_training_file
-from parser.treebank.columns import BLANK, WORD_COLUMNS
+from parser.treebank.columns import BLANK, NO_SPACE, WORD_COLUMNS
 from parser.treebank.conllu_output import as_conllu
 from parser.treebank.sentence import Sentence
 from parser.treebank.size import TreebankSize
@@ -33,6 +33,8 @@ LEAST_SENTENCES = 10
 HAS_VALUES = 0.01
 """A column in which fewer words have a value is not there."""
 HAS_FORMS = 0.5
+OF_TAGS = "parser.network.tags."
+"""With which the settings of predicted tags begin."""
 
 
 class FoundTreebank(NamedTuple):
@@ -64,7 +66,8 @@ def found_row(treebank: UDTreebank, config: Config, folder: Path) -> FoundTreeba
     for found, why in (_columns(config, train), _tokenizer(config, train)):
         changes |= found
         choices += why
-    size = TreebankSize(len(train), sum(map(len, train)))
+    learnt = train[: config.treebank.train_sentences]
+    size = TreebankSize(len(learnt), sum(map(len, learnt)))
     return FoundTreebank(treebank, RowSettings(set=changes), size, tuple(choices))
 
 
@@ -154,6 +157,10 @@ def _columns(config: Config, train: Sequence[Sentence]) -> tuple[dict[str, Any],
         "training.tag_dropout": training.tag_dropout if "tag" in kinds else 0.0,
         "training.feature_dropout": training.feature_dropout if "features" in kinds else 0.0,
     }
+    if rule := config.small_treebank if not predicted else None:
+        changes["small_treebank.set"] = {
+            key: value for key, value in rule.set.items() if not f"{key}.".startswith(OF_TAGS)
+        }
     titles = ", ".join(WORD_COLUMNS[name].title for name in missing)
     return changes, [f"no {titles}: neither predicted nor read"]
 

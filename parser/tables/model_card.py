@@ -9,13 +9,16 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from parser.config.measures import NAMES, shown
+from parser.config.measures import MEASURES, NAMES, shown
 from parser.config.settings import Config
-from parser.parsing.model_card import OF_TAGS, OF_TEXT, OF_TOKENS, Given
-from parser.parsing.named_models import SUFFIX
+from parser.parsing.model_card import OF_TAGS, OF_TEXT, OF_TOKENS, Given, ModelCard, read_card
+from parser.parsing.model_files import members_of, model_files
+from parser.parsing.named_models import SUFFIX, name_of
 from parser.system.console import counted
 from parser.tables.found_treebanks import FoundTreebank
 from parser.tables.runs import Row
+from parser.training.initial_model import initial_path
+from parser.training.teachers import teacher_paths
 
 OF_DIVISION = "tokens", "sentences", "words"
 HUB_LICENCES = re.compile(r"cc-by(-nc)?(-sa|-nd)?-[1-4]\.0|cc0-1\.0|lgpl-lr")
@@ -60,7 +63,7 @@ def _front_matter(found: FoundTreebank, config: Config, row: Row) -> dict[str, A
     treebank = found.treebank
     return {
         "language": [treebank.code],
-        **_licence(treebank.licence),
+        **_licence(" and ".join(_licences(treebank.licence, config))),
         "library_name": "stack-parser",
         "pipeline_tag": "token-classification",
         "tags": ["dependency-parsing", "universal-dependencies", "conll-u"],
@@ -74,11 +77,35 @@ def _front_matter(found: FoundTreebank, config: Config, row: Row) -> dict[str, A
     }
 
 
-def _licence(name: str | None) -> dict[str, str]:
+def _licences(of_treebank: str | None, config: Config) -> list[str]:
+    """All different ones of what the model is made of; none if the treebank names none."""
+    if not of_treebank:
+        return []
+    others = [name for name in _models_learnt_from(config).values() if name]
+    spelled = {_hub_name(name): name for name in reversed([of_treebank, *others])}
+    return list(reversed(spelled.values()))
+
+
+def _models_learnt_from(config: Config) -> dict[str, str]:
+    """The licence, which may be empty, of the model that training began with and of teachers, by name."""
+    initial = initial_path(config.initial_model)
+    paths = [*([initial] if initial else []), *teacher_paths(config.training.distillation)]
+    return {name_of(path): card.licence if (card := _card_of(path)) else "" for path in paths}
+
+
+def _card_of(path: Path) -> ModelCard | None:
+    return read_card(members_of(model_files(path))[0]) if path.exists() else None
+
+
+def _hub_name(licence: str) -> str:
+    return "-".join(licence.lower().split())
+
+
+def _licence(name: str) -> dict[str, str]:
     """As the hub has it, where it knows the licence; empty if the treebank names none."""
     if not name:
         return {}
-    known = "-".join(name.lower().split())
+    known = _hub_name(name)
     if HUB_LICENCES.fullmatch(known):
         return {"license": known}
     return {"license": OTHER_LICENCE, "license_name": name}
@@ -124,10 +151,10 @@ def _sections(found: FoundTreebank, config: Config, row: Row, weights: int) -> I
     yield "Scores of the CoNLL 2018 shared task, in per cent:"
     yield _score_table(list(scores_of(config, row)))
     yield "## Training"
-    yield "\n".join(f"- {line}" for line in _facts(found, row, weights))
+    yield "\n".join(f"- {line}" for line in _facts(found, config, row, weights))
     settings = config.model_dump(mode="json", exclude_defaults=True)
-    settings["treebank"] |= _without_folders(settings["treebank"])
-    yield f"```yaml\n{yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)}```"
+    content = yaml.safe_dump(_without_folders(settings), sort_keys=False, allow_unicode=True)
+    yield f"```yaml\n{content}```"
     yield "## Licence"
     by = f" by {treebank.contributors}," if treebank.contributors else ""
     name = treebank.licence or "that its authors name"
@@ -136,6 +163,8 @@ def _sections(found: FoundTreebank, config: Config, row: Row, weights: int) -> I
         f"The treebank, [{treebank.name}]({treebank.repository}),{by} is under the licence {name}, "
         f"and the model is made of it.{own}"
     )
+    for model, licence in _models_learnt_from(config).items():
+        yield f"It also learnt from the model {model}, under {licence or 'a licence that it does not name'}."
 
 
 def _score_table(rows: Sequence[CardScores]) -> str:
@@ -147,11 +176,11 @@ def _score_table(rows: Sequence[CardScores]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _facts(found: FoundTreebank, row: Row, weights: int) -> Iterator[str]:
+def _facts(found: FoundTreebank, config: Config, row: Row, weights: int) -> Iterator[str]:
     size = found.size
     yield f"{counted(size.sentences, 'sentence')} with {counted(size.words, 'word')} to learn from"
     yield from found.choices
-    by_dev = f"epoch {row['best_epoch']} of {row['epochs']}, by LAS on dev"
+    by_dev = f"epoch {row['best_epoch']} of {row['epochs']}, by {MEASURES[config.training.best_by]} on dev"
     yield f"{counted(weights, 'weight')}; {by_dev if row['dev'] else 'the last epoch, without dev'}"
     device = row["machine"]["cpu"] if row["device"] == "cpu" else row["device"]
     yield f"{row['seconds']:.1f} seconds on {device}, {row['date']}"
@@ -160,6 +189,11 @@ def _facts(found: FoundTreebank, row: Row, weights: int) -> Iterator[str]:
             yield f"`{Path(path).name}`: SHA-256 {version['sha256']}"
 
 
-def _without_folders(treebank: Mapping[str, Any]) -> dict[str, str]:
-    """The names of the files: where they lie on this machine is nobody's concern."""
-    return {split: Path(treebank[split]).name for split in ("train", "dev", "test") if treebank.get(split)}
+def _without_folders(value: Any) -> Any:
+    """Settings with the names of files alone: where they lie on this machine is nobody's concern."""
+    if isinstance(value, Mapping):
+        return {key: _without_folders(own) for key, own in value.items()}
+    if isinstance(value, list):
+        return list(map(_without_folders, value))
+    is_file = isinstance(value, str) and (value.startswith(("/", "${")) or Path(value).exists())
+    return Path(value).name if is_file else value

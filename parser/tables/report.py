@@ -74,7 +74,8 @@ def _introduction(table: TableConfig, rows: Rows) -> list[Part]:
     text = (
         f"Every row is {bases} with {common}some settings changed; {len(runs)} runs{_together(runs)} "
         f"on {', '.join(_machines(runs)) or 'no machine yet'}. "
-        "Scores are those of the epoch with the best dev LAS, or of the last one where there is no dev. "
+        "Scores are those of the epoch that was best on dev (`training.best_by`), or of the last one without "
+        "dev. "
         "For several seeds the mean is given, with the lowest and the highest in brackets. Differences are "
         "between runs with equal seeds: their mean, its 95 % interval and the number of seeds. One seed does "
         "not show whether a difference is due to chance. Minutes include the evaluation on dev. Seconds to a "

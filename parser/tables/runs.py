@@ -24,8 +24,8 @@ from parser.system.interruption import StoppedError, stop_request
 from parser.system.lifeline import end, lifeline, start_process
 from parser.system.python_processes import environment, python
 from parser.tables.settings import TableConfig
-from parser.training.folder import CHECKPOINT, METRICS
-from parser.training.record import read_result
+from parser.training.folder import CHECKPOINT
+from parser.training.record import epochs_of, read_result
 from parser.training.treebank_size import for_its_treebank
 
 ROWS, RUNS = "rows.jsonl", "runs"
@@ -66,9 +66,8 @@ def jobs_of(table: TableConfig, name: str) -> list[Job]:
                 f"row {row_name!r}: {SEED}: the seeds are 1, 2, ...; set their number with `seeds`"
             )
         for seed in range(1, (row.seeds or table.seeds) + 1):
-            changes = [f"{key}={json.dumps(value)}" for key, value in {**changed, SEED: seed}.items()]
             try:
-                config = read_config(Path(row.base or table.base), changes)
+                config = read_config(Path(row.base or table.base), values={**changed, SEED: seed})
             except ConfigError as error:
                 raise ConfigError(*(f"row {row_name!r}: {line}" for line in lines_of(error))) from None
             found.append(Job(name, row_name, seed, for_its_treebank(config)))
@@ -195,7 +194,6 @@ def failure(job: Job, folder: Path, code: int) -> str:
 def keep(job: Job, folder: Path, together: int) -> None:
     """Add the row of a finished run to the file, completely or not at all."""
     run = folder / RUNS / job.folder_name
-    curve = [json.loads(line) for line in (run / METRICS).read_text(encoding="utf-8").splitlines()]
     row = {
         "table": job.table,
         "name": job.name,
@@ -203,7 +201,7 @@ def keep(job: Job, folder: Path, together: int) -> None:
         "together": together,
         "config": job.config.model_dump(mode="json"),
         **read_result(run),
-        "curve": [{key: epoch[key] for key in CURVE if key in epoch} for epoch in curve],
+        "curve": [{key: epoch[key] for key in CURVE if key in epoch} for epoch in epochs_of(run)],
     }
     path = folder / ROWS
     before = path.read_bytes() if path.exists() else b""

@@ -22,10 +22,10 @@ LARGE = 10_000
 """Words of train, from which on averages are given apart."""
 MEGABYTE = 1_000_000
 NOTE = (
-    "Scores are those of CoNLL 2018, in per cent, of the epoch with the best LAS on dev, or of the last "
-    "one where there is no dev; on test, or where it says so on dev. Behind ± is the standard error of "
-    "LAS, which the choice of the sentences of test makes; it does not say how much runs with other seeds "
-    "differ. An average counts each treebank once, and those alone that have the score."
+    "Scores are those of CoNLL 2018, in per cent, of the epoch that was best on dev (`training.best_by`), or "
+    "of the last one where there is no dev; on test, or where it says so on dev. Behind ± is the standard "
+    "error of LAS, which the choice of the sentences of test makes; it does not say how much runs with "
+    "other seeds differ. An average counts each treebank once, and those alone that have the score."
 )
 OTHERS = (
     "Scores of {name} are those that its authors publish. Releases of the treebanks, and what a parser may "

@@ -115,7 +115,7 @@ def load_checkpoint(path: Path, training: TrainingState, rank: int = 0) -> None:
         if progress.data != training.progress.data:
             raise ValueError(
                 "the treebanks, the word vectors, the transformer or the teachers have changed since the run "
-                "began"
+                "began; train without --resume"
             )
         _restore(training, tensors)
         _restore_random(tensors, rank, progress, training.totals.device)

@@ -122,8 +122,10 @@ def files_needed(config: Config) -> list[Path]:
     """The treebanks, vectors and models that training reads; the models may be folders."""
     network = config.parser.network
     transformer = network.transformer and network.transformer.model
-    named = [*config.treebank.files, network.pretrained, transformer, config.initial_model]
-    return [*(Path(data_path(path)) for path in named if path), *teacher_paths(config.training.distillation)]
+    named = [*config.treebank.files, network.pretrained, transformer]
+    initial = initial_path(config.initial_model)
+    models = [*([initial] if initial else []), *teacher_paths(config.training.distillation)]
+    return [*(Path(data_path(path)) for path in named if path), *models]
 
 
 def _prepare(

@@ -38,7 +38,7 @@ def claim(run: Path, resume: bool) -> Iterator[Path | None]:
     no checkpoint, or if the folder holds something else.
     """
     with ExitStack() as stack:
-        refuse_folder_of_others(run, (run / METRICS).is_file(), LOCK)
+        _refuse_others(run)
         _lock(run, stack)
         for left in run.glob(f"{TOKENIZER_TRAINING}*"):
             shutil.rmtree(left, ignore_errors=True)
@@ -50,6 +50,18 @@ def claim(run: Path, resume: bool) -> Iterator[Path | None]:
             _lock(run, stack)
         (run / METRICS).touch()
         yield moved
+
+
+def refuse_taken(run: Path) -> None:
+    """Raises ValueError if another process trains there now, or if the folder holds something else."""
+    _refuse_others(run)
+    if (run / LOCK).is_file():
+        with ExitStack() as stack:
+            _lock(run, stack)
+
+
+def _refuse_others(run: Path) -> None:
+    refuse_folder_of_others(run, (run / METRICS).is_file(), LOCK)
 
 
 def resuming(run: Path) -> str:

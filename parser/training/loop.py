@@ -1,4 +1,4 @@
-"""The training loop: epochs, each followed by an evaluation on dev, a checkpoint and early stopping."""
+"""The training loop: epochs, each followed by an evaluation on dev, checkpoints, and early stopping."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class TrainingLoop:
     preparation_seconds: float = 0.0
     """Which this start of the run, or resumption, took before."""
     processes: ProcessGroup = ALONE
-    saved: float = field(default_factory=time.monotonic)
+    saved: float = field(default_factory=time.monotonic, init=False)
     """When the last checkpoint was written, or when the loop was made, of `time.monotonic`."""
 
     def run(self, request: StopRequest) -> None:

@@ -44,12 +44,12 @@ class Record:
         if path.stat().st_size < size:
             raise ValueError(f"{path}: a part of it is missing; train without --resume")
         os.truncate(path, size)
+        rows = epochs_of(folder)
         self._lines = path.open("a", encoding="utf-8")
         shutil.rmtree(folder / BOARD, ignore_errors=True)
         self._board = SummaryWriter(str(folder / BOARD))
         self._board.add_text("config", f"```yaml\n{config}```")
-        for line in path.read_text(encoding="utf-8").splitlines():
-            row = json.loads(line)
+        for row in rows:
             self._show(row.pop("epoch"), row)
 
     def write(self, epoch: int, metrics: Mapping[str, float]) -> int:
@@ -91,8 +91,22 @@ def epochs_of(run: Path) -> list[dict[str, Any]]:
 
     Raises ValueError or OSError for a file that can not be read.
     """
-    lines = (run / METRICS).read_text(encoding="utf-8").splitlines(keepends=True)
-    return [json.loads(line) for line in lines if line.endswith("\n")]  # the last may be in the making
+    path = run / METRICS
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    if lines and not lines[-1].endswith("\n"):
+        del lines[-1]  # it is in the making
+    return [_epoch(line, f"{path}:{number}") for number, line in enumerate(lines, 1)]
+
+
+def _epoch(line: str, place: str) -> dict[str, Any]:
+    """Raises ValueError. place: of the line, for messages."""
+    try:
+        found: dict[str, Any] = json.loads(line)
+        if "epoch" in found:
+            return found
+    except ValueError:
+        pass
+    raise ValueError(f"{place}: not the metrics of an epoch; train without --resume")
 
 
 def drawn_curves(epochs: Sequence[Mapping[str, Any]]) -> bytes:
@@ -170,7 +184,7 @@ def write_result(run: Path, results: Results, device: torch.device, stamp: dict[
     stamp: `parser.system.stamp.stamp()` and the provenance of the treebanks when the run was started, or
     resumed last.
     """
-    epochs = [json.loads(line) for line in (run / METRICS).read_text(encoding="utf-8").splitlines()]
+    epochs = epochs_of(run)
     best = json.loads((run / BEST_MODEL / SCORES).read_text(encoding="utf-8"))
     result: dict[str, Any] = {
         "epochs": len(epochs),

@@ -48,6 +48,7 @@ from parser.training.folder import (
     claim,
     earlier_config,
     refuse_other_config,
+    refuse_taken,
     write_config,
 )
 from parser.training.loop import TrainingLoop, has_stopped_early, progress_as_text
@@ -114,7 +115,9 @@ def train(
     the best model; None without dev. Raises StoppedError after a signal, ValueError, LostProcessError, and
     as `data.load`.
     """
-    _refuse_before_loading(config, run, device, continues=resume and processes.is_first)
+    _refuse_before_loading(config, run, device)
+    if processes.is_first:
+        _refuse_other_run(config, run, resume)
     # Before teachers and transformers, which compute while data are loaded.
     fix_workspaces(config.training.deterministic, device)
     torch.manual_seed(config.training.seed)
@@ -151,12 +154,16 @@ def train(
     return _best_on_dev(config, run, training_data.dev_sentences, training, processes)
 
 
-def _refuse_before_loading(config: Config, run: Path, device: torch.device, continues: bool) -> None:
-    """continues: whether this process looks for an earlier run in the folder."""
+def _refuse_before_loading(config: Config, run: Path, device: torch.device) -> None:
     refuse_unsupported(config.training.precision, device)
     refuse_untrainable(config)
     refuse_to_overwrite(run, data.files_needed(config))  # a new run moves its folder aside
-    if continues:
+
+
+def _refuse_other_run(config: Config, run: Path, resume: bool) -> None:
+    """Raises ValueError, before data are loaded, if the folder can not be claimed or resumed."""
+    refuse_taken(run)
+    if resume:
         refuse_other_format(run / CHECKPOINT)
         refuse_other_config(run, config)
 

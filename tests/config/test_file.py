@@ -4,9 +4,10 @@ from pathlib import Path
 import pytest
 
 from parser.cli import main
-from parser.config.file import ConfigError, read_config, read_settings
+from parser.config.file import ConfigError, flat, read_config, read_settings
 from parser.config.settings import ParserSettings, TrainingSettings, data_path
 from parser.speed.measuring.settings import SpeedConfig
+from parser.system.settings import Settings
 from parser.tables.settings import TableConfig
 
 GOOD = "treebank:\n  train: a\n  dev: b\n"
@@ -239,6 +240,31 @@ def test_every_config_of_tables_and_speed_is_read(path):
 def test_settings_that_contradict_each_other(config_file, changes, message):
     with pytest.raises(ConfigError, match=f"--set .*{message}"):
         read_config(config_file, changes)
+
+
+def test_an_override_does_not_change_another_section_with_the_same_anchor(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text("both: &same {inner: {size: 1}}\nother: *same\n")
+
+    class Inner(Settings):
+        size: int
+
+    class Outer(Settings):
+        inner: Inner
+
+    class Both(Settings):
+        both: Outer
+        other: Outer
+
+    found = read_settings(path, Both, ["other.inner.size=2"])
+    assert (found.both.inner.size, found.other.inner.size) == (1, 2)
+
+
+@pytest.mark.parametrize("value", [math.inf, "1e-3", "\U0001f600", None])
+def test_values_need_not_be_text(config_file, value):
+    setting = "training.max_grad_norm" if value == math.inf else "treebank.test"
+    config = read_config(config_file, values={setting: value})
+    assert flat(config.model_dump())[setting] == value
 
 
 def test_a_section_that_is_null_can_be_filled(config_file):

@@ -43,6 +43,12 @@ def test_steps_are_those_of_the_batches_that_the_rule_sets(config_file):
     assert for_its_treebank(read_config(config_file, [rule])).training.epochs == 7
 
 
+def test_the_rule_may_replace_a_whole_section(config_file):
+    """16 trees, in batches of 8: 2 steps an epoch."""
+    rule = "small_treebank={words: 60, steps: 100, set: {training: {batch_size: 8}}}"
+    assert for_its_treebank(read_config(config_file, [rule])).training.epochs == 50
+
+
 def test_more_epochs_than_the_rule_has_stay(config_file):
     assert resolved(config_file, "training.epochs=40").training.epochs == 40
 
@@ -79,6 +85,8 @@ def test_a_part_of_a_large_treebank_is_small(config_file):
         ("{training.epoch: 3}", "small_treebank.set: training.epoch: unknown key"),
         ("{parser.network.hidden_size: many}", "small_treebank.set: parser.network.hidden_size: "),
         ("{parser.system.name: 3}", "small_treebank.set: names no setting"),
+        ("{training.batch_size: 0}", "small_treebank.set: training.batch_size: "),
+        ("{training.batch_size: few}", "small_treebank.set: training.batch_size: "),
     ],
 )
 def test_what_is_impossible_is_told_whatever_the_treebank(config_file, settings, message):

@@ -1,5 +1,7 @@
 """What is chosen for a treebank that lacks something, and which are not trained."""
 
+from pathlib import Path
+
 import pytest
 from ud_folders import (
     FEATS,
@@ -15,8 +17,10 @@ from ud_folders import (
     without_comments,
 )
 
+from parser.config.file import read_config
 from parser.config.settings import Config
 from parser.tables.found_treebanks import found_row
+from parser.training.treebank_size import for_its_treebank
 from parser.treebank.conllu import read_treebank
 from parser.treebank.ud_folders import find_treebanks
 
@@ -115,6 +119,17 @@ def test_columns_that_are_not_there(tmp_path, columns, predicted, read, choice):
     assert changes["parser.network.tags.layers_above"] == bool(predicted)
     assert changes["training.tag_dropout"] == (0.1 if read else 0)
     assert row.choices == (choice,)
+
+
+def test_without_any_column_the_rule_for_small_treebanks_sets_none_of_their_settings(tmp_path):
+    shipped = read_config(Path("configs/ud-untagged.yaml"))
+    train = blanked(TRAIN, UPOS, XPOS, FEATS, LEMMA)
+    make_treebank(tmp_path / "ud", "UD_Toy-Tiny", train=train, dev=DEV)
+    [treebank] = find_treebanks(tmp_path / "ud")
+    changes = found_row(treebank, shipped, tmp_path / "prepared").row.set
+    config = for_its_treebank(read_config(Path("configs/ud-untagged.yaml"), values=changes))
+    assert config.parser.network.tags.predict == ()
+    assert config.parser.network.hidden_size == 64
 
 
 def test_without_text_there_is_no_tokenizer(tmp_path):

@@ -145,7 +145,7 @@ def test_a_run_that_fails_is_told_and_the_others_go_on(table, tmp_path, capsys):
     [
         (
             ("training.batch_size: 2", "training.batchsize: 2"),
-            "row 'small': --set training.batchsize=2: training.batchsize: unknown key; did you mean",
+            "row 'small': set: training.batchsize: unknown key; did you mean",
         ),
         (("baseline: small", "baseline: smal"), "there is no row 'smal'"),
         (

@@ -66,7 +66,22 @@ def test_a_treebank_goes_on_from_the_parser_of_another(folder, config, tmp_path,
     config.write_text(f"{CONFIG}initial_model: {first}\n")
     assert made(folder, config, tmp_path / "second", "--only", "UD_Toy-Few") == 0
     assert "LEMMA" not in capsys.readouterr().out
-    assert load(tmp_path / "second/toy-few.stackparser").parse(["Cats", "sleep"]).lemmas
+    few = tmp_path / "second/toy-few.stackparser"
+    assert load(few).parse(["Cats", "sleep"]).lemmas
+    card = Package(few).content("README.md").decode()
+    assert "It also learnt from the model old_toy-whole, under cc-by-sa-4.0." in card
+    assert str(tmp_path) not in card
+    assert made(folder, config, tmp_path / "out") == 2
+    assert f"{first}, which is read" in capsys.readouterr().err
+
+
+@pytest.mark.extended
+def test_a_treebank_that_has_changed_needs_another_folder(folder, config, tmp_path, capsys):
+    assert made(folder, config, tmp_path / "out", "--only", "*-Few") == 0
+    train = folder / "UD_Toy-Few/toy_few-ud-train.conllu"
+    train.write_text(train.read_text().replace("\troot\t", "\troot:other\t"))
+    assert made(folder, config, tmp_path / "out", "--only", "*-Few") == 2
+    assert "UD_Toy-Few was trained before" in capsys.readouterr().err
 
 
 def cells(report, name):

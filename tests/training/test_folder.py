@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import torch
 from safetensors import safe_open
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -12,6 +13,8 @@ from parser.training.checkpoint import load_checkpoint, save_checkpoint
 from parser.training.folder import claim, refuse_other_config, write_config
 from parser.training.record import Record
 from parser.training.run import new_training, train
+
+CPU = torch.device("cpu")
 
 
 def test_an_earlier_run_is_moved_aside_and_nothing_else_is(tmp_path):
@@ -91,6 +94,26 @@ def test_metrics_and_board_are_cut_back(tmp_path):
     assert shown(tmp_path) == [(1, 0.5), (2, 0.125)]
     rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert rows == [{"epoch": 1, "loss": 0.5, "dev_loss": None}, {"epoch": 2, "loss": 0.125}]
+
+
+@pytest.mark.parametrize("line", ["{}", "[1]", "no JSON"])
+def test_metrics_that_are_broken_are_named(tmp_path, line):
+    (tmp_path / "metrics.jsonl").write_text(f'{{"epoch": 1}}\n{line}\n')
+    with pytest.raises(ValueError, match=r"metrics\.jsonl:2: not the metrics of an epoch"):
+        Record(tmp_path, "", (tmp_path / "metrics.jsonl").stat().st_size)
+
+
+def test_a_folder_that_can_not_be_claimed_is_told_before_data_are_read(config_file, tmp_path):
+    config = read_config(config_file, ["treebank.dev=nowhere.conllu"])
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "precious").touch()
+    with pytest.raises(ValueError, match="not a run"):
+        train(config, tmp_path / "other", CPU)
+    with (
+        claim(tmp_path / "run", resume=False),
+        pytest.raises(ValueError, match="another process is training"),
+    ):
+        train(config, tmp_path / "run", CPU)
 
 
 def test_metrics_that_are_missing_are_noticed(tmp_path):
