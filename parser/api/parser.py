@@ -177,10 +177,13 @@ class Parser:
         words, tags: as in `parse`. Raises ValueError for what can not be a sentence, if the sentence is too
         long for the scorer, and if the model has none.
         """
+        for name in tags:
+            if name not in TAGS:
+                raise ValueError(f"{name}: alternatives are those of any tree; {', '.join(TAGS)} are known")
         if count < 1:
             raise ValueError(f"count: at least 1 is needed, not {count}")
         refuse_without_scorer(self._model)
-        [sentence] = self._model.watch().check([sentence_of({"words": words, **tags}, 1)], _warn)
+        [sentence] = self._model.watch().check([sentence_of({"words": words, **tags}, 1)], warn_at_caller)
         found = self._found(sentence, ParseOptions(alternatives=count)).alternatives
         if not found:
             raise ValueError(f"the sentence has more than {MAX_WORDS} words, the most that have alternatives")
@@ -199,7 +202,7 @@ class Parser:
         A beam search finds them.
         """
         options, columns = self._options(False, constraints, count), {"words": words, **known}
-        [sentence] = self._model.watch().check([self._read(columns, 1, options)], _warn)
+        [sentence] = self._model.watch().check([self._read(columns, 1, options)], warn_at_caller)
         best = self._found(sentence, options)
         return [tree_of(sentence, each) for each in (best, *best.others)]
 
@@ -216,7 +219,7 @@ class Parser:
         A task that is cancelled is not parsed for.
         """
         options, columns = self._options(probabilities, constraints), {"words": words, **known}
-        [sentence] = self._model.watch().check([self._read(columns, 1, options)], _warn)
+        [sentence] = self._model.watch().check([self._read(columns, 1, options)], warn_at_caller)
         found = await self._engine_thread.parse(sentence, options)
         return tree_of(sentence, found)
 
@@ -257,7 +260,7 @@ class Parser:
         time. constraints: see `parse`. Raises ValueError with the number of a sentence that can not be one.
         """
         refuse_batch_size(batch_size)
-        if not isinstance(sentences, Iterable):
+        if not isinstance(sentences, Iterable) or isinstance(sentences, TokenList | Mapping):
             raise ValueError(f"sentences: a list of them is needed, not {type(sentences).__name__}")
         return self._parsed(sentences, probabilities, batch_size, constraints)
 
@@ -307,7 +310,7 @@ class Parser:
                 yield from (as_sentence(one, ordinal) for ordinal, one in enumerate(of_text, 1))
 
         trees: list[Tree] = []
-        watched = self._model.watch().check(sentences(), _warn)
+        watched = self._model.watch().check(sentences(), warn_at_caller)
         for sentence, tree in self._stream(texts, watched, batch_size, options):
             while not lengths[0]:
                 lengths.popleft()
@@ -337,7 +340,7 @@ class Parser:
                 waiting.append((given, _comments(given)))
                 yield sentence
 
-        watched = self._model.watch().check(read(), _warn)
+        watched = self._model.watch().check(read(), warn_at_caller)
         for sentence, tree in self._stream(sentences, watched, batch_size, options):
             (given, comments), found = waiting.popleft(), tree_of(sentence, tree)
             yield with_tree(given, found) if isinstance(given, TokenList) else replace(found, **comments)
@@ -374,7 +377,11 @@ class Parser:
 
     def _found(self, sentence: Sentence, options: ParseOptions) -> ParsedTree:
         engine = self._engine  # which another thread may replace
-        return engine.result(engine.add(sentence, options))
+        request = engine.add(sentence, options)
+        try:
+            return engine.result(request)
+        finally:
+            request.cancel()  # if the program is interrupted, the next call does not compute it
 
     @property
     def _engine(self) -> Engine:
@@ -408,7 +415,7 @@ def refuse_surrogates(text: str, name: str) -> None:
         raise ValueError(f"{name}, {place}: a lone surrogate, which is no character") from None
 
 
-def _warn(text: str) -> None:
+def warn_at_caller(text: str) -> None:
     """Warns at the line of the caller's program, however many calls and generators lie between."""
     frame, level = sys._getframe(1), 2
     while frame.f_back and frame.f_globals.get("__name__", "").startswith(PACKAGE):

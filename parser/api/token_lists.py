@@ -10,7 +10,7 @@ from conllu.parser import DEFAULT_FIELDS, parse_dict_value
 from conllu.serializer import serialize_field
 
 from parser.api.tree import TAGS, Tree
-from parser.treebank.conllu_output import ARC_PROBABILITY, VIOLATION
+from parser.treebank.conllu_output import ARC_PROBABILITY, MARKS, VIOLATION
 
 
 def columns_of(tokens: TokenList, keep: bool) -> dict[str, list[Any]]:
@@ -35,7 +35,7 @@ def columns_of(tokens: TokenList, keep: bool) -> dict[str, list[Any]]:
 def with_tree(tokens: TokenList, tree: Tree) -> TokenList:
     """A copy with the tree, and with predicted tags where there are none.
 
-    Probabilities and violations are put into MISC.
+    Probabilities and violations are put into MISC, in place of those of an earlier tree.
 
     Columns that tokens lack are those of CoNLL-U, unless they were read from a file with columns of its own.
     """
@@ -43,6 +43,8 @@ def with_tree(tokens: TokenList, tree: Tree) -> TokenList:
     columns = dict.fromkeys(found.default_fields or DEFAULT_FIELDS)
     found[:] = [Token({**columns, **token}) for token in found]
     for place, word in enumerate(_words(found)):
+        if misc := word.get("misc"):
+            word["misc"] = {key: value for key, value in misc.items() if key not in MARKS} or None
         word["head"], word["deprel"] = tree.heads[place], tree.labels[place]
         for name, column in TAGS.items():
             values = getattr(tree, name)

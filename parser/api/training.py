@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from parser.api.parser import Parser, load
+from parser.api.parser import Parser, load, warn_at_caller
 from parser.batching.device import compute_alone_after_fork
 from parser.config.errors import fault_lines
 from parser.config.file import read_config
@@ -90,4 +90,5 @@ def evaluate(
         raise ValueError(f"roots is {roots!r}; it should be {' or '.join(map(repr, get_args(Roots)))}")
     loaded = model if isinstance(model, Parser) else load(model, device)
     gold = read_treebank(data_path(os.fspath(file)), roots)
-    return evaluate_model(loaded._model, gold, punctuation=punctuation)
+    watched = list(loaded._model.watch().check(gold, warn_at_caller))
+    return evaluate_model(loaded._model, watched, punctuation=punctuation)

@@ -43,9 +43,10 @@ def evaluate_model(options: argparse.Namespace) -> None:
         scores = (_by_one_process if options.processes == 1 else _by_processes)(options, model)
     if options.json:
         say(json.dumps(scores.as_dict()))
+    elif isinstance(scores, TextScores):
+        say(*text_report(scores))
     else:
-        is_of_text = isinstance(scores, TextScores)
-        say(*(text_report(scores) if is_of_text else report(scores, model.predicted_columns)))
+        say(*report(scores, model.predicted_columns))
 
 
 def _refuse_combinations(options: argparse.Namespace) -> None:

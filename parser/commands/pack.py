@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
 
@@ -46,7 +47,7 @@ def _make_wheel(options: argparse.Namespace) -> None:
     files, card = _checked(options)
     folder = options.output or WHEELS
     wheel = wheel_of(name_of(options.model), files, card, extras_of((options.model, *options.ensemble)))
-    refuse_to_overwrite(folder / wheel.file, [options.model])
+    refuse_to_overwrite(folder / wheel.file, [options.model, *options.ensemble])
     folder.mkdir(parents=True, exist_ok=True)
     pack(wheel.content, folder / wheel.file)
     say(
@@ -60,12 +61,17 @@ def _make_hub_folder(options: argparse.Namespace) -> None:
     folder = options.output
     if not folder:
         raise ValueError("a folder for the hub needs a name: -o FOLDER")
-    refuse_to_overwrite(folder, [options.model])
+    refuse_to_overwrite(folder, [options.model, *options.ensemble])
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ValueError(f"{folder}: is there already, and not empty; choose another name with -o")
-    for name, content in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(folder / name, content)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # All of it or nothing: a part of a model would look like one.
+    with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
+        unfinished = Path(temporary, folder.name)
+        for name, content in files.items():
+            (unfinished / name).parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(unfinished / name, content)
+        unfinished.rename(folder)
     say(f"{folder}: {counted(len(files), 'file')}, licence {card.licence}")
 
 

@@ -14,6 +14,7 @@ from parser.commands.options import (
     tell_dropped,
     warning_of,
 )
+from parser.corpus.cluster_address import refuse_silent
 from parser.corpus.run import Summary, parse_corpus, report_path
 from parser.corpus.workers import WorkerSettings
 from parser.parsing.column_shares import Counts, InputColumnCheck
@@ -29,6 +30,10 @@ FAILURES_SHOWN = 20
 
 def parse_folder(options: argparse.Namespace) -> None:
     refuse_to_overwrite(options.target, [options.source, *models_of(options).paths])
+    if options.address:
+        refuse_silent(options.address)
+    if not options.source.is_dir():
+        raise ValueError(f"{options.source}: is no folder")
     settings, check = _settings(options)
     with ProgressBar(desc="parsing", unit="file", **PROGRESS_BAR) as bar:
 

@@ -27,8 +27,8 @@ def select_sentences(options: argparse.Namespace) -> None:
     refuse_to_overwrite(options.output, [*options.treebanks, *models.paths])
     model = load_models(models, prepared_device(options))
     sources = chain.from_iterable(_sources(model, path) for path in options.treebanks)
-    found = select(model, sources, options.words, options.by, options.seed, options.batch_size)
-    with atomic_file(options.output) as file:
+    with atomic_file(options.output) as file:  # before hours of parsing
+        found = select(model, sources, options.words, options.by, options.seed, options.batch_size)
         for place, candidate in enumerate(found, 1):
             lines = lines_of(candidate, place, options.by, options.doubtful)
             file.write("".join(lines).encode("utf-8", "surrogateescape"))

@@ -328,7 +328,13 @@ class ConstraintReader:
         if not wanted.not_root:
             return (False,) * len(sentence)
         predicted = tags.get("upos", sentence.upos)
-        upos = (own if own != BLANK else its for own, its in zip(sentence.upos, predicted, strict=True))
+        pairs = zip(sentence.upos, predicted, strict=True)
+        upos = [own if own != BLANK else its for own, its in pairs]
+        if "upos" not in tags and all(tag == BLANK for tag in upos):
+            raise ValueError(
+                f"sentence {sentence.identifier}: no word has a UPOS, which says what is not root, and the "
+                "model predicts none"
+            )
         return tuple(tag in wanted.not_root for tag in upos)
 
     def _limits_of(self, at_most_one: tuple[str, ...]) -> tuple[int, ...]:

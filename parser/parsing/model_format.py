@@ -32,13 +32,15 @@ TRANSFORMER_CONFIG, TRANSFORMER_TOKENIZER, TRANSFORMER_WEIGHTS = (
     "transformer/tokenizer.json",
     "transformer/model.safetensors",
 )
-"""A folder that Hugging Face's library reads, too."""
+TRANSFORMER_CLASS = "transformer/tokenizer_config.json"
+"""For Hugging Face's library, which reads that folder, too. This program does not."""
 FILES = (
     *NEEDED,
     SCORES,
     TOKENIZER,
     TRANSFORMER_CONFIG,
     TRANSFORMER_TOKENIZER,
+    TRANSFORMER_CLASS,
     TRANSFORMER_WEIGHTS,
 )
 CARD, LICENCE = "README.md", "LICENSE.txt"
@@ -54,6 +56,7 @@ MAX_BYTES = {
     TOKENIZER: 1 << 26,
     TRANSFORMER_CONFIG: 1 << 20,
     TRANSFORMER_TOKENIZER: 1 << 28,
+    TRANSFORMER_CLASS: 1 << 10,
 }
 """Of the texts. Vocabularies with pretrained vectors, and tokenizers, have some ten million."""
 

@@ -21,7 +21,7 @@ SHIPPED = Path(__file__).parents[2] / "models"
 """The folder of the checkout; a program that was installed from a wheel has none."""
 INSTALLED = "stack_parser.models"
 """The group of entry points that are paths of installed models."""
-NAME = re.compile(r"[\w-]+")
+NAME = re.compile(r"\w[\w. -]*")
 SHOWN = 20
 """Names in a message."""
 

@@ -32,6 +32,7 @@ from parser.treebank.conllu_output import (
     with_tags,
     with_tree,
     without_enhanced,
+    without_marks,
 )
 from parser.treebank.faults import Faults
 from parser.treebank.parts import TreebankPart, read_part
@@ -131,7 +132,7 @@ def output_of(sentence: Sentence, tree: ParsedTree, retag: bool, deps: Deps) -> 
 
 def _lines_of(sentence: Sentence, tree: ParsedTree, retag: bool, deps: Deps) -> tuple[Sequence[str], bool]:
     """And whether enhanced dependencies were dropped; see `output_of`."""
-    sentence = with_tags(sentence, tree.tags, retag)
+    sentence = without_marks(with_tags(sentence, tree.tags, retag))
     if tree.probabilities:
         sentence = with_probabilities(sentence, tree.probabilities)
     if tree.violations:

@@ -15,6 +15,7 @@ from safetensors.torch import save
 from parser.config.settings import NetworkSettings, TransformerSettings
 from parser.parsing.model_files import ModelFiles, text_of
 from parser.parsing.model_format import (
+    TRANSFORMER_CLASS,
     TRANSFORMER_CONFIG,
     TRANSFORMER_TOKENIZER,
     TRANSFORMER_WEIGHTS,
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from parser.networks.transformer_encoder import TransformerEncoder
     from parser.transformer.pretrained import PretrainedTransformer
 
-FOR_OTHERS = "transformer/tokenizer_config.json", b'{"tokenizer_class": "PreTrainedTokenizerFast"}\n'
-"""A file that is not read here. Without it the library would not read all of the tokenizer."""
+FOR_OTHERS = TRANSFORMER_CLASS, b'{"tokenizer_class": "PreTrainedTokenizerFast"}\n'
+"""Without it the library would not read all of the tokenizer."""
 DIGEST = "digest"
 
 

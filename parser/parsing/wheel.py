@@ -37,7 +37,7 @@ def load(device="auto"):
     return load_model(MODEL, device)
 '''
 TAGS = "Wheel-Version: 1.0\nGenerator: stack-parser {version}\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-METADATA = """Metadata-Version: 2.1
+METADATA = """Metadata-Version: 2.4
 Name: {package}
 Version: {version}
 Summary: The model {name} of stack-parser, a dependency parser

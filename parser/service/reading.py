@@ -87,9 +87,9 @@ def word_sentences(
         yield ReadSentence(sentence, comments=comments)
 
 
-def conllu_sentences(content: str, check: SentenceCheck | None = None) -> Iterator[ReadSentence]:
-    """check: of what is given of trees, without which they are not read. Raises TreebankError, a ValueError,
-    at the end if there is a fault.
+def conllu_sentences(content: str, name: str, check: SentenceCheck | None = None) -> Iterator[ReadSentence]:
+    """name: of the field of the request, for messages. check: of what is given of trees, without which they
+    are not read. Raises TreebankError, a ValueError, at the end if there is a fault.
     """
     refuse_surrogates(content, "the CoNLL-U")
     faults = Faults()
@@ -99,7 +99,7 @@ def conllu_sentences(content: str, check: SentenceCheck | None = None) -> Iterat
             faults.add(parsed)
         elif not faults.total:
             yield ReadSentence(with_its_end(parsed), comments={"sent_id": block.sent_id})
-    faults.check("data")
+    faults.check(name)
 
 
 def read_in_advance(read: Callable[[], Iterator[ReadSentence]]) -> Iterator[ReadSentence]:

@@ -16,7 +16,7 @@ from parser.parsing.engine_thread import EngineThread
 from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.model import Model
 from parser.parsing.parse_options import ParseOptions
-from parser.parsing.text_input import MISSING, has_tokenizer, text_reader, tokenizer_of
+from parser.parsing.text_input import MISSING, has_tokenizer, text_reader
 from parser.service.limits import wrong
 from parser.service.named_path import NamedPath
 from parser.service.reading import ReadSentence
@@ -42,13 +42,8 @@ class ServedModel:
         model = load_models(ModelChoice((named.path,)), device)
         readers: dict[TextFormat, TextReader] = {"tokenized": text_reader(named.path, "tokenized")}
         if has_tokenizer(named.path):
-            stored = tokenizer_of(named.path, "raw")
-            try:
-                tokenizer = stored.settings.opened(stored.content)
-            except ValueError as error:
-                raise ValueError(f"{named.path}: {error}") from None
-            readers["raw"] = TextReader("raw", tokenizer)
-            readers["one-sentence-per-line"] = TextReader("one-sentence-per-line", tokenizer)
+            readers["raw"] = text_reader(named.path, "raw")
+            readers["one-sentence-per-line"] = readers["raw"].of_form("one-sentence-per-line")
         # Each request reads ahead as far as it may, and needs no other bound.
         return cls(named.name, model, readers, Engine(model, batch_size, max_waiting=sys.maxsize))
 

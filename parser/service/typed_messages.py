@@ -7,10 +7,10 @@ from typing import Annotated, Literal, Required
 from pydantic import BaseModel, ConfigDict, Field, model_validator, with_config
 from typing_extensions import TypedDict  # pydantic reads no older ones
 
-from parser.api.tree import TREE
 from parser.parsing.constraints import MAX_LIMITS, Constraints, NonProjective
 from parser.parsing.parse_options import ParseOptions
 from parser.text.reading import TextFormat
+from parser.treebank.columns import BLANK
 
 Values = Annotated[list[str], Field(min_length=1, fail_fast=True)]
 Head = Annotated[int, Field(strict=True, ge=0)]
@@ -88,7 +88,7 @@ class ParseRequest(BaseModel):
             raise ValueError("keep is for sentences and conllu: texts have no heads")
         if self.keep is None and self.non_projective != "refuse":
             raise ValueError('non_projective is for arcs that are kept: add "keep": "given"')
-        if self.keep is None and any(one.get(name) for one in self.sentences or () for name in TREE):
+        if self.keep is None and any(map(_has_tree, self.sentences or ())):
             raise ValueError('heads and labels are given, but not kept: add "keep": "given"')
         return self
 
@@ -97,6 +97,12 @@ class ParseRequest(BaseModel):
         limits = tuple(self.at_most_one), tuple(self.not_root)
         constraints = Constraints(self.keep, self.non_projective, *limits)
         return ParseOptions(self.probabilities, constraints, self.alternatives)
+
+
+def _has_tree(sentence: GivenSentence) -> bool:
+    """Whether a head or a label of a word is given."""
+    given = *(sentence.get("heads") or ()), *(sentence.get("labels") or ())
+    return any(value not in (None, BLANK) for value in given)
 
 
 class AnsweredToken(BaseModel):

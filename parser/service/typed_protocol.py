@@ -84,7 +84,7 @@ def _input(service: Service, model: ServedModel, wanted: ParseRequest, size: int
     constraints = wanted.options.constraints
     if wanted.conllu is not None:
         check = model.constraints.check(constraints)
-        read = partial(conllu_sentences, wanted.conllu, check and service.limits.before(check))
+        read = partial(conllu_sentences, wanted.conllu, "conllu", check and service.limits.before(check))
     else:
         faults = service.limits.before(partial(model.constraints.faults, wanted=constraints))
         read = partial(word_sentences, wanted.sentences or [], faults)

@@ -38,7 +38,8 @@ def sentences_in(content: str, form: str) -> Iterator[ReadSentence]:
     """The sentences of an input. Raises RefusedError for an unknown format, and ValueError."""
     name, _, options = form.partition("=")
     if name == CONLLU:
-        return conllu_sentences(content.replace("\r\n", "\n"))  # as UDPipe, whose client sends such ends
+        # As UDPipe, whose client sends such ends.
+        return conllu_sentences(content.replace("\r\n", "\n"), "data")
     if name not in BY_LIBRARY:
         raise wrong(f"input {quoted(form)}: there are {', '.join((CONLLU, *BY_LIBRARY))}")
     reader = library().InputFormat.newInputFormat(f"{name}={options}" if options else name)
@@ -54,8 +55,11 @@ def _read_by_library(reader: Any, content: str) -> Iterator[ReadSentence]:
     output, error = udpipe.OutputFormat.newConlluOutputFormat(), udpipe.ProcessingError()
     sentence = udpipe.Sentence()
     reader.setText(content)
+    number = 0
     while reader.nextSentence(sentence, error):
-        yield from conllu_sentences(output.writeSentence(sentence))
+        number += 1
+        # Lines are those of the CoNLL-U that the library makes of the sentence.
+        yield from conllu_sentences(output.writeSentence(sentence), f"data, sentence {number}")
     if error.occurred():
         raise ValueError(error.message)
 

@@ -13,7 +13,7 @@ from parser.text.tokenizer import Tokenizer
 from parser.text.treebank_text import divided_text, treebank_text
 from parser.treebank.parts import LAST_SPACE
 from parser.treebank.sentence import Sentence
-from parser.treebank.text_files import BYTE_ORDER_MARK, open_bytes
+from parser.treebank.text_files import BYTE_ORDER_MARK, MAX_LINE_LENGTH, TOO_LONG, open_bytes
 from parser.treebank.waiting_input import chunks_as_they_come, waits
 
 PART_BYTES = 1 << 18
@@ -72,6 +72,8 @@ def _parts(path: str, contents: Iterable[bytes | None]) -> Iterator[TextPart | N
             byte = content[error.start]
             message = f"byte 0x{byte:02x} is not UTF-8; convert the file to UTF-8"
             raise ValueError(f"{path}:{line}: {message}") from None
+        if b"\n" not in content and len(content) > MAX_LINE_LENGTH:
+            raise ValueError(f"{path}:{line}: {TOO_LONG}")
         line += content.count(b"\n")
         yield TextPart(offset, text)
         offset += len(text)
@@ -87,6 +89,9 @@ def _contents(pieces: Iterable[bytes | None], by_lines: bool) -> Iterator[bytes 
         if end := pending.rfind(b"\n") + 1 if by_lines else _last_end(pending, searched):
             yield pending[:end]
             pending, searched, most = pending[end:], 0, PART_BYTES
+        elif by_lines and len(pending) > MAX_LINE_LENGTH:
+            yield pending  # which is refused
+            pending = b""
         elif piece is not None:  # no blank line: more is read at a time, so that the search is linear
             searched, most = max(0, len(pending) - PART_BYTES), 2 * len(pending)
         if piece is None:
@@ -127,6 +132,10 @@ class TextReader:
 
     def __init__(self, form: TextFormat, tokenizer: Tokenizer):
         self._form, self._tokenizer = form, tokenizer
+
+    def of_form(self, form: TextFormat) -> TextReader:
+        """One with the same tokenizer."""
+        return TextReader(form, self._tokenizer)
 
     def sentences(self, text: str, offset: int = 0) -> Iterator[TokenizedSentence]:
         """The sentences of a text, or of a part of one that begins after `offset` characters.

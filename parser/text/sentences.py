@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from parser.treebank.columns import BLANK, BLANK_COLUMNS
+from parser.treebank.columns import BLANK, BLANK_COLUMNS, NO_SPACE
 from parser.treebank.conllu_output import TREE_SUFFIX
 from parser.treebank.sentence import Sentence
 
@@ -28,7 +28,7 @@ class Token:
     @property
     def miscellaneous(self) -> str:
         """The column MISC of CoNLL-U."""
-        return f"{'' if self.space_after else 'SpaceAfter=No|'}TokenRange={self.start}:{self.end}"
+        return f"{'' if self.space_after else f'{NO_SPACE}|'}TokenRange={self.start}:{self.end}"
 
 
 @dataclass(frozen=True, slots=True)

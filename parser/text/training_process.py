@@ -17,8 +17,8 @@ from parser.system import lifeline
 from parser.system.python_processes import environment, python
 from parser.text.tokenizer import TokenizerKind
 from parser.text.tokenizer_kinds import AnyTokenizer
-from parser.text.treebank_text import NO_SPACE, begins_paragraph, surface_tokens
-from parser.treebank.columns import BLANK, BLANK_COLUMNS
+from parser.text.treebank_text import begins_paragraph, surface_tokens
+from parser.treebank.columns import BLANK, BLANK_COLUMNS, NO_SPACE
 from parser.treebank.sentence import Sentence
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from parser.treebank.columns import FORM, ID, MISC, RANGE_ID, WORD_ID
+from parser.treebank.columns import FORM, ID, MISC, NO_SPACE, RANGE_ID, WORD_ID
 from parser.treebank.sentence import Sentence
 
-NO_SPACE = "SpaceAfter=No"
 PARAGRAPH_COMMENTS = "newpar", "newdoc"
 
 

@@ -13,8 +13,8 @@ from parser.system.settings import Count
 from parser.text.sentences import Token, TokenizedSentence
 from parser.text.tokenizer import TokenizerKind
 from parser.text.udpipe_format import refuse_unsound
+from parser.treebank.columns import FORM, ID, MISC, NO_SPACE
 
-ID, FORM, MISC = 0, 1, 9
 RANGE = "TokenRange="
 METHOD = "morphodita_parsito"
 TRAINING = "epochs={};early_stopping=1;dimension=24"
@@ -125,7 +125,7 @@ def _tokens(lines: str, offset: int) -> Iterator[Token]:
         values = row[MISC].split("|")
         [place] = (value for value in values if value.startswith(RANGE))
         start, _, end = place.removeprefix(RANGE).partition(":")
-        space_after = "SpaceAfter=No" not in values
+        space_after = NO_SPACE not in values
         yield Token(row[FORM], int(start) + offset, int(end) + offset, words, space_after)
 
 

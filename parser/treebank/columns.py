@@ -1,7 +1,8 @@
 """The columns of CoNLL-U, and which of them a parser can read of each word, or predict.
 
 To let parsers read or predict another one, add it to `WORD_COLUMNS`, and a field for it to `Sentence` and to
-`Tree` and `Tags` of `parser/api/tree.py`. The settings, the vocabulary, the network and the output follow.
+`Tree` and `Tags` of `parser/api/tree.py`. The settings, the vocabulary, the network and written files follow.
+The service (`typed_messages.py`), spaCy's component and the scores name their columns themselves.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ ID, FORM, LEMMA, UPOS, XPOS, FEATS, HEAD, LABEL, DEPS, MISC = range(len(TITLES))
 """The places of the columns in a line."""
 BLANK = "_"
 """What an empty column has."""
+NO_SPACE = "SpaceAfter=No"
+"""In MISC of a token that no space follows."""
 BLANK_COLUMNS = "\t".join([BLANK] * (MISC - LEMMA))
 """Those between FORM and MISC, where nothing but the word is known."""
 WORD_ID = re.compile(r"[1-9][0-9]{0,8}")

@@ -15,6 +15,7 @@ VIOLATION = "Violation"
 """In MISC: which constraints a word does not keep."""
 ALTERNATIVES = "Alternatives"
 """In MISC: heads that a word may have."""
+MARKS = ARC_PROBABILITY, VIOLATION, ALTERNATIVES
 PROBABILITY = re.compile(rf"{ARC_PROBABILITY}=([01]\.[0-9]+)")
 ENHANCED_ARC = re.compile(r"[0-9.]+:")
 EMPTY_NODE = re.compile(r"[0-9]+\.")
@@ -89,6 +90,20 @@ def with_miscellaneous(sentence: Sentence, key: str, values: Sequence[str]) -> S
         ]
         columns[MISC] = "|".join([*parts, *([f"{key}={value}"] if value else [])]) or BLANK
         lines[place] = "\t".join(columns) + line_end
+    return replace(sentence, lines=tuple(lines))
+
+
+def without_marks(sentence: Sentence) -> Sentence:
+    """Without `MARKS` in MISC, which tell of an earlier tree."""
+    if not any(f"{key}=" in line for line in sentence.lines for key in MARKS):
+        return sentence
+    lines = list(sentence.lines)
+    for place in sentence.word_lines:
+        columns, line_end = _columns(lines[place])
+        if not PROJECTIVE_HEAD.fullmatch(columns[DEPS]):  # else it is the PDEPREL of CoNLL-X
+            parts = [part for part in columns[MISC].split("|") if part.partition("=")[0] not in MARKS]
+            columns[MISC] = "|".join(parts) or BLANK
+            lines[place] = "\t".join(columns) + line_end
     return replace(sentence, lines=tuple(lines))
 
 

@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import NamedTuple
 
-from parser.treebank.columns import BLANK
+from parser.treebank.columns import BLANK, NO_SPACE
 from parser.treebank.labels import without_subtype
 from parser.treebank.partial_trees import can_be_projective
 from parser.treebank.sentence import NO_HEAD, Sentence
 
 UPOS, XPOS, FEATURES, LABELS = "UPOS tags", "XPOS tags", "features", "labels"
 DIGEST_BYTES = 16
-JOINED = "SpaceAfter=No"
 
 
 @dataclass(frozen=True)
@@ -53,10 +52,10 @@ class TreebankCounts:
             multiword_tokens=sum("-" in identifier for identifier in ids),
             empty_nodes=sum("." in identifier for identifier in ids),
             joined=sum(
-                JOINED in line.rstrip().rpartition("\t")[2].split("|")
+                NO_SPACE in line.rstrip().rpartition("\t")[2].split("|")
                 for sentence in sentences
                 for line in sentence.lines
-                if JOINED in line
+                if NO_SPACE in line
             ),
             non_projective=sum(not can_be_projective(sentence.heads) for sentence in sentences),
             without_heads=sum(sentence.heads.count(NO_HEAD) for sentence in sentences),

@@ -168,6 +168,8 @@ def test_the_command_writes_what_parse_finds(tmp_path, capsys):
     assert "from 0 to 1" in capsys.readouterr().err
     assert main([*arguments[:-1], TREEBANK]) == 2
     assert "would overwrite" in capsys.readouterr().err
+    assert main([*arguments[:-1], str(tmp_path / "nowhere" / "todo.conllu")]) == 2
+    assert "nowhere" in capsys.readouterr().err
     assert main([*arguments, "--by", "disagreement"]) == 2
     assert "--ensemble" in capsys.readouterr().err
 

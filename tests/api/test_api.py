@@ -10,10 +10,12 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
+import conllu
 import pytest
 
 import parser
 from parser.cli import main
+from parser.parsing import engine
 from parser.treebank.conllu import read_treebank
 
 MODEL = "tests/model"
@@ -138,6 +140,8 @@ def test_what_is_no_list_is_refused(english):
         english.parse_all(5)
     with pytest.raises(ValueError, match=r"words: a list of strings .* not dict; parse_all takes mappings"):
         english.parse({"words": ["a"]})
+    with pytest.raises(ValueError, match="sentences: a list of them is needed, not TokenList"):
+        english.parse_all(conllu.TokenList([{"id": 1, "form": "Dogs"}]))
     with pytest.raises(ValueError, match="path: a folder, a package or a list of them is needed, not int"):
         parser.load(3)
     assert repr(english).startswith("<Parser: arc-hybrid, ")
@@ -188,6 +192,29 @@ def test_a_model_that_reads_tags_and_gets_none_warns(reader_of_tags):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         reader.parse(CAT, upos=["DET", "NOUN", "VERB", "PUNCT"], feats=["Number=Sing"] * 4)
+
+
+def test_scoring_a_file_without_the_tags_that_the_model_reads_warns(reader_of_tags, tmp_path):
+    treebank = tmp_path / "words.conllu"
+    treebank.write_text("1\tDogs\t_\t_\t_\t_\t2\tnsubj\t_\t_\n2\tbark\t_\t_\t_\t_\t0\troot\t_\t_\n\n")
+    with pytest.warns(UserWarning, match="UPOS is blank for 100% of the words") as caught:
+        parser.evaluate(reader_of_tags, treebank, device="cpu")
+    assert caught[0].filename == __file__
+
+
+def test_a_search_that_is_interrupted_is_not_computed_by_the_next_call(monkeypatch):
+    english = parser.load(MODEL, device="cpu")
+    called = []
+
+    def interrupted(*given):
+        called.append(given)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(engine, "search", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        english.best_trees(CAT, 3)
+    assert english.parse(CAT).heads == (2, 3, 0, 3)
+    assert len(called) == 1
 
 
 @pytest.mark.extended

@@ -38,6 +38,11 @@ def test_many_sentences_of_which_some_have_heads(english):
     assert [(tree.heads, tree.labels) for tree in trees] == [(tree.heads, tree.labels) for tree in alone] * 40
 
 
+def test_alternatives_are_of_no_given_tree(english):
+    with pytest.raises(ValueError, match="heads: alternatives are those of any tree"):
+        english.alternatives(CAT, 2, heads=[None, 1, None, None])
+
+
 def test_tasks_of_asyncio_give_heads(english):
     assert asyncio.run(english.parse_async(CAT, heads=[None, 1, None, None])).heads[1] == 1
     with pytest.raises(ValueError, match=r"^sentence 1: word 1: the heads of the words 1, 2 form a cycle$"):

@@ -109,6 +109,14 @@ def test_a_file_becomes_what_the_command_writes(english, tmp_path):
         assert "".join(tokens.serialize() for tokens in found) == written.read_text(encoding="utf-8")
 
 
+def test_what_was_said_of_another_tree_goes(english):
+    fields = "_\t_\t_\t_\t_\t_\t_"
+    marks = "A=1|ArcProbability=0.1|Violation=not-root", "Alternatives=x"
+    [tokens] = conllu.parse(f"1\tDogs\t{fields}\t{marks[0]}\n2\tbark\t{fields}\t{marks[1]}\n\n")
+    assert [token["misc"] for token in english.parse(tokens)] == [{"A": "1"}, None]
+    assert tokens[0]["misc"]["ArcProbability"] == "0.1"
+
+
 def test_tags_are_read_by_models_that_read_them(reader_of_tags):
     [tokens] = conllu.parse(
         "1\tDogs\t_\tNOUN\t_\t_\t_\t_\t_\t_\n2\tbark\t_\tVERB\t_\tMood=Ind\t_\t_\t_\t_\n\n"

@@ -366,6 +366,12 @@ def test_what_a_model_does_not_know_is_refused(wanted, message):
         ConstraintReader(constrained_model()).refuse_unable(wanted)
 
 
+def test_without_any_tag_nothing_says_what_is_no_root():
+    words = replace(sentence((2, 0)), upos=("_", "_"))
+    with pytest.raises(ValueError, match="no word has a UPOS, which says what is not root, and the model pr"):
+        parse(constrained_model(), [words], options=ParseOptions(constraints=Constraints(not_root=("NOUN",))))
+
+
 @pytest.mark.parametrize("wanted", [KEEP, Constraints(not_root=("NOUN",))])
 def test_a_system_without_obstacles_refuses_given_arcs(wanted):
     parser = constrained_model("arc-standard")

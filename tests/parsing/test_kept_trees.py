@@ -93,6 +93,18 @@ def test_faults_are_told_with_their_lines(tmp_path, capsys, processes):
     assert not (tmp_path / "out").exists()
 
 
+def test_what_was_said_of_another_tree_goes(tmp_path):
+    scored, parsed = tmp_path / "scored.conllu", tmp_path / "parsed.conllu"
+    assert main([*COMMAND, GOLD, "-o", str(scored), "--scores"]) == 0
+    lines = scored.read_text().splitlines(keepends=True)
+    first = next(number for number, line in enumerate(lines) if line.startswith("1\t"))
+    lines[first] = lines[first].replace("ArcProbability", "Violation=not-root|ArcProbability")
+    scored.write_text("".join(lines))
+    assert main([*COMMAND, str(scored), "-o", str(parsed)]) == 0
+    assert main([*COMMAND, GOLD, "-o", str(scored)]) == 0
+    assert parsed.read_text() == scored.read_text()
+
+
 def test_what_is_not_kept_is_named_in_misc(tmp_path):
     path, parsed = tmp_path / "given.conllu", tmp_path / "parsed.conllu"
     path.write_text(

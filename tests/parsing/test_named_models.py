@@ -71,6 +71,13 @@ def test_the_folder_of_the_environment_is_for_names_of_nothing_else(folder, tmp_
         find_model("english")
 
 
+def test_names_may_have_dots_and_blanks(folder, monkeypatch):
+    (folder / "old_church-2.16.stackparser").write_text("")
+    monkeypatch.setenv("PARSER_MODELS", str(folder))
+    assert find_model("old_church-2.16") == folder / "old_church-2.16.stackparser"
+    assert find_model("Old Church") == folder / "old_church-2.16.stackparser"
+
+
 def test_a_model_that_ships_is_found_without_a_word_about_it(folder, tmp_path, monkeypatch):
     shipped = tmp_path / "checkout" / "models"
     shipped.mkdir(parents=True)

@@ -8,6 +8,7 @@ import sys
 import zipfile
 
 import pytest
+from packaging.metadata import Metadata
 
 from parser import __version__, load
 from parser.cli import main
@@ -50,6 +51,7 @@ def test_what_is_in_a_wheel(wheel):
     information = f"{PACKAGE}-{__version__}.dist-info"
     head, _, text = content[f"{information}/METADATA"].decode().partition("\n\n")
     fields = dict(line.split(": ", 1) for line in head.splitlines())
+    Metadata.from_email(content[f"{information}/METADATA"])  # raises for what the packaging guides forbid
     assert fields["Name"] == PACKAGE
     assert (fields["License"], fields["License-File"]) == ("cc-by-sa-4.0", "LICENSE.txt")
     assert fields["Requires-Dist"] == f"stack-parser[text]>={__version__}"

@@ -119,10 +119,15 @@ def test_what_no_tree_has_is_refused(given, told, served):
     assert told in answer.json()["detail"]
 
 
+def test_nulls_give_nothing_and_need_not_be_kept(served):
+    words = {"words": WORDS}
+    assert ask(served, sentences=[{**words, **FREE}]).json() == ask(served, sentences=[words]).json()
+
+
 def test_what_no_tree_has_is_refused_in_conllu_by_its_line(served):
     answer = ask(served, conllu=rows("____", "____") + rows("21__", "____"), keep="given")
     assert answer.status_code == 400
-    assert "data:6: sentence #2: the heads of the words 1, 2 form a cycle" in answer.json()["detail"]
+    assert "conllu:6: sentence #2: the heads of the words 1, 2 form a cycle" in answer.json()["detail"]
 
 
 def test_a_sentence_that_is_too_long_is_refused_before_anybody_looks_for_its_tree(served):
@@ -145,7 +150,8 @@ def test_a_sentence_that_is_too_long_is_refused_before_anybody_looks_for_its_tre
         ({"alternatives": 11}, 422, "body.alternatives: "),
         ({"keep": "all"}, 422, "body.keep: "),
         ({"non_projective": "given"}, 422, 'add "keep": "given"'),
-        ({"sentences": [{"words": WORDS, **FREE}]}, 422, 'add "keep": "given"'),
+        ({"sentences": [{"words": ["a"], "heads": [0]}]}, 422, 'add "keep": "given"'),
+        ({"sentences": [{"words": ["a"], "labels": ["x"]}]}, 422, 'add "keep": "given"'),
         (
             {"sentences": [{"words": ["a"], "heads": [True]}], "keep": "given"},
             422,

@@ -117,7 +117,7 @@ def test_accept_chooses_the_form(accept, kind, service):
         ({"texts": ["a"], "model": "words"}, 400, "the model has no tokenizer"),
         ({"sentences": [{"words": ["a"]}, {"words": ["a b\n"]}]}, 400, "sentence 2: words, number 1"),
         ({"sentences": [{"words": ["a"], "upos": ["A", "B"]}]}, 400, "1 words, but 2 upos"),
-        ({"conllu": "1\ta\n"}, 400, "data:1: sentence #1: 2 columns instead of 10"),
+        ({"conllu": "1\ta\n"}, 400, "conllu:1: sentence #1: 2 columns instead of 10"),
         ({}, 422, "give one of texts, sentences, conllu"),
         ({"texts": ["a"], "conllu": ""}, 422, "give one of texts, sentences, conllu"),
         ({"texts": "secret"}, 422, "body.texts: Input should be a valid array"),

@@ -141,6 +141,16 @@ def test_with_a_sentence_in_each_line_parts_end_at_lines(tmp_path, monkeypatch):
     assert all(part.content.endswith("\n") for part in found)
 
 
+@pytest.mark.parametrize("end", [b"", b"\n", b"\nmore\n"])
+def test_a_line_without_end_is_named(tmp_path, monkeypatch, end):
+    monkeypatch.setattr(reading, "PART_BYTES", 16)
+    monkeypatch.setattr(reading, "MAX_LINE_LENGTH", 100)
+    (tmp_path / "text").write_bytes(b"Short.\n" * 5 + b"word " * 200 + end)
+    with pytest.raises(ValueError, match=r"text:6: the line is longer than .* characters: is this a text"):
+        list(stream_text(str(tmp_path / "text"), one_sentence_per_line=True))
+    assert len(list(stream_text(str(tmp_path / "text")))) >= 1
+
+
 def test_what_is_not_utf_8_is_named_with_its_line(tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "PART_BYTES", 4)
     with pytest.raises(ValueError, match=r"text:4: byte 0xff is not UTF-8; convert"):

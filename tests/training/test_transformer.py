@@ -20,7 +20,7 @@ from parser.cli import main
 from parser.config.file import read_config
 from parser.distributed.process_group import ALONE
 from parser.evaluation.evaluate import evaluate
-from parser.parsing.ensemble import ModelChoice, load_models
+from parser.parsing.ensemble import ModelChoice, contents, load_models
 from parser.parsing.model import Model
 from parser.system.interruption import Interrupted, StoppedError
 from parser.training import data, size, transformer
@@ -196,6 +196,7 @@ def test_words_keep_their_case_and_the_library_reads_the_folder_of_a_model(confi
     theirs = transformers.AutoTokenizer.from_pretrained(run / "model" / "transformer")
     pieces = theirs(words, is_split_into_words=True, add_special_tokens=False).input_ids
     assert pieces == list(chain.from_iterable(wanted))
+    assert "transformer/tokenizer_config.json" in contents([run / "model"])  # also what `pack` gives away
 
 
 def test_a_stop_while_vectors_are_computed_leaves_no_file(config_file, tmp_path, monkeypatch):

@@ -44,6 +44,7 @@ class Supervisor:
         """
         self._arguments, self._names = arguments, names
         self._count, self._listener = count, listener
+        listener.setblocking(False)  # a client may be gone before it is accepted
         self._grace, self._logger = grace, logger
         self._workers: list[WorkerProcess] = []
         self._waiting: list[socket.socket] = []
