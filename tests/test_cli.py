@@ -176,6 +176,16 @@ def test_more_epochs_are_advised_for_few_steps(run, config_file, tmp_path, capsy
     assert "steps of training" not in capsys.readouterr().out
 
 
+def test_a_run_to_resume_is_named_once(run, tmp_path, capsys):
+    other = str(tmp_path / "other")
+    for place in (["--resume", str(run)], ["--resume", "--run", str(run)]):
+        (tmp_path / "other").mkdir(exist_ok=True)
+        assert main(["train", other, *place]) == 2
+        assert f"{other} and {run}: are two runs; name the one that goes on" in capsys.readouterr().err
+    assert main(["train", "configs/quickstrat.yaml", "--resume"]) == 2
+    assert "configs/quickstrat.yaml: No such file or directory" in capsys.readouterr().err
+
+
 def test_a_second_run_keeps_the_first(run, config_file, capsys):
     first = (run / "model" / "weights.safetensors").read_bytes()
     arguments = ["train", str(config_file), "--run", str(run), "--set", "training.seed=2"]
