@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
+from itertools import starmap
 from typing import NamedTuple
 
+from parser.config.measures import Measure
 from parser.treebank.labels import CONTENT_LABELS, without_subtype
 from parser.treebank.sentence import Sentence
 
@@ -21,43 +23,32 @@ UNIVERSAL_FEATURES = frozenset([
 """Those that the scorer of the shared task compares."""
 
 
-class _Words(NamedTuple):
-    """The words of a sentence, with what is compared of each."""
+class ScoredWord(NamedTuple):
+    """What is compared of a word."""
 
-    heads: Sequence[int]
-    labels: Sequence[str]
-    """Without subtypes."""
-    upos: Sequence[str]
-    xpos: Sequence[str]
-    features: Sequence[str]
+    head: int
+    label: str
+    """Without subtype."""
+    upos: str
+    xpos: str
+    features: str
     """The universal ones."""
-    lemmas: Sequence[str]
+    lemma: str
 
-    @classmethod
-    def of(
-        cls,
-        sentence: Sentence,
-        heads: Sequence[int],
-        labels: Sequence[str],
-        tags: Mapping[str, Sequence[str]],
-    ) -> _Words:
-        """tags: by column; the sentence's own where there are none."""
-        return cls(
-            heads,
-            list(map(without_subtype, labels)),
-            tags.get("upos", sentence.upos),
-            tags.get("xpos", sentence.xpos),
-            list(map(universal_features, tags.get("feats", sentence.feats))),
-            tags.get("lemma", sentence.lemmas),
-        )
 
-    def function_words(self) -> list[list[tuple[int, str, str, str]]]:
-        """For each word the function words that depend on it, with what MLAS compares of them."""
-        found: list[list[tuple[int, str, str, str]]] = [[] for _ in self.heads]
-        for word, (head, label) in enumerate(zip(self.heads, self.labels, strict=True)):
-            if head and label in FUNCTIONAL_LABELS:
-                found[head - 1].append((word, label, self.upos[word], self.features[word]))
-        return found
+def scored_words(
+    sentence: Sentence, heads: Sequence[int], labels: Sequence[str], tags: Mapping[str, Sequence[str]]
+) -> list[ScoredWord]:
+    """tags: by column; the sentence's own where there are none."""
+    columns = (
+        heads,
+        map(without_subtype, labels),
+        tags.get("upos", sentence.upos),
+        tags.get("xpos", sentence.xpos),
+        map(universal_features, tags.get("feats", sentence.feats)),
+        tags.get("lemma", sentence.lemmas),
+    )
+    return list(starmap(ScoredWord, zip(*columns, strict=True)))
 
 
 @cache
@@ -67,34 +58,57 @@ def universal_features(features: str) -> str:
     return "|".join(sorted(names))
 
 
+def right_measures(
+    gold: ScoredWord, found: ScoredWord, head: bool, same_function_words: bool
+) -> dict[Measure, bool]:
+    """Which scores count the word as right. head: whether it has the right one."""
+    upos, xpos, features = gold.upos == found.upos, gold.xpos == found.xpos, gold.features == found.features
+    lemma = gold.lemma in ("_", found.lemma)
+    arc = head and gold.label == found.label
+    content_arc = arc and gold.label in CONTENT_LABELS
+    return {
+        "upos": upos,
+        "xpos": xpos,
+        "ufeats": features,
+        "alltags": upos and xpos and features,
+        "lemmas": lemma,
+        "uas": head,
+        "las": arc,
+        "clas": content_arc,
+        "mlas": content_arc and upos and features and same_function_words,
+        "blex": content_arc and lemma,
+    }
+
+
 def correct_words(
     gold: Sentence,
     heads: Sequence[int],
     labels: Sequence[str],
     tags: Mapping[str, Sequence[str]],
     scored: Collection[int],
-) -> Counter[str]:
-    """How many words are right by each measure: upos, xpos, ufeats, alltags, lemmas, mlas, blex.
+) -> Counter[Measure]:
+    """How many words are right by each measure of `right_measures`.
 
     tags: the predicted ones by column, for others the gold ones count. scored: the words to count, from 0.
     """
-    right = _Words.of(gold, gold.heads, gold.labels, {})
-    found = _Words.of(gold, heads, labels, tags)
-    right_function_words, function_words = right.function_words(), found.function_words()
-    counts: Counter[str] = Counter()
+    right, found = scored_words(gold, gold.heads, gold.labels, {}), scored_words(gold, heads, labels, tags)
+    right_function_words, function_words = _function_words(right), _function_words(found)
+    counts: Counter[Measure] = Counter()
     for word in scored:
-        upos = right.upos[word] == found.upos[word]
-        xpos = right.xpos[word] == found.xpos[word]
-        ufeats = right.features[word] == found.features[word]
-        lemma = right.lemmas[word] in ("_", found.lemmas[word])
-        is_arc = (right.heads[word], right.labels[word]) == (found.heads[word], found.labels[word])
-        is_content_arc = is_arc and right.labels[word] in CONTENT_LABELS
-        same_function_words = right_function_words[word] == function_words[word]
-        counts["upos"] += upos
-        counts["xpos"] += xpos
-        counts["ufeats"] += ufeats
-        counts["alltags"] += upos and xpos and ufeats
-        counts["lemmas"] += lemma
-        counts["mlas"] += is_content_arc and upos and ufeats and same_function_words
-        counts["blex"] += is_content_arc and lemma
+        counts.update(
+            right_measures(
+                *(right[word], found[word]),
+                head=right[word].head == found[word].head,
+                same_function_words=right_function_words[word] == function_words[word],
+            )
+        )
     return counts
+
+
+def _function_words(words: Sequence[ScoredWord]) -> list[list[tuple[int, str, str, str]]]:
+    """For each word the function words that depend on it, with what MLAS compares of them."""
+    found: list[list[tuple[int, str, str, str]]] = [[] for _ in words]
+    for number, word in enumerate(words):
+        if word.head and word.label in FUNCTIONAL_LABELS:
+            found[word.head - 1].append((number, word.label, word.upos, word.features))
+    return found

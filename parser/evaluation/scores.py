@@ -36,7 +36,6 @@ class Scores:
     correct_heads: int = 0
     correct_arcs: int = 0
     correct_full_arcs: int = 0
-    correct_content_arcs: int = 0
     exact_sentences: int = 0
     gold_labels: Counter[str] = field(default_factory=Counter)
     parsed_labels: Counter[str] = field(default_factory=Counter)
@@ -45,8 +44,8 @@ class Scores:
     correct_lengths: Counter[str] = field(default_factory=Counter)
     crossing_arcs: int = 0
     correct_crossing_heads: int = 0
-    correct_words: Counter[str] = field(default_factory=Counter)
-    """Of tags, and of tags together with arcs; see `morphology.correct_words`."""
+    correct_words: Counter[Measure] = field(default_factory=Counter)
+    """See `morphology.correct_words`."""
     squared_arcs: int = 0
     """The sum over sentences of the square of their correct arcs; the next ones likewise."""
     arcs_by_words: int = 0
@@ -77,7 +76,6 @@ class Scores:
             self.correct_heads += right_head
             correct_arcs += right
             self.correct_full_arcs += right_head and full == gold_full
-            self.correct_content_arcs += right and gold_label in CONTENT_LABELS
             self.gold_labels[gold_label] += 1
             self.parsed_labels[label] += 1
             self.correct_labels[gold_label] += right
@@ -102,10 +100,8 @@ class Scores:
         arcs = {"uas": self.correct_heads, "las": self.correct_arcs, "las_full": self.correct_full_arcs}
         if measure in arcs:
             return arcs[measure], self.words
-        if measure == "clas":
-            return self.correct_content_arcs, self._content_words
         right = self.correct_words[measure]
-        return right, self._content_words if measure in ("mlas", "blex") else self.words
+        return right, self._content_words if measure in ("clas", "mlas", "blex") else self.words
 
     @property
     def _content_words(self) -> float:

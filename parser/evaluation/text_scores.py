@@ -5,14 +5,14 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, cast
 
 from parser.config.measures import TEXT_MEASURES, TextMeasure
 from parser.evaluation.alignment import SegmentedWord, Span, align
-from parser.evaluation.morphology import FUNCTIONAL_LABELS, universal_features
+from parser.evaluation.morphology import FUNCTIONAL_LABELS, ScoredWord, right_measures, scored_words
 from parser.parsing.parsed_tree import ParsedTree
 from parser.text.treebank_text import surface_tokens
-from parser.treebank.labels import CONTENT_LABELS, without_subtype
+from parser.treebank.labels import CONTENT_LABELS
 from parser.treebank.sentence import Sentence
 
 ROOT = -1
@@ -24,18 +24,6 @@ class OtherTextError(ValueError):
     """The parsed text is not that of the gold trees."""
 
 
-class _Word(NamedTuple):
-    head: int
-    """Its index in the text, or ROOT."""
-    label: str
-    """Without subtype."""
-    upos: str
-    xpos: str
-    features: str
-    """The universal ones."""
-    lemma: str
-
-
 @dataclass
 class ParsedText:
     """Sentences with their trees, as one sequence of characters, tokens and words."""
@@ -45,7 +33,8 @@ class ParsedText:
     tokens: list[Span] = field(default_factory=list)
     sentences: list[Span] = field(default_factory=list)
     segments: list[SegmentedWord] = field(default_factory=list)
-    words: list[_Word] = field(default_factory=list)
+    words: list[ScoredWord] = field(default_factory=list)
+    """With the index in the text as head, or ROOT."""
     function_words: dict[int, list[int]] = field(default_factory=dict)
     """The function words that depend on a word."""
     length: int = 0
@@ -65,21 +54,11 @@ class ParsedText:
             number += token.words
             self.length = span[1]
         self.sentences.append((start, self.length))
-        tags = tree.tags
-        columns = zip(
-            tree.heads,
-            tree.labels,
-            tags.get("upos", sentence.upos),
-            tags.get("xpos", sentence.xpos),
-            tags.get("feats", sentence.feats),
-            tags.get("lemma", sentence.lemmas),
-            strict=True,
-        )
-        for word, (head, label, upos, xpos, features, lemma) in enumerate(columns, first):
-            place, label = first + head - 1 if head else ROOT, without_subtype(label)
-            self.words.append(_Word(place, label, upos, xpos, universal_features(features), lemma))
-            if head and label in FUNCTIONAL_LABELS:
-                self.function_words.setdefault(place, []).append(word)
+        for index, word in enumerate(scored_words(sentence, tree.heads, tree.labels, tree.tags), first):
+            head = first + word.head - 1 if word.head else ROOT
+            self.words.append(word._replace(head=head))
+            if word.head and word.label in FUNCTIONAL_LABELS:
+                self.function_words.setdefault(head, []).append(index)
 
     @property
     def content_words(self) -> int:
@@ -148,26 +127,12 @@ def _count(
 ) -> None:
     """Count what is right of a word that is aligned."""
     wanted, word = gold.words[gold_number], found.words[number]
-    upos, xpos = wanted.upos == word.upos, wanted.xpos == word.xpos
-    features = wanted.features == word.features
-    lemma = wanted.lemma in ("_", word.lemma)
+    own = _function_words(gold, gold_number, lambda place: place)
+    its = _function_words(found, number, lambda place: aligned.get(place, NOT_ALIGNED))
     head = wanted.head == (ROOT if word.head == ROOT else aligned.get(word.head, NOT_ALIGNED))
-    arc = head and wanted.label == word.label
-    content_arc = arc and wanted.label in CONTENT_LABELS
     right["words"] += 1
-    right["upos"] += upos
-    right["xpos"] += xpos
-    right["ufeats"] += features
-    right["alltags"] += upos and xpos and features
-    right["lemmas"] += lemma
-    right["uas"] += head
-    right["las"] += arc
-    right["clas"] += content_arc
-    right["blex"] += content_arc and lemma
-    if content_arc and upos and features:
-        own = _function_words(gold, gold_number, lambda place: place)
-        its = _function_words(found, number, lambda place: aligned.get(place, NOT_ALIGNED))
-        right["mlas"] += own == its
+    for measure, is_right in right_measures(wanted, word, head, own == its).items():
+        right[cast("TextMeasure", measure)] += is_right
 
 
 def _function_words(
