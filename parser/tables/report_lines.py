@@ -17,8 +17,8 @@ from parser.tables.published_scores import PublishedScores
 from parser.tables.report import MINUTE
 from parser.tables.runs import Job, Row
 
-TEXT_MEASURES = "tokens", "sentences", "words", "upos", "ufeats", "lemmas", "uas", "las", "mlas", "blex"
-GOLD_MEASURES = "upos", "ufeats", "lemmas", "uas", "las"
+COLUMNS_OF_TEXT = "tokens", "sentences", "words", "upos", "ufeats", "lemmas", "uas", "las", "mlas", "blex"
+COLUMNS_OF_GOLD = "upos", "ufeats", "lemmas", "uas", "las"
 LAS = NAMES["las"]
 
 
@@ -82,7 +82,7 @@ def _scores(job: Job, row: Row, published: PublishedScores | None) -> Iterator[t
     for own in scores_of(job.config, row):
         is_test = own.split == "test"
         given = own.given if is_test else f"{own.given}, {own.split}"
-        for name in TEXT_MEASURES if own.given == OF_TEXT else GOLD_MEASURES:
+        for name in COLUMNS_OF_TEXT if own.given == OF_TEXT else COLUMNS_OF_GOLD:
             if name in own.scores:
                 error = own.las_error if name == "las" else None
                 yield Column(given, NAMES[name]), TreebankScore(own.scores[name], error)
