@@ -61,7 +61,7 @@ def clone(repository: str, release: str, target: Path) -> None:
         )  # this tag alone: a commit may have several
         if git("-c", "advice.detachedHead=false", "clone", *options, "--", repository, str(cloned)) is None:
             raise ValueError(
-                f"{repository} has no release {release}, or can not be reached; the names of treebanks are "
+                f"{repository} has no release {release}, or cannot be reached; the names of treebanks are "
                 "those on https://universaldependencies.org, as UD_English-EWT"
             )
         if not any(cloned.glob("*.conllu")):

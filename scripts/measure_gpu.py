@@ -66,7 +66,7 @@ def do_next_part(folder: Path, parts: Mapping[str, Part]) -> str:
 
 
 def run_tests(folder: Path) -> None:
-    """The quick ones, to their end: they can not be continued."""
+    """The quick ones, to their end: they cannot be continued."""
     environment = {**os.environ, "PARSER_TEST_DEVICE": "cuda"}
     # pytest-benchmark, which NVIDIA's images have, warns of several processes, and warnings are errors here.
     options = ["-q", "-n", str(min(16, os.cpu_count() or 1)), "--tb=short", "-p", "no:benchmark"]

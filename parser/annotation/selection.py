@@ -95,7 +95,7 @@ def select(
     counts. seed: of random ones. Raises ValueError for the disagreement of a single model, and as `parse`.
     """
     if by == "disagreement" and not model.others:
-        raise ValueError("a single model can not disagree: give others with --ensemble")
+        raise ValueError("a single model cannot disagree: give others with --ensemble")
     candidates = _candidates(model, _distinct(sources), by, random.Random(seed), batch_size)
     return most_valuable(candidates, words, by)
 

@@ -150,7 +150,7 @@ class Parser:
         constraints: Constraints = UNCONSTRAINED,
         **known: Unpack[Known],
     ) -> Tree | TokenList | list[TokenList]:
-        """The tree of a sentence. Raises ValueError for what can not be a sentence, or be in a tree.
+        """The tree of a sentence. Raises ValueError for what cannot be a sentence, or be in a tree.
 
         words: or a TokenList of conllu, or several; copies with their trees are returned. probabilities:
         whether the tree has those of its arcs. constraints: what the tree must have; TokenLists keep their
@@ -174,7 +174,7 @@ class Parser:
     ) -> list[tuple[Alternative, ...]]:
         """For each word the most probable heads by the scorer of arcs, so many at most, with their labels.
 
-        words, tags: as in `parse`. Raises ValueError for what can not be a sentence, if the sentence is too
+        words, tags: as in `parse`. Raises ValueError for what cannot be a sentence, if the sentence is too
         long for the scorer, and if the model has none.
         """
         for name in tags:
@@ -257,7 +257,7 @@ class Parser:
         "heads", "labels", "sent_id" and "text", or as a TokenList of conllu, of which a copy with its tree is
         yielded. Of other iterables than lists, few are read before the first tree, and later some thousand;
         where the next one lets wait, those before it are parsed first. batch_size: those parsed at the same
-        time. constraints: see `parse`. Raises ValueError with the number of a sentence that can not be one.
+        time. constraints: see `parse`. Raises ValueError with the number of a sentence that cannot be one.
         """
         refuse_batch_size(batch_size)
         if not isinstance(sentences, Iterable) or isinstance(sentences, TokenList | Mapping):
@@ -346,7 +346,7 @@ class Parser:
             yield with_tree(given, found) if isinstance(given, TokenList) else replace(found, **comments)
 
     def _options(self, probabilities: bool, constraints: Constraints, trees: int = 1) -> ParseOptions:
-        """What is given is kept. Raises ValueError for what the model can not do."""
+        """What is given is kept. Raises ValueError for what the model cannot do."""
         self._constraints.refuse_unable(constraints)
         return ParseOptions(probabilities, replace(constraints, keep="given"), trees=trees)
 
@@ -480,7 +480,7 @@ def _column(name: str, values: object) -> tuple[str, ...]:
 
 
 def _refuse_value(name: str, value: object) -> None:
-    """Raises ValueError if it can not be a value in CoNLL-U."""
+    """Raises ValueError if it cannot be a value in CoNLL-U."""
     if not isinstance(value, str):
         raise ValueError(f"{name}: {value!r} is no string")
     if fault := value_fault(value):

@@ -95,7 +95,7 @@ class SpacyComponent(Pipe):
         treebank: str | None = None,
         keep: Literal["given"] | None = None,
     ):
-        """model: folder, file or name of a model. One that can not be loaded is an error at the first use.
+        """model: folder, file or name of a model. One that cannot be loaded is an error at the first use.
 
         That is because the config of a saved pipeline still names it, when the pipeline brings its own
         model. batch_size: sentences that are parsed at the same time. overwrite: whether tags and lemmas of

@@ -16,7 +16,7 @@ def spacy_pipeline(model: str | os.PathLike[str], language: str = "xx", **config
 
     model: folder, file or name of a model. language: as spaCy names it; `xx` is none in particular. config:
     of the component `stack_parser`, such as the device. Raises ImportError without spaCy, and ValueError if
-    the model can not be loaded or has no tokenizer.
+    the model cannot be loaded or has no tokenizer.
     """
     with naming_missing("a pipeline of spaCy"):
         import spacy

@@ -118,7 +118,7 @@ def in_microbatches(compute: Callable[[Sequence[Tensor]], Result], rows: Tensor,
             if count == len(rows):
                 longest = rows[lengths[rows].argmax()]
                 raise TooLongError(int(longest), int(lengths[longest])) from None
-        torch.cuda.empty_cache()  # CUDA's libraries can not use what PyTorch keeps
+        torch.cuda.empty_cache()  # CUDA's libraries cannot use what PyTorch keeps
         count = min(2 * count, len(rows))
         warn(f"out of memory: a batch of {len(rows)} sentences is computed as {count} microbatches")
 

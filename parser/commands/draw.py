@@ -28,7 +28,7 @@ def draw_trees(options: argparse.Namespace) -> None:
     """Raises ValueError for files with faults, and for gold trees of other words."""
     output = options.output or (STANDARD if options.text else PAGE)
     if options.treebank == options.gold == STANDARD:
-        raise ValueError("standard input can not be both FILE and --gold; give one of them as a file")
+        raise ValueError("standard input cannot be both FILE and --gold; give one of them as a file")
     refuse_to_overwrite(output, filter(None, (options.treebank, options.gold)))
     if output != STANDARD:
         with atomic_file(output) as file:

@@ -73,7 +73,7 @@ def parse_options(options: argparse.Namespace) -> ParseOptions:
 
 
 def refuse_parse_options(wanted: ParseOptions, model: Model) -> None:
-    """Raises ValueError for what the model can not do."""
+    """Raises ValueError for what the model cannot do."""
     ConstraintReader(model).refuse_unable(wanted.constraints)
     if wanted.alternatives:
         refuse_without_scorer(model)

@@ -106,7 +106,7 @@ def _with_licence(model: Path, card: ModelCard | None) -> ModelCard:
 
 
 def _contents(options: argparse.Namespace) -> dict[str, bytes]:
-    """The files of the models. Raises ValueError if they can not be read, or do not fit together."""
+    """The files of the models. Raises ValueError if they cannot be read, or do not fit together."""
     paths = (options.model, *options.ensemble)
     load_models(ModelChoice(paths), torch.device("cpu"))
     files = contents(paths)

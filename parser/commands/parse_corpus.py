@@ -55,7 +55,7 @@ def parse_folder(options: argparse.Namespace) -> None:
 def _settings(options: argparse.Namespace) -> tuple[WorkerSettings, InputColumnCheck]:
     """And what warns of input that lacks what the model reads.
 
-    Raises ValueError, before work is done, if the model can not do what is asked for.
+    Raises ValueError, before work is done, if the model cannot do what is asked for.
     """
     wanted = parse_options(options)
     device = prepared_device(options)

@@ -44,7 +44,7 @@ def _beside(model: Path) -> tuple[Path, Path]:
 
 
 def refuse_place(page: Path | None, sources: Iterable[str], models: Sequence[Path]) -> None:
-    """Raises ValueError if what is printed or a page can not be written, before the work for it is done."""
+    """Raises ValueError if what is printed or a page cannot be written, before the work for it is done."""
     read: list[str | Path] = [*sources, *models, *chain.from_iterable(map(_beside, models))]
     refuse_to_overwrite(STANDARD, read)
     if page is None:

@@ -20,7 +20,7 @@ NEEDED = "fastapi", "uvicorn", "prometheus_client", "python_multipart"
 
 
 def serve(options: argparse.Namespace) -> None:
-    """Raises ValueError for models that can not be loaded, and if the port is taken or a package missing."""
+    """Raises ValueError for models that cannot be loaded, and if the port is taken or a package missing."""
     if missing := [name for name in NEEDED if not find_spec(name)]:
         raise ValueError(f"serving needs {', '.join(missing)}: {to_install('serve')}")
     from parser.service.log import service_logger

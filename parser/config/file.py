@@ -20,7 +20,7 @@ from parser.system.console import LinesError, quoted, shortened
 class ConfigLoader(yaml.SafeLoader):
     """A safe loader of YAML 1.1, extended to read 1e-3 as a number.
 
-    What Python can not make of a value, such as the date 2001-99-99, is an error of YAML, too.
+    What Python cannot make of a value, such as the date 2001-99-99, is an error of YAML, too.
     """
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:

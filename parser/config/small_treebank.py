@@ -31,7 +31,7 @@ class SmallTreebankSettings(Settings):
 def of_size(config: Config, size: TreebankSize | None) -> Config:
     """The config for a treebank of this size, without the section `small_treebank`.
 
-    size: of the training trees; None if they can not be counted, when the treebank is taken to be large.
+    size: of the training trees; None if they cannot be counted, when the treebank is taken to be large.
     Raises ValidationError for settings that are not possible.
     """
     rule = config.small_treebank

@@ -82,7 +82,7 @@ def _own_folder(target: Path, names: Iterable[str]) -> Path:
 
 
 def _refuse_names(files: Sequence[CorpusFile]) -> None:
-    """Raises ValueError for names that trees can not have. Texts lose their suffix, and may come to one."""
+    """Raises ValueError for names that trees cannot have. Texts lose their suffix, and may come to one."""
     parents = map(Path, {os.path.dirname(file.output) for file in files})
     folders = {str(folder) for parent in parents for folder in (parent, *parent.parents)}
     for file in files:
@@ -98,7 +98,7 @@ def _refuse_names(files: Sequence[CorpusFile]) -> None:
 
 
 def _files_below(folder: Path) -> Iterator[Path]:
-    """In order. Raises ValueError for a folder that can not be read; links to folders are not followed."""
+    """In order. Raises ValueError for a folder that cannot be read; links to folders are not followed."""
 
     def refuse(error: OSError) -> None:
         raise ValueError(f"{error.filename}: {error.strerror}")

@@ -17,7 +17,7 @@ Value = TypeVar("Value")
 
 
 class LostProcessError(Exception):
-    """Another process has ended, or can not be reached. `saved` says what has been saved since."""
+    """Another process has ended, or cannot be reached. `saved` says what has been saved since."""
 
     def __init__(self, message: str, saved: str = ""):
         super().__init__(message)

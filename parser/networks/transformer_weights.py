@@ -72,7 +72,7 @@ def _without_adapters(name: str) -> str:
 def learning_rates(transformer: Any, settings: TransformerSettings) -> dict[Tensor, float]:
     """Of the trained weights, after warm-up.
 
-    Raises ValueError for a decay by layers whose layers can not be told apart.
+    Raises ValueError for a decay by layers whose layers cannot be told apart.
     """
     count = transformer.config.num_hidden_layers
     trained = {name: weight for name, weight in transformer.named_parameters() if weight.requires_grad}

@@ -38,7 +38,7 @@ class PaddedBatch(NamedTuple):
 
 
 def why_no_common_shapes(settings: NetworkSettings) -> str | None:
-    """Why batches of a network can not be padded to common shapes; None if they can."""
+    """Why batches of a network cannot be padded to common shapes; None if they can."""
     parts = {
         "composition": settings.composition,
         "a sentence encoder": settings.sentence_encoder is not None,

@@ -3,18 +3,18 @@ const serviceClient = (() => {
   'use strict';
 
   const REASONS = {
-    400: 'The service can not read this',
+    400: 'The service cannot read this',
     408: 'The text did not reach the service in time',
     413: 'This is too much at a time',
-    422: 'The service can not read this',
+    422: 'The service cannot read this',
     429: 'The service is busy',
     500: 'The service failed',
     503: 'The service has no answer',
   };
   const UNAUTHORIZED = 401;
   const TOKEN = /^[\x21-\x7e]*$/;
-  const NOT_REACHED = 'The service can not be reached. Is it running, and is there a connection to it?';
-  const BROKEN_OFF = 'The answer broke off. The service was stopped or out of time, or it can not read what comes next.';
+  const NOT_REACHED = 'The service cannot be reached. Is it running, and is there a connection to it?';
+  const BROKEN_OFF = 'The answer broke off. The service was stopped or out of time, or it cannot read what comes next.';
 
   /** The service wants a token, or another one. */
   class TokenError extends Error {

@@ -4,7 +4,7 @@
 
   const AT_A_TIME = 20;
   const LONGEST_LINK = 8000;
-  const NO_TOKENIZER = 'This model can not divide text. Write blanks between all words and signs, and each sentence in '
+  const NO_TOKENIZER = 'This model cannot divide text. Write blanks between all words and signs, and each sentence in '
     + 'a line of its own; or paste CoNLL-U.';
   const NO_TAGS = 'This model predicts no tags. If it was trained to read them, its trees are poor without: paste '
     + 'CoNLL-U that has tags.';

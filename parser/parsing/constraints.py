@@ -204,10 +204,10 @@ class ConstraintReader:
         return LabelChoices.of(self._vocabulary)
 
     def refuse_unable(self, wanted: Constraints) -> None:
-        """Raises ValueError if the model can not do what is asked for."""
+        """Raises ValueError if the model cannot do what is asked for."""
         if (wanted.keep or wanted.not_root) and not self._system.keeps_given_arcs:
             raise ValueError(
-                f"a parser with {self._system.name} can not tell which transitions keep given arcs or a root "
+                f"a parser with {self._system.name} cannot tell which transitions keep given arcs or a root "
                 "possible: train one with parser.system arc-hybrid or arc-eager"
             )
         if len(wanted.at_most_one) > MAX_LIMITS:

@@ -250,7 +250,7 @@ class Engine:
             self._parse_alone()
 
     def _read_alone(self, group: Sequence[Request]) -> None:
-        """Let requests wait for `_parse_alone`; those whose sentences can not be read fail."""
+        """Let requests wait for `_parse_alone`; those whose sentences cannot be read fail."""
         self._joining = list(group)
         for read in self._readable(group):
             tables = zip(*(own.tables() for own in read.by_model), strict=True)
@@ -483,7 +483,7 @@ class Engine:
     def _relieve(self) -> None:
         """Go on with fewer sentences at a time, since the memory is too small for so many."""
         together = [*self._joining, *(running.request for running in self._running.values())]
-        torch.cuda.empty_cache()  # CUDA's libraries can not use what PyTorch keeps
+        torch.cuda.empty_cache()  # CUDA's libraries cannot use what PyTorch keeps
         if len(together) == 1:
             self._batch, self._running, self._joining = None, {}, []
             [request] = together

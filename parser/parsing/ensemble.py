@@ -62,7 +62,7 @@ def load_models(models: ModelChoice, device: torch.device) -> Model:
     (name, first), *others = load_each(models.paths, device)
     for other_name, other in others:
         if fault := _contradiction(first, other):
-            raise ValueError(f"{other_name}: can not parse together with {name}: {fault}")
+            raise ValueError(f"{other_name}: cannot parse together with {name}: {fault}")
     [loaded] = of_treebank([replace(first, others=tuple(other for _, other in others))], models.treebank)
     return loaded
 
@@ -127,7 +127,7 @@ def model_paths(folder: Path) -> list[Path]:
 
 
 def _contradiction(first: Model, other: Model) -> str:
-    """Why two models can not parse together, if they can not."""
+    """Why two models cannot parse together, if they cannot."""
     systems = [model.settings.system for model in (first, other)]
     if systems[0] != systems[1]:
         return f"its transition system is {systems[1]}, not {systems[0]}"

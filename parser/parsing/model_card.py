@@ -84,7 +84,7 @@ class ModelCard(_CardPart):
 
 
 def read_card(files: ModelFiles) -> ModelCard | None:
-    """The card of a model; None if it has none. Raises ValueError for one that can not be read."""
+    """The card of a model; None if it has none. Raises ValueError for one that cannot be read."""
     if not files.has(CARD):
         return None
     found = FRONT_MATTER.match(text_of(files, CARD))

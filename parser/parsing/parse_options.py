@@ -22,7 +22,7 @@ class ParseOptions:
     """How many trees the sentence gets, found by a beam search, if there are so many."""
 
     def __post_init__(self) -> None:
-        """Raises ValueError for what can not be had, or not together."""
+        """Raises ValueError for what cannot be had, or not together."""
         if not 1 <= self.trees <= MAX_TREES:
             raise ValueError(f"{self.trees:,} trees of a sentence: it can have from 1 to {MAX_TREES:,}")
         if self.trees > 1 and (self.probabilities or self.alternatives):

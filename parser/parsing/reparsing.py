@@ -185,7 +185,7 @@ class Reparser:
 
     @torch.inference_mode()
     def label_scores(self, arcs: Sequence[ArcsOfSentence]) -> Floats:
-        """[arcs, labels] Of all arcs, in their order; -inf for labels that they can not have."""
+        """[arcs, labels] Of all arcs, in their order; -inf for labels that they cannot have."""
         if not any(own.words for own in arcs):
             return np.zeros((0, self._possible.shape[1]), np.float32)
         heads, dependents, from_root = [], [], []

@@ -66,7 +66,7 @@ def wheel_of(name: str, files: Mapping[str, bytes], card: ModelCard, extras: lis
     """
     package = PREFIX + _identifier(name)
     if not card.licence.isprintable():
-        raise ValueError(f"{CARD}: the licence has characters that can not be printed")
+        raise ValueError(f"{CARD}: the licence has characters that cannot be printed")
     write_package(files, model := BytesIO())
     information = f"{package}-{__version__}.dist-info"
     content = {

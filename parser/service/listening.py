@@ -8,7 +8,7 @@ BACKLOG = 1_024
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that the server gets. port: 0 is a free one. Raises ValueError if it can not be had."""
+    """A socket that the server gets. port: 0 is a free one. Raises ValueError if it cannot be had."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family, backlog=BACKLOG)

@@ -52,7 +52,7 @@ class ServedModel:
         return ConstraintReader(self._model)
 
     def refuse_unable(self, options: ParseOptions) -> None:
-        """Raises RefusedError if the model can not do what is asked for."""
+        """Raises RefusedError if the model cannot do what is asked for."""
         try:
             self.constraints.refuse_unable(options.constraints)
             if options.alternatives:
@@ -80,7 +80,7 @@ class ServedModel:
     def reader(self, form: TextFormat) -> TextReader:
         """Raises RefusedError if there is no tokenizer for such text."""
         if form not in self._readers:
-            raise wrong(f"the model {self.name} can not read text: {MISSING}")
+            raise wrong(f"the model {self.name} cannot read text: {MISSING}")
         return self._readers[form]
 
 

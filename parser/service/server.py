@@ -46,7 +46,7 @@ class Server(uvicorn.Server):
         self._admission, self._logger = admission, logger
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        """Raises ValueError if it can not begin."""
+        """Raises ValueError if it cannot begin."""
         with suppress(SystemExit):  # by which some versions of uvicorn end, while others return
             super().run(sockets)
         if not self.started:

@@ -75,7 +75,7 @@ def typed_routes(service: Service) -> APIRouter:
 
 
 def _input(service: Service, model: ServedModel, wanted: ParseRequest, size: int) -> Input:
-    """size: of the body. Raises RefusedError if the model can not read it."""
+    """size: of the body. Raises RefusedError if the model cannot read it."""
     if wanted.texts is not None:
         form, texts = wanted.text_format, wanted.texts
         reader = model.reader(form)

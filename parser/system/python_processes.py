@@ -25,7 +25,7 @@ def environment(**variables: str) -> dict[str, str]:
 
 @contextmanager
 def environment_for_children() -> Iterator[None]:
-    """While a library starts processes: its command can not be changed, but -P is a variable, too."""
+    """While a library starts processes: its command cannot be changed, but -P is a variable, too."""
     own = environment(PYTHONSAFEPATH="1")
     # Only these two: threads may need the others meanwhile.
     before = {name: os.environ.get(name) for name in ("PYTHONPATH", "PYTHONSAFEPATH")}

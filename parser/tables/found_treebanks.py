@@ -50,7 +50,7 @@ def found_row(treebank: UDTreebank, config: Config, folder: Path) -> FoundTreeba
     """The row for a treebank, whose choices depend on its files alone.
 
     folder: where files are written that the treebank lacks. Raises ValueError if the
-    treebank can not be trained, OSError.
+    treebank cannot be trained, OSError.
     """
     sentences = _training_sentences(treebank, config)
     held_out = _held_out(treebank, len(sentences))

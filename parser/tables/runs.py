@@ -143,7 +143,7 @@ def missing(jobs: Sequence[Job], folder: Path) -> list[Job]:
 
 
 def prepared_run(job: Job, folder: Path) -> Path:
-    """The folder of a run, beside which there is a copy of its config, which can not change any more."""
+    """The folder of a run, beside which there is a copy of its config, which cannot change any more."""
     run = folder / RUNS / job.folder_name
     run.parent.mkdir(parents=True, exist_ok=True)
     config = yaml.safe_dump(job.config.model_dump(mode="json"), sort_keys=False)

@@ -43,7 +43,7 @@ def write_treebank_report(
     """Write report.md, report.html and the picture. Returns the path of the first.
 
     lines: of the treebanks that are trained. found: by name of the treebank. skipped: why those are not
-    trained that can not be.
+    trained that cannot be.
     """
     lines = sorted(lines, key=lambda own: own.words)
     missing = [name for name in found if name not in {line.name for line in lines}]

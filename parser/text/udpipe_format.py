@@ -2,7 +2,7 @@
 
 A model may come from a stranger, and the library believes what it reads. Segments of no characters make it
 read beyond its memory; numbers of bytes, characters and rules decide how much memory it takes, and what it
-can not take ends the program; words of rules stand in what it writes, with tabs and line ends if they have
+cannot take ends the program; words of rules stand in what it writes, with tabs and line ends if they have
 any. What it checks itself is that it reads nothing beyond the end of the file or of a block.
 
     18 morphodita_parsito, version, (127 127 from version 2), 1: a tokenizer, 3: a GRU
@@ -132,7 +132,7 @@ def _decompressed(file: _Bytes, name: str) -> _Bytes:
     try:
         content = decompressor.decompress(file.take(compressed), max_length=size)
     except lzma.LZMAError as error:
-        raise ValueError(f"{name}: can not be decompressed: {error}") from None
+        raise ValueError(f"{name}: cannot be decompressed: {error}") from None
     if len(content) != size:
         raise ValueError(f"{name}: has {len(content):,} bytes, not {size:,}")
     return _Bytes(content, name)

@@ -89,7 +89,7 @@ def write_curves(run: Path) -> None:
 def epochs_of(run: Path) -> list[dict[str, Any]]:
     """The metrics of the epochs that a run has finished.
 
-    Raises ValueError or OSError for a file that can not be read.
+    Raises ValueError or OSError for a file that cannot be read.
     """
     path = run / METRICS
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)

@@ -161,7 +161,7 @@ def _refuse_before_loading(config: Config, run: Path, device: torch.device) -> N
 
 
 def _refuse_other_run(config: Config, run: Path, resume: bool) -> None:
-    """Raises ValueError, before data are loaded, if the folder can not be claimed or resumed."""
+    """Raises ValueError, before data are loaded, if the folder cannot be claimed or resumed."""
     refuse_taken(run)
     if resume:
         refuse_other_format(run / CHECKPOINT)

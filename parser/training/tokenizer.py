@@ -31,7 +31,7 @@ SECONDS_BETWEEN_LINES = 15
 
 
 def refuse_untrainable(config: Config) -> None:
-    """Raises ValueError, before work is done, if a tokenizer is asked for that can not be had."""
+    """Raises ValueError, before work is done, if a tokenizer is asked for that cannot be had."""
     if config.tokenizer:
         config.tokenizer.refuse_missing()
     if not config.tokenizer or not config.tokenizer.is_trained:

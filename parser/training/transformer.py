@@ -42,7 +42,7 @@ def pretrained_transformer(
 ) -> PretrainedTransformer | None:
     """That of the settings; of a model that training begins with, if there is one.
 
-    Raises ValueError if it can not be read.
+    Raises ValueError if it cannot be read.
     """
     if settings is None:
         return None
@@ -98,7 +98,7 @@ def with_frozen_vectors(
 ) -> list[Tokens]:
     """Tokens with the vectors of a transformer that is not trained, in the place of the words' pieces.
 
-    cache: the folder where they are kept. Raises ValueError if half precision can not hold them.
+    cache: the folder where they are kept. Raises ValueError if half precision cannot hold them.
     """
     words = [tokens.words for tokens in parts]
     shape = sum(words), encoder.settings.layers, encoder.size
@@ -233,7 +233,7 @@ def _fill(table: Tensor, encoder: TransformerEncoder, tokens: Tokens) -> None:
             found = in_microbatches(compute, rows, tokens.lengths)
             if not found.isfinite().all():
                 raise ValueError(
-                    "parser.network.transformer: its vectors have numbers that half precision can not hold; "
+                    "parser.network.transformer: its vectors have numbers that half precision cannot hold; "
                     "set train: lora or all, for which they are computed anew"
                 )
             table[tokens.numbers.elements(rows)] = found

@@ -315,7 +315,7 @@ class TransitionSystem:
     """Whether arcs create composed vectors, which changes the stack operations."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """By its name, since functions without names can not be pickled."""
+        """By its name, since functions without names cannot be pickled."""
         from parser.transitions import transition_system
 
         return transition_system, (self.name, self.composes)

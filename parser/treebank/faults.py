@@ -135,7 +135,7 @@ def undecoded(text: str) -> str | None:
 
 
 def value_fault(value: str) -> str | None:
-    """Why this can not be a word or a tag, as the end of a message; None if it can."""
+    """Why this cannot be a word or a tag, as the end of a message; None if it can."""
     if not value:
         return "is empty; write _ for an empty value"
     if BLANK_VALUE.fullmatch(value):
@@ -209,7 +209,7 @@ def order_faults(rows: Sequence[Row], sentence: str) -> Iterator[Fault]:
 
 
 def head_fault(head: str, word: int, words: int) -> str | None:
-    """Why this can not be the HEAD of a word; None if it can. words: of the sentence."""
+    """Why this cannot be the HEAD of a word; None if it can. words: of the sentence."""
     if not HEAD_NUMBER.fullmatch(head):
         return f"HEAD {quoted(head)} is not the number of a word"
     if int(head) > words:

@@ -1,4 +1,4 @@
-"""Which of the arcs that are given one projective tree can have, where it can not have all of them."""
+"""Which of the arcs that are given one projective tree can have, where it cannot have all of them."""
 
 from __future__ import annotations
 

@@ -352,7 +352,7 @@ def _refuse_bad_values(predicted: Mapping[str, Lexicon]) -> None:
         is_value = is_rule if WORD_COLUMNS[name].kind == "word" else _is_value
         for value in lexicon.strings:
             if not is_value(value):
-                raise ValueError(f"predicted {name}: {quoted(value)} can not be written")
+                raise ValueError(f"predicted {name}: {quoted(value)} cannot be written")
 
 
 def _is_value(text: str) -> bool:

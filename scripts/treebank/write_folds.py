@@ -35,7 +35,7 @@ def write_folds(treebank: UDTreebank, number: int, output: Path) -> None:
     [path] = treebank.train
     sentences = read_treebank(str(path))
     if not 2 <= number <= len(sentences):
-        raise ValueError(f"{path}: has {len(sentences)} sentences, which can not be in {number} folds")
+        raise ValueError(f"{path}: has {len(sentences)} sentences, which cannot be in {number} folds")
     if any(output.glob("UD_*")):
         raise ValueError(f"{output}: has treebanks already; choose another folder")
     for fold, parts in enumerate(folds_of(sentences, number), 1):

@@ -82,7 +82,7 @@ def test_an_ensemble_selects_those_on_which_its_models_disagree():
     found = select(together, sources(), 60, "disagreement")
     assert all(own.confidence == tuple(agreements[own.sentence.forms]) for own in found)
     assert_most_doubtful(found, {one: 1 - sum(shares) / len(shares) for one, shares in agreements.items()})
-    with pytest.raises(ValueError, match="a single model can not disagree"):
+    with pytest.raises(ValueError, match="a single model cannot disagree"):
         select(ONE, sources(), 200, "disagreement")
 
 

@@ -87,7 +87,7 @@ def test_files_may_have_any_name(files, name, shown):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-", "--gold", "-"], "standard input can not be both FILE and --gold"),
+        (["-", "--gold", "-"], "standard input cannot be both FILE and --gold"),
         (["parsed.conllu", "--gold", "cats.conllu"], "cats.conllu:1: sentence cats: word 1 is 'Cats', but"),
         (["empty.conllu"], "empty.conllu: no sentences"),
         (["missing.conllu"], "missing.conllu: No such file or directory"),

@@ -224,7 +224,7 @@ def test_what_the_service_refuses_is_told(open_page, small_service):
     assert page.locator("#results").is_hidden()
     page.locator("#input").select_option("conllu")
     parse(page, "1\ta\n")
-    assert problem(page) == "The service can not read this: data:1: sentence #1: 2 columns instead of 10."
+    assert problem(page) == "The service cannot read this: data:1: sentence #1: 2 columns instead of 10."
     page.locator("#input").select_option("raw")
     parse(page, TEXT)
     assert problem(page) is None
@@ -240,7 +240,7 @@ def test_what_the_service_refuses_is_told(open_page, small_service):
         ((503, "text/html", "<h1>nginx</h1>"), "The service has no answer."),
         ((502, "text/html", "<h1>nginx</h1>"), "The service answered with status 502."),
         ((413, "application/json", "no JSON"), "This is too much at a time."),
-        (None, "The service can not be reached. Is it running, and is there a connection to it?"),
+        (None, "The service cannot be reached. Is it running, and is there a connection to it?"),
     ],
 )
 def test_no_answer_is_told_in_plain_words(answer, told, browser, small_service):
@@ -298,7 +298,7 @@ def test_a_model_without_tokenizer_or_tags_says_so(page, model):
     note, form = page.locator("#note"), page.locator("#input")
     assert note.is_hidden()
     page.locator("#model").select_option("words")
-    assert note.text_content().startswith("This model can not divide text.")
+    assert note.text_content().startswith("This model cannot divide text.")
     assert form.input_value() == "tokenized"
     assert form.locator("option:disabled").count() == 2
     parse(page, "The cat sleeps .\nGo !")

@@ -375,9 +375,9 @@ def test_without_any_tag_nothing_says_what_is_no_root():
 @pytest.mark.parametrize("wanted", [KEEP, Constraints(not_root=("NOUN",))])
 def test_a_system_without_obstacles_refuses_given_arcs(wanted):
     parser = constrained_model("arc-standard")
-    with pytest.raises(ValueError, match=r"arc-standard can not tell .* arc-hybrid or arc-eager"):
+    with pytest.raises(ValueError, match=r"arc-standard cannot tell .* arc-hybrid or arc-eager"):
         ConstraintReader(parser).refuse_unable(wanted)
-    with pytest.raises(ValueError, match="arc-standard can not tell"):
+    with pytest.raises(ValueError, match="arc-standard cannot tell"):
         parse(parser, [partial([NO_HEAD, 1], "__")], options=KEEPING)
 
 

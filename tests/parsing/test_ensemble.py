@@ -191,7 +191,7 @@ def test_each_word_has_its_own_tag(encoder):
 
 def test_models_that_do_not_fit_together_are_refused(tmp_path):
     first = saved(tmp_path / "one")
-    with pytest.raises(ValueError, match=r"eager: can not parse together with .*one: its transition system"):
+    with pytest.raises(ValueError, match=r"eager: cannot parse together with .*one: its transition system"):
         load_models(ModelChoice((first, saved(tmp_path / "eager", system="arc-eager"))), CPU)
     more = [*TREES, sentence((0, 1), labels=["root", "vocative"])]
     with pytest.raises(

@@ -169,7 +169,7 @@ def test_a_model_is_found_by_its_name_up_to_a_hyphen(asked, found, service):
     [
         ({}, "data is needed"),
         ({"data": "a", "model": "en-ti"}, "no model 'en-ti'; there are en-tiny-2.5, words"),
-        ({"data": "a", "model": "words", "tokenizer": ""}, "words can not read text: the model has no tok"),
+        ({"data": "a", "model": "words", "tokenizer": ""}, "words cannot read text: the model has no tok"),
         ({"data": "# text\n\na b c"}, "no columns of CoNLL-U; to read text, add the parameter tokenizer"),
         ({"data": "1\ta\n\n"}, "data:1: sentence #1: 2 columns instead of 10"),
         ({"data": "a", "input": "epe"}, "'epe': there are conllu, horizontal, vertical, generic_tokenizer"),

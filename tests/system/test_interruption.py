@@ -101,7 +101,7 @@ def test_an_interruption_is_not_taken_for_a_failure():
 
 
 def test_an_error_of_cleaning_up_does_not_hide_the_interruption():
-    """As of PyTorch, which can not undo what a signal kept it from beginning."""
+    """As of PyTorch, which cannot undo what a signal kept it from beginning."""
 
     def load():
         try:

@@ -205,7 +205,7 @@ def unsound(content, message):
         unsound(START + struct.pack("<III", 1, 1, 7), "file: check of the sizes of the network is 7"),
         unsound(START + block(1, b"", b"\x5e\0\0\0\1"), "file: compression of the network is 94"),
         unsound(START + block(1, b""), "network: has 0 bytes, not 1"),
-        unsound(START + block(1, b"\0" + b"\xff" * 30), "network: can not be decompressed"),
+        unsound(START + block(1, b"\0" + b"\xff" * 30), "network: cannot be decompressed"),
     ],
 )
 def test_another_file_is_refused(content, message):

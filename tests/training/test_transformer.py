@@ -155,7 +155,7 @@ def test_a_damaged_file_of_vectors_is_computed_again(damage, config_file, tmp_pa
 def test_what_half_precision_can_not_hold_is_refused(config_file, tmp_path):
     folder = make_transformer(tmp_path / "pretrained")
     change_weights(folder, "encoder.layer.2.output.LayerNorm.weight", lambda weight: weight * 1e6)
-    with pytest.raises(ValueError, match="numbers that half precision can not hold; set train: lora or all"):
+    with pytest.raises(ValueError, match="numbers that half precision cannot hold; set train: lora or all"):
         data.load(read_config(config_file, [with_transformer(folder)]), CPU, cache_folder())
     assert not [path for path in cache_folder().iterdir() if path.suffix != ".prepared"]
 

@@ -92,7 +92,7 @@ def test_trajectories_of_longer_sentences_of_different_lengths_make_them(system,
 
 @pytest.mark.parametrize("system", KEEPING)
 def test_complete_trees_among_others_have_the_right_transitions_that_they_have_alone(system):
-    """Also in states from which they can not be reached."""
+    """Also in states from which they cannot be reached."""
     inventory, trees = make_inventory(system), projective_trees(4)
     nothing_known = (NO_HEAD,) * 4
     for tree in trees[::7]:

@@ -211,7 +211,7 @@ class Processes:
         except OSError:
             failure = _lost(rank)
         except Exception as error:  # such as a lack of memory
-            failure = f"a message of worker {rank} can not be read: {type(error).__name__}: {error}"
+            failure = f"a message of worker {rank} cannot be read: {type(error).__name__}: {error}"
         self._failures.append(failure)
         self._finished[rank].put(failure)
         self._mailbox.put(Stop())

@@ -60,7 +60,7 @@ class GraphedSteps:
         self._graphs = GraphedGradients(step)
 
     def capture(self, batches: Sequence[Tensor]) -> None:
-        """Capture a graph for each shape of the batches. Raises RuntimeError if one can not be captured."""
+        """Capture a graph for each shape of the batches. Raises RuntimeError if one cannot be captured."""
         of_shape = {
             fitting(self._shapes, own): rows
             for own, rows in zip(shapes_of(self._examples, batches), batches, strict=True)

@@ -56,7 +56,7 @@ class Supervisor:
     def run(self) -> int:
         """Serve until a signal comes, and all processes have drained.
 
-        Returns 0, or what the first process ends with if it can not serve, which has told why. Raises
+        Returns 0, or what the first process ends with if it cannot serve, which has told why. Raises
         ValueError if it has not, and Interrupted for a signal that comes before it serves.
         """
         with ExitStack() as stack:
@@ -107,7 +107,7 @@ class Supervisor:
         pause = FIRST_PAUSE
         while True:
             if number > 1:
-                # The first one alone: if it can not load its models none can, and it is told once.
+                # The first one alone: if it cannot load its models none can, and it is told once.
                 await self._serves.wait()
             began = time.monotonic()
             try:
