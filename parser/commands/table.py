@@ -12,7 +12,7 @@ from parser.config.file import flat, read_settings
 from parser.system.console import say
 from parser.system.files import file_lock, refuse_folder_of_others, refuse_to_overwrite
 from parser.tables.report import write_table
-from parser.tables.runs import ROWS, RUNS, Job, Row, jobs_of, rows_of, run_missing
+from parser.tables.runs import ROWS, RUNS, Job, Row, jobs_of, read_rows, rows_of, run_missing
 from parser.tables.settings import PlotSettings, TableConfig
 from parser.training.data import files_needed
 
@@ -52,9 +52,9 @@ def train_missing(
 
     runs: see `run_missing`; raises what that raises. write: given the rows that are done.
     """
-    report = write(rows_of(jobs, folder / ROWS))
+    report = write(rows_of(jobs, read_rows(folder / ROWS)))
     for job in runs:
-        done = rows_of(jobs, folder / ROWS)
+        done = rows_of(jobs, read_rows(folder / ROWS))
         row = done[job]
         las = (f", {split} LAS {row[split]['las']:.2f}" for split in ("dev", "test") if row[split])
         say(f"{job.name}, seed {job.seed}: {row['seconds'] / 60:.1f} min{''.join(las)}")

@@ -19,7 +19,7 @@ from parser.tables.found_treebanks import FoundTreebank, found_row
 from parser.tables.kept_models import keep_model, write_index
 from parser.tables.published_scores import PublishedScores, read_published
 from parser.tables.report_lines import report_line
-from parser.tables.runs import ROWS, Job, Row, jobs_of, rows_of, run_missing
+from parser.tables.runs import ROWS, Job, Row, jobs_of, read_rows, rows_of, run_missing
 from parser.tables.settings import TableConfig
 from parser.tables.treebank_report import write_treebank_report
 from parser.training.data import files_needed, provenances
@@ -97,7 +97,7 @@ def _other_settings(config: Config, own: Config) -> str:
 
 def _refuse_other_treebanks(jobs: Sequence[Job], folder: Path) -> None:
     """Raises ValueError if a run that is done has seen other files than those that are there now."""
-    for job, row in rows_of(jobs, folder / ROWS).items():
+    for job, row in rows_of(jobs, read_rows(folder / ROWS)).items():
         for path, version in provenances(job.config).items():
             before = row["treebanks"].get(path)
             if before and version and before["sha256"] != version["sha256"]:

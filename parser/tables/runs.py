@@ -74,23 +74,26 @@ def jobs_of(table: TableConfig, name: str) -> list[Job]:
     return found
 
 
-def rows_of(jobs: Iterable[Job], path: Path) -> dict[Job, Row]:
-    """The rows of the runs that are done, found by their configs: the name of a row may have changed.
-
-    path: of a file with the rows of one table, which may not be there. Raises ValueError for other content.
-    """
-    kept = list(_read_rows(path))
-    return {job: row for job in jobs for config, row in kept if config == job.config}
-
-
-def _read_rows(path: Path) -> Iterator[tuple[Config | None, Row]]:
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a file, if there is one. Raises ValueError for a file with other content."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    found = []
     for number, line in enumerate(lines, 1):
         try:
-            row = json.loads(line)
-            yield _config(row), row
+            found.append(json.loads(line))
+            _config(found[-1])
         except (ValueError, KeyError, TypeError):
             raise ValueError(f"{path}:{number}: not a row of a table; move the file away") from None
+    return found
+
+
+def rows_of(jobs: Iterable[Job], rows: Iterable[Row]) -> dict[Job, Row]:
+    """The rows of the runs that are done, found by their configs: the name of a row may have changed.
+
+    rows: of one table.
+    """
+    kept = [(_config(row), row) for row in rows]
+    return {job: row for job in jobs for config, row in kept if config == job.config}
 
 
 def _config(row: Row) -> Config | None:
@@ -138,7 +141,7 @@ def run_missing(jobs: Sequence[Job], folder: Path, together: int) -> Iterator[Jo
 
 def missing(jobs: Sequence[Job], folder: Path) -> list[Job]:
     """Those that are not done."""
-    done = rows_of(jobs, folder / ROWS)
+    done = rows_of(jobs, read_rows(folder / ROWS))
     return [job for job in jobs if job not in done]
 
 

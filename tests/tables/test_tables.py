@@ -16,7 +16,7 @@ from parser.cli import main
 from parser.commands.table import read_table
 from parser.config.file import read_settings
 from parser.tables.report import difference, write_table
-from parser.tables.runs import jobs_of, rows_of, run_missing
+from parser.tables.runs import jobs_of, read_rows, rows_of, run_missing
 from parser.tables.settings import TableConfig
 
 
@@ -190,7 +190,7 @@ def test_a_base_that_changes_meanwhile_changes_nothing(table, config_file, tmp_p
     jobs = jobs_of(settings, "toys")[:1]
     config_file.write_text(config_file.read_text().replace("epochs: 6", "epochs: 3"))
     assert list(run_missing(jobs, tmp_path, together=1)) == jobs
-    assert rows_of(jobs, tmp_path / "rows.jsonl")[jobs[0]]["epochs"] == 6
+    assert rows_of(jobs, read_rows(tmp_path / "rows.jsonl"))[jobs[0]]["epochs"] == 6
 
 
 @pytest.mark.extended
@@ -281,7 +281,7 @@ def test_the_tables_that_come_with_the_project_are_valid():
 def test_a_file_of_other_rows_is_refused(tmp_path):
     (tmp_path / "rows.jsonl").write_text("{}\n")
     with pytest.raises(ValueError, match=r"rows.jsonl:1: not a row of a table"):
-        rows_of([], tmp_path / "rows.jsonl")
+        read_rows(tmp_path / "rows.jsonl")
 
 
 def test_rows_of_other_configs_and_several_targets(table, config_file, tmp_path):
