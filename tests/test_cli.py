@@ -144,7 +144,7 @@ def test_the_folder_of_a_run_in_place_of_its_model_is_told(tmp_path, command, ca
         "evaluate": ["evaluate", str(run), "data/quickstart/dev.conllu"],
         "compare": ["compare", str(model), str(run), "data/quickstart/dev.conllu"],
         "pack": ["pack", str(run)],
-        "text": ["parse-corpus", str(run), str(tmp_path / "in"), str(tmp_path / "out"), "--text"],
+        "text": ["parse-corpus", str(run), "data/quickstart", str(tmp_path / "out"), "--text"],
     }
     assert main(arguments[command]) == 2
     assert f"{run}: not a model's folder" in (told := capsys.readouterr().err)

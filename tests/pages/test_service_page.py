@@ -224,7 +224,7 @@ def test_what_the_service_refuses_is_told(open_page, small_service):
     assert page.locator("#results").is_hidden()
     page.locator("#input").select_option("conllu")
     parse(page, "1\ta\n")
-    assert problem(page) == "The service cannot read this: data:1: sentence #1: 2 columns instead of 10."
+    assert problem(page) == "The service cannot read this: conllu:1: sentence #1: 2 columns instead of 10."
     page.locator("#input").select_option("raw")
     parse(page, TEXT)
     assert problem(page) is None

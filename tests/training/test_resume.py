@@ -266,7 +266,6 @@ def test_what_can_not_be_resumed_is_not_begun_anew(config_file, tmp_path, monkey
         ([str(config_file), "--resume"], "runs/tiny"),
         (["--resume", "runs/none"], "runs/none"),
         (["--run", "runs/none", "--resume"], "runs/none"),
-        (["no-such.yaml", "--resume"], "no-such.yaml"),
     ):
         assert main(["train", *arguments]) == 2
         told = capsys.readouterr().err
