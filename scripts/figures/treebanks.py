@@ -74,7 +74,7 @@ def _cells(treebanks: Sequence[_Trained]) -> Iterator[str]:
 def few_sentences() -> str:
     """LAS of treebanks of a few dozen sentences, by how the parser was trained."""
     whole = {own.name: own for own in _trained(PUBLISHED_OF_FEW)}
-    columns = [
+    columns: list[tuple[str, ...]] = [
         (
             "",
             "own sentences",
