@@ -115,9 +115,7 @@ def train(
     the best model; None without dev. Raises StoppedError after a signal, ValueError, LostProcessError, and
     as `data.load`.
     """
-    _refuse_before_loading(config, run, device)
-    if processes.is_first:
-        _refuse_other_run(config, run, resume)
+    _refuse_before_loading(config, run, device, resume, processes)
     # Before teachers and transformers, which compute while data are loaded.
     fix_workspaces(config.training.deterministic, device)
     torch.manual_seed(config.training.seed)
@@ -154,14 +152,15 @@ def train(
     return _best_on_dev(config, run, training_data.dev_sentences, training, processes)
 
 
-def _refuse_before_loading(config: Config, run: Path, device: torch.device) -> None:
+def _refuse_before_loading(
+    config: Config, run: Path, device: torch.device, resume: bool, processes: ProcessGroup
+) -> None:
+    """Raises ValueError for settings, and for a folder that cannot be claimed or resumed."""
     refuse_unsupported(config.training.precision, device)
     refuse_untrainable(config)
     refuse_to_overwrite(run, data.files_needed(config))  # a new run moves its folder aside
-
-
-def _refuse_other_run(config: Config, run: Path, resume: bool) -> None:
-    """Raises ValueError, before data are loaded, if the folder cannot be claimed or resumed."""
+    if not processes.is_first:
+        return
     refuse_taken(run)
     if resume:
         refuse_other_format(run / CHECKPOINT)
