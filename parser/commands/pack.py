@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import torch
 
@@ -12,7 +11,7 @@ from parser.parsing.ensemble import ModelChoice, contents, load_models
 from parser.parsing.half_precision import in_half_precision
 from parser.parsing.model_card import ModelCard, read_card
 from parser.parsing.model_files import members_of, model_files, pack
-from parser.parsing.model_format import CARD
+from parser.parsing.model_format import CARD, SETTINGS
 from parser.parsing.named_models import SUFFIX, name_of
 from parser.parsing.wheel import extras_of, wheel_of
 from parser.system.console import counted, say
@@ -64,14 +63,10 @@ def _make_hub_folder(options: argparse.Namespace) -> None:
     refuse_to_overwrite(folder, [options.model, *options.ensemble])
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ValueError(f"{folder}: is there already, and not empty; choose another name with -o")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    # All of it or nothing: a part of a model would look like one.
-    with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
-        unfinished = Path(temporary, folder.name)
-        for name, content in files.items():
-            (unfinished / name).parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(unfinished / name, content)
-        unfinished.rename(folder)
+    # The settings last: without them a folder is no model, should the writing end too early.
+    for name, content in sorted(files.items(), key=lambda file: file[0] == SETTINGS):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / name, content)
     say(f"{folder}: {counted(len(files), 'file')}, licence {card.licence}")
 
 

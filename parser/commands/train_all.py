@@ -22,7 +22,7 @@ from parser.tables.report_lines import report_line
 from parser.tables.runs import ROWS, Job, Row, jobs_of, read_rows, rows_of, run_missing
 from parser.tables.settings import TableConfig
 from parser.tables.treebank_report import write_treebank_report
-from parser.training.data import files_needed, provenances
+from parser.training.data import other_files_needed, provenances
 from parser.treebank.ud_folders import UDTreebank, find_treebanks
 
 PREPARED = "treebanks"
@@ -47,7 +47,7 @@ def train_all(options: argparse.Namespace) -> None:
         refuse_silent(options.address)  # before all treebanks are read, which takes minutes
     treebanks = find_treebanks(options.source, options.only)
     config = read_config(options.config)
-    refuse_to_overwrite(folder, [*(treebank.folder for treebank in treebanks), *files_needed(config)])
+    refuse_to_overwrite(folder, [*(treebank.folder for treebank in treebanks), *other_files_needed(config)])
     published = read_published(options.published) if options.published else None
     with claimed_folder(folder, "-o"):
         plan = _plan(treebanks, config, options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field
+from pydantic import Field, create_model
 
 from parser.system.settings import Count, Settings
 from parser.treebank.size import TreebankSize
@@ -42,7 +42,10 @@ def of_size(config: Config, size: TreebankSize | None) -> Config:
         return type(config).model_validate(content)
     for key, value in deepcopy(rule.set).items():
         _set(content, key, value)
-    training = type(config).model_validate(content).training
+    # Alone: what contradicts it may depend on the epochs.
+    section = create_model("Section", training=(type(config.training), ...))
+    found: Any = section.model_validate({"training": content["training"]})
+    training = found.training
     counted = size.words if training.batch_unit == "words" else size.sentences
     batches = max(1, -(-counted // training.batch_size))
     _set(content, "training.epochs", max(training.epochs, -(-rule.steps // batches)))

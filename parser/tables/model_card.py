@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from parser.config.measures import MEASURES, NAMES, shown
-from parser.config.settings import Config
+from parser.config.settings import Config, data_path
 from parser.parsing.model_card import OF_TAGS, OF_TEXT, OF_TOKENS, Given, ModelCard, read_card
 from parser.parsing.model_files import members_of, model_files
 from parser.parsing.named_models import SUFFIX, name_of
@@ -82,8 +83,10 @@ def _licences(of_treebank: str | None, config: Config) -> list[str]:
     if not of_treebank:
         return []
     others = [name for name in _models_learnt_from(config).values() if name]
-    spelled = {_hub_name(name): name for name in reversed([of_treebank, *others])}
-    return list(reversed(spelled.values()))
+    spelled: dict[str, str] = {}
+    for name in (of_treebank, *others):
+        spelled.setdefault(_hub_name(name), name)
+    return list(spelled.values())
 
 
 def _models_learnt_from(config: Config) -> dict[str, str]:
@@ -94,7 +97,10 @@ def _models_learnt_from(config: Config) -> dict[str, str]:
 
 
 def _card_of(path: Path) -> ModelCard | None:
-    return read_card(members_of(model_files(path))[0]) if path.exists() else None
+    """Raises ValueError if the model is not there any more: its licence would be lost."""
+    if not path.exists():
+        raise ValueError(f"{path}: is not there any more, and its licence is needed for the card of a model")
+    return read_card(members_of(model_files(path))[0])
 
 
 def _hub_name(licence: str) -> str:
@@ -153,6 +159,11 @@ def _sections(found: FoundTreebank, config: Config, row: Row, weights: int) -> I
     yield "## Training"
     yield "\n".join(f"- {line}" for line in _facts(found, config, row, weights))
     settings = config.model_dump(mode="json", exclude_defaults=True)
+    settings["treebank"] |= {
+        split: Path(settings["treebank"][split]).name
+        for split in ("train", "dev", "test")
+        if isinstance(settings["treebank"].get(split), str)
+    }
     content = yaml.safe_dump(_without_folders(settings), sort_keys=False, allow_unicode=True)
     yield f"```yaml\n{content}```"
     yield "## Licence"
@@ -195,5 +206,7 @@ def _without_folders(value: Any) -> Any:
         return {key: _without_folders(own) for key, own in value.items()}
     if isinstance(value, list):
         return list(map(_without_folders, value))
-    is_file = isinstance(value, str) and (value.startswith(("/", "${")) or Path(value).exists())
+    is_file = isinstance(value, str) and (
+        value.startswith(("/", "~", "${")) or os.path.exists(data_path(value))
+    )
     return Path(value).name if is_file else value

@@ -27,6 +27,10 @@ CONTINUES, STARTS = 0x80, 0xC0
 """The two highest bits of a byte of UTF-8 that continues a character, and their mask."""
 
 
+MOST_BYTES = 4
+"""Of a character."""
+
+
 class TextPart(NamedTuple):
     """Consecutive paragraphs of a text."""
 
@@ -65,6 +69,8 @@ def _parts(path: str, contents: Iterable[bytes | None]) -> Iterator[TextPart | N
         if content is None:
             yield None
             continue
+        if b"\n" not in content and len(content) > MAX_LINE_LENGTH * MOST_BYTES:
+            raise ValueError(f"{path}:{line}: {TOO_LONG}")
         try:
             text = content.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -72,8 +78,6 @@ def _parts(path: str, contents: Iterable[bytes | None]) -> Iterator[TextPart | N
             byte = content[error.start]
             message = f"byte 0x{byte:02x} is not UTF-8; convert the file to UTF-8"
             raise ValueError(f"{path}:{line}: {message}") from None
-        if b"\n" not in content and len(content) > MAX_LINE_LENGTH:
-            raise ValueError(f"{path}:{line}: {TOO_LONG}")
         line += content.count(b"\n")
         yield TextPart(offset, text)
         offset += len(text)
@@ -89,7 +93,7 @@ def _contents(pieces: Iterable[bytes | None], by_lines: bool) -> Iterator[bytes 
         if end := pending.rfind(b"\n") + 1 if by_lines else _last_end(pending, searched):
             yield pending[:end]
             pending, searched, most = pending[end:], 0, PART_BYTES
-        elif by_lines and len(pending) > MAX_LINE_LENGTH:
+        elif by_lines and len(pending) > MAX_LINE_LENGTH * MOST_BYTES:
             yield pending  # which is refused
             pending = b""
         elif piece is not None:  # no blank line: more is read at a time, so that the search is linear

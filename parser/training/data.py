@@ -120,9 +120,14 @@ def provenances(config: Config) -> dict[str, TreebankVersion | None]:
 
 def files_needed(config: Config) -> list[Path]:
     """The treebanks, vectors and models that training reads; the models may be folders."""
+    return [*(Path(data_path(path)) for path in config.treebank.files), *other_files_needed(config)]
+
+
+def other_files_needed(config: Config) -> list[Path]:
+    """As `files_needed`, without the treebanks."""
     network = config.parser.network
     transformer = network.transformer and network.transformer.model
-    named = [*config.treebank.files, network.pretrained, transformer]
+    named = [network.pretrained, transformer]
     initial = initial_path(config.initial_model)
     models = [*([initial] if initial else []), *teacher_paths(config.training.distillation)]
     return [*(Path(data_path(path)) for path in named if path), *models]

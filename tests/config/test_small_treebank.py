@@ -49,6 +49,13 @@ def test_the_rule_may_replace_a_whole_section(config_file):
     assert for_its_treebank(read_config(config_file, [rule])).training.epochs == 50
 
 
+def test_the_rule_may_set_what_its_epochs_allow(config_file):
+    changes = "training.exploration={from_epoch: 3, probability: 0.1}", "training.epochs=4"
+    rule = "small_treebank={words: 60, steps: 50, set: {training.exploration.from_epoch: 9}}"
+    found = for_its_treebank(read_config(config_file, [rule, *changes]))
+    assert (found.training.exploration.from_epoch, found.training.epochs) == (9, 13)
+
+
 def test_more_epochs_than_the_rule_has_stay(config_file):
     assert resolved(config_file, "training.epochs=40").training.epochs == 40
 

@@ -141,11 +141,12 @@ def test_with_a_sentence_in_each_line_parts_end_at_lines(tmp_path, monkeypatch):
     assert all(part.content.endswith("\n") for part in found)
 
 
+@pytest.mark.parametrize("word", ["word ", "日本", "x日本", "xx日本"])
 @pytest.mark.parametrize("end", [b"", b"\n", b"\nmore\n"])
-def test_a_line_without_end_is_named(tmp_path, monkeypatch, end):
+def test_a_line_without_end_is_named(tmp_path, monkeypatch, word, end):
     monkeypatch.setattr(reading, "PART_BYTES", 16)
     monkeypatch.setattr(reading, "MAX_LINE_LENGTH", 100)
-    (tmp_path / "text").write_bytes(b"Short.\n" * 5 + b"word " * 200 + end)
+    (tmp_path / "text").write_bytes(b"Short.\n" * 5 + word.encode() * 400 + end)
     with pytest.raises(ValueError, match=r"text:6: the line is longer than .* characters: is this a text"):
         list(stream_text(str(tmp_path / "text"), one_sentence_per_line=True))
     assert len(list(stream_text(str(tmp_path / "text")))) >= 1
