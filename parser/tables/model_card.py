@@ -18,8 +18,7 @@ from parser.parsing.named_models import SUFFIX, name_of
 from parser.system.console import counted
 from parser.tables.found_treebanks import FoundTreebank
 from parser.tables.runs import Row
-from parser.training.initial_model import initial_path
-from parser.training.teachers import teacher_paths
+from parser.training.data import models_needed
 
 OF_DIVISION = "tokens", "sentences", "words"
 HUB_LICENCES = re.compile(r"cc-by(-nc)?(-sa|-nd)?-[1-4]\.0|cc0-1\.0|lgpl-lr")
@@ -91,8 +90,7 @@ def _licences(of_treebank: str | None, config: Config) -> list[str]:
 
 def _models_learnt_from(config: Config) -> dict[str, str]:
     """The licence, which may be empty, of the model that training began with and of teachers, by name."""
-    initial = initial_path(config.initial_model)
-    paths = [*([initial] if initial else []), *teacher_paths(config.training.distillation)]
+    paths = models_needed(config)
     return {name_of(path): card.licence if (card := _card_of(path)) else "" for path in paths}
 
 

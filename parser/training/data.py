@@ -128,9 +128,13 @@ def other_files_needed(config: Config) -> list[Path]:
     network = config.parser.network
     transformer = network.transformer and network.transformer.model
     named = [network.pretrained, transformer]
+    return [*(Path(data_path(path)) for path in named if path), *models_needed(config)]
+
+
+def models_needed(config: Config) -> list[Path]:
+    """The one that training begins with, and teachers."""
     initial = initial_path(config.initial_model)
-    models = [*([initial] if initial else []), *teacher_paths(config.training.distillation)]
-    return [*(Path(data_path(path)) for path in named if path), *models]
+    return [*([initial] if initial else []), *teacher_paths(config.training.distillation)]
 
 
 def _prepare(
