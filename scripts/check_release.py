@@ -1,4 +1,4 @@
-"""Build source distribution and wheel, check them, and use the wheel in an empty environment.
+"""Build source distribution and wheel into dist/, check them, and use the wheel in an empty environment.
 
 python scripts/check_release.py
 """
@@ -14,7 +14,17 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-NOT_SOURCE = (".git", ".venv", "build", "runs", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis")
+NOT_SOURCE = (
+    ".git",
+    ".venv",
+    "build",
+    "dist",
+    "runs",
+    "*.egg-info",
+    "__pycache__",
+    ".*_cache",
+    ".hypothesis",
+)
 EPOCHS = 4
 SUFFIXES = (".py", ".typed", ".js", ".css", ".html", ".svg")
 """Of the files that are installed."""
@@ -28,7 +38,8 @@ def main() -> None:
         _check_content(wheel)
         command = _install(wheel, folder)
         _use(command, folder)
-    print(f"{wheel.name}: it trains, evaluates and parses in an empty environment")
+        shutil.copytree(wheel.parent, ROOT / "dist", dirs_exist_ok=True)
+    print(f"dist/{wheel.name}: it trains, evaluates and parses in an empty environment")
 
 
 def _build(folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Download a data set of the speed measurements into data/; `make data SET=…`.
+"""Download a data set of the speed measurements; `make data SET=…`.
 
 python scripts/download_data.py sst
 python scripts/download_data.py            lists the sets
@@ -9,15 +9,18 @@ A file is written only if it is the one that was measured with, by its checksum.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Mapping
 from hashlib import sha256
+from http.client import HTTPException
 from pathlib import Path
 from typing import NamedTuple
 from urllib.error import URLError
 from urllib.request import urlopen
 
 from parser.config.file import load
+from parser.config.settings import DATA
 from parser.system.files import write_atomically
 
 DATA_SETS = Path(__file__).parent / "data_sets.yaml"
@@ -38,7 +41,8 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     arguments.add_argument("name", nargs="?", help="name of the set; none: list them")
-    arguments.add_argument("--into", type=Path, default=Path("data"), help="folder (default: %(default)s)")
+    into = Path(os.environ.get("PARSER_DATA") or DATA)
+    arguments.add_argument("--into", type=Path, default=into, help="folder (default: %(default)s)")
     options = arguments.parse_args()
     sets = data_sets(DATA_SETS)
     if not options.name:
@@ -80,7 +84,7 @@ def _content(address: str, expected: str) -> bytes:
     try:
         with urlopen(address, timeout=PATIENCE) as answer:
             content: bytes = answer.read()
-    except URLError as error:
+    except (URLError, HTTPException) as error:
         raise ValueError(f"{address}: {error}") from None
     if checksum(content) != expected:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Clone a release of a treebank of Universal Dependencies into data/ud/; `make data TREEBANK=…`.
+"""Clone a release of a treebank of Universal Dependencies; `make data TREEBANK=…`.
 
 python scripts/download_treebank.py UD_English-EWT
 python scripts/download_treebank.py UD_English-EWT --release r2.17 --from /where/clones/are
@@ -23,9 +23,8 @@ def main() -> int:
     )
     arguments.add_argument("treebank", help="name of the treebank, such as UD_English-EWT")
     arguments.add_argument("--release", default=RELEASE, help="tag of the release (default: %(default)s)")
-    arguments.add_argument(
-        "--into", type=Path, default=Path("data/ud"), help="target folder (default: %(default)s)"
-    )
+    into = Path(os.environ.get("PARSER_DATA") or "data") / "ud"
+    arguments.add_argument("--into", type=Path, default=into, help="target folder (default: %(default)s)")
     arguments.add_argument(
         "--from",
         dest="repositories",

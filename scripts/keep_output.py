@@ -6,6 +6,7 @@ python scripts/keep_output.py rows.jsonl stack-parser check '${PARSER_DATA}/ud/m
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import time
@@ -23,12 +24,13 @@ DATA = "${PARSER_DATA}"
 def run(command: Sequence[str]) -> str:
     """What it prints, errors included. Raises CalledProcessError.
 
-    command: ${PARSER_DATA} stands for the data folder, and does so in what is returned.
+    command: ${PARSER_DATA} stands for the data folder; if it is set, also in what is returned.
     """
     program, *arguments = command
     called = [*PROGRAMS.get(program, [program]), *map(data_path, arguments)]
     done = subprocess.run(called, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True)
-    return done.stdout.replace(data_path(DATA), DATA)
+    folder = os.environ.get("PARSER_DATA")
+    return done.stdout.replace(folder, DATA) if folder else done.stdout
 
 
 def main() -> None:

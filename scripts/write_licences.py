@@ -50,7 +50,7 @@ INTRODUCTION = """\
 
 For those who pass the program on. It is under the Apache License 2.0, and contains no code of others; pip
 fetches what it needs. Models are under the licence of the treebank that they were trained on, which
-`stack-parser pack` takes along.
+`stack-parser train-all` puts into the model, and `stack-parser pack` takes along.
 
 | package | needed for | licence |
 |---|---|---|"""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import inspect
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from pydantic import TypeAdapter
 from starlette.routing import Route
 
 import parser
@@ -27,6 +29,7 @@ from parser.commands.arguments import argument_parser
 from parser.config.description import sections
 from parser.config.settings import Config
 from parser.evaluation.scores import Scores
+from parser.evaluation.text_scores import TEXT_MEASURES
 from parser.parsing.model_format import DOCUMENTS, FILES, FORMAT
 from parser.parsing.parsed_tree import Alternative
 from parser.service import operation, page, typed_messages, typed_protocol, udpipe_protocol
@@ -95,7 +98,9 @@ def _python() -> Iterator[PublicName]:
             yield from _described(name, getattr(parser, name))
     for kind in RETURNED:
         yield from _members("returned", kind)
+    yield from _methods("returned", Scores)
     yield from (PublicName("score", measure) for measure in Scores().as_dict())
+    yield from (PublicName("score of text", measure) for measure in TEXT_MEASURES)
 
 
 def _described(name: str, value: Any) -> Iterator[PublicName]:
@@ -109,9 +114,15 @@ def _described(name: str, value: Any) -> Iterator[PublicName]:
 def _members(kind: str, value: type) -> Iterator[PublicName]:
     fields: Any = getattr(value, "__dataclass_fields__", None) or getattr(value, "_fields", ())
     yield from (PublicName(kind, f"{value.__name__}.{field}") for field in fields)
+    yield from _methods(kind, value)
+
+
+def _methods(kind: str, value: type) -> Iterator[PublicName]:
+    """And properties."""
     for name, member in vars(value).items():
-        if inspect.isfunction(member) and not name.startswith("_"):
-            yield PublicName(kind, f"{value.__name__}.{name}", _parameters(member))
+        if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property)):
+            arguments = "" if isinstance(member, property) else _parameters(member)
+            yield PublicName(kind, f"{value.__name__}.{name}", arguments)
 
 
 def _parameters(function: Any) -> str:
@@ -141,10 +152,14 @@ def _service() -> Iterator[PublicName]:
         yield PublicName("service", route.path, " ".join(sorted(route.methods or ())))
     for name, kind in vars(typed_messages).items():
         if inspect.isclass(kind) and kind.__module__ == typed_messages.__name__:
-            yield from (PublicName("/v1/parse", f"{name}.{field}") for field in kind.__annotations__)
+            for field, schema in TypeAdapter(kind).json_schema()["properties"].items():
+                told = {key: own for key, own in schema.items() if key not in ("title", "description")}
+                yield PublicName("/v1/parse", f"{name}.{field}", json.dumps(told))
     models: Any = ()
-    told = asyncio.run(Metrics(models, service).text()).decode()
-    yield from (PublicName("metric", name) for name in re.findall(r"^# HELP (stack_\w+)", told, re.MULTILINE))
+    metrics = asyncio.run(Metrics(models, service).text()).decode()
+    yield from (
+        PublicName("metric", name) for name in re.findall(r"^# HELP (stack_\w+)", metrics, re.MULTILINE)
+    )
 
 
 def _model() -> Iterator[PublicName]:

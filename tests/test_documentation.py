@@ -7,6 +7,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+import yaml
 from simulated_cuda.counts import LAUNCHES
 
 from parser import cli
@@ -14,14 +15,14 @@ from parser import cli
 pytestmark = pytest.mark.extended
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob(".github/*.md"))]
 FILE = re.compile(r"(?:configs|scripts|runs|docs)/[\w./-]+\.(?:yaml|py)\b")
 COMMAND = re.compile(r"(?:stack-parser (?:train|speed|table)\s+|CONFIG=)([\w./-]+\.yaml)")
 OURS = re.compile(r"`((?:parser|tests|scripts|configs|docs|data/quickstart)/[\w./-]*)`")
 SNIPPET = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHELL = re.compile(r"^ {4}((?:stack-parser|make|python) (?:\\\n|.)*)", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#]*)(?:#([\w-]*))?\)")
-KEY = re.compile(r"(?:`|--set )((?:treebank|parser|training)(?:\.(?!py\b)[a-z]\w*)+)")
+KEY = re.compile(r"(?:`|--set '?)((?:treebank|parser|training)(?:\.(?!py\b)[a-z]\w*)+)")
 
 
 def name_of(path):
@@ -120,7 +121,7 @@ def understood(words):
 
 def made(target, *variables):
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    recipe = re.search(rf"^{re.escape(target)}: \$\(READY\)\n(?:\t.*\n)*", makefile, re.MULTILINE)
+    recipe = re.search(rf"^{re.escape(target)}: (?:test|\$\(\w+\))\n(?:\t.*\n)*", makefile, re.MULTILINE)
     assert recipe, f"make has no target {target}"
     for variable in variables:
         assert f"$({variable.partition('=')[0]})" in recipe[0]
@@ -159,6 +160,26 @@ def test_every_option_that_a_page_names_exists():
     for page in PAGES:
         options = set(re.findall(r"`(--[a-z-]+)[ `=]", page.read_text(encoding="utf-8")))
         assert options <= known, name_of(page)
+
+
+@pytest.mark.parametrize(
+    ("page", "folder"), [("docs/accuracy.md", "configs/tables"), ("docs/speed.md", "configs/speed")]
+)
+def test_every_config_is_listed(page, folder):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert [path.name for path in (ROOT / folder).glob("*.yaml") if path.name not in text] == []
+
+
+def test_the_data_of_every_measurement_are_listed():
+    """In the line of the command that downloads them."""
+    page = (ROOT / "docs/data.md").read_text(encoding="utf-8")
+    readers = dict(re.findall(r"^\| `((?:SET|TREEBANK)=\S+)` \| (.*?) \|", page, re.MULTILINE))
+    sets = yaml.safe_load((ROOT / "scripts/data_sets.yaml").read_text(encoding="utf-8"))
+    commands = {Path(file).parts[0]: f"SET={name}" for name, own in sets.items() for file in own["files"]}
+    for path in (ROOT / "configs/speed").glob("*.yaml"):
+        found = re.findall(r"\$\{PARSER_DATA\}/(?:ud/)?([\w-]+)", path.read_text(encoding="utf-8"))
+        for folder in found:
+            assert f"`{path.name}`" in readers[commands.get(folder, f"TREEBANK={folder}")], folder
 
 
 def test_every_package_has_a_line_in_the_architecture():

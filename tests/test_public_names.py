@@ -86,6 +86,7 @@ def test_all_files_name_the_same_version(names):
         "docs/public-names.txt": r"version ([\d.]+),",
         "CITATION.cff": r"^version: (\S+)$",
         "README.md": r"note = \{Version ([\d.]+)\}",
+        "models/README.md": r"by stack-parser ([\d.]+), commit",
     }
     for path, pattern in found.items():
         text = Path(path).read_text(encoding="utf-8")

@@ -57,6 +57,11 @@ def test_output_is_kept_without_the_place_of_the_data(tmp_path, monkeypatch, cap
     assert row["machine"]["cpu"]
 
 
+def test_what_is_printed_is_kept_as_it_is_without_a_data_folder(monkeypatch):
+    monkeypatch.delenv("PARSER_DATA", raising=False)
+    assert script("keep_output").run(["python", "-c", "print('metadata')"]) == "metadata\n"
+
+
 def test_folds_are_treebanks_that_train_all_finds(tmp_path):
     """Each sentence is in one test, and in the train of all other folds."""
     folder, source = tmp_path / "UD_English-Small", Path("data/quickstart/dev.conllu").read_text()

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from parser.annotation.selection import By, Candidate
-from parser.treebank.conllu_output import with_its_end, with_tags, with_tree, without_enhanced
+from parser.treebank.conllu_output import (
+    with_its_end,
+    with_tags,
+    with_tree,
+    without_enhanced,
+    without_marks,
+)
 from parser.treebank.partial_trees import with_known
 
 REASON = "# selected = "
@@ -16,10 +22,11 @@ def lines_of(candidate: Candidate, place: int, by: By, least: float) -> tuple[st
     """The lines of a sentence, with the tags that the model predicts where it has none.
 
     place: among the selected ones, from 1. Arcs whose confidence is less than `least` are
-    left out: HEAD and DEPREL are `_`. Enhanced dependencies are dropped, as they are of another tree.
+    left out: HEAD and DEPREL are `_`. Enhanced dependencies, and what MISC says of an earlier tree, are
+    dropped.
     """
     tree, sentence = candidate.tree, with_its_end(candidate.sentence)
-    sentence = with_tags(sentence, tree.tags)
+    sentence = without_marks(with_tags(sentence, tree.tags))
     found = replace(sentence, heads=tuple(tree.heads), labels=tuple(tree.labels))
     sure = with_known(found, [confidence >= least for confidence in candidate.confidence])
     lines = with_tree(sentence, sure.heads, sure.labels)

@@ -256,13 +256,14 @@ class Parser:
         sentences: each as words, as a mapping with "words" and some of "upos", "xpos", "feats", "lemmas",
         "heads", "labels", "sent_id" and "text", or as a TokenList of conllu, of which a copy with its tree is
         yielded. Of other iterables than lists, few are read before the first tree, and later some thousand;
-        where the next one lets wait, those before it are parsed first. batch_size: those parsed at the same
-        time. constraints: see `parse`. Raises ValueError with the number of a sentence that cannot be one.
+        after one that let wait, all that were read are parsed before more is read. batch_size: those parsed
+        at the same time. constraints: see `parse`. Raises ValueError with the number of a sentence that cannot be one.
         """
         refuse_batch_size(batch_size)
         if not isinstance(sentences, Iterable) or isinstance(sentences, TokenList | Mapping):
             raise ValueError(f"sentences: a list of them is needed, not {type(sentences).__name__}")
-        return self._parsed(sentences, probabilities, batch_size, constraints)
+        options, keeps = self._options(probabilities, constraints), constraints.keep is not None
+        return self._parsed(sentences, batch_size, options, keeps)
 
     def parse_text(
         self, text: str, *, probabilities: bool = False, constraints: Constraints = UNCONSTRAINED
@@ -289,6 +290,8 @@ class Parser:
         refuse_batch_size(batch_size)
         if isinstance(texts, str):
             raise ValueError("texts: a list of strings is needed, not one; parse_text takes that")
+        if not isinstance(texts, Iterable):
+            raise ValueError(f"texts: a list of them is needed, not {type(texts).__name__}")
         options = self._options(probabilities, constraints)
         return self._parsed_texts(self._reader, texts, batch_size, options)
 
@@ -325,13 +328,11 @@ class Parser:
     def _parsed(
         self,
         sentences: Iterable[Given | TokenList],
-        probabilities: bool,
         batch_size: int,
-        constraints: Constraints,
+        options: ParseOptions,
+        keeps: bool,
     ) -> Iterator[Tree | TokenList]:
         """Some sentences are read ahead; the queue has those that are still to be yielded."""
-        options = self._options(probabilities, constraints)
-        keeps = constraints.keep is not None
         waiting: deque[tuple[Given | TokenList, dict[str, Any]]] = deque()
 
         def read() -> Iterator[Sentence]:

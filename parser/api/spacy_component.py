@@ -114,7 +114,7 @@ class SpacyComponent(Pipe):
         if model is not None:
             try:
                 self._load(find_model(model))
-            except ValueError as error:
+            except (ValueError, OSError) as error:  # such as a folder of somebody else
                 self._missing = str(error)
 
     @property

@@ -45,7 +45,7 @@ class PipelineTokenizer:
         if model is not None:
             try:
                 self._tokenizer = tokenizer_of(find_model(model), "raw")
-            except ValueError as error:
+            except (ValueError, OSError) as error:  # such as a folder of somebody else
                 self._missing = str(error)
 
     def __call__(self, text: str) -> Doc:

@@ -38,21 +38,25 @@ def with_tree(tokens: TokenList, tree: Tree) -> TokenList:
     Probabilities and violations are put into MISC, in place of those of an earlier tree.
 
     Columns that tokens lack are those of CoNLL-U, unless they were read from a file with columns of its own.
+    Raises ValueError if that file has no columns for trees.
     """
     found = deepcopy(tokens)
     columns = dict.fromkeys(found.default_fields or DEFAULT_FIELDS)
+    if not columns.keys() >= {"head", "deprel"}:
+        raise ValueError("the file has no columns HEAD and DEPREL, into which the tree could be put")
     found[:] = [Token({**columns, **token}) for token in found]
     for place, word in enumerate(_words(found)):
         if misc := word.get("misc"):
+            misc = parse_dict_value(misc) if isinstance(misc, str) else misc
             word["misc"] = {key: value for key, value in misc.items() if key not in MARKS} or None
         word["head"], word["deprel"] = tree.heads[place], tree.labels[place]
         for name, column in TAGS.items():
             values = getattr(tree, name)
             if values and column in word and values[place] != _text(word[column]):
                 word[column] = parse_dict_value(values[place]) if column == "feats" else values[place]
-        if tree.probabilities:
+        if tree.probabilities and "misc" in word:
             word["misc"] = {**(word["misc"] or {}), ARC_PROBABILITY: f"{tree.probabilities[place]:.4f}"}
-        if tree.violations and tree.violations[place]:
+        if tree.violations and tree.violations[place] and "misc" in word:
             word["misc"] = {**(word["misc"] or {}), VIOLATION: tree.violations[place]}
     return found
 

@@ -62,10 +62,10 @@ class GraphedWork:
         self._graph: torch.cuda.CUDAGraph | None = None
 
     def __call__(self) -> None:
-        self._calls += 1
-        if self._calls == 2:
+        if self._calls == 1:
             self._graph = self._graphs.captured(self._work)
         if self._graph:
             self._graph.replay()
         else:
             self._work()
+        self._calls += 1  # not of one that failed

@@ -130,7 +130,8 @@ def forest_lstm(gates: Tensor, weight: Tensor, forest: Forest) -> Tensor:
     gates: [nodes, 4 * hidden], the input contribution to the gates with the bias, in torch's order (input,
     forget, cell, output); weight: [4 * hidden, hidden], the recurrent weights. Roots start from zero states.
     """
-    function = _FusedForestLSTMFunction if has_fused_cell(gates) else _PlainForestLSTMFunction
+    is_fused = has_fused_cell(gates) and forest.levels  # a forest may be empty
+    function = _FusedForestLSTMFunction if is_fused else _PlainForestLSTMFunction
     return function.apply(gates, weight, forest)
 
 

@@ -306,7 +306,7 @@ def dropout(tensor: Tensor, probability: float, training: bool) -> Tensor:
     PyTorch draws one number for each element, which took a seventh of a training step; this takes a fifth of
     that time. The probability is rounded to a multiple of 1 / 65,536.
     """
-    if not training or probability == 0 or tensor.device.type != "cpu":
+    if not training or probability in (0, 1) or tensor.device.type != "cpu":
         return F.dropout(tensor, probability, training)
     numbers = torch.empty(-(-tensor.numel() // 4), dtype=torch.int64).random_(-(1 << 63), None)
     levels = numbers.view(torch.int16)[: tensor.numel()].view(tensor.shape)  # each from -RANDOM_LEVELS / 2

@@ -38,32 +38,33 @@ class Stack:
     With plain indexing, autograd would save or zero a whole stack at each step. Here the backward pass of a
     read adds to a shared gradient buffer, and that of a write takes its row out of it. This is correct only
     if backward calls run in exactly the reverse order of the forward calls. A token that is passed from each
-    call to the next makes autograd keep that order.
+    call to the next makes autograd keep that order. What is read without gradients is no part of it.
     """
 
     def __init__(self, batch: int, size: int, like: Tensor, capacity: int = 16):
         """Empty stacks of vectors [batch, size], with the dtype and device of `like`. Row 0 is zeros."""
-        self._batch = batch
+        self._batch, self._capacity = batch, capacity
         self._rows = _Rows(like.new_zeros(capacity * batch, size))
         # [batch] Rows of equal height are adjacent, so that indices stay valid when the capacity grows.
         self._top = torch.arange(batch, device=like.device)
-        self._token = like.new_zeros((), requires_grad=True)
+        self._token = like.new_zeros((), requires_grad=torch.is_grad_enabled())
 
     @property
     def capacity(self) -> int:
         """The number of rows. The lowest represents the empty stack, the highest absorbs unread writes."""
-        return len(self._rows.values) // self._batch
+        return self._capacity
 
     @property
     def height(self) -> Tensor:
         """[batch] The number of vectors on each stack."""
-        return self._top // self._batch
+        return self._top // max(1, self._batch)
 
     def reserve(self, depth: int) -> None:
         """Reserve memory for stacks of `depth` vectors."""
-        if depth + 2 > self.capacity:
+        if depth + 2 > self._capacity:
+            self._capacity = max(depth + 2, 2 * self._capacity)
             old = self._rows.values
-            new = old.new_zeros(max(depth + 2, 2 * self.capacity) * self._batch, old.shape[1])
+            new = old.new_zeros(self._capacity * self._batch, old.shape[1])
             new[: len(old)] = old
             self._rows.values = new
 
@@ -78,7 +79,11 @@ class Stack:
     def write(self, read: Tensor | int, move: Tensor | int, vectors: Tensor) -> None:
         """Write vectors [batch, size] above the previous ones, and move the pointers. read, move: [batch]."""
         index = self._below(read) + self._batch
-        self._token = _WriteFunction.apply(self._token, vectors, self._rows, index)
+        if torch.is_grad_enabled() or not self._token.requires_grad:
+            self._token = _WriteFunction.apply(self._token, vectors, self._rows, index)
+        else:  # these vectors have no gradient, but those below them keep theirs
+            with torch.enable_grad():
+                self._token = _WriteFunction.apply(self._token, vectors.detach(), self._rows, index)
         self._top = torch.add(self._top, move, alpha=self._batch)
 
     def _below(self, read: Tensor | int) -> Tensor:
@@ -86,6 +91,8 @@ class Stack:
         return torch.sub(self._top, read, alpha=self._batch)
 
     def _read(self, index: Tensor) -> Tensor:
+        if not torch.is_grad_enabled():
+            return self._rows.values.index_select(0, index)
         vectors, self._token = _ReadFunction.apply(self._token, self._rows, index)
         return vectors
 
@@ -99,9 +106,14 @@ class _Rows:
 
     @property
     def gradients(self) -> Tensor:
+        """Zeros at the beginning of each backward pass, which may take back only a part of the calls."""
         if self._gradients is None:
             self._gradients = torch.zeros_like(self.values)
+            torch.autograd.Variable._execution_engine.queue_callback(self._forget)
         return self._gradients
+
+    def _forget(self) -> None:
+        self._gradients = None
 
 
 class _ReadFunction(Function):

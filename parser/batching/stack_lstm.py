@@ -33,6 +33,7 @@ class StackLSTM(nn.Module):
         other shapes, and for stacks that have too few vectors for an operation.
         """
         self._check(vectors, read, move)
+        read, move = read.long(), move.long()
         stacks = StackForest.of(read, move)
         batch, columns = stacks.top.shape
         # Column 0 is the empty stack, which has no node here.
@@ -89,10 +90,12 @@ class SteppedStacks:
         _check_vectors(vectors, self._lstm.lstm)
         if vectors.dim() != 2 or len(vectors) != len(height):
             raise ValueError(f"vectors must be [{len(height)}, input], not {list(vectors.shape)}")
+        highest = self._steps
         if height.device.type == "cpu":
             _check_heights(height, torch.as_tensor(read), torch.as_tensor(move), self._steps)
+            highest = int(height.max()) if len(height) else 0
         self._steps += 1
-        self._stack.reserve(self._steps)
+        self._stack.reserve(highest + 1)
         before = self._lstm.split(self._stack.previous(read))
         self._stack.write(read, move, join(self._lstm.advance(self._lstm.project(vectors), before)))
 
@@ -119,6 +122,9 @@ def _check_heights(height: Tensor, read: Tensor, move: Tensor, step: int) -> Non
     """height: [batch]; read, move: [batch] or []. Raises ValueError for stacks that are too low, and for what
     is no operation."""
     _check_integers(read, move)
+    for own in (read, move):
+        if own.shape not in ((), height.shape):
+            raise ValueError(f"read and move must be [{len(height)}] or one number, not {list(own.shape)}")
     for stack in _is_wrong(height, read, move).nonzero()[:1].flatten().tolist():
         own_read, own_move = (own.expand_as(height)[stack] for own in (read, move))
         what = f"stack {stack} has {height[stack]} vectors at step {step}"

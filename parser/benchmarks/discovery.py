@@ -14,6 +14,8 @@ from parser.benchmarks.plugin import AnyPlugin
 from parser.config.description import Setting, SettingsSection, sections
 from parser.system.console import shortened
 
+PARTS = "methods", "paper", "Settings"
+"""Without which nothing can be told of a plugin. `conformance.faults_of` finds other faults."""
 ENTRY_POINT_GROUP, PLUGIN_SUFFIX = "stack_parser.plugins", "_plugin"
 
 
@@ -61,7 +63,7 @@ def unknown(name: str) -> str:
 def find(name: str) -> type[AnyPlugin]:
     """The plugin of that name, or that is MODULE:CLASS.
 
-    Raises ValueError if there is none, if it calls itself otherwise, or cannot be imported.
+    Raises ValueError if there is none, if it calls itself otherwise, cannot be imported, or is no plugin.
     """
     entry = entry_of(name)
     if entry is None:
@@ -73,6 +75,10 @@ def find(name: str) -> type[AnyPlugin]:
     except BaseException as error:  # whatever the plugin's module raises
         why = f"{type(error).__name__}: {shortened(str(error))}"
         raise ValueError(f"plugin {name!r} ({entry.value}) cannot be imported: {why}") from None
+    if lacking := [part for part in PARTS if not hasattr(plugin, part)]:
+        raise ValueError(
+            f"{entry.value} is no plugin: it has no `{lacking[0]}`; docs/speed.md says what one has"
+        )
     if entry.value != name and getattr(plugin, "name", name) != name:
         raise ValueError(f"{entry.value} calls itself {plugin.name!r}, but its entry point is {name!r}")
     return plugin

@@ -311,7 +311,10 @@ def run_graph(
 
 def accuracy(reports: Sequence[Report | Losses]) -> float:
     """The share of correct examples. Raises ValueError if there are no examples."""
-    examples = sum(report.examples for report in reports)
-    if not examples:
+    refuse_nothing_held_out(reports)
+    return sum(report.right for report in reports) / sum(report.examples for report in reports)
+
+
+def refuse_nothing_held_out(held_out: Sequence[object]) -> None:
+    if not held_out:
         raise ValueError("held_out: nothing is held out that could be scored")
-    return sum(report.right for report in reports) / examples

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from parser.system.files import utf8_lines
+
 UNKNOWN = 0
 """The number of words and characters that are not in a vocabulary."""
 
@@ -20,7 +22,7 @@ class TaggedWord(NamedTuple):
 def read_tagged_text(path: Path) -> list[list[TaggedWord]]:
     """Raises ValueError, with the line, for a word without a label."""
     sentences = []
-    for number, line in enumerate(path.read_text(encoding="utf-8-sig").split("\n"), start=1):
+    for number, line in enumerate(utf8_lines(path), start=1):
         if line:
             sentences.append([_tagged(token, f"{path}:{number}") for token in line.split(" ")])
     if not sentences:

@@ -30,7 +30,7 @@ FAILURES_SHOWN = 20
 
 def parse_folder(options: argparse.Namespace) -> None:
     refuse_to_overwrite(options.target, [options.source, *models_of(options).paths])
-    if options.address:
+    if options.address is not None:
         refuse_silent(options.address)
     if not options.source.is_dir():
         raise ValueError(f"{options.source}: is no folder")

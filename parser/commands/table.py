@@ -94,3 +94,11 @@ def _check_plot(plot: PlotSettings, jobs: Sequence[Job], path: Path) -> None:
                 raise ValueError(
                     f"{path}: plot.x: {key} of {job.name!r} is {values[key]!r}, not a positive number"
                 )
+    rows: dict[tuple[str, str], str] = {}
+    for job in jobs:
+        values = flat(job.config.model_dump())
+        place = str(values[plot.x]), str(values[plot.lines])
+        if (other := rows.setdefault(place, job.name)) != job.name:
+            raise ValueError(
+                f"{path}: plot: {other!r} and {job.name!r} are at one place, and would be taken for seeds"
+            )

@@ -43,7 +43,7 @@ class _Plan(NamedTuple):
 def train_all(options: argparse.Namespace) -> None:
     """Train what is missing, and write models and table after each. Raises ValueError, StoppedError."""
     folder: Path = options.output
-    if options.address:
+    if options.address is not None:
         refuse_silent(options.address)  # before all treebanks are read, which takes minutes
     treebanks = find_treebanks(options.source, options.only)
     config = read_config(options.config)
@@ -64,7 +64,7 @@ def train_all(options: argparse.Namespace) -> None:
 
 
 def _plan(treebanks: Sequence[UDTreebank], config: Config, options: argparse.Namespace) -> _Plan:
-    title = f"Treebanks in {options.source.name} with {options.config.name}"
+    title = f"Treebanks in {options.source.resolve().name} with {options.config.name}"
     jobs: list[Job] = []
     found, skipped = {}, {}
     for treebank in treebanks:
@@ -91,8 +91,12 @@ def _other_settings(config: Config, own: Config) -> str:
     """What a small treebank has others of, as text."""
     assert config.small_treebank
     before, now = flat(config.model_dump()), flat(own.model_dump())
-    keys = ["training.epochs", *config.small_treebank.set]
-    return ", ".join(f"{key} {now[key]}" for key in keys if before.get(key) != now.get(key))
+    wanted = ("training.epochs", *config.small_treebank.set)
+    # A section may be replaced as a whole, or go.
+    keys = [key for name in wanted for key in now if f"{key}.".startswith(f"{name}.")]
+    gone = [key for name in wanted for key in before if f"{key}.".startswith(f"{name}.") and key not in now]
+    changed = [f"{key} {now[key]}" for key in dict.fromkeys(keys) if before.get(key) != now[key]]
+    return ", ".join([*changed, *(f"no {key}" for key in dict.fromkeys(gone))])
 
 
 def _refuse_other_treebanks(jobs: Sequence[Job], folder: Path) -> None:

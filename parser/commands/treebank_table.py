@@ -6,7 +6,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from parser.system.console import quoted, shortened
+from parser.system.console import as_name
 from parser.treebank.counts import (
     FEATURES,
     LABELS,
@@ -142,7 +142,7 @@ def _listed(kind: str, counter: Counter[str]) -> Iterator[str]:
 
 
 def _in_columns(counted: Sequence[tuple[str, int]]) -> Iterator[str]:
-    names = [_shown(value) for value, _ in counted]
+    names = [as_name(value, MAX_VALUE) for value, _ in counted]
     numbers = [f"{count:,}" for _, count in counted]
     left, right = max(map(len, names)), max(map(len, numbers))
     entries = [f"  {name:<{left}} {number:>{right}}" for name, number in zip(names, numbers, strict=True)]
@@ -157,7 +157,7 @@ def _lacking(others: Mapping[str, TreebankCounts], train: TreebankCounts) -> lis
     for title, own in others.items():
         for kind in LACKED:
             if lacking := own.lacking(train, kind).most_common():
-                shown = [f"{_shown(value)} {count:,}" for value, count in lacking[:MAX_LACKING]]
+                shown = [f"{as_name(value, MAX_VALUE)} {count:,}" for value, count in lacking[:MAX_LACKING]]
                 more = [f"… {len(lacking) - MAX_LACKING:,} more"] if len(lacking) > MAX_LACKING else []
                 lines += _wrapped(f"{kind} of {title} that train has not: {', '.join([*shown, *more])}")
     return ["", *lines] if lines else []
@@ -175,7 +175,7 @@ def _examples(repetitions: Repetitions) -> list[str]:
         lines += ["", "repeated sent_id, the first:"]
         first = repetitions.identifiers[:MAX_REPETITIONS]
         lines += [
-            f"  {_shown(each.here.identifier)}: {_place(each.here)}, as {_place(each.before)}"
+            f"  {as_name(each.here.identifier, MAX_VALUE)}: {_place(each.here)}, as {_place(each.before)}"
             for each in first
         ]
     return lines
@@ -186,7 +186,7 @@ def _place(place: SentencePlace) -> str:
 
 
 def _text(repetition: Repetition) -> str:
-    return _shown(repetition.text.replace("\t", " "), 2 * MAX_VALUE)
+    return as_name(repetition.text.replace("\t", " "), 2 * MAX_VALUE)
 
 
 def _percent(share: float) -> str:
@@ -195,7 +195,3 @@ def _percent(share: float) -> str:
 
 def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
-
-
-def _shown(text: str, length: int = MAX_VALUE) -> str:
-    return shortened(text, length) if text.isprintable() else quoted(text)

@@ -52,7 +52,13 @@ def load(text: str) -> Any:
 AnyConfig = TypeVar("AnyConfig", bound=BaseModel)
 
 
-COMMANDS = {"treebank": "train", "rows": "table", "experiments": "speed", "external": "speed"}
+COMMANDS = {
+    "treebank": "train",
+    "rows": "table",
+    "search": "table",
+    "experiments": "speed",
+    "external": "speed",
+}
 """The command of a config, by a key that only its configs have. They have at least one of the keys."""
 
 

@@ -111,7 +111,7 @@ class TreebankSettings(Settings):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """All that a run reads."""
+        """All treebanks that a run reads."""
         return *self.train_files, *self.silver_files, *filter(None, (self.dev, self.test))
 
 
@@ -283,6 +283,11 @@ class NetworkSettings(Settings):
             *(["treebank"] if self.treebank_size else []),
         ]
 
+    @property
+    def embeddings(self) -> int:
+        """How many each word has, one of each column and of what was trained before."""
+        return len(self.columns) + bool(self.pretrained) + bool(self.transformer)
+
 
 class CalibrationSettings(Settings):
     """What makes a share of right arcs of a probability p (beta calibration, Kull, Silva Filho & Flach 2017,
@@ -297,7 +302,11 @@ class CalibrationSettings(Settings):
 
 
 class ParserSettings(Settings):
-    system: Annotated[str, AfterValidator(lambda name: _known(name, SYSTEMS))] = "arc-hybrid"
+    system: Annotated[
+        str,
+        AfterValidator(lambda name: _known(name, SYSTEMS)),
+        WithJsonSchema({"type": "string", "enum": list(SYSTEMS)}),
+    ] = "arc-hybrid"
     """The transition system."""
     network: NetworkSettings = NetworkSettings()
     calibration: CalibrationSettings | None = None
@@ -488,8 +497,7 @@ def _contradictions(parser: ParserSettings, training: TrainingSettings) -> Itera
         yield "parser.network.tags.predict", f"{', '.join(both)} is read: there is nothing to learn"
     if len(set(predicted)) < len(predicted):
         yield "parser.network.tags.predict", "names the same column twice"
-    sources = len(network.columns) + bool(network.pretrained) + bool(network.transformer)
-    if network.embedding_dropout and sources == 1:
+    if network.embedding_dropout and network.embeddings == 1:
         yield "parser.network.embedding_dropout", "a word has one embedding only; take parser.network.dropout"
     for dropout, kind in (("tag_dropout", "tag"), ("feature_dropout", "features")):
         names = [name for name, column in annotation_columns().items() if column.kind == kind]
@@ -533,7 +541,7 @@ def data_path(path: str) -> str:
 
     What is in no `data/` of the working directory may be in that folder, too: both stand for the same.
     """
-    folder = os.environ.get("PARSER_DATA", DATA)
+    folder = os.environ.get("PARSER_DATA") or DATA
     found = path.replace("${PARSER_DATA}", folder)
     first, _, below = found.partition("/")
     elsewhere = os.path.join(folder, below)

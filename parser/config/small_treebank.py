@@ -42,6 +42,7 @@ def of_size(config: Config, size: TreebankSize | None) -> Config:
         return type(config).model_validate(content)
     for key, value in deepcopy(rule.set).items():
         _set(content, key, value)
+    content["small_treebank"] = None  # also if the rule sets it
     # Alone: what contradicts it may depend on the epochs.
     section = create_model("Section", training=(type(config.training), ...))
     found: Any = section.model_validate({"training": content["training"]})

@@ -46,4 +46,5 @@ def _answer(host: str, port: int) -> bytes | None:
         if os.environ.get("RAY_USE_TLS", "0").lower() not in ("0", "false"):
             return None
         connection.sendall(GREETING)
-        return connection.recv(HEADER_BYTES, socket.MSG_WAITALL)
+        with connection.makefile("rb") as answer:
+            return answer.read(HEADER_BYTES)

@@ -8,9 +8,9 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
-from parser.corpus.files import COMPRESSED, CorpusFile
+from parser.corpus.files import COMPRESSED, PARTS, CorpusFile
 from parser.parsing.column_shares import Counts
 from parser.parsing.part_parser import ParsedPart
 from parser.system.files import atomic_file
@@ -129,18 +129,25 @@ class PartOutputs:
     def _whole(self, results: list[PartResult], renumbers: bool) -> Path:
         """One file of all parts."""
         whole = self._folder / "whole"
-        with whole.open("wb") as file:
-            before = 0
-            for number, result in enumerate(results):
-                if renumbers and number:
-                    file.write(self._renumbered(number, before))
-                else:
-                    with self._trees(number).open("rb") as part:
-                        shutil.copyfileobj(part, file)
-                before += result.sentences
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            with whole.open("wb") as file:
+                self._write(file, results, renumbers)
+        except OSError:
+            whole.unlink(missing_ok=True)  # of a full disk it may take most
+            raise
         return whole
+
+    def _write(self, file: BinaryIO, results: list[PartResult], renumbers: bool) -> None:
+        before = 0
+        for number, result in enumerate(results):
+            if renumbers and number:
+                file.write(self._renumbered(number, before))
+            else:
+                with self._trees(number).open("rb") as part:
+                    shutil.copyfileobj(part, file)
+            before += result.sentences
+        file.flush()
+        os.fsync(file.fileno())
 
     def _renumbered(self, number: int, before: int) -> bytes:
         content = self._trees(number).read_bytes()
@@ -151,11 +158,6 @@ class PartOutputs:
     def remove(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def forget_attempts(self) -> None:
-        """So that a new start tries again."""
-        for path in self._folder.glob(f"*{ATTEMPTS}"):
-            path.unlink(missing_ok=True)
-
     def _trees(self, number: int) -> Path:
         return self._folder / f"{number}.trees"
 
@@ -164,3 +166,9 @@ class PartOutputs:
 
     def _attempts(self, number: int) -> Path:
         return self._folder / f"{number}{ATTEMPTS}"
+
+
+def forget_attempts(own: Path) -> None:
+    """So that a new start tries everything again. own: the folder of all but the trees."""
+    for path in (own / PARTS).glob(f"*/*{ATTEMPTS}"):
+        path.unlink(missing_ok=True)

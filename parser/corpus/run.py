@@ -15,8 +15,8 @@ from typing import Any
 
 from parser.corpus.cluster import cluster, results
 from parser.corpus.files import PARTS, SETTINGS, CorpusFile, FoundFiles, earlier_folder, find_files
-from parser.corpus.parts import PartOutputs, PartResult
-from parser.corpus.workers import Row, WorkerSettings
+from parser.corpus.parts import PartOutputs, PartResult, forget_attempts
+from parser.corpus.workers import Row, WorkerSettings, is_of_disk
 from parser.parsing.column_shares import Counts
 from parser.parsing.model_files import digest_of
 from parser.system.console import lines_of
@@ -24,6 +24,7 @@ from parser.system.files import file_lock, write_atomically
 from parser.treebank.faults import Faults
 
 REPORT, LOCK = "report.json", "lock"
+WHEN_FULL = "start again when there is room"
 
 
 @dataclass
@@ -74,6 +75,7 @@ def parse_corpus(
     with _claim(target, corpus.own) as own:
         _refuse_other_start(source, target, own, settings)
         own.rename(corpus.own)  # if the corpus has its name by now
+        forget_attempts(corpus.own)
         began = time.monotonic()
         summary, count, started = Summary(), 0, 0.0
         if corpus.missing:
@@ -121,7 +123,7 @@ def _collect(
         if row["seconds"]:
             summary.block_seconds.append(row["seconds"])
         if row["is_disk_full"]:
-            raise ValueError(f"{row['name']}: {row['error']}; start again when there is room")
+            raise ValueError(f"{row['name']}: {row['error']}; {WHEN_FULL}")
         own = pending.get(row["name"])
         if own is None or not own.add(row):
             continue
@@ -130,6 +132,8 @@ def _collect(
         try:
             found = own.complete(renumbers)
         except (OSError, ValueError) as error:
+            if is_of_disk(error):
+                raise ValueError(f"{own.file.name}: {error}; {WHEN_FULL}") from error
             summary.failures[own.file.name] = list(lines_of(error))
         else:
             summary.add_file(found)
@@ -181,8 +185,6 @@ def _leave_failures(corpus: FoundFiles, summary: Summary) -> None:
     for folder in (corpus.own / PARTS).glob("*"):
         if str(folder) not in kept:
             shutil.rmtree(folder, ignore_errors=True)
-    for file in failed:
-        PartOutputs.of(file).forget_attempts()
 
 
 def _refuse_other_start(source: Path, target: Path, own: Path, settings: WorkerSettings) -> None:

@@ -112,14 +112,14 @@ class CorpusWorker:
             for row, part in zip(group, parsed, strict=True):
                 _outputs(row).keep(int(row["number"]), row["digest"], part)
         except Exception as error:  # whatever it is, other files are not affected
-            if len(group) > 1 and not _is_of_disk(error):
+            if len(group) > 1 and not is_of_disk(error):
                 for row in group:
                     self._parse([row])
                 return
             out_of_memory = isinstance(error, (MemoryError, torch.OutOfMemoryError))
             _note(group, "out of memory" if out_of_memory else str(error) or type(error).__name__)
             for row in group:
-                row["is_disk_full"] = _is_of_disk(error)
+                row["is_disk_full"] = is_of_disk(error)
 
 
 def _note(group: Sequence[Row], error: str) -> None:
@@ -127,7 +127,7 @@ def _note(group: Sequence[Row], error: str) -> None:
         row["error"] = f"part {int(row['number']) + 1}: {error}"
 
 
-def _is_of_disk(error: Exception) -> bool:
+def is_of_disk(error: Exception) -> bool:
     """Whether no other file could be written either."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 

@@ -7,7 +7,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from parser.evaluation.scores import ARC_LENGTHS, PUNCTUATION_TAGS, Scores, group_of, range_name, word_classes
+from parser.evaluation.scores import (
+    LENGTH_GROUPS,
+    PUNCTUATION_TAGS,
+    Scores,
+    group_of,
+    length_group,
+    range_name,
+    word_classes,
+)
 from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.labels import without_subtype
 from parser.treebank.sentence import Sentence
@@ -20,7 +28,7 @@ DISTANCE, SENTENCE_LENGTH = "distance to the root, in arcs", "length of the sent
 KNOWN, TAG = "known and unknown words", "tag"
 GROUPINGS: dict[str, Sequence[str]] = {
     LABEL: (),
-    ARC_LENGTH: ("root", *(range_name(*group) for group in ARC_LENGTHS)),
+    ARC_LENGTH: LENGTH_GROUPS,
     DISTANCE: tuple(range_name(*group) for group in DISTANCES),
     SENTENCE_LENGTH: tuple(range_name(*group) for group in SENTENCE_LENGTHS),
     KNOWN: ("in the training treebank", "not in it"),
@@ -113,7 +121,7 @@ def _add(
         words, wrong = words + 1, wrong + (not right)
         for grouping, name in (
             (LABEL, label),
-            (ARC_LENGTH, group_of(abs(head - number - 1), ARC_LENGTHS) if head else "root"),
+            (ARC_LENGTH, length_group(number + 1, head)),
             (DISTANCE, group_of(distances[number], DISTANCES)),
             (SENTENCE_LENGTH, group_of(len(gold), SENTENCE_LENGTHS)),
             (KNOWN, GROUPINGS[KNOWN][not is_known(gold.forms[number])]),

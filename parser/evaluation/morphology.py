@@ -9,9 +9,17 @@ from itertools import starmap
 from typing import NamedTuple
 
 from parser.config.measures import Measure
-from parser.treebank.labels import CONTENT_LABELS, without_subtype
+from parser.treebank.labels import without_subtype
 from parser.treebank.sentence import Sentence
 
+# fmt: off
+CONTENT_LABELS = frozenset([
+    "acl", "advcl", "advmod", "amod", "appos", "ccomp", "compound", "conj", "csubj", "dep", "discourse",
+    "dislocated", "expl", "fixed", "flat", "goeswith", "iobj", "list", "nmod", "nsubj", "nummod", "obj",
+    "obl", "orphan", "parataxis", "reparandum", "root", "vocative", "xcomp",
+])
+# fmt: on
+"""Of content words, as in the scorer of the CoNLL 2018 shared task."""
 FUNCTIONAL_LABELS = frozenset(["aux", "cop", "mark", "det", "clf", "case", "cc"])
 # fmt: off
 UNIVERSAL_FEATURES = frozenset([

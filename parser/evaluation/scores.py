@@ -14,9 +14,9 @@ from types import MappingProxyType
 from typing import Any
 
 from parser.config.measures import MEASURES, Measure
-from parser.evaluation.morphology import correct_words
+from parser.evaluation.morphology import CONTENT_LABELS, correct_words
 from parser.parsing.parsed_tree import ParsedTree
-from parser.treebank.labels import CONTENT_LABELS, without_subtype
+from parser.treebank.labels import without_subtype
 from parser.treebank.projectivity import crossing
 from parser.treebank.sentence import Sentence
 
@@ -71,7 +71,7 @@ class Scores:
             gold_label, label = without_subtype(gold_full), without_subtype(full)
             right_head = head == gold_head
             right = right_head and label == gold_label
-            length = _length_group(word, gold_head)
+            length = length_group(word, gold_head)
             self.words += 1
             self.correct_heads += right_head
             correct_arcs += right
@@ -136,16 +136,6 @@ class Scores:
         return 100 * sqrt(variance) / self.words
 
     @property
-    def las_full(self) -> float:
-        """Labelled attachment score with full labels, including subtypes."""
-        return self.percent("las_full")
-
-    @property
-    def clas(self) -> float:
-        """Content-word labelled attachment score: F1 of LAS over words with content labels."""
-        return self.percent("clas")
-
-    @property
     def exact(self) -> float:
         """Exact match: sentences in which all heads and labels are right."""
         return _percent(self.exact_sentences, self.sentences)
@@ -167,10 +157,9 @@ class Scores:
 
     def length_las(self) -> dict[str, float]:
         """LAS by the length of the gold arc in words; "root" for arcs from ROOT."""
-        names = ["root", *(range_name(*group) for group in ARC_LENGTHS)]
         return {
             name: _percent(self.correct_lengths[name], self.lengths[name])
-            for name in names
+            for name in LENGTH_GROUPS
             if self.lengths[name]
         }
 
@@ -206,7 +195,8 @@ def word_classes(sentence: Sentence) -> list[str]:
     return [xpos if upos == "_" else upos for upos, xpos in zip(sentence.upos, sentence.xpos, strict=True)]
 
 
-def _length_group(dependent: int, head: int) -> str:
+def length_group(dependent: int, head: int) -> str:
+    """Of an arc, one of `LENGTH_GROUPS`."""
     return group_of(abs(head - dependent), ARC_LENGTHS) if head else "root"
 
 
@@ -219,3 +209,6 @@ def range_name(low: int, high: int | None) -> str:
     if high is None:
         return f"{low}+"
     return str(low) if low == high else f"{low}-{high}"
+
+
+LENGTH_GROUPS = ("root", *(range_name(*group) for group in ARC_LENGTHS))

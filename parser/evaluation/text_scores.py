@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from parser.config.measures import TEXT_MEASURES, TextMeasure
 from parser.evaluation.alignment import SegmentedWord, Span, align
-from parser.evaluation.morphology import FUNCTIONAL_LABELS, ScoredWord, right_measures, scored_words
+from parser.evaluation.morphology import (
+    CONTENT_LABELS,
+    FUNCTIONAL_LABELS,
+    ScoredWord,
+    right_measures,
+    scored_words,
+)
 from parser.parsing.parsed_tree import ParsedTree
+from parser.text.reading import BLANKS
 from parser.text.treebank_text import surface_tokens
-from parser.treebank.labels import CONTENT_LABELS
 from parser.treebank.sentence import Sentence
 
 ROOT = -1
@@ -45,7 +50,7 @@ class ParsedText:
         start, first, number = self.length, len(self.words), 0
         for token in surface_tokens(sentence):
             # A token may have spaces in one of the segmentations, and be several in the other.
-            form = "".join(one for one in token.form if unicodedata.category(one) != "Zs")
+            form = "".join(token.form.translate(BLANKS).split())
             span = self.length, self.length + len(form)
             self.characters.append(form)
             self.tokens.append(span)

@@ -12,6 +12,7 @@ from parser.evaluation.significance import Comparison
 from parser.pages.page import rendered
 from parser.pages.report_page import PAIRS_SHOWN, drawn
 from parser.parsing.parsed_tree import ParsedTree
+from parser.system.console import counted
 from parser.treebank.sentence import Sentence
 
 SENTENCES_SHOWN = 10
@@ -71,7 +72,8 @@ def _significance(comparison: Comparison, gains: Sequence[int]) -> str:
 def _headings(sentence: Sentence, gain: int) -> tuple[str, str]:
     """Of the trees of A and B."""
     place = f"{sentence.identifier}, line {sentence.line:,}"
-    return f"{place}: A", f"{place}: B, {abs(gain)} {'fewer' if gain > 0 else 'more'} errors"
+    difference = counted(abs(gain), f"{'fewer' if gain > 0 else 'more'} error")
+    return f"{place}: A", f"{place}: B, {difference}"
 
 
 def _scores(comparison: Comparison) -> Iterator[tuple[str, str, str, str]]:

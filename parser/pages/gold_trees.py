@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from typing import Literal, NamedTuple
 
-from parser.system.console import quoted, shortened
+from parser.system.console import as_name, quoted
 from parser.treebank.labels import without_subtype
 from parser.treebank.sentence import Sentence
 
@@ -59,8 +59,7 @@ def _place(path: str, sentence: Sentence) -> str:
 
 
 def _name(sentence: Sentence) -> str:
-    name = sentence.identifier
-    return shortened(name) if name.isprintable() else quoted(name)
+    return as_name(sentence.identifier)
 
 
 def _other_words(sentence: Sentence, gold: Sentence) -> str:

@@ -181,7 +181,6 @@ const treeDrawing = (() => {
   /** Bring out a word and its arcs; null for none. Returns the element of the word. */
   function chooseWord(tree, number) {
     tree.querySelectorAll('.chosen').forEach((element) => element.classList.remove('chosen'));
-    tree.classList.toggle('has-chosen', number !== null);
     if (number === null) {
       return null;
     }

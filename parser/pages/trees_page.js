@@ -42,7 +42,7 @@
     const wanted = new URLSearchParams(location.hash.slice(1));
     for (const name of fields) {
       byId(name).value = wanted.get(name) ?? '';
-      if (byId(name).selectedIndex === -1) {
+      if (byId(name).selectedIndex === -1 || byId(name).closest('[hidden]')) {
         byId(name).value = '';
       }
     }

@@ -10,6 +10,7 @@ from parser.evaluation.scores import Scores
 from parser.pages.gold_trees import differences
 from parser.pages.page import rendered
 from parser.treebank.columns import BLANK, FORM, ID, RANGE_ID, annotation_columns
+from parser.treebank.conllu import comment
 from parser.treebank.conllu_output import arc_probabilities
 from parser.treebank.sentence import Sentence
 
@@ -57,12 +58,7 @@ def tree_data(sentence: Sentence, gold: Sentence | None = None) -> dict[str, Any
 
 def text_of(sentence: Sentence) -> str:
     """The `text` comment, or the words with blanks between them."""
-    for line in sentence.lines:
-        if line.startswith("#"):
-            key, _, value = line[1:].partition("=")
-            if key.strip() == "text" and value.strip():
-                return value.strip()
-    return " ".join(sentence.forms)
+    return comment(sentence.lines, "text") or " ".join(sentence.forms)
 
 
 def is_right_to_left(forms: Sequence[str]) -> bool:

@@ -45,7 +45,7 @@ class ArcProbabilities:
 
     def reserve(self, size: int) -> None:
         """Make flat tensors as long as those of the state."""
-        self._products = with_room(self._products, size)
+        self._products = with_room(self._products, size, room=1)
 
     def forget(self, start: int, stop: int) -> None:
         """Other sentences are there from now on."""

@@ -71,7 +71,7 @@ class ConstrainedBatch:
     def reserve(self, size: int) -> None:
         """Make flat tensors as long as those of the state."""
         before = len(self._words.facts)
-        self._words = with_room(self._words, size)
+        self._words = with_room(self._words, size, room=1)
         self.forget(max(0, before - 1), len(self._words.facts))
 
     def forget(self, start: int, stop: int) -> None:

@@ -22,9 +22,9 @@ from parser.system.console import quoted
 from parser.transitions.given_arcs import WordFacts, word_facts
 from parser.treebank.columns import BLANK
 from parser.treebank.conllu import SentenceCheck
-from parser.treebank.faults import Fault
+from parser.treebank.faults import Fault, cycles
 from parser.treebank.labels import MARK, without_subtype
-from parser.treebank.partial_trees import given_cycles, possible_roots, put_back
+from parser.treebank.partial_trees import possible_roots, put_back
 from parser.treebank.sentence import NO_HEAD, Sentence
 from parser.treebank.set_aside import set_aside
 
@@ -281,7 +281,7 @@ class ConstraintReader:
         if len(roots) > 1:
             message = f"the words {_listed(roots)} are all given as the root, by HEAD 0 or by their labels"
             faults.append((roots[1], f"{message}; leave out all but one"))
-        for cycle in given_cycles(heads):
+        for cycle in cycles(heads):
             faults.append((cycle[0], f"the heads of the words {_listed(cycle)} form a cycle"))
         if not faults:
             aside = set_aside(heads)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from parser.batching.device import TooLongError, compute_alone_after_fork, one_memory_error
+from parser.batching.device import compute_alone_after_fork, one_memory_error
 from parser.networks.stack_parser import ReadSentences
 from parser.parsing import BATCH_SIZE
 from parser.parsing.alone import AloneParser
@@ -487,8 +487,7 @@ class Engine:
         if len(together) == 1:
             self._batch, self._running, self._joining = None, {}, []
             [request] = together
-            error = TooLongError(0, len(request.sentence))
-            request.fail(ValueError(f"sentence {request.sentence.identifier}: {error}"))
+            request.fail(MemoryError())
             return
         words = sum(len(request.sentence) for request in together)
         self._most_words = min(self._most_words, words // 2)

@@ -189,8 +189,9 @@ class EngineThread:
             raise RuntimeError("a forked process has no threads of the other: make a new EngineThread here")
 
     def _start(self) -> None:
-        self._thread = Thread(target=self._run, name="engine", daemon=True)
-        self._thread.start()
+        thread = Thread(target=self._run, name="engine", daemon=True)
+        thread.start()  # which may fail, and then the next request tries again
+        self._thread = thread
         atexit.register(self._close_at_exit)
 
     def _run(self) -> None:

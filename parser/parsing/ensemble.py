@@ -123,7 +123,8 @@ def _files_of_all(paths: Sequence[Path]) -> list[ModelFiles]:
 def model_paths(folder: Path) -> list[Path]:
     """The files of a folder that belong to a model or to an ensemble."""
     folders = folder, *folder.glob(f"{MEMBER}*")
-    return [path for each in folders for path in (each / name for name in FILES) if path.is_file()]
+    names = *FILES, *DOCUMENTS
+    return [path for each in folders for path in (each / name for name in names) if path.is_file()]
 
 
 def _contradiction(first: Model, other: Model) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import struct
 import zipfile
@@ -23,7 +24,7 @@ from safetensors import safe_open
 from safetensors.torch import load, load_file
 from torch import Tensor
 
-from parser.parsing.model_format import MAX_BYTES, NEEDED, SETTINGS
+from parser.parsing.model_format import DOCUMENTS, MAX_BYTES, NEEDED, SCORES, SETTINGS
 from parser.system.files import atomic_file
 
 MEMBER = "model-"
@@ -57,7 +58,7 @@ class Folder:
         self._path, self.name = path, str(path)
 
     def has(self, name: str) -> bool:
-        return (self._path / name).is_file()
+        return os.path.isfile(self._path / name)
 
     def content(self, name: str) -> bytes:
         with (self._path / name).open("rb") as file:
@@ -77,6 +78,8 @@ class Package:
         self._path, self.name = path, str(path)
         with self._opened("neither a model's folder nor a package of one") as package:
             self._members = {member.filename: member for member in package.infolist()}
+        if not any(name_in_model(name) == SETTINGS for name in self._members):
+            raise ValueError(f"{path}: neither a model's folder nor a package of one: it has no {SETTINGS}")
         size = path.stat().st_size
         for member in self._members.values():
             # What has no greatest size could be far larger than the package.
@@ -173,7 +176,7 @@ def text_of(files: ModelFiles, name: str) -> str:
 
 def model_files(path: Path) -> ModelFiles:
     """Raises ValueError for a file that is no package."""
-    return Package(path) if path.is_file() else Folder(path)
+    return Package(path) if os.path.isfile(path) else Folder(path)
 
 
 def refuse_without_model(files: ModelFiles) -> None:
@@ -217,10 +220,10 @@ def write_package(files: Mapping[str, bytes], file: BinaryIO) -> None:
 
 
 def digest_of(models: Sequence[Path]) -> str:
-    """A hash of the files in folders and packages."""
+    """A hash of the files in folders and packages, without those that only people read."""
     found = hashlib.sha256()
     for model in models:
         paths = sorted(path for path in model.rglob("*") if path.is_file()) if model.is_dir() else [model]
-        for path in paths:
+        for path in (path for path in paths if path.name not in (SCORES, *DOCUMENTS)):
             found.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
     return found.hexdigest()

@@ -66,7 +66,7 @@ def _meant(names: Iterable[str], name: str) -> list[str]:
     wanted = name.removeprefix("UD_").replace(" ", "_").lower()
     models = [(own, own.lower()) for own in names]
     found = [own for own, lower in models if lower == wanted]
-    return found or [own for own, lower in models if lower.rpartition("-")[0] == wanted]
+    return found or [own for own, lower in models if wanted and lower.rpartition("-")[0] == wanted]
 
 
 def find_model(text: str) -> Path:

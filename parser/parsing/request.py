@@ -6,8 +6,10 @@ from concurrent.futures import CancelledError
 from threading import Lock
 from typing import TYPE_CHECKING, Literal
 
+from parser.batching.device import TooLongError
 from parser.parsing.parse_options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
+from parser.system.machine import is_of_memory
 from parser.treebank.sentence import Sentence
 
 if TYPE_CHECKING:
@@ -50,7 +52,10 @@ class Request:
         self._end("done", tree)
 
     def fail(self, error: Exception) -> None:
-        """As `finish`."""
+        """As `finish`. That there is too little memory becomes a ValueError with the name of the sentence."""
+        if is_of_memory(error):
+            too_long = TooLongError(0, len(self.sentence))
+            error = ValueError(f"sentence {self.sentence.identifier}: {too_long}")
         self._end("done", error=error)
 
     def begin(self) -> bool:

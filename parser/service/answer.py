@@ -24,7 +24,7 @@ class GoneError(Exception):
 
 
 class Answer(Response):
-    """Takes a slot, and gives it back while the client lets wait.
+    """Takes a slot, and gives it back while it waits for a slow client.
 
     What goes wrong before the first byte raises RefusedError; after it, the answer is broken off, so that
     nobody takes it for a whole one.

@@ -20,10 +20,12 @@ MIN_LENGTH = 16
 
 
 def read_tokens(path: Path) -> tuple[bytes, ...]:
-    """A token in each line of the file. Raises ValueError if there is none, or a short one, and OSError."""
-    tokens = tuple(path.read_bytes().split())
+    """A token in each line of the file. Raises ValueError if there is none, or a wrong one, and OSError."""
+    tokens = tuple(filter(None, map(bytes.strip, path.read_bytes().splitlines())))
     if not tokens:
         raise ValueError(f"{path}: there is no token in it; write one in each line")
+    if any(len(token.split()) > 1 for token in tokens):
+        raise ValueError(f"{path}: a token has a blank in it, so nobody could send it")
     if min(map(len, tokens)) < MIN_LENGTH:
         raise ValueError(f"{path}: a token has fewer than {MIN_LENGTH} characters, and could be guessed")
     return tokens

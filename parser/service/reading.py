@@ -13,7 +13,7 @@ from parser.api.tree import COMMENTS
 from parser.service.typed_messages import GivenSentence
 from parser.text.reading import TextFormat, TextReader, text_parts
 from parser.text.sentences import TokenizedSentence, as_sentence
-from parser.treebank.conllu import SentenceCheck, bounded_blocks, parse_block
+from parser.treebank.conllu import SentenceCheck, bounded_blocks, comment, parse_block
 from parser.treebank.conllu_output import with_its_end
 from parser.treebank.faults import Faults
 from parser.treebank.sentence import Sentence
@@ -53,6 +53,8 @@ def pieces_of(text: str) -> Iterator[str]:
 def text_sentences(reader: TextReader, form: TextFormat, texts: Iterable[str]) -> Iterator[ReadSentence]:
     """Those of a text are numbered from 1. form: that of the reader. Raises ValueError."""
     for number, text in enumerate(texts):
+        if not text or text.isspace():
+            continue  # at once: a request may have a million of them, and others wait
         name = f"text {number + 1}"
         refuse_surrogates(text, name)
         _refuse_undivided(text, name, form)
@@ -98,7 +100,8 @@ def conllu_sentences(content: str, name: str, check: SentenceCheck | None = None
         if not isinstance(parsed, Sentence):
             faults.add(parsed)
         elif not faults.total:
-            yield ReadSentence(with_its_end(parsed), comments={"sent_id": block.sent_id})
+            comments = {name: comment(block.lines, name) for name in COMMENTS}
+            yield ReadSentence(with_its_end(parsed), comments=comments)
     faults.check(name)
 
 

@@ -46,9 +46,6 @@ class RequestRecord:
         self.sentences += sentences
         self.words += words
 
-    def warn(self, text: str) -> None:
-        self.warnings.append(text)
-
     @property
     def warnings_in_json(self) -> str:
         """The last field of an object; nothing without any."""

@@ -30,7 +30,7 @@ class Service:
     ) -> AsyncGenerator[list[ParsedSentence], None]:
         """See `parse_sentences`. record: where it is noted."""
         record.model = model.name
-        watched = Input(lambda: model.watched(given.open(), record.warn), given.size)
+        watched = Input(lambda: model.watched(given.open(), record.warnings.append), given.size)
         async with aclosing(parse_sentences(model.thread, self.thread, watched, options)) as parsed:
             async for several in parsed:
                 record.add(len(several), sum(len(one.read.sentence) for one in several))

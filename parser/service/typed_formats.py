@@ -18,14 +18,14 @@ from parser.service.typed_messages import AnsweredAlternative, AnsweredSentence,
 from parser.treebank.sentence import Sentence
 
 JSON, NDJSON, CONLLU = "application/json", "application/x-ndjson", "text/x-conllu"
-ALIASES = {
-    "*/*": JSON,
-    "application/*": JSON,
-    "application/ndjson": NDJSON,
-    "text/plain": CONLLU,
-    "text/*": CONLLU,
+MEANT = {
+    "*/*": (JSON, NDJSON, CONLLU),
+    "application/*": (JSON, NDJSON),
+    "application/ndjson": (NDJSON,),
+    "text/plain": (CONLLU,),
+    "text/*": (CONLLU,),
 }
-"""What is chosen for other media types."""
+"""By other media types, the first one above all."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,7 @@ class AnswerFormat:
 
 def answer_format(accept: str, model: str) -> AnswerFormat:
     """accept: the header. model: its name. Raises RefusedError if there is none that it accepts."""
-    for wanted in _in_order(accept):
-        name = ALIASES.get(wanted, wanted)
+    for name in _in_order(accept):
         if name == JSON:
             return AnswerFormat(name, f'{{"model": {json.dumps(model)}, "sentences": [', ", ", "")
         if name == NDJSON:
@@ -63,7 +62,7 @@ def answer_format(accept: str, model: str) -> AnswerFormat:
 
 
 def _in_order(accept: str) -> Iterator[str]:
-    """The media types of a header, the most wanted first (RFC 9110, section 12.5.1)."""
+    """The media types that a header allows, the most wanted first (RFC 9110, section 12.5.1)."""
     found: list[tuple[float, int, str]] = []
     for part in (accept or "*/*").lower().split(","):
         name, *options = (piece.strip() for piece in part.split(";"))
@@ -72,7 +71,9 @@ def _in_order(accept: str) -> Iterator[str]:
             found.append((-float(quality), len(found), name))
         except ValueError:
             continue
-    return (name for quality, _, name in sorted(found) if quality < 0)
+    refused = {name for quality, _, name in found if not quality}
+    wanted = (name for quality, _, name in sorted(found) if quality < 0)
+    return (meant for name in wanted for meant in MEANT.get(name, (name,)) if meant not in refused)
 
 
 def _tree(parsed: ParsedSentence) -> Tree:

@@ -10,6 +10,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from parser.parsing.constraints import Constraints
 from parser.service.answer import HELD_BYTES
 from parser.service.parsing import Input
 from parser.service.reading import (
@@ -56,7 +57,7 @@ def typed_routes(service: Service) -> APIRouter:
         model, record = service.models.find(wanted.model), record_of(request.scope)
         form = answer_format(", ".join(request.headers.getlist("accept")), model.name)
         model.refuse_unable(options := wanted.options)
-        given = _input(service, model, wanted, len(await request.body()))
+        given = _input(service, model, wanted, options.constraints, len(await request.body()))
         found = service.parse(model, given, record, options)
 
         async def chunks() -> AsyncGenerator[bytes, None]:
@@ -74,14 +75,15 @@ def typed_routes(service: Service) -> APIRouter:
     return router
 
 
-def _input(service: Service, model: ServedModel, wanted: ParseRequest, size: int) -> Input:
+def _input(
+    service: Service, model: ServedModel, wanted: ParseRequest, constraints: Constraints, size: int
+) -> Input:
     """size: of the body. Raises RefusedError if the model cannot read it."""
     if wanted.texts is not None:
         form, texts = wanted.text_format, wanted.texts
         reader = model.reader(form)
         return Input(lambda: service.limits.check(text_sentences(reader, form, texts)), size)
     read: Callable[[], Iterator[ReadSentence]]
-    constraints = wanted.options.constraints
     if wanted.conllu is not None:
         check = model.constraints.check(constraints)
         read = partial(conllu_sentences, wanted.conllu, "conllu", check and service.limits.before(check))

@@ -18,13 +18,14 @@ from parser.speed.measuring.run import RunRows, kept_rows, measure, read_run_con
 from parser.speed.measuring.settings import SpeedConfig
 from parser.speed.reporting.speed_ups import ratio_lines, read_ratio
 from parser.system.console import LinesError, say
-from parser.system.files import refuse_folder_of_others
+from parser.system.files import file_lock, refuse_folder_of_others
 
 if TYPE_CHECKING:
     from parser.speed.reporting.plot_style import Look
 
 ROW_FILES = run.ROWS, external.ROWS, learning.ROWS
 """Of which the folder of a run has at least one."""
+LOCK = "lock"
 
 
 def speed(
@@ -43,16 +44,18 @@ def speed(
     for text in ratios:  # find mistakes before hours of measuring
         read_ratio(text)
     learning_cells(config)
-    refuse_folder_of_others(folder, any(has_rows(folder / name) for name in ROW_FILES))
-    rows = measure(config, folder, only, math.inf if minutes is None else minutes)
-    if only or not config.external:
-        _refuse_all_failed(rows)
-    if not only and minutes is None:
-        measure_external(config, folder)
-        learn(config, folder)
-    elif not only:
-        _say_what_is_left(config, folder)
-    _write(folder, config, folder)
+    refuse_folder_of_others(folder, any(has_rows(folder / name) for name in ROW_FILES), LOCK)
+    folder.mkdir(parents=True, exist_ok=True)
+    with file_lock(folder / LOCK, f"{folder}: another process measures there"):
+        rows = measure(config, folder, only, math.inf if minutes is None else minutes)
+        if only or not config.external:
+            _refuse_all_failed(rows)
+        if not only and minutes is None:
+            measure_external(config, folder)
+            learn(config, folder)
+        elif not only:
+            _say_what_is_left(config, folder)
+        _write(folder, config, folder)
     for text in ratios:
         say(*ratio_lines(rows, text))
     _report_wrong(rows)
@@ -70,8 +73,8 @@ def _refuse_all_failed(rows: Sequence[CellRow]) -> None:
     raise LinesError(
         f"{nothing} All cells are skipped:",
         *reasons,
-        "data/ is looked for in the working directory, and in the folder that PARSER_DATA names; "
-        "docs/data.md says how to get it, and how to measure without",
+        "data are looked for in the folder that PARSER_DATA names, or else in data/ of the working folder; "
+        "docs/data.md says how to get them, and how to measure without",
     )
 
 
@@ -92,7 +95,14 @@ def _say_what_is_left(config: SpeedConfig, folder: Path) -> None:
 
 
 def plots(folder: Path, out: Path) -> None:
-    """Write the report and the plots of a run again from its rows, into the folder `out`."""
+    """Write the report and the plots of a run again from its rows, into the folder `out`.
+
+    Raises ValueError if that folder holds something else than reports.
+    """
+    from parser.speed.reporting.document import HTML  # Matplotlib: slow to import
+
+    if out.resolve() != folder.resolve():
+        refuse_folder_of_others(out, (out / HTML).is_file(), option="-o")
     _write(folder, _without_missing(read_run_config(folder)), out)
 
 

@@ -47,20 +47,21 @@ class Places(NamedTuple):
 
 
 ROOM = 4
-"""By which the rows that are needed are multiplied where a table is too small."""
+"""Of tables that grow."""
 Table = TypeVar("Table", bound=tuple[Tensor, ...])
 
 
-def with_room(tables: Table, rows: int) -> Table:
+def with_room(tables: Table, rows: int, room: int = ROOM) -> Table:
     """Tables [>= rows, ...] that begin with the given ones; these themselves if they are large enough.
 
-    What is new of tables of whole numbers is 0.
+    room: by which the rows that are needed are multiplied; 1 if they have room already. What is new of tables
+    of whole numbers is 0.
     """
     present = len(tables[0])
     if rows <= present:
         return tables
     # Memory that is not written costs nothing, and tables that grow are copied.
-    larger = [table.new_empty(ROOM * rows, *table.shape[1:]) for table in tables]
+    larger = [table.new_empty(room * rows, *table.shape[1:]) for table in tables]
     for own, table in zip(larger, tables, strict=True):
         own[:present] = table
         if not table.is_floating_point():

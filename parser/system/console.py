@@ -53,7 +53,9 @@ def _write(lines: Sequence[str], file: TextIO | None) -> None:
         bars = sys.modules.get("tqdm")  # without it there is no bar, and the libraries do not need it
         write = bars.tqdm.write if bars else print
         # With its end in one piece, between those of other processes: PYTHONUNBUFFERED writes each at once.
-        write("".join(f"{printable(line)}\n" for line in lines), file=file, end="")
+        text = "".join(f"{printable(line)}\n" for line in lines)
+        encoding = getattr(file, "encoding", None) or "utf-8"  # which may lack letters of a treebank
+        write(text.encode(encoding, "backslashreplace").decode(encoding), file=file, end="")
         file.flush()
     except OSError as error:
         if error.errno not in (errno.EPIPE, errno.EIO):
@@ -71,6 +73,11 @@ def printable(text: str) -> str:
 def quoted(text: str) -> str:
     """Quote text, truncated if it is long, with escapes for characters that cannot be printed."""
     return repr(shortened(text))
+
+
+def as_name(text: str, length: int = MAX_QUOTE_LENGTH) -> str:
+    """Truncated if it is long, and quoted only if it has characters that cannot be printed."""
+    return shortened(text, length) if text.isprintable() else quoted(text)
 
 
 def shortened(text: str, length: int = MAX_QUOTE_LENGTH) -> str:

@@ -1,4 +1,4 @@
-"""Atomic writing of files, what may not be overwritten, damaged gzip files, and file locks."""
+"""Atomic writing of files, what may not be overwritten, damaged files, and file locks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import stat
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -136,6 +136,20 @@ def write_atomically(path: Path, content: bytes) -> None:
         raise
 
 
+def utf8_lines(path: Path) -> list[str]:
+    """The lines of a text, without a byte-order mark. Raises ValueError with a line that is not UTF-8."""
+    content = path.read_bytes()
+    try:
+        return content.decode("utf-8-sig").replace("\r\n", "\n").split("\n")
+    except UnicodeDecodeError:
+        for number, line in enumerate(content.split(b"\n"), 1):
+            with suppress(UnicodeDecodeError):
+                line.decode()
+                continue
+            raise ValueError(f"{path}:{number}: not UTF-8; convert the file to UTF-8") from None
+        raise
+
+
 @contextmanager
 def nameless_file(content: bytes) -> Iterator[Path]:
     """A path for libraries that read files only. Nothing is left of the file, also after a kill."""
@@ -169,8 +183,15 @@ def file_lock(path: Path, message: str) -> Iterator[None]:
         yield
 
 
-def _open(path: str, name: str) -> BinaryIO:
-    return cast(BinaryIO, gzip.open(path, "wb")) if name.endswith(".gz") else open(path, "wb")
+@contextmanager
+def _open(path: str, name: str) -> Iterator[BinaryIO]:
+    """name: says whether it is compressed, and then neither it nor the time is in the file."""
+    with open(path, "wb") as file:
+        if not name.endswith(".gz"):
+            yield file
+            return
+        with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as compressed:
+            yield cast(BinaryIO, compressed)
 
 
 def _mode(path: Path) -> int:

@@ -54,7 +54,7 @@ class StopRequest:
         elif self.signal not in (None, signal.SIGHUP):
             raise KeyboardInterrupt
         self.signal = number
-        if self._says_so:
+        if self._says_so and sys.stderr is not None:
             with suppress(OSError):  # the terminal may be gone
                 print("\nsaving, then stopping; send the signal again to stop at once", file=sys.stderr)
 
@@ -80,7 +80,7 @@ def ended_at_once() -> Iterator[None]:
     """
 
     def end(number: int, frame: FrameType | None) -> None:
-        with suppress(OSError):
+        with suppress(OSError, AttributeError):  # it may be closed, or have been from the beginning
             os.write(sys.stderr.fileno(), b"interrupted\n")
         os._exit(SIGNALLED + number)
 
@@ -98,7 +98,7 @@ def interruptible() -> Iterator[None]:
     terminals = _terminals()
 
     def stop(number: int, frame: FrameType | None) -> None:
-        for each in SIGNALS:
+        for each in (each for each in SIGNALS if signal.getsignal(each) != signal.SIG_IGN):
             signal.signal(each, signal.SIG_IGN if each == signal.SIGHUP else signal.SIG_DFL)
         if number == signal.SIGHUP:
             _leave(terminals)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import MutableMapping
 from typing import Any
 
@@ -14,7 +15,10 @@ PROGRESS_BAR: dict[str, Any] = {"delay": 2, "leave": False, "disable": None}
 
 
 class ProgressBar(tqdm):
-    """A bar whose description is printable."""
+    """A bar whose description is printable; nothing is shown where standard error is closed."""
+
+    def __init__(self, *arguments: Any, **options: Any):
+        super().__init__(*arguments, **options | ({"disable": True} if sys.stderr is None else {}))
 
     @property
     def format_dict(self) -> MutableMapping[str, Any]:

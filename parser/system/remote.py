@@ -153,12 +153,13 @@ def _serve(
     tune_process()
     # Its own lock is a semaphore of the system, which is left when this process is killed.
     tqdm.set_lock(threading.RLock())
-    instance = None
+    instance, is_made = None, False
     with suppress(EOFError, ConnectionError):  # the parent has died, or closed the connection
         while True:
             method, method_arguments = connection.recv()
             try:
-                instance = instance or make(*arguments)
+                if not is_made:
+                    instance, is_made = make(*arguments), True
                 answer = None if method == NO_METHOD else getattr(instance, method)(*method_arguments)
                 reply = ForkingPickler.dumps((None, answer))
             except Exception as error:  # whatever a plugin raises

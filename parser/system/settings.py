@@ -21,7 +21,8 @@ class Settings(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _can_be_a_path(cls, value: Any) -> Any:
-        if isinstance(value, str) and "\0" in value:
+        texts = value if isinstance(value, list | tuple) else [value]
+        if any(isinstance(text, str) and "\0" in text for text in texts):
             raise ValueError("no string may hold NUL")
         return value
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import subprocess
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
@@ -14,6 +13,7 @@ from typing import Any
 
 import torch
 
+from parser.system.git import git
 from parser.system.machine import cpu_info, gpu_limits
 from parser.system.version import __version__
 
@@ -65,15 +65,15 @@ def _versions() -> dict[str, str | None]:
 
 def own_commit() -> str | None:
     """The commit of the running source, as `commit_of`."""
-    return commit_of(Path(__file__).parent)
+    return commit_of(Path(__file__))
 
 
 @cache
-def commit_of(folder: Path) -> str | None:
-    """The commit of a checkout, with "-dirty" if it has changes; None if the folder is in none."""
-    command = ["git", "-C", str(folder), "describe", "--always", "--abbrev=40", "--dirty"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
+def commit_of(file: Path) -> str | None:
+    """The commit of the checkout that has a file, with "-dirty" if it has changes; None if none has it.
+
+    A program in an environment inside of a checkout of others is not of theirs.
+    """
+    if git(file, "ls-files", "--error-unmatch", "--", file.name) is None:
         return None
-    return done.stdout.strip()
+    return git(file, "describe", "--always", "--exclude=*", "--abbrev=40", "--dirty")

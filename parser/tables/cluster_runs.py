@@ -50,7 +50,10 @@ def run_on_cluster(jobs: Sequence[Job], folder: Path, address: str) -> Iterator[
     ray = library()
     failed: list[str] = []
     threads = max(job.config.threads for job in pending)
-    with cluster(address, None, threads) as together, stop_request() as request:
+    _refuse_numbered_devices(pending)
+    with cluster(address, None, threads) as room, stop_request() as request:
+        gpus = int(ray.cluster_resources().get("GPU", 0))
+        together = min(room, gpus) if any(_gpus(job.config) for job in pending) else room
         say(f"{counted(len(pending), 'run')} on a cluster with room for {together}")
         running = {_submitted(job, folder): job for job in pending}
         try:
@@ -73,6 +76,14 @@ def run_on_cluster(jobs: Sequence[Job], folder: Path, address: str) -> Iterator[
                 ray.wait(list(running), num_returns=len(running), timeout=SECONDS_TO_STOP)
     if failed:
         raise LinesError(*failed)
+
+
+def _refuse_numbered_devices(jobs: Sequence[Job]) -> None:
+    for job in jobs:
+        if ":" in job.config.device:
+            raise ValueError(
+                f"{job.name}: device {job.config.device}: the cluster chooses a GPU; write cuda, or auto"
+            )
 
 
 def _submitted(job: Job, folder: Path) -> Any:

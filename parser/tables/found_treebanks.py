@@ -157,9 +157,19 @@ def _columns(config: Config, train: Sequence[Sentence]) -> tuple[dict[str, Any],
         "training.tag_dropout": training.tag_dropout if "tag" in kinds else 0.0,
         "training.feature_dropout": training.feature_dropout if "features" in kinds else 0.0,
     }
-    if rule := config.small_treebank if not predicted else None:
+    left = network.model_copy(update={"tag_sizes": read})
+    impossible = {
+        OF_TAGS: not predicted,
+        "training.tag_dropout": "tag" not in kinds,
+        "training.feature_dropout": "features" not in kinds,
+        "parser.network.embedding_dropout": left.embeddings == 1,
+    }
+    if impossible["parser.network.embedding_dropout"]:
+        changes["parser.network.embedding_dropout"] = 0.0
+    if rule := config.small_treebank:
+        names = tuple(name for name, is_so in impossible.items() if is_so)
         changes["small_treebank.set"] = {
-            key: value for key, value in rule.set.items() if not f"{key}.".startswith(OF_TAGS)
+            key: value for key, value in rule.set.items() if not f"{key}.".startswith(names)
         }
     titles = ", ".join(WORD_COLUMNS[name].title for name in missing)
     return changes, [f"no {titles}: neither predicted nor read"]

@@ -12,7 +12,7 @@ import yaml
 
 from parser.config.measures import MEASURES, NAMES, shown
 from parser.config.settings import Config, data_path
-from parser.parsing.model_card import OF_TAGS, OF_TEXT, OF_TOKENS, Given, ModelCard, read_card
+from parser.parsing.model_card import OF_TAGS, OF_TEXT, OF_TOKENS, Given, read_card
 from parser.parsing.model_files import members_of, model_files
 from parser.parsing.named_models import SUFFIX, name_of
 from parser.system.console import counted
@@ -81,24 +81,25 @@ def _licences(of_treebank: str | None, config: Config) -> list[str]:
     """All different ones of what the model is made of; none if the treebank names none."""
     if not of_treebank:
         return []
-    others = [name for name in _models_learnt_from(config).values() if name]
+    others = [licence for _, licence in _models_learnt_from(config) if licence]
     spelled: dict[str, str] = {}
     for name in (of_treebank, *others):
         spelled.setdefault(_hub_name(name), name)
     return list(spelled.values())
 
 
-def _models_learnt_from(config: Config) -> dict[str, str]:
-    """The licence, which may be empty, of the model that training began with and of teachers, by name."""
-    paths = models_needed(config)
-    return {name_of(path): card.licence if (card := _card_of(path)) else "" for path in paths}
+def _models_learnt_from(config: Config) -> list[tuple[str, str]]:
+    """Name and licence, which may be empty, of the model that training began with, and of teachers."""
+    found = [(name_of(path), _licences_of(path)) for path in models_needed(config)]
+    return [(name, licence) for name, licences in found for licence in licences]
 
 
-def _card_of(path: Path) -> ModelCard | None:
-    """Raises ValueError if the model is not there any more: its licence would be lost."""
+def _licences_of(path: Path) -> list[str]:
+    """Of each member. Raises ValueError if the model is not there any more: they would be lost."""
     if not path.exists():
         raise ValueError(f"{path}: is not there any more, and its licence is needed for the card of a model")
-    return read_card(members_of(model_files(path))[0])
+    cards = map(read_card, members_of(model_files(path)))
+    return list(dict.fromkeys(card.licence if card else "" for card in cards))
 
 
 def _hub_name(licence: str) -> str:
@@ -172,7 +173,7 @@ def _sections(found: FoundTreebank, config: Config, row: Row, weights: int) -> I
         f"The treebank, [{treebank.name}]({treebank.repository}),{by} is under the licence {name}, "
         f"and the model is made of it.{own}"
     )
-    for model, licence in _models_learnt_from(config).items():
+    for model, licence in _models_learnt_from(config):
         yield f"It also learnt from the model {model}, under {licence or 'a licence that it does not name'}."
 
 

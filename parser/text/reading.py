@@ -52,18 +52,19 @@ def stream_text(path: str, one_sentence_per_line: bool = False) -> Iterator[Text
 
 def text_parts(pieces: Iterable[bytes], name: str, one_sentence_per_line: bool = False) -> Iterator[TextPart]:
     """As `stream_text`. pieces: of the text. name: of it, for messages."""
-    yield from filter(None, _parts(name, _contents(pieces, one_sentence_per_line)))
+    yield from filter(None, _parts(name, _contents(pieces, one_sentence_per_line), one_sentence_per_line))
 
 
 def text_as_it_comes(path: str, one_sentence_per_line: bool = False) -> Iterator[TextPart | None]:
     """As `stream_text`, with None where standard input lets wait; what is complete comes before."""
     if waits(path):
-        yield from _parts(path, _contents(chunks_as_they_come(), one_sentence_per_line))
+        contents = _contents(chunks_as_they_come(), one_sentence_per_line)
+        yield from _parts(path, contents, one_sentence_per_line)
     else:
         yield from stream_text(path, one_sentence_per_line)
 
 
-def _parts(path: str, contents: Iterable[bytes | None]) -> Iterator[TextPart | None]:
+def _parts(path: str, contents: Iterable[bytes | None], by_lines: bool) -> Iterator[TextPart | None]:
     offset, line = 0, 1
     for content in contents:
         if content is None:
@@ -78,6 +79,9 @@ def _parts(path: str, contents: Iterable[bytes | None]) -> Iterator[TextPart | N
             byte = content[error.start]
             message = f"byte 0x{byte:02x} is not UTF-8; convert the file to UTF-8"
             raise ValueError(f"{path}:{line}: {message}") from None
+        for number, own in enumerate(text.split("\n") if by_lines else (), line):
+            if len(own) > MAX_LINE_LENGTH:
+                raise ValueError(f"{path}:{number}: {TOO_LONG}")
         line += content.count(b"\n")
         yield TextPart(offset, text)
         offset += len(text)

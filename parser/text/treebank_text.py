@@ -90,7 +90,7 @@ def _comment(sentence: Sentence, name: str) -> str | None:
     """The value of a comment, empty if it has none; None without the comment."""
     for line in sentence.lines:
         if not line.startswith("#"):
-            break
+            continue
         key, _, value = line[1:].partition("=")
         # `# newdoc id = 1` has its value behind the name.
         if key.split()[:1] == [name]:

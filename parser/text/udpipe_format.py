@@ -18,6 +18,7 @@ a stream of LZMA without an end mark. `_check_network` and `_check_rules` show w
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
+from importlib.util import find_spec
 from itertools import takewhile
 from operator import eq
 
@@ -55,6 +56,10 @@ MOST_SUFFIX_BYTES = 1 << 29
 
 def refuse_unsound(content: bytes) -> None:
     """Raises ValueError for all but the file of a tokenizer that the library can read without harm."""
+    if find_spec("_lzma") is None:
+        raise ValueError(
+            "this Python was built without lzma, which tokenizers of UDPipe need: take another one"
+        )
     try:
         _check_file(_Bytes(content, "file"))
     except ValueError as error:

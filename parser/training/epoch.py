@@ -217,6 +217,8 @@ def gold_batches(
         return
 
     def prepare(rows: Tensor) -> GoldBatch:
+        if not len(rows):  # of a batch of fewer sentences than processes
+            return None
         try:
             batch = examples.batch(rows, group_size(device))
             shape = fitting(shapes, Shape.of(batch)) if shapes else None
@@ -352,6 +354,7 @@ def graphs_of(
     device: torch.device,
     training_data: TrainingData,
     step: TrainingStep,
+    processes: ProcessGroup,
 ) -> Graphs | None:
     """The CUDA graphs of a run; None if it wants none, or if there can be none, which is said with the
     reason."""
@@ -365,6 +368,14 @@ def graphs_of(
     if reason:
         warn(f"training.cuda_graphs: {reason}; going on without")
         return None
-    epochs = (epoch_batches(training_data, settings, epoch) for epoch in range(1, EPOCHS + 1))
+    lengths = training_data.train.tokens.lengths
+    epochs = (
+        [
+            own
+            for rows in epoch_batches(training_data, settings, epoch)
+            if len(own := processes.deal(rows, lengths))
+        ]
+        for epoch in range(1, EPOCHS + 1)
+    )
     shapes = shapes_of_epochs(training_data.train, epochs, settings.max_batch_words)
     return Graphs(shapes, GraphedGradients(step, training_data.word_dropout))

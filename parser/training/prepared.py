@@ -193,6 +193,8 @@ def place_of(config: Config, folder: Path, transformer: PretrainedTransformer | 
         transformer and transformer.tokenizer,
         digest_of([initial]) if initial else "",
         distillation and [distillation.weight, digest_of(teacher_paths(distillation))],
+        # What each file is for: the same ones may be trees to learn from in one run, and dev in another.
+        [len(treebank.silver_files), treebank.dev is not None, len(vectors)],
         hash_of([*source, *paths]),
     ]
     return folder / f"{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]}{SUFFIX}"

@@ -123,7 +123,7 @@ def train(
     with processes.first_before_others():
         model, training_data = data.load(config, device, cache_folder())
     _say_data(model, training_data, config, preparation := time.monotonic() - began, resume)
-    training = new_training(model, training_data, config)
+    training = new_training(model, training_data, config, processes)
     refuse_other_data(processes, training.progress.data)
     with ExitStack() as stack:
         request = stack.enter_context(stop_request(says_so=processes.count == 1))
@@ -196,7 +196,9 @@ def _dev_measures(config: Config) -> list[Measure]:
     return list(dict.fromkeys([*usual, config.training.best_by]))
 
 
-def new_training(model: Model, training_data: data.TrainingData, config: Config) -> TrainingState:
+def new_training(
+    model: Model, training_data: data.TrainingData, config: Config, processes: ProcessGroup = ALONE
+) -> TrainingState:
     """The state of a run that begins: the training step with its optimizer, and the schedule."""
     settings = config.training
     optimizer = make_optimizer(model.network, settings.optimizer)
@@ -212,7 +214,7 @@ def new_training(model: Model, training_data: data.TrainingData, config: Config)
         average,
         objective=settings.objective,
     )
-    graphs = graphs_of(settings, config.parser.network, model.device, training_data, step)
+    graphs = graphs_of(settings, config.parser.network, model.device, training_data, step, processes)
     return TrainingState(step, schedule, totals, progress, graphs)
 
 
@@ -255,6 +257,11 @@ def _go_on_to_more_epochs(config: Config, before: Config | None, training: Train
             progress.best_epoch = ended
     if progress.finished and before and before.tokenizer != config.tokenizer:
         say("this run is finished: only its tokenizer is another one from now on")
+    elif progress.finished and ended < settings.epochs:
+        say(
+            f"this run stopped early, after {counted(ended, 'epoch')}: --set "
+            f"training.early_stopping_patience=null goes on to {settings.epochs}, a larger number for a while"
+        )
     elif progress.finished:
         say(
             "this run is finished: --set training.epochs=N goes on to more epochs, and a new run begins with "

@@ -55,8 +55,8 @@ def batches_by_length(lengths: Tensor) -> list[Tensor]:
 def split_by_words(order: Tensor, lengths: list[int], size: int, first: int | None = None) -> list[Tensor]:
     """Split sentences into batches of at most `size` words, padding included.
 
-    order: [sentences] indices of the sentences. lengths: their lengths, in ascending or descending order.
-    first: the size of the first batch, if it differs.
+    order: [sentences] indices of the sentences. lengths: their lengths, in any order; sorted ones need less
+    padding. first: the size of the first batch, if it differs.
     """
     starts, limit, longest = [0], first or size, 0
     for place, length in enumerate(lengths):

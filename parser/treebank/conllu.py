@@ -50,13 +50,17 @@ class Block:
 
     @cached_property
     def sent_id(self) -> str | None:
-        """What the comment of that name says; None if there is none."""
-        for line in self.lines:
-            if line.startswith("#"):
-                key, _, value = line[1:].partition("=")
-                if key.strip() == "sent_id" and value.strip():
-                    return value.strip()
-        return None
+        return comment(self.lines, "sent_id")
+
+
+def comment(lines: Iterable[str], name: str) -> str | None:
+    """What the first comment of that name says, as `# text = It rains.` does; None if there is none."""
+    for line in lines:
+        if line.startswith("#"):
+            key, _, value = line[1:].partition("=")
+            if key.strip() == name and value.strip():
+                return value.strip()
+    return None
 
 
 def blocks(lines: Iterable[str], first_line: int = 1, ordinal: int = 1) -> Iterator[Block]:

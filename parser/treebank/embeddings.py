@@ -43,7 +43,9 @@ def _read_text(path: str) -> tuple[list[str], Tensor]:
                 if line_number == 1 and len(values) == 1:
                     continue  # the header of word2vec and fastText: number of words, size
                 size = size or len(values)
-                if len(values) != size or not size:
+                if not values:
+                    raise ValueError("no numbers behind the word; there must be single blanks between them")
+                if len(values) != size:
                     raise ValueError(f"{len(values)} numbers instead of {size}")
                 if word not in words:
                     words[word] = None
@@ -58,10 +60,10 @@ def _read_text(path: str) -> tuple[list[str], Tensor]:
     return list(words), torch.frombuffer(numbers, dtype=torch.float32).view(len(words), size)
 
 
-def _numbers(values: list[str]) -> list[float]:
-    """Convert to floats. Raises ValueError if a value is not a finite number."""
+def _numbers(values: list[str]) -> array[float]:
+    """Convert to 32-bit floats. Raises ValueError if a value is not a finite number."""
     try:
-        numbers = list(map(float, values))
+        numbers = array("f", map(float, values))
     except ValueError as error:
         raise ValueError(shortened(str(error))) from None
     if not all(map(math.isfinite, numbers)):

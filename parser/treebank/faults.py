@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from parser.system.console import LinesError, counted, quoted, shortened
+from parser.system.console import LinesError, as_name, counted, quoted
 from parser.treebank.columns import BLANK, EMPTY_ID, FORM, HEAD, ID, LABEL, RANGE_ID, TITLES, WORD_ID
 from parser.treebank.labels import label_fault
 from parser.treebank.sentence import NO_HEAD
@@ -43,7 +43,7 @@ class Fault:
     def told(self, path: str) -> str:
         """The line of a message. path: of the file."""
         place = f"{path}:{self.line}" if self.line else path
-        sentence = f"sentence {_printable(self.sentence)}: " if self.sentence else ""
+        sentence = f"sentence {as_name(self.sentence)}: " if self.sentence else ""
         return f"{place}: {sentence}{self.message}"
 
 
@@ -90,10 +90,6 @@ class Faults:
         """Raises TreebankError if there are any."""
         if self.total:
             raise TreebankError(path, self.first, self.total)
-
-
-def _printable(identifier: str) -> str:
-    return shortened(identifier) if identifier.isprintable() else quoted(identifier)
 
 
 def _listed(words: Sequence[int]) -> str:
@@ -251,21 +247,21 @@ def head_faults(
             "attach-to-first` attaches the others to the first"
         )
         yield Fault(lines[roots[1] - 1], sentence, message)
-    for cycle in cycles([max(head, 0) for head in heads]):
+    for cycle in cycles(heads):
         message = f"the heads of the words {_listed(cycle)} form a cycle"
         yield Fault(lines[cycle[0] - 1], sentence, message)
 
 
 def cycles(heads: Sequence[int]) -> list[list[int]]:
-    """Find all cycles, each as a sorted list of words. heads[0] is the head of word 1."""
+    """Find all cycles, each as a sorted list of words. heads[0] is that of word 1; it may be `NO_HEAD`."""
     found = []
     visited_from = [0] * (len(heads) + 1)
     for start in range(1, len(heads) + 1):
         word = start
-        while word and not visited_from[word]:
+        while word > 0 and not visited_from[word]:
             visited_from[word] = start
             word = heads[word - 1]
-        if word and visited_from[word] == start:
+        if word > 0 and visited_from[word] == start:
             cycle = [word]
             while (following := heads[cycle[-1] - 1]) != word:
                 cycle.append(following)

@@ -1,4 +1,4 @@
-"""Dependency labels: which are valid in treebanks and models, and those of content words."""
+"""Dependency labels: which are valid in treebanks and models."""
 
 from __future__ import annotations
 
@@ -8,14 +8,6 @@ MARK = "↑"
 """Separates the label of a lifted word from the label of its original head."""
 MAX_LABEL_LENGTH = 1000
 """Characters. Lines stay far below `text_files.MAX_LINE_LENGTH`."""
-# fmt: off
-CONTENT_LABELS = frozenset([
-    "acl", "advcl", "advmod", "amod", "appos", "ccomp", "compound", "conj", "csubj", "dep", "discourse",
-    "dislocated", "expl", "fixed", "flat", "goeswith", "iobj", "list", "nmod", "nsubj", "nummod", "obj",
-    "obl", "orphan", "parataxis", "reparandum", "root", "vocative", "xcomp",
-])
-# fmt: on
-"""Of content words, as in the scorer of the CoNLL 2018 shared task."""
 
 
 def label_fault(label: str) -> str | None:

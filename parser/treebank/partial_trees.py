@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from parser.treebank.columns import BLANK
 from parser.treebank.conllu import Roots, read_treebank
-from parser.treebank.faults import Fault, cycles, head_faults
+from parser.treebank.faults import Fault, head_faults
 from parser.treebank.projectivity import is_projective
 from parser.treebank.sentence import NO_HEAD, Sentence
 
@@ -25,11 +25,6 @@ def read_partial_treebank(path: str, roots: Roots = "refuse") -> list[Sentence]:
     """
     sentences = read_treebank(path, roots, known_faults)
     return [with_known(sentence, [head != NO_HEAD for head in sentence.heads]) for sentence in sentences]
-
-
-def given_cycles(heads: Sequence[int]) -> list[list[int]]:
-    """All cycles, each as a sorted list of words."""
-    return cycles([max(head, 0) for head in heads])
 
 
 def can_be_projective(heads: Sequence[int]) -> bool:

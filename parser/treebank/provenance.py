@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from hashlib import file_digest
 from pathlib import Path
 from typing import TypedDict
+
+from parser.system.git import git
 
 
 class TreebankVersion(TypedDict):
@@ -23,18 +24,8 @@ def provenance(path: str) -> TreebankVersion | None:
         return None
     with file.open("rb") as content:
         digest = file_digest(content, "sha256").hexdigest()
-    commit, _, committed = (_git(file, "rev-parse", "HEAD", f"HEAD:./{file.name}") or "").partition("\n")
-    if not committed or committed != _git(file, "hash-object", "--", file.name):
+    commit, _, committed = (git(file, "rev-parse", "HEAD", f"HEAD:./{file.name}") or "").partition("\n")
+    if not committed or committed != git(file, "hash-object", "--", file.name):
         return TreebankVersion(sha256=digest, commit=None, release=None)
-    release = _git(file, "describe", "--tags", "--exact-match")
+    release = git(file, "describe", "--tags", "--exact-match")
     return TreebankVersion(sha256=digest, commit=commit, release=release)
-
-
-def _git(file: Path, *command: str) -> str | None:
-    """What git says in the folder of a file; None if it fails, or is not there."""
-    called = ["git", "-C", str(file.parent), *command]
-    try:
-        done = subprocess.run(called, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return done.stdout.strip()

@@ -349,6 +349,8 @@ def _refuse_bad_values(predicted: Mapping[str, Lexicon]) -> None:
     for name, lexicon in predicted.items():
         if name not in annotation_columns():
             raise ValueError(f"predicted: {quoted(name)} is none of {', '.join(annotation_columns())}")
+        if not lexicon.strings:
+            raise ValueError(f"predicted {name}: there are no values")
         is_value = is_rule if WORD_COLUMNS[name].kind == "word" else _is_value
         for value in lexicon.strings:
             if not is_value(value):

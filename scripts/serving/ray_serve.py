@@ -36,7 +36,7 @@ def build(settings: dict[str, str]) -> serve.Application:
         autoscaling_config={
             "min_replicas": int(settings.get("least", 1)),
             "max_replicas": int(settings.get("most", 4)),
-            "target_ongoing_requests": options.max_requests // 4,
+            "target_ongoing_requests": max(1, options.max_requests // 4),
         },
     )
     return deployment(serve.ingress(application)()).bind()

@@ -95,14 +95,19 @@ def test_what_can_not_be_kept_is_named(english):
     assert free.violations == ()
 
 
-def test_texts_have_limits(english, tmp_path):
-    gold = read_treebank("data/quickstart/dev.conllu")
-    trees = list(
-        english.parse_all([one.forms for one in gold], constraints=Constraints(at_most_one=("det",)))
-    )
-    for tree in trees:
-        own = [head for head, label in zip(tree.heads, tree.labels, strict=True) if counts_for(label, "det")]
-        assert len(own) == len(set(own))
+def test_all_of_many_sentences_have_limits(english):
+    def has_two(tree):
+        own = [
+            head for head, label in zip(tree.heads, tree.labels, strict=True) if counts_for(label, "punct")
+        ]
+        return len(own) > len(set(own))
+
+    given = [one.forms for one in read_treebank("data/quickstart/dev.conllu")]
+    limits = Constraints(at_most_one=("punct",))
+    assert any(map(has_two, english.parse_all(given)))
+    assert not any(map(has_two, english.parse_all(given, constraints=limits)))
+    with pytest.raises(ValueError, match="nsbj"):
+        english.parse_all(given, constraints=Constraints(at_most_one=("nsbj",)))  # before any is asked for
 
 
 def test_sentences_of_conllu_keep_what_is_given_if_asked_to(english):

@@ -265,7 +265,9 @@ print(nlp.config["components"]["stack_parser"])
     )
     assert done.stdout.startswith(str(arcs(english(CAT))))
     assert "'overwrite': True" in done.stdout
-    english.to_disk(saved)  # whose model has no tokenizer
+    (saved / "stack_parser/LICENSE.txt").write_text("of the other model")
+    english.to_disk(saved)  # whose model has neither a tokenizer nor a licence
+    assert not (saved / "stack_parser/LICENSE.txt").exists()
     assert not (saved / "stack_parser/tokenizer.json").exists()
     (saved / "stack_parser/weights.safetensors").write_bytes(b"broken")
     with pytest.raises(ValueError, match="files are broken"):

@@ -146,6 +146,20 @@ def test_columns_of_their_own_stay_as_they_are(english):
         ["1", "Dogs", str(tree.heads[0]), tree.labels[0], "*"],
         ["2", "bark", str(tree.heads[1]), tree.labels[1], "1:VPC"],
     ]
+    constraints = parser.Constraints(not_root=("VERB",))
+    assert rows(english.parse(given, probabilities=True, constraints=constraints)[0])[0] == rows(found[0])[0]
+
+
+def test_a_file_without_columns_for_trees_is_refused(english):
+    [given] = conllu.parse("# global.columns = ID FORM PARSEME:MWE\n1\tDogs\t*\n\n")
+    with pytest.raises(ValueError, match="no columns HEAD and DEPREL"):
+        english.parse(given)
+
+
+def test_a_column_may_be_text(english):
+    given = conllu.TokenList([{"id": 1, "form": "Dogs", "misc": "SpaceAfter=No|ArcProbability=0.1"}])
+    [token] = english.parse(given)
+    assert token["misc"] == {"SpaceAfter": "No"}
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,8 @@ def test_a_sentence_that_is_too_long_for_memory(error):
 
 @pytest.mark.parametrize(("wanted", "name"), [(False, "cuda"), (True, "cpu"), (True, "cuda")])
 def test_sums_are_deterministic_where_that_is_wanted_on_a_gpu(wanted, name, monkeypatch):
-    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", "")  # so that it is as it was after the test
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG")
     chosen = wanted and name == "cuda"
     with deterministic_sums(wanted, torch.device(name)):
         assert torch.are_deterministic_algorithms_enabled() == chosen

@@ -1,3 +1,5 @@
+"""Stacks in a batch, compared with Python lists, and their gradients."""
+
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -79,3 +81,34 @@ def test_grows_without_losing_what_it_holds(device):
         assert torch.equal(stack.top(), row)
         stack.write(*POP, torch.zeros(2, 4, device=device))
     assert not stack.top().any()
+
+
+def pushed(*vectors):
+    """A stack of these vectors, and what was on top after each."""
+    stack, tops = Stack(1, 2, like=vectors[0]), []
+    for vector in vectors:
+        stack.write(*PUSH, vector)
+        tops.append(stack.top())
+    return stack, tops
+
+
+def test_what_is_read_or_written_without_gradients_cuts_no_others():
+    first, second, last = (torch.full((1, 2), value, requires_grad=True) for value in (1.0, 2.0, 3.0))
+    stack, _ = pushed(first)
+    with torch.no_grad():
+        assert not stack.top().requires_grad
+        stack.write(*PUSH, second)
+    stack.write(*PUSH, last + stack.previous(1))  # which reads the first below the second
+    (stack.top() + stack.previous(2)).sum().backward()
+    assert (first.grad.tolist(), last.grad.tolist()) == ([[2.0, 2.0]], [[1.0, 1.0]])
+    assert second.grad is None
+
+
+def test_gradients_of_one_input_after_the_other_are_those_of_both():
+    first, second = (torch.full((1, 2), value, requires_grad=True) for value in (1.0, 2.0))
+    stack, (_, top) = pushed(first, second)
+    stack.write(*POP, torch.zeros(1, 2))
+    loss = (top + 3 * stack.top()).sum()
+    [of_second] = torch.autograd.grad(loss, [second], retain_graph=True)
+    [of_first] = torch.autograd.grad(loss, [first])
+    assert (of_first.tolist(), of_second.tolist()) == ([[3.0, 3.0]], [[1.0, 1.0]])

@@ -66,6 +66,16 @@ def test_replay_and_steps_give_what_lists_give_and_the_same_gradients(program: P
         torch.testing.assert_close(gradients, found[0][1])
 
 
+@pytest.mark.parametrize("batch", [0, 2])
+def test_stacks_that_hold_nothing(batch: int, device: torch.device) -> None:
+    model = StackLSTM(SIZE, HIDDEN).to(device)
+    vectors, nothing = torch.ones(batch, 3, SIZE, device=device), torch.zeros(batch, 3, dtype=torch.int16)
+    stacks = model.begin(batch)
+    stacks.operate(vectors[:, 0], nothing[:, 0], nothing[:, 0])
+    assert not model(vectors, nothing, nothing).any()
+    assert not stacks.top().any()
+
+
 def test_errors_say_what_is_wanted() -> None:
     model = StackLSTM(SIZE, HIDDEN)
     vectors = torch.ones(1, 3, SIZE)
@@ -108,6 +118,8 @@ def test_errors_of_single_steps_say_what_is_wanted_and_change_nothing() -> None:
     for operation in (POP, StackOperation(*torch.tensor([HOLD, POP]).unbind(1))):
         with pytest.raises(ValueError, match=message):
             stacks.operate(vectors, *operation)
+    with pytest.raises(ValueError, match=r"must be \[2\] or one number, not \[2, 1\]"):
+        stacks.operate(vectors, *torch.tensor([PUSH, HOLD])[:, None].unbind(2))
     with pytest.raises(ValueError, match=r"stack 0 has 1 vectors at step 1, .* read 2, move -1"):
         stacks.operate(vectors, *REDUCE_AND_REPLACE)
     with pytest.raises(ValueError, match=r"vectors of torch.float64, but the LSTM is of torch.float32"):

@@ -96,6 +96,7 @@ BAD = {
         r"(?s):13: k9: unknown key.*some.yaml: and 90 more faults$",
     ),
     "NUL in a path": (GOOD + 'device: "a\\0b"\n', ":4: device: .*NUL"),
+    "NUL in a list": ('treebank: {train: ["a\\0b"], dev: b}\n', ":1: treebank.train: .*NUL"),
     "a long value": (GOOD + "device: [" + "x, " * 5000 + "]", r"not \['x', 'x', .*…$"),
     "an endless learning rate": (GOOD + "training: {learning_rate: {peak: .inf}}\n", "finite number"),
     "a learning rate below 0": (
@@ -282,12 +283,16 @@ def test_a_section_is_asked_for_where_one_is_due(config_file):
     [
         ("train", "configs/speed/quick.yaml", "speed"),
         ("train", "configs/tables/parts.yaml", "table"),
+        ("train", "search.yaml", "table"),
         ("table", "configs/quickstart.yaml", "train"),
         ("speed", "configs/quickstart.yaml", "train"),
         ("speed", "configs/tables/parts.yaml", "table"),
     ],
 )
 def test_a_config_of_another_command_is_told(command, config, its_own, tmp_path, capsys):
+    if config == "search.yaml":  # a table may draw all of its rows
+        config = tmp_path / config
+        config.write_text("title: a\nbase: b\nsearch: {trials: 2, ranges: {training.seed: [1]}}\n")
     assert main([command, config, "--run", str(tmp_path / "run")]) == 2
     assert f"{config}: this is a config of `stack-parser {its_own}`" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 from contextlib import contextmanager, suppress
 
 import pytest
@@ -17,8 +18,9 @@ def listening(answer):
     def serve():
         connection, _ = server.accept()
         with connection, suppress(ConnectionResetError):
-            if answer is not None:
-                connection.sendall(answer)
+            for byte in answer or b"":
+                connection.sendall(bytes([byte]))  # as slow as any network may be
+                time.sleep(0.001)
             while connection.recv(100):  # until the other side has gone
                 pass
 

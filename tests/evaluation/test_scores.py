@@ -16,9 +16,9 @@ from parser.treebank.conllu import read_treebank
 def test_scores_of_a_small_example():
     gold = sentence((2, 0, 2, 3), labels=["nsubj:pass", "root", "obl", "case"])
     scores = score([gold], [((2, 0, 2, 2), ("nsubj", "root", "obj", "case"))])
-    assert (scores.uas, scores.las, scores.las_full) == (75.0, 50.0, 25.0)
+    assert (scores.uas, scores.las, scores.percent("las_full")) == (75.0, 50.0, 25.0)
     # content words: nsubj, root, obl in gold; nsubj, root, obj in the parse; two are right
-    assert scores.clas == pytest.approx(100 * 2 * 2 / 6)
+    assert scores.percent("clas") == pytest.approx(100 * 2 * 2 / 6)
     assert scores.exact == 0
     assert scores.label_f1()["obl"] == 0
     assert scores.label_f1()["nsubj"] == 100

@@ -88,6 +88,12 @@ def test_a_space_within_a_token_is_no_character():
     assert ours["words"] == 0
 
 
+def test_what_a_reader_of_text_takes_for_blank_is_no_character():
+    gold = "1\ta\ufeffb\u2028c\t_\tNUM\t_\t_\t0\troot\t_\t_\n\n"
+    found = gold.replace("\ufeff", "").replace("\u2028", "")
+    assert score_text(*map(gold_text, map(read, (gold, found)))).percent("tokens") == 100
+
+
 def test_another_text_is_refused_with_the_place():
     gold = read("1\tthe\t_\t_\t_\t_\t2\tdet\t_\t_\n2\tcat\t_\t_\t_\t_\t0\troot\t_\t_\n\n")
     found = [replace(gold[0], lines=tuple(line.replace("cat", "car") for line in gold[0].lines))]

@@ -26,7 +26,7 @@ from parser.parsing.model import Model
 from parser.parsing.parse import parse
 from parser.parsing.parse_options import ParseOptions
 from parser.parsing.running_batch import RunningBatch
-from parser.treebank.partial_trees import given_cycles
+from parser.treebank.faults import cycles
 from parser.treebank.projectivity import deprojectivize
 from parser.treebank.sentence import NO_HEAD
 from parser.treebank.set_aside import set_aside
@@ -406,7 +406,7 @@ def test_an_ensemble_keeps_what_is_given(few):
 def test_only_what_can_not_be_kept_is_set_aside():
     """As the reader finds it; see also `tests/treebank/test_partial_trees.py`."""
     one = partial([4, NO_HEAD, NO_HEAD, NO_HEAD, 3], ["_"] * 5)
-    assert not given_cycles(one.heads)
+    assert not cycles(one.heads)
     assert set_aside(one.heads) == [1]
     read = ConstraintReader(constrained_model()).read(one, KEEP_ALL, {})
     assert read.kept_heads == (NO_HEAD, NO_HEAD, NO_HEAD, NO_HEAD, 3)

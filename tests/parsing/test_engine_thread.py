@@ -286,6 +286,18 @@ def test_an_engine_that_always_fails_tells_each_and_rests(parser, monkeypatch):
     assert len(steps) <= 20
 
 
+def test_a_thread_that_can_not_be_started_harms_one_request(parser, monkeypatch):
+    def fail(thread):
+        raise RuntimeError("can't start new thread")
+
+    with EngineThread(Engine(parser)) as engine:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", fail)
+            with pytest.raises(RuntimeError, match="can't start new thread"):
+                engine.add(of(0, 5))
+        assert engine.result(engine.add(of(1, 5))) == parse(parser, [of(1, 5)])[0]
+
+
 def test_a_loop_that_was_closed_harms_nobody(parser, gate):
     with EngineThread(Engine(parser)) as engine:
         loop = asyncio.new_event_loop()

@@ -156,6 +156,7 @@ def settings_with(network):
         ("vocabulary.json", vocabulary_with(["root", "x"], more=1)),
         ("vocabulary.json", vocabulary_with(["root", "x"], [99], [-7])),
         ("vocabulary.json", vocabulary_with(["root", "x"], predicted={"upos": ["X\n1\tmore"]})),
+        ("vocabulary.json", vocabulary_with(["root", "x"], predicted={"upos": []})),
         ("vocabulary.json", vocabulary_with(["root", "a\tb"])),
         ("vocabulary.json", vocabulary_with(["root", "a\n1\tx"])),
         ("vocabulary.json", vocabulary_with(["root", "root"])),

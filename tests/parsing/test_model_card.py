@@ -35,6 +35,14 @@ def test_licence_and_scores(tmp_path):
     assert card.score("mlas", OF_TEXT) is None
 
 
+@pytest.mark.parametrize(
+    "text", [CARD.replace("\n", "\r\n"), "\ufeff" + CARD, CARD.partition("# toy")[0].rstrip("\n")]
+)
+def test_editors_may_change_line_ends(tmp_path, text):
+    (tmp_path / "README.md").write_bytes(text.encode())
+    assert read_card(Folder(tmp_path)).licence == "LGPL-LR"
+
+
 @pytest.mark.parametrize("text", ["", "# toy\n", "---\n---\n", "---\nlicense: ''\n---\n"])
 def test_a_card_that_tells_nothing(tmp_path, text):
     assert card_of(tmp_path, text).licence == ""

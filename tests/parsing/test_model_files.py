@@ -99,6 +99,14 @@ def test_broken_packages_are_refused(package, name, content, message):
         Model.load(package, CPU)
 
 
+def test_another_archive_is_no_package(tmp_path):
+    path = tmp_path / "letters.docx"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("[Content_Types].xml", "<a/>" * 100)
+    with pytest.raises(ValueError, match=r"letters\.docx: neither a model's folder nor a package of one"):
+        Model.load(path, CPU)
+
+
 def test_compressed_weights_are_refused(package):
     changed(package, "more", b"0" * 1000, zipfile.ZIP_DEFLATED)
     with pytest.raises(ValueError, match=r"weights\.safetensors is compressed, as only texts are"):

@@ -21,6 +21,7 @@ def folder(tmp_path):
     models.mkdir()
     for name in ("wolof-wtb", "ancient_greek-ptnk", "english-ewt", "english-gum"):
         (models / f"{name}.stackparser").write_text("")
+    (models / "mine.stackparser").write_text("")
     (models / "report.md").write_text("")
     return models
 
@@ -44,7 +45,7 @@ def test_by_treebank_or_language(folder, text, name):
     ("text", "message"),
     [
         ("english", "'english' is several models; take one of english-ewt, english-gum"),
-        ("greek", "no model is 'greek'; take one of ancient_greek-ptnk, english-ewt, english-gum, wolof-wtb"),
+        ("greek", "no model is 'greek'; take one of ancient_greek-ptnk, english-ewt, english-gum, mine, "),
         ("", "no model is ''"),
         ("../models/wolof-wtb", "no model is"),
     ],

@@ -15,6 +15,7 @@ from parser.cli import main
 
 pytest.importorskip("fastapi")
 httpx = pytest.importorskip("httpx")
+read_tokens = pytest.importorskip("parser.service.bearer_tokens").read_tokens
 
 LONG = "It was round. " * 6_000
 """A text that takes seconds."""
@@ -188,6 +189,15 @@ def test_only_other_origins_that_are_named_may_use_it(service):
     assert wrong.headers["access-control-allow-origin"] == "https://example.org"
     asked = {"Origin": "https://example.org", "Access-Control-Request-Method": "POST"}
     assert httpx.options(f"{service.url}/v1/parse", headers=asked).status_code == 200
+
+
+def test_a_line_is_one_token(tmp_path):
+    tokens = tmp_path / "tokens"
+    tokens.write_bytes(b"0123456789abcdef \r\n\nanother-token-of-mine")
+    assert read_tokens(tokens) == (b"0123456789abcdef", b"another-token-of-mine")
+    tokens.write_text("production-cluster-1 0123456789abcdef\n")
+    with pytest.raises(ValueError, match="has a blank in it"):
+        read_tokens(tokens)
 
 
 def test_a_token_is_needed(model, tmp_path):

@@ -82,8 +82,9 @@ def test_words_keep_their_tags(service, model):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_sentence_without_a_name_gets_none(kind, service):
     row = "\t".join(["1", "a", *"________"]) + "\n\n"
-    found = sentences_of(ask(service, kind, conllu=f"{row}# sent_id = #1\n{row}"))
+    found = sentences_of(ask(service, kind, conllu=f"{row}# sent_id = #1\n# text = a\n{row}"))
     assert [one.get("sent_id", "none") for one in found] == ["none", "#1"]
+    assert [one.get("text", "none") for one in found] == ["none", "a"]
     found = sentences_of(ask(service, kind, sentences=[{"words": ["a"]}, {"words": ["a"], "sent_id": "#1"}]))
     assert [one.get("sent_id", "none") for one in found] == ["none", "#1"]
 
@@ -103,6 +104,7 @@ def test_nothing_has_no_trees(kind, service):
         ("application/json;q=0.1, application/x-ndjson", "application/x-ndjson"),
         ("application/x-ndjson;q=0, text/plain", "text/x-conllu"),
         ("application/x-ndjson;q=?, text/plain", "text/x-conllu"),
+        ("application/json;q=0, */*", "application/x-ndjson"),
     ],
 )
 def test_accept_chooses_the_form(accept, kind, service):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import subprocess
@@ -30,6 +31,18 @@ def test_a_message_is_written_in_one_piece(monkeypatch):
     monkeypatch.setattr(sys, "stderr", SimpleNamespace(write=pieces.append, flush=lambda: None))
     warn("one", "two")
     assert [piece for piece in pieces if piece] == ["one\ntwo\n"]
+
+
+def test_a_terminal_that_lacks_letters_gets_escapes(monkeypatch):
+    output = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
+    monkeypatch.setattr(sys, "stdout", output)
+    say("ça: 猫")
+    assert output.buffer.getvalue().decode("latin-1") == "ça: \\u732b\n"
+
+
+def test_no_bar_is_drawn_where_standard_error_is_closed(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", None)
+    assert list(ProgressBar(range(3), mininterval=0)) == [0, 1, 2]
 
 
 @pytest.fixture

@@ -42,7 +42,10 @@ def test_a_failure_keeps_the_old_content(tmp_path):
 def test_compresses_by_name(tmp_path):
     with atomic_file(str(tmp_path / "out.gz")) as file:
         file.write(b"content")
-    assert gzip.decompress((tmp_path / "out.gz").read_bytes()) == b"content"
+    written = (tmp_path / "out.gz").read_bytes()
+    assert gzip.decompress(written) == b"content"
+    assert b"out" not in written  # no name, which would be that of the unfinished file
+    assert written[4:8] == bytes(4)  # and no time: equal outputs are equal files
 
 
 def test_follows_links(tmp_path):

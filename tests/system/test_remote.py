@@ -46,6 +46,14 @@ class Thing:
         time.sleep(600)
 
 
+class Empty(list):
+    """An object that is false."""
+
+    def grow(self):
+        self.append(1)
+        return len(self)
+
+
 class NeverMade:
     def __init__(self):
         raise OSError("not today")
@@ -55,6 +63,12 @@ class NeverMade:
 def thing():
     with Remote(Thing, 1, timeout=600) as remote:
         yield remote
+
+
+def test_an_object_that_is_false_lives_on_too():
+    with Remote(Empty, timeout=600) as remote:
+        assert remote.call("copy") == []
+        assert [remote.call("grow"), remote.call("grow")] == [1, 2]
 
 
 def test_an_object_lives_on_in_another_process(thing):

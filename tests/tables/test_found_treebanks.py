@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import yaml
 from ud_folders import (
     FEATS,
     FORM,
@@ -130,6 +131,21 @@ def test_without_any_column_the_rule_for_small_treebanks_sets_none_of_their_sett
     config = for_its_treebank(read_config(Path("configs/ud-untagged.yaml"), values=changes))
     assert config.parser.network.tags.predict == ()
     assert config.parser.network.hidden_size == 64
+
+
+def test_settings_of_columns_that_are_not_there_go(tmp_path):
+    """Those of the config, and those of its rule for small treebanks."""
+    rule = {"words": 10_000, "steps": 9, "set": {"training.tag_dropout": 0.2, "training.batch_size": 4}}
+    network = {"tag_sizes": {"xpos": 3}, "sentence_encoder": {}, "embedding_dropout": 0.1}
+    content = {"parser": {"network": network}, "training": {"tag_dropout": 0.1}, "small_treebank": rule}
+    config = Config.model_validate({**CONFIG.model_dump(mode="json"), **content, "tokenizer": None})
+    make_treebank(tmp_path / "ud", "UD_Toy-Tiny", train=blanked(TRAIN, XPOS), dev=DEV)
+    [treebank] = find_treebanks(tmp_path / "ud")
+    changes = found_row(treebank, config, tmp_path / "prepared").row.set
+    (tmp_path / "any.yaml").write_text(yaml.safe_dump(config.model_dump(mode="json")))
+    own = for_its_treebank(read_config(tmp_path / "any.yaml", values=changes))
+    assert (own.training.tag_dropout, own.training.batch_size) == (0, 4)
+    assert own.parser.network.embedding_dropout == 0
 
 
 def test_without_text_there_is_no_tokenizer(tmp_path):

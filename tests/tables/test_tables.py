@@ -158,6 +158,10 @@ def test_a_run_that_fails_is_told_and_the_others_go_on(table, tmp_path, capsys):
             ("training.batch_size: 2}", "training.batch_size: 2, treebank.test: null}"),
             "plot: test LAS is drawn, and 'small' has no treebank.test",
         ),
+        (
+            ("training.batch_size: 8, training.learning_rate.warmup_epochs: 0", "training.batch_size: 2"),
+            "'small' and 'large, no warm-up' are at one place, and would be taken for seeds",
+        ),
         (("title:", "titel:"), "titel: unknown key; did you mean title?"),
     ],
 )

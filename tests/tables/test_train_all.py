@@ -14,7 +14,9 @@ from ud_folders import HEAD, LEMMA, blanked, make_treebank, sentences
 
 from parser import load
 from parser.cli import main
+from parser.config.settings import Config
 from parser.parsing.model_files import Package
+from parser.tables import model_card
 
 OTHERS = {"raw text": {"las": 12.3}, "gold tokens": {"uas": 45.6}}
 TRAIN, DEV, TEST = sentences("train", 40), sentences("dev", 8), sentences("test", 8)
@@ -162,6 +164,21 @@ def test_a_model_of_a_treebank_without_a_licence_is_not_given_away(folder, confi
     assert main(["pack", str(out / "toy-few.stackparser"), "--wheel", "-o", str(tmp_path / "dist")]) == 2
     assert "whose licence is not told" in capsys.readouterr().err
     assert main(["models", str(out)]) == 0
+
+
+def test_the_licences_of_all_that_a_model_learnt_from_are_named(tmp_path):
+    """Of models of one name, and of all models of an ensemble."""
+    for name, licences in (("a", ["MIT"]), ("b", ["LGPL-LR", "GPL-3.0"])):
+        for number, licence in enumerate(licences, 1):
+            member = tmp_path / name / "toy" / (f"model-{number}" if len(licences) > 1 else "")
+            member.mkdir(parents=True)
+            (member / "settings.json").write_text("{}")
+            (member / "README.md").write_text(f"---\nlicense: {licence}\n---\n")
+    teachers = [str(tmp_path / name / "toy") for name in "ab"]
+    config = Config.model_validate(
+        {"treebank": {"train": "x", "dev": "y"}, "training": {"distillation": {"models": teachers}}}
+    )
+    assert model_card._licences("CC BY-SA 4.0", config) == ["CC BY-SA 4.0", "MIT", "LGPL-LR", "GPL-3.0"]
 
 
 @pytest.mark.extended

@@ -152,6 +152,19 @@ def test_a_line_without_end_is_named(tmp_path, monkeypatch, word, end):
     assert len(list(stream_text(str(tmp_path / "text")))) >= 1
 
 
+def test_no_line_is_longer_than_the_limit(tmp_path, monkeypatch):
+    """Nor by a little, where a part holds it with its end."""
+    monkeypatch.setattr(reading, "MAX_LINE_LENGTH", 100)
+    for length in (100, 101, 399):
+        (tmp_path / "text").write_text("Short.\n" + "a" * length + "\nShort.\n")
+        parts = stream_text(str(tmp_path / "text"), one_sentence_per_line=True)
+        if length == 100:
+            assert len(list(parts)) == 1
+        else:
+            with pytest.raises(ValueError, match="text:2: the line is longer"):
+                list(parts)
+
+
 def test_what_is_not_utf_8_is_named_with_its_line(tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "PART_BYTES", 4)
     with pytest.raises(ValueError, match=r"text:4: byte 0xff is not UTF-8; convert"):

@@ -44,6 +44,12 @@ def test_spaces_are_those_of_the_comment_where_it_has_the_forms():
     assert third == [("No", False, 1), ("!", True, 1)]  # the comment has another text
 
 
+def test_blank_lines_hide_no_comment():
+    [first, *_] = read("\n\n" + SENTENCES)
+    assert surface_tokens(first)[1:] == [("go", False, 1), (".", True, 1)]
+    assert treebank_text(read("\n" + SENTENCES)) == treebank_text(read(SENTENCES))
+
+
 def test_paragraphs_are_divided_by_blank_lines():
     assert treebank_text(read(SENTENCES)) == "Don't go. (Yes)\n\nNo!\n"
     assert treebank_text([]) == "\n"

@@ -87,6 +87,15 @@ def test_what_is_known_of_trees_is_kept(config_file, tmp_path, counted):
     assert all(found.train.facts for _, found in loaded)
 
 
+def test_what_a_file_is_for_tells_caches_apart(config_file, tmp_path):
+    other = tmp_path / "other.conllu"
+    other.write_text((tmp_path / "tiny.conllu").read_text())
+    silver = f"treebank.silver={{files: [{tmp_path}/tiny.conllu, {other}]}}"
+    both = read_config(config_file, [silver, "treebank.dev=null"])
+    one = read_config(config_file, [silver.replace(f", {other}", ""), f"treebank.dev={other}"])
+    assert prepared.place_of(both, tmp_path) != prepared.place_of(one, tmp_path)
+
+
 @pytest.mark.parametrize(
     "damage",
     [

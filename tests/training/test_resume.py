@@ -255,7 +255,7 @@ def test_a_run_that_stopped_early_goes_on_if_it_may(config_file, tmp_path, capsy
     assert stopped < 9
     assert main(["train", "--resume", str(run)]) == 0
     assert len(left_behind(run)[0]) == stopped
-    assert "this run is finished" in capsys.readouterr().out
+    assert f"this run stopped early, after {stopped} epochs: " in capsys.readouterr().out
     assert main(["train", "--resume", str(run), "--set", "training.early_stopping_patience=null"]) == 0
     assert len(left_behind(run)[0]) == 9
 

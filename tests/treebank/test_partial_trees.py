@@ -5,12 +5,8 @@ from itertools import product
 import pytest
 from plain_parser import all_trees, dominates, is_tree, projective_trees
 
-from parser.treebank.partial_trees import (
-    given_cycles,
-    possible_roots,
-    put_back,
-    words_above_last,
-)
+from parser.treebank.faults import cycles
+from parser.treebank.partial_trees import possible_roots, put_back, words_above_last
 from parser.treebank.sentence import NO_HEAD
 from parser.treebank.set_aside import set_aside
 
@@ -30,7 +26,7 @@ def test_heads_are_set_aside_if_no_tree_has_all(words):
     trees = projective_trees(words)
     for heads in all_given(words):
         fitting = [tree for tree in trees if agrees(tree, heads)]
-        if given_cycles(heads) or heads.count(0) > 1:
+        if cycles(heads) or heads.count(0) > 1:
             assert not fitting
             continue
         aside = set_aside(heads)
@@ -48,7 +44,7 @@ def test_heads_are_set_aside_if_no_tree_has_all(words):
 @pytest.mark.parametrize("words", [1, 2, 3, 4])
 def test_words_above_the_last_one(words):
     for heads in all_given(words):
-        if not given_cycles(heads):
+        if not cycles(heads):
             plain = [0 if head == NO_HEAD else head for head in heads]
             expected = [dominates(plain, word, words) for word in range(1, words + 1)]
             assert words_above_last(heads) == expected
@@ -65,7 +61,7 @@ def test_heads_that_are_put_back_leave_a_tree(words):
     letters = "abcd"[:words]
     for tree in all_trees(words):
         for heads in all_given(words):
-            if given_cycles(heads) or 0 in heads:
+            if cycles(heads) or 0 in heads:
                 continue
             found, labels = put_back(tree, letters, heads)
             assert is_tree(found)

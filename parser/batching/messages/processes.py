@@ -75,7 +75,7 @@ class Processes:
         self.rank, self._size = dist.get_rank(), dist.get_world_size()
         self._others = [rank for rank in range(self._size) if rank != self.rank]
         self._together = dist.new_group(timeout=TIMEOUT, backend="gloo")
-        self._connections = Connections(first or os.environ.get("MASTER_ADDR", "127.0.0.1"))
+        self._connections = Connections(first or os.environ.get("MASTER_ADDR", LOCALHOST))
         self._finished: dict[int, SimpleQueue[str | None]] = {rank: SimpleQueue() for rank in self._others}
         """From each other process: None for each run that it has finished; or why it will finish no more."""
         self._mailbox = Mailbox()
@@ -93,7 +93,7 @@ class Processes:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error:
-            self._tell_failure(error)
+            self.tell_failure(error)
         else:
             self.leave()
         self.close(FAILURE_TIMEOUT if error else None)
@@ -183,7 +183,7 @@ class Processes:
             self._failures.append(_lost(rank))
             raise LostError(_lost(rank)) from error
 
-    def _tell_failure(self, error: BaseException) -> None:
+    def tell_failure(self, error: BaseException) -> None:
         """Processes pass on what they are told, so that all name the first cause."""
         cause = self._failures[0] if self._failures else f"worker {self.rank} has failed: {error}"
         self._tell(FAILED, np.frombuffer(cause.encode(), np.uint8))
@@ -238,6 +238,10 @@ class LocalProcesses:
 
         Raises ValueError if the controller is not on the first worker, or processes are running already.
         """
+        if getattr(make_graph, "__module__", "") == "__main__":
+            raise ValueError(
+                f"{make_graph} is of the main script, which other processes do not import: move it elsewhere"
+            )
         if graph.worker[CONTROLLER]:
             raise ValueError(f"the controller must be on the first worker, not on {graph.worker[CONTROLLER]}")
         if dist.is_initialized():
@@ -270,10 +274,17 @@ class LocalProcesses:
         report: Callable[[Report], object],
         trace: Callable[[Span], object] | None = None,
     ) -> list[float]:
-        """As `workers.run`, with the busy seconds and the spans of this process only."""
+        """As `workers.run`, with the busy seconds and the spans of this process only.
+
+        Without its NodeError for messages that are missing: it waits for them.
+        """
         assert graph is self.graph
         self._command(RUN, max_active)
-        return self._processes.run(graph, instances, max_active, report, trace)
+        try:
+            return self._processes.run(graph, instances, max_active, report, trace)
+        except BaseException as error:
+            self._processes.tell_failure(error)  # the others would wait
+            raise
 
     def update(self) -> None:
         """Update all parameters with the remaining gradients."""
@@ -321,7 +332,9 @@ class LocalProcesses:
 def _start_process(rank: int, size: int, port: int, line: int) -> tuple[subprocess.Popen[bytes], BinaryIO]:
     """A process that ends with the lifeline, and a pipe for its commands."""
     theirs, ours = os.pipe()
-    arguments = (rank, size, port, present_precision(), theirs)
+    precision = present_precision()
+    of_cpu = "float32" if precision == "tf32" else precision
+    arguments = (rank, size, port, of_cpu, theirs)
     code = f"from {__name__} import follow_commands; follow_commands{arguments!r}"
     process = start_process(python("-c", code), line, pass_fds=(theirs,), env=environment())
     os.close(theirs)

@@ -198,6 +198,7 @@ def run(
         threading.Thread(target=worker.run, name=f"worker {number}", daemon=True)
         for number, worker in enumerate(workers)
     ]
+    own_threads = torch.get_num_threads()
     for thread in threads:
         thread.start()
     try:
@@ -206,6 +207,8 @@ def run(
     except BaseException as error:  # such as Ctrl-C: stop all workers
         shared.stop(error)
         raise
+    finally:
+        torch.set_num_threads(own_threads)  # each worker takes one, and libraries know of one number only
     if shared.error:
         raise shared.error
     return [worker.busy for worker in workers]

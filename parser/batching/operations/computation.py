@@ -38,6 +38,10 @@ class GivenRows(NamedTuple):
     length: int
 
 
+FAILED = "an error has stopped a batch before all were computed; record them again in a new graph"
+NOT_RUN = "batches were scheduled, but not run; give what `schedule` returned to `run`"
+
+
 class Computation:
     """Values, identified by numbers, and a tape of the batches that computed them."""
 
@@ -53,13 +57,15 @@ class Computation:
         self._blocks: dict[int, Tensor] = {}  # the rows, by width: [capacity, width]
         self._given: list[tuple[GivenRows, Tensor]] = []  # external values
         self._tape: list[TapeEntry] = []
-        self._failed = False
+        self._fault = ""  # why values cannot be read
 
     @torch.no_grad()
     def run(self, steps: Sequence[Step]) -> None:
         """Run the batches of `schedule`, in that order. Errors get a note that names the operation."""
+        if self._fault != NOT_RUN:
+            self._check()
         self._reserve()
-        blocks, self._failed = self._blocks, True
+        blocks, self._fault = self._blocks, FAILED
         versions = {operation: versions_of(operation) for operation in {step.operation for step in steps}}
         for step in steps:
             operation, count = step.operation, step.length
@@ -74,7 +80,7 @@ class Computation:
                 raise
             if self._gradients:
                 self._tape.append(TapeEntry(step, batch, versions[operation]))
-        self._failed = False
+        self._fault = ""
 
     def rows(self, values: Integers, width: int) -> Tensor:
         """[values, width] A copy of computed values, all of the same width. Raises ValueError.
@@ -177,11 +183,8 @@ class Computation:
         self._given.append((GivenRows(width, start, count), rows))
 
     def _check(self) -> None:
-        if self._failed:
-            raise ValueError(
-                "values cannot be read: an error has stopped a batch before all were computed; record them "
-                "again in a new graph"
-            )
+        if self._fault:
+            raise ValueError(f"values cannot be read: {self._fault}")
 
     def _make_room(self, values: int) -> None:
         """For at least this number of values in total."""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from parser.batching.levels import Integers
 from parser.batching.operations.batches import Batches, KindBatches, at_once
-from parser.batching.operations.computation import Computation
+from parser.batching.operations.computation import NOT_RUN, Computation
 from parser.batching.operations.depth_and_agenda import SCHEDULES
 from parser.batching.operations.layout import Step, lay_out
 from parser.batching.operations.operation import Operation
@@ -154,6 +154,7 @@ class Graph(Computation, Writer):
         if not applications:
             return []
         self._make_room(self._scheduled)
+        self._fault = self._fault or NOT_RUN
         return lay_out(self._batches(applications, start), self._row, self._used, self._device)
 
     def values(self, values: Sequence[Value] | Integers) -> Tensor:
@@ -183,7 +184,11 @@ class Graph(Computation, Writer):
         return super().backward(np.asarray(numbers, np.int64), gradient)
 
     def _numbers(self, values: Sequence[Value] | Integers) -> Sequence[int] | Integers:
-        return values if isinstance(values, np.ndarray) else numbers_of(values, self)
+        if not isinstance(values, np.ndarray):
+            return numbers_of(values, self)
+        for wrong in values[(values < 0) | (values >= len(self._widths))][:1]:
+            raise ValueError(f"there is no value {wrong}: numbers are those of `Values.numbers`")
+        return values
 
     def _widths_of(self, numbers: Sequence[int] | Integers) -> tuple[int, ...]:
         widths = self._widths
@@ -239,5 +244,8 @@ def _fill(rows: Integers, columns: Sequence[Sequence[int] | Integers] | Integers
     for column in columns:
         if len(column) != len(rows):
             raise ValueError(f"columns of different lengths: {len(rows)} and {len(column)}")
-    if len(columns):
-        rows.T[:] = columns
+    for place, column in enumerate(columns):
+        own = np.asarray(column)
+        if own.size and own.dtype.kind not in "iu":
+            raise ValueError(f"numbers of values and indices must be integers, not {own.dtype}")
+        rows[:, place] = own

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from parser.batching.levels import Integers
 from parser.batching.operations.batches import Batches
-from parser.batching.operations.computation import Computation
+from parser.batching.operations.computation import NOT_RUN, Computation
 from parser.batching.operations.layout import Step, lay_out
 from parser.batching.operations.pending import Applications, Kinds, Pending
 from parser.batching.operations.row_order import in_order_of_readers
@@ -69,6 +69,7 @@ class StaticComputation(Computation):
         self._make_room(len(self._width))
         pending = Pending(applications, self._kinds, start)
         batches = in_order_of_readers(Batches.by(_batch_keys(calls)), pending)
+        self._fault = self._fault or NOT_RUN
         return lay_out(batches.by_kind(pending), self._row, self._used, self._device)
 
     def rows(self, values: Sequence[int] | Integers, width: int) -> Tensor:

@@ -219,7 +219,7 @@ def activation_groups(weights: Weights, stage: Sequence[str]) -> list[tuple[str,
 def _write_rows(place: Tensor, table: Tensor, numbers: Tensor, bias: Tensor | None, add: bool) -> None:
     """Write rows of a table with the bias, or add them to what is there."""
     if add:
-        place += table[numbers]
+        place += table.index_select(0, numbers)  # which refuses negative numbers
         return
     torch.index_select(table, 0, numbers, out=place)
     if bias is not None:

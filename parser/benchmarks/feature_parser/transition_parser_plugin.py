@@ -145,7 +145,7 @@ def prepare_trees(
         middle_size=settings.middle_size,
         explore=settings.explore,
     )
-    draw = np.random.default_rng(seed)
+    draw = np.random.default_rng(seed % 2**64)  # no negative ones
     numbers = [np.array([words[form] for form in (*tree.forms, ROOT_FORM)]) for tree in trees]
     rates = dropout_rates(np.bincount(np.concatenate(numbers)), settings.word_dropout)
     return sizes, [

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from parser.benchmarks.graphs.babi import make_deductions, read_graph_questions, with_more_nodes
 from parser.benchmarks.graphs.labelled_graph import LabelledGraph
@@ -28,10 +28,12 @@ from parser.benchmarks.message_training import (
     BatchMessagePlugin,
     LoopMessageSettings,
     MessageTraining,
+    refuse_nothing_held_out,
 )
 from parser.benchmarks.operation_training import in_batches, missing_file
 from parser.benchmarks.plugin import Methods, Plugin, Setup, Work
 from parser.config.settings import data_path
+from parser.system.settings import contradiction_error
 
 CHECKED_GRAPHS = 12
 """Graphs on which the methods must agree."""
@@ -62,6 +64,12 @@ class GraphNetworkSettings(LoopMessageSettings):
     hidden_size: int = Field(5, gt=0)
     steps: int = Field(2, gt=0)
     learning_rate: float = Field(1e-2, gt=0)
+
+    @model_validator(mode="after")
+    def _of_molecules(self) -> GraphNetworkSettings:
+        if self.chemical_accuracy and self.task != "molecules":
+            raise contradiction_error([("chemical_accuracy", "is of molecules only")])
+        return self
 
 
 GraphExample = tuple[LabelledGraph, int | float]
@@ -104,7 +112,8 @@ class GraphNetworkPlugin(BatchMessagePlugin):
         self.setup = setup
         settings = setup.settings
         self._examples = load_examples(settings, settings.data, setup.seed)[: settings.examples]
-        self._held_out = load_examples(settings, settings.held_out, setup.seed + 1)
+        has_own = settings.held_out or not settings.data  # what is made up tells nothing of real data
+        self._held_out = load_examples(settings, settings.held_out, setup.seed + 1) if has_own else []
         self._kinds = EDGE_KINDS[settings.task]
         torch.manual_seed(setup.seed)
         features = self._examples[0][0].features.shape[1]
@@ -130,6 +139,7 @@ class GraphNetworkPlugin(BatchMessagePlugin):
         """
         if self.setup.settings.task == "deductions":
             return super().score()
+        refuse_nothing_held_out(self._held_out)
         reports = self.messages.run(self.held_out_batches(), training=False).reports
         return 1 - sum(report.loss for report in reports) / sum(report.examples for report in reports)
 

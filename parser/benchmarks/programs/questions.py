@@ -118,6 +118,8 @@ def compose(module: str, *inputs: Program) -> Program:
 def read_questions(path: Path) -> list[Question]:
     """Read CLEVR's own format. Raises ValueError, with the question and node, for malformed files."""
     records = read_records(path, "questions")
+    if not records:
+        raise ValueError(f"{path}: no questions")
     return [_question(record, path, position) for position, record in enumerate(records)]
 
 

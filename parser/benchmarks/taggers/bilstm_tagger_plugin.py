@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from parser.batching import PRECISIONS
@@ -51,7 +51,7 @@ from parser.benchmarks.taggers.nested import bilstm_nested
 from parser.benchmarks.taggers.vmapped import bilstm_vmapped
 from parser.config.settings import data_path
 from parser.networks.bilstm import bilstm
-from parser.system.settings import Settings
+from parser.system.settings import Settings, contradiction_error
 
 MANUAL_THEN = {"manual-depth": "depth", "manual-agenda": "agenda"}
 """How the graph of operations that were batched by hand is batched further, by method."""
@@ -151,7 +151,7 @@ class RecordedTagger:
             return writer.cross_entropy(scores, label)
 
         self._loss = trace_template(grain, loss, (sizes.hidden_size,) * 2, indices=1)
-        self._losses = cache(partial(self._trace_sentence, self._loss))
+        self._losses = cache(self._trace_sentence)
 
     def losses(self, graph: Graph, sentence: TaggedSentence) -> Values:
         """The loss of each word."""
@@ -173,15 +173,15 @@ class RecordedTagger:
             for place, word in enumerate(sentence.words)
         ]
 
-    def _trace_sentence(self, of_word: Template, length: int) -> Template:
-        """From the vectors of a sentence's words to the results of a template for each word's states."""
+    def _trace_sentence(self, length: int) -> Template:
+        """From the vectors of a sentence's words to the loss of each."""
 
         def write(writer: Writer, *given: Any) -> Sequence[Value]:
             words, labels = given[:length], given[length:]
             states = self._reader.read(writer, words)
-            return writer.each(of_word, states, [labels] if of_word.indices else [])[0]
+            return writer.each(self._loss, states, [labels])[0]
 
-        return Template.trace(write, (self._sizes.word_size,) * length, of_word.indices * length)
+        return Template.trace(write, (self._sizes.word_size,) * length, length)
 
     def _trace_spelling(self, length: int) -> Template:
         """From the characters of a word to its vector."""
@@ -202,6 +202,12 @@ class MadeSentences(Settings):
     longest: int = Field(20, gt=0)
     vocabulary: int = Field(1000, gt=0)
     labels: int = Field(10, gt=0)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> MadeSentences:
+        if self.shortest > self.longest:
+            raise contradiction_error([("longest", f"is less than shortest, {self.shortest}")])
+        return self
 
 
 class BiLSTMTaggerSettings(Settings):

@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from parser.system.files import utf8_lines
+
 TOKEN = re.compile(r"[()]|[^() \n]+")
 """Brackets within words are escaped, and words may hold white space other than a blank."""
 
@@ -25,7 +27,7 @@ class LabelledTree(NamedTuple):
 def read_labelled_trees(path: Path) -> list[LabelledTree]:
     """Raises ValueError, with the line, for what is no binary tree."""
     trees = []
-    for number, line in enumerate(path.read_text(encoding="utf-8-sig").split("\n"), start=1):
+    for number, line in enumerate(utf8_lines(path), start=1):
         if line:
             try:
                 trees.append(parse_tree(line))

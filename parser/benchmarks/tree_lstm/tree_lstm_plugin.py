@@ -131,7 +131,7 @@ class TreeLSTMPlugin:
         held_out = read_labelled_trees(Path(data_path(settings.held_out))) if settings.held_out else []
         self._held_out = [prepare_tree(tree, words) for tree in held_out]
         torch.manual_seed(setup.seed)
-        labels = 1 + max(max(tree.labels) for tree in trees)
+        labels = 1 + max(max(tree.labels) for tree in [*trees, *held_out])
         network = TreeLSTM(len(words) + 1, labels, settings.word_size, settings.hidden_size)
         if settings.embeddings:
             copy_vectors(network.words, words, data_path(settings.embeddings))

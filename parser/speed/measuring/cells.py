@@ -170,19 +170,21 @@ def read_filter(text: str) -> Filter:
         key, equals, values = part.partition("=")
         if not equals or not values or key not in KEYS:
             raise ValueError(f"{part!r}: write KEY=VALUE or KEY=VALUE|VALUE; the keys are {', '.join(KEYS)}")
+        if key in values_of:
+            raise ValueError(f"{part!r}: {key} is there twice; write {key}=VALUE|VALUE")
         values_of[key] = frozenset(values.split("|"))
     return values_of
 
 
 def passing(cells: Sequence[CellT], conditions: Filter) -> list[CellT]:
-    """The cells that pass. Raises ValueError if none does, or for a value that no cell has."""
+    """The cells that pass. Raises ValueError if conditions let none pass, or for a value that no cell has."""
     for key, values in conditions.items():
         existing = list(dict.fromkeys(str(getattr(cell, key)) for cell in cells))
         unknown = sorted(values.difference(existing))
         if unknown:
             raise ValueError(f"--only: no cell has {key}={unknown[0]}; there are {', '.join(existing)}")
     found = [cell for cell in cells if passes(cell, conditions)]
-    if not found:
+    if conditions and not found:
         raise ValueError("no cell of the config passes all of --only; try it with fewer conditions")
     return found
 

@@ -23,7 +23,7 @@ def origin(cell: Cell) -> dict[str, Any]:
 
 def plugin_commit(plugin: type[AnyPlugin]) -> str | None:
     """Of the repository that has the plugin's module; None for the program's own, or if there is none."""
-    commit = commit_of(Path(inspect.getfile(plugin)).resolve().parent)
+    commit = commit_of(Path(inspect.getfile(plugin)).resolve())
     return None if commit == own_commit() else commit
 
 

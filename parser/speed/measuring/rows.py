@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from parser.config.errors import fault_lines
 from parser.speed.measuring.cells import Cell
 from parser.speed.measuring.statistics import Estimate
-from parser.system.files import complete_gzip
+from parser.system.files import complete_gzip, write_atomically
 from parser.system.machine import MemoryUse
 from parser.system.stamp import stamp
 
@@ -205,7 +205,7 @@ class RowFile(Generic[RowT]):
         content = {name: value for name, value in asdict(row).items() if value != ()}
         line = json.dumps(content, ensure_ascii=False).encode() + b"\n"
         if not self._path.exists():
-            self._path.write_bytes(self._lines)
+            write_atomically(self._path, self._lines)
         with self._path.open("r+b") as file:
             file.seek(len(self._lines))
             file.write(line)

@@ -21,6 +21,7 @@ from parser.speed.measuring.rows import CellRow, ExternalRow, FailedRow, RowFile
 from parser.speed.measuring.settings import SpeedConfig
 from parser.speed.measuring.turns import References, measure_interleaved
 from parser.system.console import say
+from parser.system.files import write_atomically
 
 ROWS, CONFIG = "rows.jsonl", "config.yaml"
 
@@ -47,12 +48,13 @@ def measure(config: SpeedConfig, folder: Path, only: str, minutes: float = math.
     """
     end = time.monotonic() + 60 * minutes
     requested = passing(cells_of(config, find), read_filter(only)) if config.experiments else []
-    _refuse_other_measuring(config, folder)
     rows = _row_file(folder)
+    if any(isinstance(row, SpeedRow) for row in rows.rows):
+        _refuse_other_measuring(config, folder)
     folder.mkdir(parents=True, exist_ok=True)
     if not has_rows(folder / ROWS):
         (folder / ROWS).touch()  # by which the folder is known as that of a run
-    (folder / CONFIG).write_text(yaml.safe_dump(config.model_dump(), sort_keys=False), encoding="utf-8")
+    write_atomically(folder / CONFIG, yaml.safe_dump(config.model_dump(), sort_keys=False).encode())
     missing = [cell for cell in requested if not isinstance(rows.find(cell), SpeedRow)]
     missing.sort(key=lambda cell: rows.find(cell) is not None)  # those that failed come last
     if len(missing) < len(requested):
@@ -70,7 +72,7 @@ def read_run_config(folder: Path) -> SpeedConfig:
 
 def _refuse_other_measuring(config: SpeedConfig, folder: Path) -> None:
     """The rows of one folder must have been measured in the same way."""
-    if not has_rows(folder / ROWS) or not (folder / CONFIG).is_file():
+    if not (folder / CONFIG).is_file():
         return
     before = read_run_config(folder)
     for key in ("seconds", "relative_error", "turn", "warmup"):
@@ -104,7 +106,10 @@ def kept_rows(folder: Path, only: str = "") -> list[CellRow]:
     """
     if not has_rows(folder / ROWS):
         raise FileNotFoundError(2, "holds no speed run", str(folder))
-    return passing(_in_order(_row_file(folder).rows, folder), read_filter(only))
+    found = passing(_in_order(_row_file(folder).rows, folder), read_filter(only))
+    if not found:
+        raise ValueError(f"{folder}: nothing has been measured yet")
+    return found
 
 
 def _in_order(rows: Sequence[CellRow], folder: Path) -> Sequence[CellRow]:

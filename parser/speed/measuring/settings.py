@@ -12,10 +12,11 @@ from parser.benchmarks.plugin import Mode
 from parser.config.settings import Threads
 from parser.system.settings import Count, Settings, contradiction_error
 
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=True)]
+Seconds = Annotated[float, Field(gt=0)]
 # The tags select one of the two forms, so that errors are about that form. "<...>" is not a key.
+Sizes = Annotated[list[Count], Field(min_length=1)]
 BatchSizes = Annotated[
-    Annotated[list[Count], Tag("<list>")] | Annotated[dict[str, list[Count]], Tag("<by method>")],
+    Annotated[Sizes, Tag("<list>")] | Annotated[dict[str, Sizes], Field(min_length=1), Tag("<by method>")],
     Discriminator(lambda sizes: "<by method>" if isinstance(sizes, dict) else "<list>"),
 ]
 
@@ -27,7 +28,7 @@ class Experiment(Settings):
     """A name that `stack-parser plugins` lists, or MODULE:CLASS of one that is not installed."""
     settings: dict[str, Any] = Field({})
     """Settings of the plugin. The others have the plugin's defaults."""
-    methods: list[str] | None = None
+    methods: list[str] | None = Field(None, min_length=1)
     """Batching methods. Default: all of the plugin."""
     modes: list[Mode] = Field(["train"], min_length=1)
     """train: a whole training step. infer: the forward pass, from inputs to outputs."""
@@ -41,7 +42,7 @@ class Learning(Settings):
 
     plugin: str
     settings: dict[str, Any] = Field({})
-    methods: list[str] | None = None
+    methods: list[str] | None = Field(None, min_length=1)
     batch_size: Count = 1
     target: float
     """The score to reach, in the plugin's measure."""
@@ -91,7 +92,7 @@ class SpeedConfig(Settings):
     precisions: list[Precision] = Field(["float32"], min_length=1)
     """Of matrix products, see `training.precision`. `learning` uses the first."""
     seed: int = Field(1, ge=-(2**63), lt=2**63)
-    seconds: Seconds = 20.0
+    seconds: float = Field(20.0, gt=0, allow_inf_nan=True)
     """Measuring time of each cell, without warm-up. It ends earlier when `relative_error` is reached."""
     relative_error: float = Field(0.02, gt=0)
     """A cell ends when half the width of its 95 % interval, divided by the median, is at most this."""

@@ -67,7 +67,8 @@ def _by_asynchrony(rows: Sequence[SpeedRow]) -> Lines:
 
 def _size(cell: Cell) -> str:
     workers = f", {cell.threads} workers" if cell.threads > 1 else ""
-    return f"at batch size {cell.batch_size}{workers}"
+    precision = "" if cell.precision == "float32" else f", {cell.precision}"
+    return f"at batch size {cell.batch_size}{workers}{precision}"
 
 
 def _section(plugin: str, lines: Lines) -> Section:

@@ -111,7 +111,8 @@ def write_pictures(run: RunRows, folder: Path, look: Look, plot: str = "") -> li
     pictures = [part for part in parts if isinstance(part, Picture)]
     chosen = [each for each in pictures if not plot or f"-{each.file}".endswith(f"-{plot}")]
     if not chosen:
-        raise ValueError(f"there is no plot {plot!r}, but {', '.join(each.file for each in pictures)}")
+        there = f"but {', '.join(each.file for each in pictures)}" if pictures else "as nothing was measured"
+        raise ValueError(f"there is no plot {plot!r}, {there}")
     (folder / PLOTS).mkdir(parents=True, exist_ok=True)
     paths = []
     for picture in chosen:

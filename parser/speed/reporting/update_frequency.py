@@ -73,7 +73,9 @@ def sections(run: RunRows) -> Iterator[Section]:
 def _all_but_frequency(row: SpeedRow) -> str:
     settings = {name: value for name, value in row.settings.items() if name != UPDATE_AFTER}
     kind = METHOD.sub(r"\g<kind>", row.method)
-    return json.dumps([row.plugin, kind, row.batch_size, row.threads, settings], sort_keys=True)
+    return json.dumps(
+        [row.plugin, kind, row.batch_size, row.threads, row.precision, settings], sort_keys=True
+    )
 
 
 def _section(grid: Grid) -> Section:

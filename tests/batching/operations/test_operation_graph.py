@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from parser.batching.operations.elementary_operations import Dropout, Module, Tanh
+from parser.batching.operations.elementary_operations import Dropout, Lookup, Module, Tanh
 from parser.batching.operations.layout import Read
 from parser.batching.operations.operation import ALL, Operation, OperationBatch
 from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
@@ -98,7 +99,7 @@ def test_what_is_given_to_a_module() -> None:
 @pytest.mark.parametrize("layer", [nn.BatchNorm1d(WIDTH), nn.LazyBatchNorm1d(), nn.SyncBatchNorm(WIDTH)])
 def test_a_module_that_mixes_rows_is_refused_unless_it_uses_running_statistics(layer: nn.Module) -> None:
     module = nn.Sequential(nn.Linear(WIDTH, WIDTH), layer)
-    with pytest.raises(ValueError, match=r"BatchNorm1d|SyncBatchNorm \(1\) in Sequential mixes the rows"):
+    with pytest.raises(ValueError, match=r"(BatchNorm1d|SyncBatchNorm) \(1\) in Sequential mixes the rows"):
         Module(module, (WIDTH,))
     Module(module.eval(), (WIDTH,))
     with pytest.raises(ValueError, match=r"BatchNorm1d in BatchNorm1d mixes the rows .* use LayerNorm"):
@@ -165,6 +166,31 @@ def test_values_are_not_read_after_an_error() -> None:
         graph.forward()
     with pytest.raises(ValueError, match="an error has stopped a batch"):
         graph.values([result])
+    with pytest.raises(ValueError, match="an error has stopped a batch"):
+        graph.values([graph.tanh(result)])
+
+
+def test_values_are_not_read_before_their_batches_have_run() -> None:
+    graph = Graph("agenda", DEVICE, torch.double)
+    value = graph.add_values(torch.ones(1, WIDTH, dtype=torch.double))[0]
+    results = [graph.tanh(value), graph.sigmoid(value)]
+    steps = graph.schedule()
+    with pytest.raises(ValueError, match="were scheduled, but not run"):
+        graph.values(results)
+    graph.run(steps)
+    assert graph.values(results)[0, 0].item() == pytest.approx(math.tanh(1))
+
+
+def test_numbers_of_values_are_checked() -> None:
+    graph = Graph("agenda", DEVICE, torch.double)
+    values = graph.add_values(torch.ones(2, WIDTH, dtype=torch.double))
+    assert graph.values(np.array(values.numbers)).shape == (2, WIDTH)
+    for wrong in (-1, 2):
+        with pytest.raises(ValueError, match=f"there is no value {wrong}"):
+            graph.values(np.array([wrong]))
+    table = Template.of(Lookup(nn.Embedding(3, WIDTH, dtype=torch.double).weight), ())
+    with pytest.raises(ValueError, match="must be integers, not float64"):
+        graph.each(table, [], [[0.9]])
 
 
 class Constant(Operation):

@@ -19,6 +19,7 @@ from parser.cli import main
 from parser.speed.commands import read_config
 from parser.speed.measuring.rows import CellRow, FailedRow, RowFile, SpeedRow
 from parser.speed.measuring.run import kept_rows, measure
+from parser.system.files import file_lock
 from parser.system.machine import processor
 
 CONFIG = """
@@ -162,11 +163,30 @@ def test_rows_of_one_folder_are_measured_alike(config, tmp_path, capsys):
         ("colour=red", "the keys are experiment, plugin, mode"),
         ("method=excellent", "no cell has method=excellent; there are none, good, wrong, absent"),
         ("method=wrong,batch_size=64", "no cell of the config passes all of --only"),
+        ("method=good,method=wrong", "method is there twice; write method=VALUE|VALUE"),
     ],
 )
 def test_conditions_that_no_cell_meets(config, tmp_path, capsys, only, message):
     assert main(["speed", str(config), "--run", str(tmp_path / "run"), "--only", only]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_two_processes_do_not_measure_into_one_folder(config, tmp_path, capsys):
+    run = tmp_path / "run"
+    run.mkdir()
+    with file_lock(run / "lock", ""):
+        assert main(["speed", str(config), "--run", str(run)]) == 2
+    assert f"{run}: another process measures there" in capsys.readouterr().err
+
+
+def test_a_report_is_written_into_no_folder_of_others(tmp_path, capsys):
+    run, other = tmp_path / "run", tmp_path / "other"
+    run.mkdir()
+    (run / "config.yaml").write_text(CONFIG.format(counts="counts"))
+    (other / "tensorboard").mkdir(parents=True)
+    assert main(["plots", str(run), "-o", str(other)]) == 2
+    assert "holds something that is not a run; choose another folder with -o" in capsys.readouterr().err
+    assert (other / "tensorboard").is_dir()
 
 
 @pytest.mark.extended

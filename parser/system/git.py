@@ -1,0 +1,16 @@
+"""What git says of a file."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+
+def git(file: Path, *command: str) -> str | None:
+    """What git says in the folder of a file; None if it fails, or is not there."""
+    called = ["git", "-C", str(file.parent), *command]
+    try:
+        done = subprocess.run(called, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()
