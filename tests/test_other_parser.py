@@ -10,7 +10,7 @@ import pytest
 from programs import make_foreign
 
 import stack_parser
-from parser.corpus.cluster import cluster
+from parser.distributed.ray_cluster import cluster
 
 PROJECT = Path(stack_parser.__file__).parent
 

@@ -257,7 +257,8 @@ class Parser:
         "heads", "labels", "sent_id" and "text", or as a TokenList of conllu, of which a copy with its tree is
         yielded. Of other iterables than lists, few are read before the first tree, and later some thousand;
         after one that let wait, all that were read are parsed before more is read. batch_size: those parsed
-        at the same time. constraints: see `parse`. Raises ValueError with the number of a sentence that cannot be one.
+        at the same time. constraints: see `parse`. Raises ValueError with the number of a sentence that is
+        none.
         """
         refuse_batch_size(batch_size)
         if not isinstance(sentences, Iterable) or isinstance(sentences, TokenList | Mapping):

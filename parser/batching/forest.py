@@ -28,6 +28,8 @@ from parser.batching.lstm import (
     fused_cell,
     fused_cell_backward,
     has_fused_cell,
+    input_parameters,
+    recurrent_weight,
     tanh,
 )
 
@@ -255,17 +257,6 @@ def _zeros(like: Tensor, shapes: Sequence[Sequence[int]]) -> Iterator[Tensor]:
 def _places(sizes: list[int]) -> list[slice]:
     """Where parts of these sizes lie, one after the other."""
     return [slice(start, stop) for start, stop in pairwise(accumulate(sizes, initial=0))]
-
-
-def input_parameters(lstm: nn.LSTM, layer: int) -> tuple[Tensor, Tensor]:
-    """The input weight [4 * hidden, input] and the sum of both biases [4 * hidden] of a layer."""
-    bias = getattr(lstm, f"bias_ih_l{layer}") + getattr(lstm, f"bias_hh_l{layer}")
-    return getattr(lstm, f"weight_ih_l{layer}"), bias
-
-
-def recurrent_weight(lstm: nn.LSTM, layer: int) -> Tensor:
-    """[4 * hidden, hidden] The recurrent weight of a layer."""
-    return getattr(lstm, f"weight_hh_l{layer}")
 
 
 def lstm_over_forest(lstm: nn.LSTM, inputs: Tensor, forest: Forest) -> Tensor:

@@ -277,15 +277,23 @@ class LSTMStates(NamedTuple):
         return LSTMStates(self.hidden[start:stop], self.cell[start:stop])
 
 
+def input_parameters(lstm: nn.LSTM, layer: int) -> tuple[Tensor, Tensor]:
+    """The input weight [4 * hidden, input] and the sum of both biases [4 * hidden] of a layer."""
+    bias = getattr(lstm, f"bias_ih_l{layer}") + getattr(lstm, f"bias_hh_l{layer}")
+    return getattr(lstm, f"weight_ih_l{layer}"), bias
+
+
+def recurrent_weight(lstm: nn.LSTM, layer: int) -> Tensor:
+    """[4 * hidden, hidden] The recurrent weight of a layer."""
+    return getattr(lstm, f"weight_hh_l{layer}")
+
+
 class InferenceLSTM:
     def __init__(self, lstm: nn.LSTM):
         self._size = lstm.hidden_size
-        self._inputs, self._recurrent = [], []
-        for layer in range(lstm.num_layers):
-            names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-            of_input, recurrent, *biases = (getattr(lstm, f"{name}_l{layer}") for name in names)
-            self._inputs.append((of_input, sum(biases)))
-            self._recurrent.append(recurrent)
+        layers = range(lstm.num_layers)
+        self._inputs = [input_parameters(lstm, layer) for layer in layers]
+        self._recurrent = [recurrent_weight(lstm, layer) for layer in layers]
 
     def project(self, inputs: Tensor) -> Tensor:
         """[rows, 4 * hidden] The part of the lowest layer's gates that depends on inputs [rows, input]."""

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from parser.batching.device import to_device
-from parser.batching.forest import Forest, StackForest, lstm_over_forest, recurrent_weight
+from parser.batching.forest import Forest, StackForest, lstm_over_forest
+from parser.batching.lstm import recurrent_weight
 from parser.batching.stack import Stack
 from parser.batching.stepped_lstm import SteppedLSTM, join
 

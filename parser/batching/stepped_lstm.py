@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from parser.batching.forest import input_parameters, recurrent_weight
 from parser.batching.functional import dropout, linear
-from parser.batching.lstm import lstm_cell
+from parser.batching.lstm import input_parameters, lstm_cell, recurrent_weight
 
 States = Sequence[Tensor]
 """The hidden and the cell state of each layer, [batch, hidden] each."""

@@ -14,9 +14,9 @@ from parser.commands.options import (
     tell_dropped,
     warning_of,
 )
-from parser.corpus.cluster_address import refuse_silent
 from parser.corpus.run import Summary, parse_corpus, report_path
 from parser.corpus.workers import WorkerSettings
+from parser.distributed.cluster_address import refuse_silent
 from parser.parsing.column_shares import Counts, InputColumnCheck
 from parser.parsing.ensemble import load_models
 from parser.parsing.text_input import tokenizer_of

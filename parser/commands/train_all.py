@@ -11,7 +11,7 @@ from typing import NamedTuple
 from parser.commands.table import claimed_folder, train_missing
 from parser.config.file import flat, read_config
 from parser.config.settings import Config
-from parser.corpus.cluster_address import refuse_silent
+from parser.distributed.cluster_address import refuse_silent
 from parser.system.console import counted, lines_of, say
 from parser.system.files import refuse_to_overwrite, write_atomically
 from parser.tables.cluster_runs import run_on_cluster

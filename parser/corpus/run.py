@@ -13,10 +13,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from parser.corpus.cluster import cluster, results
 from parser.corpus.files import PARTS, SETTINGS, CorpusFile, FoundFiles, earlier_folder, find_files
 from parser.corpus.parts import PartOutputs, PartResult, forget_attempts
+from parser.corpus.results import results
 from parser.corpus.workers import Row, WorkerSettings, is_of_disk
+from parser.distributed.ray_cluster import cluster
 from parser.parsing.column_shares import Counts
 from parser.parsing.model_files import digest_of
 from parser.system.console import lines_of

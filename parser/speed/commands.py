@@ -160,4 +160,4 @@ def _without_missing(config: SpeedConfig) -> SpeedConfig:
 def _write(folder: Path, config: SpeedConfig, out: Path) -> None:
     from parser.speed.reporting.report import write_report  # TensorBoard, Matplotlib: slow to import
 
-    say(f"report: {write_report(rows_of(folder, config), out)}")
+    say(f"report: {write_report(rows_of(folder, config), out, folder.resolve().name)}")

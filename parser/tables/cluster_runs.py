@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from parser.config.settings import Config
-from parser.corpus.cluster import cluster, library
+from parser.distributed.ray_cluster import cluster, library
 from parser.system.console import LinesError, counted, say
 from parser.system.files import file_lock
 from parser.system.interruption import StoppedError, stop_request

@@ -117,18 +117,18 @@ def train_epoch(
     position = EpochPosition(progress, batches)
     gradients = BatchGradients(training_data, training, processes)
     left = batches[progress.batches :]
-    own = list(map(gradients.own_rows, left))
+    shares = list(map(gradients.own_rows, left))
     shapes = training.graphs.shapes if training.graphs else ()
     # Trajectories that the parser chooses follow the weights of their step.
     ahead = exploration is None and training_data.train.facts is None
-    gold = gold_batches(training_data.train, own, training.step.device, shapes, ahead)
+    gold = gold_batches(training_data.train, shares, training.step.device, shapes, ahead)
     with _bar(progress.epoch, total, seen, processes.is_first) as bar, closing(gold):
-        for rows in left:
+        for rows, share in zip(left, shares, strict=True):
             began = time.monotonic()
             schedule.before_step(progress.epoch - 1 + seen / total)
             explored = exploration if _explores(exploration, settings.seed, progress) else None
             # next(gold) is None where batches are not prepared ahead, as on a CPU.
-            loss, transitions, requests = gradients.compute(rows, explored, next(gold), wants_save)
+            loss, transitions, requests = gradients.compute(rows, share, explored, next(gold), wants_save)
             norm = training.step.update()
             training.totals.add_(torch.stack([loss, transitions, norm]))
             progress.batches += 1
@@ -266,19 +266,20 @@ class BatchGradients:
     def compute(
         self,
         rows: Tensor,
+        share: Tensor,
         exploration: ExplorationSettings | None,
         prepared: GoldBatch,
         wants_save: Callable[[], bool],
     ) -> Tensor:
         """Compute the gradients of the mean loss of a transition; they are equal in all processes.
 
-        rows: numbers of the batch's sentences. prepared: the gold trajectories of this process's share, if
-        they were prepared ahead. wants_save: whether this process asks the others to stop or to save. Returns
-        [3] the sum of the transitions' losses, their number, and how many processes ask. Raises TooLongError,
+        rows: numbers of the batch's sentences; share: those of `own_rows`. prepared: the gold trajectories of
+        this share, if they were prepared ahead. wants_save: whether this process asks the others to stop or
+        to save. Returns [3] the sum of the transitions' losses, their number, and how many processes ask. Raises TooLongError,
         LostProcessError.
         """
-        own, step = self.own_rows(rows), self.training.step
-        loss, transitions = self._sums(own, exploration, prepared) if len(own) else step.sums([])
+        step = self.training.step
+        loss, transitions = self._sums(share, exploration, prepared) if len(share) else step.sums([])
         numbers = torch.stack([loss, torch.full_like(loss, transitions), torch.full_like(loss, wants_save())])
         if self.processes.count > 1:
             numbers = sum_gradients(self.processes, step.network, self._changed_rows(rows), numbers)

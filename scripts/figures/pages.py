@@ -108,7 +108,7 @@ def reports() -> dict[str, Draw]:
 def draw_run(run: Path, folder: Path) -> None:
     """The report of a run of `stack-parser speed`."""
     config = read_run_config(run)
-    write_report(rows_of(run, config), folder)
+    write_report(rows_of(run, config), folder, folder.name)
 
 
 def draw_table(name: str, folder: Path) -> None:

@@ -96,8 +96,8 @@ def gradients(processes, path, changes, batches):
     model.network.double()
     batch_gradients = BatchGradients(loaded, new_training(model, loaded, config), processes)
     found = []
-    for rows in batches:
-        numbers = batch_gradients.compute(torch.tensor(rows), None, None, bool)
+    for rows in map(torch.tensor, batches):
+        numbers = batch_gradients.compute(rows, batch_gradients.own_rows(rows), None, None, bool)
         trained = [weight for weight in model.network.parameters() if weight.requires_grad]
         found.append([numbers.double(), *(weight.grad.clone() for weight in trained)])
     return found

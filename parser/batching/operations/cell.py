@@ -7,8 +7,8 @@ values between the operations need no rows in the graph's memory.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Sequence
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from torch import Tensor
 from parser.batching.operations.operation import ALL, Operation, OperationBatch, OperationGradients
 from parser.batching.operations.parameter_gradients import ParameterGradients
 from parser.batching.operations.template import Template
+from parser.batching.operations.value import Value
 
 
 class CellOperation(Operation):
@@ -178,3 +179,18 @@ class _GradientBuffer:
             found = self._gradients[value] = found.clone()
             self._own.add(value)
         found[:, columns] += gradient
+
+
+Grain = Literal["cell", "operation"]
+"""Whether a cell is recorded as a single operation, or as its elementary operations, as in the paper."""
+
+
+def trace_template(
+    grain: Grain,
+    write: Callable[..., Value | Sequence[Value]],
+    widths: Sequence[int],
+    indices: int = 0,
+) -> Template:
+    """As `Template.trace`, with all its operations fused into one if the grain is `cell`."""
+    template = Template.trace(write, widths, indices)
+    return Template.of(CellOperation(template), widths) if grain == "cell" else template

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ from parser.batching.lstm import (
     cell_state_gradient,
     tanh,
 )
-from parser.batching.operations.cell import CellOperation
+from parser.batching.operations.cell import Grain
 from parser.batching.operations.elementary_operations import Linear
 from parser.batching.operations.operation import (
     Operation,
@@ -32,20 +32,6 @@ from parser.batching.operations.operation import (
 from parser.batching.operations.parameter_gradients import ParameterGradients
 from parser.batching.operations.template import Template, Writer
 from parser.batching.operations.value import Value
-
-Grain = Literal["cell", "operation"]
-"""Whether a cell is recorded as a single operation, or as its elementary operations, as in the paper."""
-
-
-def trace_template(
-    grain: Grain,
-    write: Callable[..., Value | Sequence[Value]],
-    widths: Sequence[int],
-    indices: int = 0,
-) -> Template:
-    """As `Template.trace`, with all its operations fused into one if the grain is `cell`."""
-    template = Template.trace(write, widths, indices)
-    return Template.of(CellOperation(template), widths) if grain == "cell" else template
 
 
 class LSTMTemplates(NamedTuple):

@@ -18,8 +18,9 @@ from torch import Tensor, nn
 from parser.batching.device import to_device
 from parser.batching.functional import linear
 from parser.batching.levels import Integers
+from parser.batching.operations.cell import Grain, trace_template
 from parser.batching.operations.elementary_operations import Lookup
-from parser.batching.operations.lstm import Grain, slices, trace_template
+from parser.batching.operations.lstm import slices
 from parser.batching.operations.operation import Operation, OperationBatch, OperationGradients
 from parser.batching.operations.operation_graph import Graph
 from parser.batching.operations.template import Index, Template, Writer

@@ -22,7 +22,7 @@ from torch.optim import Adam
 from parser.batching import PRECISIONS
 from parser.batching.levels import depths, heights
 from parser.batching.messages.asynchronous_updates import Updates
-from parser.batching.operations.lstm import Grain
+from parser.batching.operations.cell import Grain
 from parser.batching.operations.operation_graph import GRAPH_METHODS
 from parser.benchmarks.compiling import COMPILED, missing_compiler
 from parser.benchmarks.embedding_tables import copy_vectors, table_optimizer

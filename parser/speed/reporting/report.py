@@ -89,14 +89,17 @@ LEGEND = Definitions(
 """Of columns."""
 
 
-def write_report(run: RunRows, folder: Path) -> Path:
-    """Write report.md, plots/, report.html and BOARD into a run's folder. Returns the path of report.html."""
-    parts: list[Part] = [Heading(1, f"Speed: {folder.name}"), _conditions(run.cells or run.external)]
+def write_report(run: RunRows, folder: Path, name: str) -> Path:
+    """Write report.md, plots/, report.html and BOARD into a folder. Returns the path of report.html.
+
+    name: of the run.
+    """
+    parts: list[Part] = [Heading(1, f"Speed: {name}"), _conditions(run.cells or run.external)]
     if run.cells:
         parts.append(LEGEND)
     for sections in KINDS:
         parts += [part for section in sections(run) for part in section.parts]
-    write_document(folder.name, parts, folder)
+    write_document(name, parts, folder)
     _write_board(run.measured, folder)
     return folder / HTML
 

@@ -20,7 +20,7 @@ ROWS = [
 
 
 def report(folder, rows):
-    write_report(run_of(rows), folder)
+    write_report(run_of(rows), folder, folder.name)
     return (folder / "report.md").read_text(), (folder / "report.html").read_text()
 
 

@@ -7,8 +7,8 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from parser.corpus import cluster_address
-from parser.corpus.cluster_address import refuse_silent
+from parser.distributed import cluster_address
+from parser.distributed.cluster_address import refuse_silent
 
 
 @contextmanager
