@@ -40,30 +40,23 @@ class TrainingStep:
     """Of the network's weights."""
     phase: Phase = unmeasured
     objective: Objective = "likelihood"
+    forward: Callable[[Batch, Inventory], BatchLoss] | None = None
+    """Computes the loss of a microbatch; the network unless given."""
 
     @property
     def device(self) -> torch.device:
         return self.inventory.kind.device
 
-    def gradients(
-        self,
-        microbatches: Iterable[Batch],
-        forward: Callable[[Batch, Inventory], BatchLoss] | None = None,
-    ) -> tuple[Tensor, int]:
+    def gradients(self, microbatches: Iterable[Batch]) -> tuple[Tensor, int]:
         """Compute the gradients of the mean loss of a transition, accumulated over the microbatches.
 
-        forward: computes the loss of a microbatch; the network unless given. Returns the sum of the
-        transitions' losses (a scalar on the device) and the number of transitions.
+        Returns the sum of the transitions' losses (a scalar on the device) and the number of transitions.
         """
-        loss, transitions = self.sums(microbatches, forward)
+        loss, transitions = self.sums(microbatches)
         self.divide(transitions)
         return loss, transitions
 
-    def sums(
-        self,
-        microbatches: Iterable[Batch],
-        forward: Callable[[Batch, Inventory], BatchLoss] | None = None,
-    ) -> tuple[Tensor, int]:
+    def sums(self, microbatches: Iterable[Batch]) -> tuple[Tensor, int]:
         """As `gradients`, but of the sum of the transitions' losses.
 
         A weight that no sentence uses gets a gradient of zeros.
@@ -72,7 +65,7 @@ class TrainingStep:
         losses: list[Tensor] = []
         transitions = 0
         for batch in microbatches:
-            losses.append(self.accumulate(batch, forward))
+            losses.append(self.accumulate(batch))
             transitions += len(batch.transitions)
             del batch  # memory may be short while the next one is made
         for weight in self.network.parameters():
@@ -81,11 +74,9 @@ class TrainingStep:
         nothing = [] if losses else [torch.zeros((), device=self.device)]
         return reduce(torch.add, losses + nothing), transitions
 
-    def accumulate(
-        self, batch: Batch, forward: Callable[[Batch, Inventory], BatchLoss] | None = None
-    ) -> Tensor:
+    def accumulate(self, batch: Batch) -> Tensor:
         """Add the gradients of a microbatch; returns the sum of its transitions' losses."""
-        compute = forward or partial(self.network, objective=self.objective)
+        compute = self.forward or partial(self.network, objective=self.objective)
         with self.phase("forward"):
             loss = compute(batch, self.inventory)
         with self.phase("backward"):

@@ -275,8 +275,8 @@ class BatchGradients:
 
         rows: numbers of the batch's sentences; share: those of `own_rows`. prepared: the gold trajectories of
         this share, if they were prepared ahead. wants_save: whether this process asks the others to stop or
-        to save. Returns [3] the sum of the transitions' losses, their number, and how many processes ask. Raises TooLongError,
-        LostProcessError.
+        to save. Returns [3] the sum of the transitions' losses, their number, and how many processes ask.
+        Raises TooLongError, LostProcessError.
         """
         step = self.training.step
         loss, transitions = self._sums(share, exploration, prepared) if len(share) else step.sums([])

@@ -39,15 +39,17 @@ def counts_of_a_training_step(method, composition=False, rich=False, arcs=False)
         inventory = inventory.to(CUDA)
         parser = network(inventory, layers=2, dtype=torch.float32, device="cuda", rich=rich, arcs=arcs)
         weights = [weight for weight in parser.parameters() if weight.requires_grad]
-        step = TrainingStep(parser, inventory, torch.optim.Adam(weights, fused=True), max_grad_norm=5.0)
 
         def by_stepping(batch, inventory):
             loss = transition_loss(stepped(parser, inventory, batch), batch, inventory)
             return BatchLoss(loss, torch.zeros((), device=CUDA))
 
+        optimizer = torch.optim.Adam(weights, fused=True)
+        forward = None if method == "replay" else by_stepping
+        step = TrainingStep(parser, inventory, optimizer, max_grad_norm=5.0, forward=forward)
         for _ in range(2):
             cuda.counted()
-            step.gradients([on_host.to(CUDA)], None if method == "replay" else by_stepping)
+            step.gradients([on_host.to(CUDA)])
             step.update()
     levels, steps = len(on_host.forest.levels), int(prepared.steps.lengths.max())
     return cuda.counts, levels if method == "replay" else steps

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -231,9 +232,10 @@ class StackParserPlugin:
         """Compute the gradients of the mean loss of a transition; returns the sum of the losses."""
         if self._setup.method == REPLAY_GRAPH:
             return self._graphed.gradients(torch.cat(batches))
-        forward = None if self._setup.method == "replay" else self._forward
+        is_replay = self._setup.method == "replay"
+        step = self._step if is_replay else replace(self._step, forward=self._forward)
         microbatches = (part for rows in batches for part in self._microbatches(rows))
-        loss, _ = self._step.gradients(microbatches, forward)
+        loss, _ = step.gradients(microbatches)
         return loss
 
     def _microbatches(self, rows: Tensor) -> Iterator[Batch]:
