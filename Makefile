@@ -33,7 +33,7 @@ IN ?= -
 OUT ?= -
 PROCESSES ?= 1
 MODELS ?= runs/models
-TREEBANKS ?= data/ud
+TREEBANKS ?= $(or $(PARSER_DATA),data)/ud
 
 # On Linux without an NVIDIA GPU, the CPU build of PyTorch, gigabytes smaller; TORCH=torch takes the usual one.
 TORCH ?= $(shell [ "$$(uname -s)" = Linux ] && ! nvidia-smi -L >/dev/null 2>&1 \
@@ -118,10 +118,10 @@ budgets: $(TEST_READY)
 	$(PYTHON) scripts/studies/gpu/print_budgets.py $(ARGUMENTS)
 
 # All that is to be measured on a GPU, the next part of it.
-gpu: $(READY)
+gpu: $(TEST_READY)
 	$(PYTHON) scripts/measure_gpu.py $(if $(filter -,$(OUT)),$(error write OUT=docs/measurements/speed/gpu-NAME),$(OUT))
 
-# A release of a treebank of Universal Dependencies into data/ud/; ARGUMENTS="--release r2.17" names another one.
+# A release of a treebank of Universal Dependencies into ud/ of the data folder; ARGUMENTS="--release r2.17" names another one.
 # SET=… is a data set of the speed measurements; without both, these are listed.
 data: $(READY)
 	@$(PYTHON) $(if $(TREEBANK),scripts/download_treebank.py "$(TREEBANK)",scripts/download_data.py $(SET)) $(ARGUMENTS)

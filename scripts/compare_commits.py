@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from typing import Any, NamedTuple
 
 from measuring import in_turns
 
+from parser.config.settings import DATA
 from parser.speed.measuring.cells import KEYS
 from parser.speed.measuring.rows import OK
 from parser.speed.measuring.statistics import median_of
@@ -97,7 +99,11 @@ def measured(side: Side, seconds: float) -> Speeds:
     shutil.rmtree(run, ignore_errors=True)
     command = [sys.executable, "-m", "parser", "speed", side.config, "--run", str(run), "--only", side.only]
     command += ["--set", f"seconds={seconds}", "--set", "relative_error=1e-9"]
-    done = subprocess.run(command, cwd=side.tree, capture_output=True, text=True, check=False)
+    data = Path(os.environ.get("PARSER_DATA") or DATA).resolve()  # the tree is another folder
+    environment = {**os.environ, "PARSER_DATA": str(data)}
+    done = subprocess.run(
+        command, cwd=side.tree, env=environment, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         sys.exit(f"{side.tree.name}: {' '.join(command)}\n{done.stdout}{done.stderr}")
     return speeds(run / "rows.jsonl")

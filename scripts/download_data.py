@@ -9,7 +9,6 @@ A file is written only if it is the one that was measured with, by its checksum.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Mapping
 from hashlib import sha256
@@ -20,7 +19,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from parser.config.file import load
-from parser.config.settings import DATA
+from parser.config.settings import data_path
 from parser.system.files import write_atomically
 
 DATA_SETS = Path(__file__).parent / "data_sets.yaml"
@@ -41,7 +40,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     arguments.add_argument("name", nargs="?", help="name of the set; none: list them")
-    into = Path(os.environ.get("PARSER_DATA") or DATA)
+    into = Path(data_path("${PARSER_DATA}"))
     arguments.add_argument("--into", type=Path, default=into, help="folder (default: %(default)s)")
     options = arguments.parse_args()
     sets = data_sets(DATA_SETS)

@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from parser.config.settings import data_path
+
 REPOSITORIES = "https://github.com/UniversalDependencies"
 RELEASE = "r2.16"
 
@@ -23,7 +25,7 @@ def main() -> int:
     )
     arguments.add_argument("treebank", help="name of the treebank, such as UD_English-EWT")
     arguments.add_argument("--release", default=RELEASE, help="tag of the release (default: %(default)s)")
-    into = Path(os.environ.get("PARSER_DATA") or "data") / "ud"
+    into = Path(data_path("${PARSER_DATA}"), "ud")
     arguments.add_argument("--into", type=Path, default=into, help="target folder (default: %(default)s)")
     arguments.add_argument(
         "--from",

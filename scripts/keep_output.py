@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import time
@@ -22,15 +23,19 @@ DATA = "${PARSER_DATA}"
 
 
 def run(command: Sequence[str]) -> str:
-    """What it prints, errors included. Raises CalledProcessError.
+    """What it prints, errors included. Raises SystemExit, with that, if it fails.
 
     command: ${PARSER_DATA} stands for the data folder; if it is set, also in what is returned.
     """
     program, *arguments = command
     called = [*PROGRAMS.get(program, [program]), *map(data_path, arguments)]
-    done = subprocess.run(called, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True)
+    done = subprocess.run(called, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{done.stdout}{program} ended with status {done.returncode}; nothing is kept")
     folder = os.environ.get("PARSER_DATA")
-    return done.stdout.replace(folder, DATA) if folder else done.stdout
+    if not folder:
+        return done.stdout
+    return re.sub(rf"(?<![\w./-]){re.escape(folder)}(?![\w-])", lambda found: DATA, done.stdout)
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ python scripts/measure_gpu.py docs/measurements/speed/gpu-h100
 Each call does the next part or continues it: the tests with CUDA tensors, the cells of
 configs/speed/gpu.yaml, a training on English EWT, and what scripts/studies/gpu/predict_gpu.py predicts beside
 what was measured. Give the same command until it says that nothing is left. PARSER_DATA is the folder of the
-data; without it some cells and the training are left out.
+data; without it some cells, the training and the prediction are left out.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from typing import Any, NamedTuple
 
 import torch
 
+from parser.system.interruption import SIGNALLED
 from parser.training.folder import CHECKPOINT
 
 MINUTES = 7
-SPEED_RUN, TRAINING_RUN = Path("runs/speed/gpu"), Path("runs/gpu-ewt")
 TRAINING = Path("configs/ding-koehn-2019-ewt.yaml")
 LEFT = "cells are left"
 """What `stack-parser speed` says if it stopped before its end."""
@@ -36,6 +36,8 @@ REPORT = "report: "
 """What it says when it has come to its end."""
 SUMMARY = re.compile(r"\d+ (passed|failed)")
 """What pytest says at its end."""
+STOPPED = SIGNALLED + signal.SIGINT
+"""The status of a training that was asked to stop."""
 LINES_KEPT = 1000
 """Of the tests' output, which are kept."""
 
@@ -47,14 +49,21 @@ def main() -> None:
     if not torch.cuda.is_available():
         sys.exit("there is no GPU: torch.cuda.is_available() is False")
     folder.mkdir(parents=True, exist_ok=True)
-    print(do_next_part(folder, PARTS))
+    parts = dict(PARTS)
+    if not os.environ.get("PARSER_DATA"):
+        print(f"PARSER_DATA is not set: without {', '.join(NEED_DATA)}")
+        parts = {name: part for name, part in parts.items() if name not in NEED_DATA}
+    print(do_next_part(folder, parts))
 
 
 Part = Callable[[Path], None]
 
 
 def do_next_part(folder: Path, parts: Mapping[str, Part]) -> str:
-    """Do the first part whose result, the file of its name, is not there. Returns what is left, as text."""
+    """Do the first part whose result, the file of its name, is not there. Returns what is left, as text.
+
+    Raises SystemExit if the part fails.
+    """
     left = [name for name in parts if not (folder / name).exists()]
     if left:
         print(f"part {len(parts) - len(left) + 1} of {len(parts)}: {left[0]}", flush=True)
@@ -74,35 +83,37 @@ def run_tests(folder: Path) -> None:
     if done.status in (0, 1) and SUMMARY.search(done.output):  # 1: some failed
         lines = done.output.splitlines()[-LINES_KEPT:]
         (folder / "tests.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    else:
+        sys.exit("the tests came to no end, see above")
 
 
 def measure_speed(folder: Path) -> None:
-    options = ["--run", str(SPEED_RUN), "--minutes", str(MINUTES)]
+    run = Path("runs/speed") / folder.name  # of this folder alone: kept rows are not measured again
+    options = ["--run", str(run), "--minutes", str(MINUTES)]
     done = _run(["parser", "speed", "configs/speed/gpu.yaml", *options])
-    if REPORT not in done.output or LEFT in done.output:  # the status tells of wrong cells, too
+    if REPORT not in done.output:  # the status tells of wrong cells, too
+        sys.exit("the measurement failed, see above")
+    if LEFT in done.output:
         return
-    shutil.copy(SPEED_RUN / "config.yaml", folder)
+    shutil.copy(run / "config.yaml", folder)
     with gzip.open(folder / "rows.jsonl.gz", "wb") as file:
-        file.write((SPEED_RUN / "rows.jsonl").read_bytes())
+        file.write((run / "rows.jsonl").read_bytes())
 
 
 def train(folder: Path) -> None:
-    if not os.environ.get("PARSER_DATA"):
-        _leave_out(folder / "training.json")
-        return
-    changes = ["--set", "device=cuda", "--run", str(TRAINING_RUN)]
-    if (TRAINING_RUN / CHECKPOINT).is_file():
+    run = Path("runs") / f"{folder.name}-ewt"
+    changes = ["--set", "device=cuda", "--run", str(run)]
+    if (run / CHECKPOINT).is_file():
         changes.append("--resume")
     done = _run(["parser", "train", str(TRAINING), *changes], stops_after=60 * MINUTES)
     if not done.status:
-        shutil.copy(TRAINING_RUN / "result.json", folder / "training.json")
+        shutil.copy(run / "result.json", folder / "training.json")
+    elif done.status != STOPPED:
+        sys.exit("the training failed, see above")
 
 
 def predict(folder: Path) -> None:
     """The prediction, beside the rows of the speed run."""
-    if not os.environ.get("PARSER_DATA"):
-        _leave_out(folder / "predicted.md")
-        return
     subprocess.run(
         [sys.executable, "scripts/studies/gpu/predict_gpu.py", str(folder / "predicted")], check=True
     )
@@ -112,11 +123,6 @@ def predict(folder: Path) -> None:
     text = comparison(predicted, measured, torch.cuda.get_device_name())
     (folder / "predicted.md").write_text(text, encoding="utf-8")
     print(text)
-
-
-def _leave_out(path: Path) -> None:
-    print("PARSER_DATA is not set: this part is left out")
-    path.touch()
 
 
 def comparison(
@@ -185,6 +191,7 @@ PARTS: Mapping[str, Part] = {
     "predicted.md": predict,
 }
 """By the names of their results, in their order."""
+NEED_DATA = "training.json", "predicted.md"
 
 
 if __name__ == "__main__":

@@ -27,9 +27,9 @@ from starlette.routing import Route
 import parser
 from parser.commands.arguments import argument_parser
 from parser.config.description import sections
+from parser.config.measures import TEXT_MEASURES
 from parser.config.settings import Config
 from parser.evaluation.scores import Scores
-from parser.evaluation.text_scores import TEXT_MEASURES
 from parser.parsing.model_format import DOCUMENTS, FILES, FORMAT
 from parser.parsing.parsed_tree import Alternative
 from parser.service import operation, page, typed_messages, typed_protocol, udpipe_protocol

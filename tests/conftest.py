@@ -115,7 +115,7 @@ def short_path() -> Iterator[Path]:
 @pytest.fixture
 def treebanks() -> Path:
     """The folder of UD treebanks under PARSER_DATA; without it the test is skipped, and says so."""
-    folder = Path(os.environ.get("PARSER_DATA", "data")) / "ud"
+    folder = Path(os.environ.get("PARSER_DATA") or "data") / "ud"
     if not folder.is_dir():
         pytest.skip(f"no treebanks in {folder}: set PARSER_DATA to the folder that holds ud/")
     return folder

@@ -328,7 +328,8 @@ def test_nothing_has_no_trees_and_no_scores(empty, command, capsys):
         ),
     ],
 )
-def test_treebanks_of_universal_dependencies_are_downloaded(path, told):
+def test_treebanks_of_universal_dependencies_are_downloaded(path, told, monkeypatch):
+    monkeypatch.delenv("PARSER_DATA", raising=False)
     assert how_to_get(path) == f"; in the project's folder, {told} downloads the treebank"
 
 

@@ -94,7 +94,7 @@ def test_a_link_leads_somewhere(page, found):
 
 @pytest.mark.parametrize(("page", "found"), every(SHELL))
 def test_a_command_is_understood(page, found):
-    program, *words = shlex.split(found[1].replace("\\\n", " "))
+    program, *words = shlex.split(found[1].replace("\\\n", " "), comments=True)
     for word in words:
         path = word.partition("=")[2] or word
         assert not path.startswith(("configs/", "data/quickstart/", "scripts/")) or (ROOT / path).is_file()

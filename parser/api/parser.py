@@ -166,7 +166,8 @@ class Parser:
             found = list(self.parse_all(words, probabilities=probabilities, constraints=constraints))
             return SentenceList(found, words.metadata) if isinstance(words, SentenceList) else found
         sentence: Any = words if isinstance(words, TokenList) else {"words": words, **known}
-        [tree] = self._parsed([sentence], probabilities, BATCH_SIZE, constraints)
+        options, keeps = self._options(probabilities, constraints), constraints.keep is not None
+        [tree] = self._parsed([sentence], BATCH_SIZE, options, keeps)
         return tree
 
     def alternatives(

@@ -25,6 +25,7 @@ from parser.parsing.constraints import ConstraintReader, Constraints
 from parser.parsing.ensemble import ModelChoice, contents, load_models, model_paths
 from parser.parsing.model import Model
 from parser.parsing.model_files import write_package
+from parser.parsing.model_format import SETTINGS
 from parser.parsing.named_models import find_model
 from parser.parsing.parse import parse_stream
 from parser.parsing.parse_options import ParseOptions
@@ -184,12 +185,14 @@ class SpacyComponent(Pipe):
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
         """Write the model's files. Raises ValueError without a model."""
         folder, files = Path(path), self.ready().files
+        before = model_paths(folder)
+        had_model = any(own.name == SETTINGS for own in before)
         for name, content in files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             write_atomically(folder / name, content)
-        for path in model_paths(folder):
-            if path.relative_to(folder).as_posix() not in files:  # of a model that was there before
-                path.unlink()
+        for own in before if had_model else ():
+            if own.relative_to(folder).as_posix() not in files:  # of the model that was there
+                own.unlink()
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> SpacyComponent:
         """Raises ValueError if there is no model, or a broken one. Safe for untrusted models."""

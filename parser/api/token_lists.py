@@ -47,8 +47,8 @@ def with_tree(tokens: TokenList, tree: Tree) -> TokenList:
     found[:] = [Token({**columns, **token}) for token in found]
     for place, word in enumerate(_words(found)):
         if misc := word.get("misc"):
-            misc = parse_dict_value(misc) if isinstance(misc, str) else misc
-            word["misc"] = {key: value for key, value in misc.items() if key not in MARKS} or None
+            pairs = (parse_dict_value(misc) if isinstance(misc, str) else misc) or {}
+            word["misc"] = {key: value for key, value in pairs.items() if key not in MARKS} or None
         word["head"], word["deprel"] = tree.heads[place], tree.labels[place]
         for name, column in TAGS.items():
             values = getattr(tree, name)

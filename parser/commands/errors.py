@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
 from errno import EDQUOT, EFBIG, EIO, ENOSPC, EPIPE
@@ -39,10 +40,6 @@ def message_of(error: Exception) -> Sequence[str]:
     return lines_of(error)
 
 
-DOWNLOADED_TO = Path("data/ud")
-"""Where `make data` puts treebanks, unless it is told otherwise."""
-
-
 def how_to_get(path: str) -> str:
     """The end of a message about a missing file; empty if it is in no folder such as UD_English-EWT."""
     folder = Path(path).parent
@@ -51,5 +48,6 @@ def how_to_get(path: str) -> str:
     if folder.is_dir():
         found = ", ".join(sorted(file.name for file in folder.glob("*.conllu"))) or "no .conllu file"
         return f"; {folder} has {found}"
-    into = "" if folder.parent == DOWNLOADED_TO else f' ARGUMENTS="--into {shlex.quote(str(folder.parent))}"'
+    usual = Path(os.environ.get("PARSER_DATA") or "data", "ud")  # where `make data` puts treebanks
+    into = "" if folder.parent == usual else f' ARGUMENTS="--into {shlex.quote(str(folder.parent))}"'
     return f"; in the project's folder, make data TREEBANK={folder.name}{into} downloads the treebank"

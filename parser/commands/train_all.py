@@ -91,12 +91,11 @@ def _other_settings(config: Config, own: Config) -> str:
     """What a small treebank has others of, as text."""
     assert config.small_treebank
     before, now = flat(config.model_dump()), flat(own.model_dump())
-    wanted = ("training.epochs", *config.small_treebank.set)
+    wanted = [f"{name}." for name in ("training.epochs", *config.small_treebank.set)]
     # A section may be replaced as a whole, or go.
-    keys = [key for name in wanted for key in now if f"{key}.".startswith(f"{name}.")]
-    gone = [key for name in wanted for key in before if f"{key}.".startswith(f"{name}.") and key not in now]
-    changed = [f"{key} {now[key]}" for key in dict.fromkeys(keys) if before.get(key) != now[key]]
-    return ", ".join([*changed, *(f"no {key}" for key in dict.fromkeys(gone))])
+    keys = dict.fromkeys(key for name in wanted for key in (now | before) if f"{key}.".startswith(name))
+    changed = [key for key in keys if before.get(key) != now.get(key)]
+    return ", ".join(f"{key} {now[key]}" if key in now else f"no {key}" for key in changed)
 
 
 def _refuse_other_treebanks(jobs: Sequence[Job], folder: Path) -> None:

@@ -55,16 +55,12 @@ def with_gold(
 
 
 def _place(path: str, sentence: Sentence) -> str:
-    return f"{path}:{sentence.line}: sentence {_name(sentence)}"
-
-
-def _name(sentence: Sentence) -> str:
-    return as_name(sentence.identifier)
+    return f"{path}:{sentence.line}: sentence {as_name(sentence.identifier)}"
 
 
 def _other_words(sentence: Sentence, gold: Sentence) -> str:
     """The first difference of the words."""
-    there = f"in sentence {_name(sentence)}"
+    there = f"in sentence {as_name(sentence.identifier)}"
     for word, (form, gold_form) in enumerate(zip(sentence.forms, gold.forms, strict=False), 1):
         if form != gold_form:
             return f"word {word} is {quoted(gold_form)}, but {quoted(form)} {there}"

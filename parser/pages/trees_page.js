@@ -41,9 +41,10 @@
   function readAddress() {
     const wanted = new URLSearchParams(location.hash.slice(1));
     for (const name of fields) {
-      byId(name).value = wanted.get(name) ?? '';
-      if (byId(name).selectedIndex === -1 || byId(name).closest('[hidden]')) {
-        byId(name).value = '';
+      const field = byId(name);
+      field.value = wanted.get(name) ?? '';
+      if (field.selectedIndex === -1 || (field.selectedOptions?.[0] ?? field).closest('[hidden]')) {
+        field.value = '';
       }
     }
     apply();

@@ -16,7 +16,7 @@ from parser.config.errors import fault_lines
 from parser.parsing.model_files import ModelFiles, text_of
 from parser.parsing.model_format import CARD
 
-FRONT_MATTER = re.compile(r"\ufeff?---\s*\n(.*?\n)---\s*(?:\n|\Z)", re.DOTALL)
+FRONT_MATTER = re.compile(r"\ufeff?---[ \t\r]*\n(.*?\n)---[ \t\r]*(?:\n|\Z)", re.DOTALL)
 Given = Literal["raw text", "gold tokens", "gold tokens and tags"]
 """What a parser is given, as the cards say it."""
 OF_TEXT: Final = "raw text"

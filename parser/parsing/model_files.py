@@ -224,6 +224,7 @@ def digest_of(models: Sequence[Path]) -> str:
     found = hashlib.sha256()
     for model in models:
         paths = sorted(path for path in model.rglob("*") if path.is_file()) if model.is_dir() else [model]
-        for path in (path for path in paths if path.name not in (SCORES, *DOCUMENTS)):
-            found.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
+        for path in paths:
+            if path.name not in (SCORES, *DOCUMENTS):
+                found.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
     return found.hexdigest()

@@ -53,7 +53,7 @@ class Request:
 
     def fail(self, error: Exception) -> None:
         """As `finish`. That there is too little memory becomes a ValueError with the name of the sentence."""
-        if is_of_memory(error):
+        if is_of_memory(error) and not error.__cause__:  # with one, it is the engine that failed
             too_long = TooLongError(0, len(self.sentence))
             error = ValueError(f"sentence {self.sentence.identifier}: {too_long}")
         self._end("done", error=error)

@@ -100,7 +100,7 @@ def conllu_sentences(content: str, name: str, check: SentenceCheck | None = None
         if not isinstance(parsed, Sentence):
             faults.add(parsed)
         elif not faults.total:
-            comments = {name: comment(block.lines, name) for name in COMMENTS}
+            comments = {key: comment(block.lines, key) for key in COMMENTS}
             yield ReadSentence(with_its_end(parsed), comments=comments)
     faults.check(name)
 

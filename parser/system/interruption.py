@@ -98,8 +98,9 @@ def interruptible() -> Iterator[None]:
     terminals = _terminals()
 
     def stop(number: int, frame: FrameType | None) -> None:
-        for each in (each for each in SIGNALS if signal.getsignal(each) != signal.SIG_IGN):
-            signal.signal(each, signal.SIG_IGN if each == signal.SIGHUP else signal.SIG_DFL)
+        for each in SIGNALS:
+            if signal.getsignal(each) != signal.SIG_IGN:
+                signal.signal(each, signal.SIG_IGN if each == signal.SIGHUP else signal.SIG_DFL)
         if number == signal.SIGHUP:
             _leave(terminals)
         raise Interrupted(number)

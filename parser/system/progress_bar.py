@@ -18,7 +18,9 @@ class ProgressBar(tqdm):
     """A bar whose description is printable; nothing is shown where standard error is closed."""
 
     def __init__(self, *arguments: Any, **options: Any):
-        super().__init__(*arguments, **options | ({"disable": True} if sys.stderr is None else {}))
+        if sys.stderr is None:
+            options["disable"] = True
+        super().__init__(*arguments, **options)
 
     @property
     def format_dict(self) -> MutableMapping[str, Any]:

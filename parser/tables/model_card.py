@@ -90,16 +90,15 @@ def _licences(of_treebank: str | None, config: Config) -> list[str]:
 
 def _models_learnt_from(config: Config) -> list[tuple[str, str]]:
     """Name and licence, which may be empty, of the model that training began with, and of teachers."""
-    found = [(name_of(path), _licences_of(path)) for path in models_needed(config)]
-    return [(name, licence) for name, licences in found for licence in licences]
+    needed = models_needed(config)
+    return list(dict.fromkeys((name_of(path), licence) for path in needed for licence in _licences_of(path)))
 
 
 def _licences_of(path: Path) -> list[str]:
     """Of each member. Raises ValueError if the model is not there any more: they would be lost."""
     if not path.exists():
         raise ValueError(f"{path}: is not there any more, and its licence is needed for the card of a model")
-    cards = map(read_card, members_of(model_files(path)))
-    return list(dict.fromkeys(card.licence if card else "" for card in cards))
+    return [card.licence if card else "" for card in map(read_card, members_of(model_files(path)))]
 
 
 def _hub_name(licence: str) -> str:

@@ -89,10 +89,8 @@ def _as_in_text(tokens: list[SurfaceToken], text: str | None) -> list[SurfaceTok
 def _comment(sentence: Sentence, name: str) -> str | None:
     """The value of a comment, empty if it has none; None without the comment."""
     for line in sentence.lines:
-        if not line.startswith("#"):
-            continue
         key, _, value = line[1:].partition("=")
         # `# newdoc id = 1` has its value behind the name.
-        if key.split()[:1] == [name]:
+        if line.startswith("#") and key.split()[:1] == [name]:
             return value.strip()
     return None

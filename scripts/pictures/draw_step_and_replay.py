@@ -1,4 +1,6 @@
-"""Draw the README's picture: the LSTM calls of a small batch by step and by replay, from real trajectories.
+"""Draw the picture of docs/architecture.md: the LSTM calls of a small batch by step and by replay.
+
+The trajectories are real ones.
 
 python scripts/pictures/draw_step_and_replay.py docs/step-and-replay.svg
 """

@@ -2,8 +2,8 @@
 
     python scripts/treebank/make_treebank.py [--out data/quickstart] [--seed N]
 
-Training on it takes minutes, and it has the licence of the project. Equal seeds give equal files. Prints
-statistics of the splits, and the scores of trivial baselines.
+Training on it takes about a minute, and it has the licence of the project. Equal seeds give equal files.
+Prints statistics of the splits, and the scores of trivial baselines.
 """
 
 from __future__ import annotations

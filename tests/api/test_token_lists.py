@@ -160,6 +160,8 @@ def test_a_column_may_be_text(english):
     given = conllu.TokenList([{"id": 1, "form": "Dogs", "misc": "SpaceAfter=No|ArcProbability=0.1"}])
     [token] = english.parse(given)
     assert token["misc"] == {"SpaceAfter": "No"}
+    [token] = english.parse(conllu.TokenList([{"id": 1, "form": "Dogs", "misc": "_"}]))
+    assert token["misc"] is None
 
 
 @pytest.mark.parametrize(

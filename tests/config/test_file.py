@@ -291,8 +291,9 @@ def test_a_section_is_asked_for_where_one_is_due(config_file):
 )
 def test_a_config_of_another_command_is_told(command, config, its_own, tmp_path, capsys):
     if config == "search.yaml":  # a table may draw all of its rows
-        config = tmp_path / config
-        config.write_text("title: a\nbase: b\nsearch: {trials: 2, ranges: {training.seed: [1]}}\n")
+        path = tmp_path / config
+        path.write_text("title: a\nbase: b\nsearch: {trials: 2, ranges: {training.seed: [1]}}\n")
+        config = str(path)
     assert main([command, config, "--run", str(tmp_path / "run")]) == 2
     assert f"{config}: this is a config of `stack-parser {its_own}`" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

@@ -35,7 +35,7 @@ def one_worker(address, workers, threads):
 
 
 def results_here(files, settings, count):
-    """As `cluster.results`; parts come in any order, and some of them twice."""
+    """As `results.results`; parts come in any order, and some of them twice."""
     rows = [row for file in files for row in cut_into_parts(file._asdict(), settings.form)]
     rows += rows[: len(rows) // 3]
     draw, worker = random.Random(1), CorpusWorker(settings)

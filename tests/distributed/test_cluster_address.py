@@ -17,7 +17,7 @@ def listening(answer):
 
     def serve():
         connection, _ = server.accept()
-        with connection, suppress(ConnectionResetError):
+        with connection, suppress(ConnectionError):
             for byte in answer or b"":
                 connection.sendall(bytes([byte]))  # as slow as any network may be
                 time.sleep(0.001)

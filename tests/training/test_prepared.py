@@ -91,7 +91,7 @@ def test_what_a_file_is_for_tells_caches_apart(config_file, tmp_path):
     other = tmp_path / "other.conllu"
     other.write_text((tmp_path / "tiny.conllu").read_text())
     silver = f"treebank.silver={{files: [{tmp_path}/tiny.conllu, {other}]}}"
-    both = read_config(config_file, [silver, "treebank.dev=null"])
+    both = read_config(config_file, [silver, "treebank.dev=null", "training.learning_rate.decay=linear"])
     one = read_config(config_file, [silver.replace(f", {other}", ""), f"treebank.dev={other}"])
     assert prepared.place_of(both, tmp_path) != prepared.place_of(one, tmp_path)
 

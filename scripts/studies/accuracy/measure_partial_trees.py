@@ -22,6 +22,7 @@ from measure_selection import trained, uas_and_las
 
 from parser.config.file import read_config
 from parser.config.settings import Config, data_path
+from parser.system.machine import tune_process
 from parser.treebank.conllu import read_treebank
 from parser.treebank.conllu_output import with_tree
 from parser.treebank.partial_trees import with_known
@@ -60,6 +61,7 @@ def main() -> None:
     arguments.add_argument("--seeds", type=int, default=1)
     arguments.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     given = arguments.parse_args()
+    tune_process()
     config: Config = read_config(given.config, given.set)
     [path] = config.treebank.train_files
     whole = read_treebank(data_path(path))[: config.treebank.train_sentences]

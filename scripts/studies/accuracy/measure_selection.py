@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from parser.annotation.selection import By, FileSentence, select
 from parser.config.file import read_config
 from parser.config.settings import Config, data_path
 from parser.parsing.model import Model
+from parser.system.machine import tune_process
 from parser.training.run import train_and_score
 from parser.treebank.conllu import read_treebank
 from parser.treebank.conllu_output import as_conllu
@@ -35,14 +37,19 @@ from parser.treebank.sentence import Sentence
 def trained(
     config: Path, changes: Sequence[str], sentences: Sequence[Sentence], folder: Path
 ) -> dict[str, Any]:
-    """The result of a training on sentences; that of the folder, if it is finished."""
-    result = folder / "result.json"
+    """The result of a training on sentences; that of the folder, if it is finished.
+
+    Raises SystemExit if the folder has one on other sentences.
+    """
+    result, treebank = folder / "result.json", folder.with_name(f"{folder.name}.conllu")
+    content = as_conllu(sentences)
     if result.is_file():
+        if treebank.read_bytes() != content:
+            sys.exit(f"{folder}: is of other sentences; choose another folder with --run")
         found: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
         return found
     folder.parent.mkdir(parents=True, exist_ok=True)
-    treebank = folder.with_suffix(".conllu")
-    treebank.write_bytes(as_conllu(sentences))
+    treebank.write_bytes(content)
     own_changes = [*changes, f"treebank.train={treebank}", "tokenizer=null"]
     scores = train_and_score(read_config(config, own_changes), folder)
     assert scores
@@ -100,6 +107,7 @@ def main() -> None:
     arguments.add_argument("--members", type=int, default=3, help="parsers that may disagree")
     arguments.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     given = arguments.parse_args()
+    tune_process()
     config: Config = read_config(given.config, given.set)
     [path] = config.treebank.train_files
     pool = read_treebank(data_path(path))

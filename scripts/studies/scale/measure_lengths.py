@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -58,11 +59,14 @@ def main() -> None:
     options = parser.parse_args()
     tune_process()
     print(f"{'':<28}{'words':>9}" + "".join(f"{name:>10}" for name in PARTS))
+    is_good = True
     for shape in options.shapes:
         for words in options.words:
-            _print_times(f"one sentence, {shape}", words, _tree(words, SHAPES[shape]), options.limit)
+            is_good &= _times(f"one sentence, {shape}", words, _tree(words, SHAPES[shape]), options.limit)
     for sentences in options.sentences:
-        _print_times("sentences of one word", sentences, _tree(1, SHAPES["chain"]) * sentences, options.limit)
+        trees = _tree(1, SHAPES["chain"]) * sentences
+        is_good &= _times("sentences of one word", sentences, trees, options.limit)
+    sys.exit(not is_good)
 
 
 def _tree(words: int, shape: Shape) -> str:
@@ -86,7 +90,7 @@ def _parse(path: str) -> None:
 
 def _check(path: str) -> None:
     with redirect_stdout(None):
-        stack_parser(["check", path, "--transitions"])
+        sys.exit(stack_parser(["check", path, "--transitions"]))
 
 
 PARTS: dict[str, Callable[[str], object]] = {
@@ -111,14 +115,18 @@ def _model() -> Model:
     return model
 
 
-def _print_times(name: str, words: int, text: str, limit: float) -> None:
+def _times(name: str, words: int, text: str, limit: float) -> bool:
+    """Print them; returns whether all parts came to their end in time."""
+    is_good = True
     print(f"{name:<28}{words:>9,}", end="", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "some.conllu"
         path.write_text(text, encoding="utf-8")
         for seconds in _seconds(str(path), limit):
+            is_good &= seconds[0].isdigit()
             print(f"{seconds:>10}", end="", flush=True)
     print()
+    return is_good
 
 
 def _seconds(path: str, limit: float) -> Iterator[str]:

@@ -35,7 +35,7 @@ def main() -> None:
     words = [sentence.forms for sentence in read_treebank(chosen.treebank)]
     began = time.monotonic()
     for number, _ in enumerate(parser.parse_all(islice(cycle(words), chosen.sentences)), 1):
-        if number % (chosen.sentences // LINES) == 0:
+        if number % max(1, chosen.sentences // LINES) == 0:
             seconds = time.monotonic() - began
             print(f"{number:9,} sentences, {number / seconds:6,.0f}/s, {_memory()}", flush=True)
 

@@ -23,7 +23,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import cycle
 from pathlib import Path
@@ -248,11 +248,13 @@ def asked_whether_it_lives(place: Place) -> Iterator[list[float]]:
     there, here = multiprocessing.Pipe()
     process = multiprocessing.get_context("fork").Process(target=_ask_live, args=(place, there))
     process.start()
+    there.close()  # so that the end of the process is the end of what it sends
     try:
         yield found
     finally:
-        here.send("end")
-        found += here.recv()
+        with suppress(BrokenPipeError, EOFError):
+            here.send("end")
+            found += here.recv()
         process.join()
 
 
@@ -265,7 +267,9 @@ def _ask_live(place: Place, end: multiprocessing.connection.Connection) -> None:
             connection.sendall(request)
             answer = b""
             while END not in answer or not answer.endswith(b"live"):
-                answer += connection.recv(1 << 16)
+                if not (part := connection.recv(1 << 16)):
+                    raise ConnectionError(f"no answer to /live: {answer!r}")
+                answer += part
             found.append(time.perf_counter() - began)
     end.send(found)
 
