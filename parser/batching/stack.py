@@ -79,11 +79,10 @@ class Stack:
     def write(self, read: Tensor | int, move: Tensor | int, vectors: Tensor) -> None:
         """Write vectors [batch, size] above the previous ones, and move the pointers. read, move: [batch]."""
         index = self._below(read) + self._batch
-        if torch.is_grad_enabled() or not self._token.requires_grad:
+        if not torch.is_grad_enabled():  # they have no gradient, but those below them keep theirs
+            vectors = vectors.detach()
+        with torch.enable_grad():
             self._token = _WriteFunction.apply(self._token, vectors, self._rows, index)
-        else:  # these vectors have no gradient, but those below them keep theirs
-            with torch.enable_grad():
-                self._token = _WriteFunction.apply(self._token, vectors.detach(), self._rows, index)
         self._top = torch.add(self._top, move, alpha=self._batch)
 
     def _below(self, read: Tensor | int) -> Tensor:

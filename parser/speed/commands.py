@@ -14,7 +14,7 @@ from parser.speed.measuring.cells import on_this_machine
 from parser.speed.measuring.external import external_is_left, measure_external
 from parser.speed.measuring.learning import learn, learning_cells, learning_is_left
 from parser.speed.measuring.rows import SKIPPED, WRONG, CellRow, FailedRow, has_rows
-from parser.speed.measuring.run import RunRows, kept_rows, measure, read_run_config, rows_of
+from parser.speed.measuring.run import RunRows, kept_rows, measure, read_run_config, requested_cells, rows_of
 from parser.speed.measuring.settings import SpeedConfig
 from parser.speed.reporting.speed_ups import ratio_lines, read_ratio
 from parser.system.console import LinesError, say
@@ -44,6 +44,7 @@ def speed(
     for text in ratios:  # find mistakes before hours of measuring
         read_ratio(text)
     learning_cells(config)
+    requested_cells(config, only)
     refuse_folder_of_others(folder, any(has_rows(folder / name) for name in ROW_FILES), LOCK)
     folder.mkdir(parents=True, exist_ok=True)
     with file_lock(folder / LOCK, f"{folder}: another process measures there"):
@@ -99,10 +100,10 @@ def plots(folder: Path, out: Path) -> None:
 
     Raises ValueError if that folder holds something else than reports.
     """
-    from parser.speed.reporting.document import HTML  # Matplotlib: slow to import
-
     if out.resolve() != folder.resolve():
-        refuse_folder_of_others(out, (out / HTML).is_file(), option="-o")
+        from parser.speed.reporting.document import HTML, PLOTS  # Matplotlib: slow to import
+
+        refuse_folder_of_others(out, (out / HTML).is_file(), PLOTS, "-o")
     _write(folder, _without_missing(read_run_config(folder)), out)
 
 

@@ -238,7 +238,8 @@ class LocalProcesses:
 
         Raises ValueError if the controller is not on the first worker, or processes are running already.
         """
-        if getattr(make_graph, "__module__", "") == "__main__":
+        made_by = getattr(make_graph, "func", make_graph)  # of a partial
+        if getattr(made_by, "__module__", "") == "__main__":
             raise ValueError(
                 f"{make_graph} is of the main script, which other processes do not import: move it elsewhere"
             )

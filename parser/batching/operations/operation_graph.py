@@ -124,7 +124,7 @@ class Graph(Computation, Writer):
         stop = first + count * step
         rows = np.empty((count, start + template.indices), np.int64)  # as in `_recorded_of`
         rows[:, 0] = np.arange(first, stop, step)
-        columns = values if isinstance(values, np.ndarray) else [self._numbers(own) for own in values]
+        columns = [self._numbers(own) for own in values]
         _fill(rows[:, 1:start], columns)
         _fill(rows[:, start:], indices)
         template.check_indices(rows[:, start:])
@@ -148,13 +148,17 @@ class Graph(Computation, Writer):
         self.run(self.schedule())
 
     def schedule(self) -> list[Step]:
-        """The batches of all pending operations. Pass them to `run` before recording anything else."""
+        """The batches of all pending operations. Pass them to `run` before recording anything else.
+
+        Raises ValueError if earlier ones have not run.
+        """
+        self._check()
         applications = [_applications(template, own) for template, own in self._recorded.items() if own]
         start, self._scheduled, self._recorded = self._scheduled, len(self._widths), {}
         if not applications:
             return []
         self._make_room(self._scheduled)
-        self._fault = self._fault or NOT_RUN
+        self._fault = NOT_RUN
         return lay_out(self._batches(applications, start), self._row, self._used, self._device)
 
     def values(self, values: Sequence[Value] | Integers) -> Tensor:
@@ -241,11 +245,10 @@ def _applications(template: Template, recorded: array[int]) -> Applications:
 
 def _fill(rows: Integers, columns: Sequence[Sequence[int] | Integers] | Integers) -> None:
     """rows: [applications, columns]; columns: [columns, applications]. Raises ValueError."""
-    for column in columns:
-        if len(column) != len(rows):
-            raise ValueError(f"columns of different lengths: {len(rows)} and {len(column)}")
     for place, column in enumerate(columns):
         own = np.asarray(column)
+        if len(own) != len(rows):
+            raise ValueError(f"columns of different lengths: {len(rows)} and {len(own)}")
         if own.size and own.dtype.kind not in "iu":
             raise ValueError(f"numbers of values and indices must be integers, not {own.dtype}")
         rows[:, place] = own

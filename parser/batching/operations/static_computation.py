@@ -57,6 +57,7 @@ class StaticComputation(Computation):
 
     def schedule(self, calls: Sequence[StaticApplications]) -> list[Step]:
         """The batches of all applications. Raises ValueError for other values than a template takes."""
+        self._check()
         calls = [call for call in calls if len(call.first_result)]
         if not calls:
             return []
@@ -69,7 +70,7 @@ class StaticComputation(Computation):
         self._make_room(len(self._width))
         pending = Pending(applications, self._kinds, start)
         batches = in_order_of_readers(Batches.by(_batch_keys(calls)), pending)
-        self._fault = self._fault or NOT_RUN
+        self._fault = NOT_RUN
         return lay_out(batches.by_kind(pending), self._row, self._used, self._device)
 
     def rows(self, values: Sequence[int] | Integers, width: int) -> Tensor:

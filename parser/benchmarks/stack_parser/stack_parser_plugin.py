@@ -232,8 +232,7 @@ class StackParserPlugin:
         """Compute the gradients of the mean loss of a transition; returns the sum of the losses."""
         if self._setup.method == REPLAY_GRAPH:
             return self._graphed.gradients(torch.cat(batches))
-        is_replay = self._setup.method == "replay"
-        step = self._step if is_replay else replace(self._step, forward=self._forward)
+        step = replace(self._step, forward=None if self._setup.method == "replay" else self._forward)
         microbatches = (part for rows in batches for part in self._microbatches(rows))
         loss, _ = step.gradients(microbatches)
         return loss

@@ -20,14 +20,8 @@ from torch import Tensor, nn
 from parser.batching.functional import add_product, write_product
 from parser.batching.levels import Integers
 from parser.batching.lstm import activate_, activation_backward_, cell_state_gradient, tanh
-from parser.batching.operations.lstm import (
-    Grain,
-    LSTMStart,
-    slices,
-    trace_template,
-    write_forget,
-    write_states,
-)
+from parser.batching.operations.cell import Grain, trace_template
+from parser.batching.operations.lstm import LSTMStart, slices, write_forget, write_states
 from parser.batching.operations.operation import (
     Operation,
     OperationBatch,

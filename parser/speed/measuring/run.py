@@ -47,7 +47,7 @@ def measure(config: SpeedConfig, folder: Path, only: str, minutes: float = math.
     failed are measured again. Raises ValueError for a config that cannot be measured, or not in this folder.
     """
     end = time.monotonic() + 60 * minutes
-    requested = passing(cells_of(config, find), read_filter(only)) if config.experiments else []
+    requested = requested_cells(config, only)
     rows = _row_file(folder)
     if any(isinstance(row, SpeedRow) for row in rows.rows):
         _refuse_other_measuring(config, folder)
@@ -63,6 +63,11 @@ def measure(config: SpeedConfig, folder: Path, only: str, minutes: float = math.
     if left:
         say(f"stopped after {minutes:g} minutes; {left} cells are left, continue with the same command")
     return rows.of(requested)
+
+
+def requested_cells(config: SpeedConfig, only: str) -> list[Cell]:
+    """The cells of a config that pass a filter, a text for `read_filter`. Raises ValueError."""
+    return passing(cells_of(config, find), read_filter(only)) if config.experiments else []
 
 
 def read_run_config(folder: Path) -> SpeedConfig:

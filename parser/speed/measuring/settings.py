@@ -13,8 +13,8 @@ from parser.config.settings import Threads
 from parser.system.settings import Count, Settings, contradiction_error
 
 Seconds = Annotated[float, Field(gt=0)]
-# The tags select one of the two forms, so that errors are about that form. "<...>" is not a key.
 Sizes = Annotated[list[Count], Field(min_length=1)]
+# The tags select one of the two forms, so that errors are about that form. "<...>" is not a key.
 BatchSizes = Annotated[
     Annotated[Sizes, Tag("<list>")] | Annotated[dict[str, Sizes], Field(min_length=1), Tag("<by method>")],
     Discriminator(lambda sizes: "<by method>" if isinstance(sizes, dict) else "<list>"),

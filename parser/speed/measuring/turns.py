@@ -46,10 +46,9 @@ class References:
         found = disagreement(results.check, self._of(cell.without_batching(1)).check, rounding)
         if found or cell.mode != "train":
             return found
-        sizes = range(min(cell.batch_size, LARGEST_COMPARED), 0, -1)
-        size = next(
-            size for size in sizes if cell.batch_size % size == 0
-        )  # some plugins accept divisors only
+        most = min(cell.batch_size, LARGEST_COMPARED)
+        # Some plugins accept divisors only.
+        size = max(each for each in range(1, most + 1) if cell.batch_size % each == 0)
         gradients = results if size == cell.batch_size else self._of(replace(cell, batch_size=size))
         expected = self._of(cell.without_batching(size))
         found = gradient_disagreement(gradients.gradients, expected.gradients, rounding)

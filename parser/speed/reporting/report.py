@@ -113,9 +113,10 @@ def write_pictures(run: RunRows, folder: Path, look: Look, plot: str = "") -> li
     parts = [part for sections in KINDS for section in sections(run) for part in section.parts]
     pictures = [part for part in parts if isinstance(part, Picture)]
     chosen = [each for each in pictures if not plot or f"-{each.file}".endswith(f"-{plot}")]
+    if not pictures:
+        raise ValueError("there is no plot: nothing was measured")
     if not chosen:
-        there = f"but {', '.join(each.file for each in pictures)}" if pictures else "as nothing was measured"
-        raise ValueError(f"there is no plot {plot!r}, {there}")
+        raise ValueError(f"there is no plot {plot!r}, but {', '.join(each.file for each in pictures)}")
     (folder / PLOTS).mkdir(parents=True, exist_ok=True)
     paths = []
     for picture in chosen:

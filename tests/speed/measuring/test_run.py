@@ -314,9 +314,9 @@ def test_a_run_whose_cells_are_all_skipped_has_no_report(config, tmp_path, capsy
     run = tmp_path / "run"
     assert main(["speed", str(config), "--run", str(run), "--only", "method=absent"]) == 2
     captured = capsys.readouterr()
-    assert "All cells are skipped:\nskipped: nobody has it\ndata/ is looked for in" in captured.err
+    assert "All cells are skipped:\nskipped: nobody has it\ndata are looked for in" in captured.err
     assert "report:" not in captured.out
-    assert {path.name for path in run.iterdir()} == {"config.yaml", "rows.jsonl"}
+    assert {path.name for path in run.iterdir()} == {"config.yaml", "lock", "rows.jsonl"}
 
 
 def test_a_plugin_is_shown_with_its_settings(toys, capsys):
