@@ -94,11 +94,11 @@ PYTEST = $(PYTHON) -m pytest --numprocesses auto --maxprocesses 8 --dist workste
 	-o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
 
 test: $(TEST_READY)
-	$(PYTEST) -m "not extended and not real_data and not soak" $(ARGUMENTS)
+	$(PYTEST) -m "not extended and not real_data and not soak" --hypothesis-profile "few examples" $(ARGUMENTS)
 
 # Real treebanks are looked for under PARSER_DATA.
 test-all: test
-	$(PYTEST) -m "(extended or real_data) and not soak" $(ARGUMENTS)
+	$(PYTEST) -m "(extended or real_data or hypothesis) and not soak" $(ARGUMENTS)
 
 # What takes hours.
 soak: $(TEST_READY)

@@ -22,12 +22,13 @@ from parser.batching.functional import Processor
 HERE = Path(__file__).parent
 
 # The same examples in every run, however long they take: neither luck nor other programs decide.
-# `--hypothesis-profile "other examples"` draws others.
-for name, same in (("same examples", True), ("other examples", False)):
+# `make test` has few of them; `--hypothesis-profile "other examples"` draws others.
+PROFILES = (("same examples", True, 30), ("few examples", True, 6), ("other examples", False, 30))
+for name, same, examples in PROFILES:
     hypothesis.settings.register_profile(
         name,
         deadline=None,
-        max_examples=30,
+        max_examples=examples,
         derandomize=same,
         suppress_health_check=[hypothesis.HealthCheck.too_slow],
     )
@@ -165,10 +166,10 @@ leaving = leaves_when_imported:Toy
 """
 
 
-@pytest.fixture
-def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a package with the plugins of `toys.py` and of the documentation, as if installed."""
-    folder = tmp_path / "site"
+@pytest.fixture(scope="session")
+def toys_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One for all tests, as the program remembers what is installed in a folder."""
+    folder = tmp_path_factory.mktemp("toys") / "site"
     information = folder / "toys-1.0.dist-info"
     information.mkdir(parents=True)
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: toys\nVersion: 1.0\n")
@@ -176,5 +177,11 @@ def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copy(HERE / "toys.py", folder)
     shutil.copy(HERE.parent / "docs/example-plugin/packed_gru.py", folder)
     (folder / "leaves_when_imported.py").write_text("import sys\n\nsys.exit('not today')\n")
-    monkeypatch.syspath_prepend(str(folder))  # the processes of the cells get it too
     return folder
+
+
+@pytest.fixture
+def toys(toys_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a package with the plugins of `toys.py` and of the documentation, as if installed."""
+    monkeypatch.syspath_prepend(str(toys_folder))  # the processes of the cells get it too
+    return toys_folder

@@ -1,6 +1,7 @@
 """What `make test` leaves out."""
 
 import pytest
+from hypothesis import settings
 
 COMPILES = [pytest.mark.extended, pytest.mark.filterwarnings("default")]
 """Of tests that call `torch.compile`, which warns of what it does itself."""
@@ -15,3 +16,8 @@ def first_of(values):
 def extended(*cases):
     """As `first_of`, of which none is for `make test`. cases: tuples of values."""
     return [pytest.param(*case, marks=pytest.mark.extended) for case in cases]
+
+
+def examples(number):
+    """Settings of hypothesis: so many examples where the profile has 30; of `make test`, as many fewer."""
+    return settings(max_examples=max(1, number * settings.default.max_examples // 30))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import torch
 import torch.nn.functional as F
@@ -88,15 +89,15 @@ def deprojectivized_heads(
     return tuple(found)
 
 
-def all_trees(length: int) -> Iterator[tuple[int, ...]]:
+@cache
+def all_trees(length: int) -> Sequence[tuple[int, ...]]:
     """All trees of `length` words with a single root."""
-    for heads in itertools.product(range(length + 1), repeat=length):
-        if is_tree(heads):
-            yield heads
+    return tuple(heads for heads in itertools.product(range(length + 1), repeat=length) if is_tree(heads))
 
 
-def projective_trees(length: int) -> list[tuple[int, ...]]:
-    return [heads for heads in all_trees(length) if is_projective(heads)]
+@cache
+def projective_trees(length: int) -> Sequence[tuple[int, ...]]:
+    return tuple(heads for heads in all_trees(length) if is_projective(heads))
 
 
 def sentence(

@@ -124,6 +124,7 @@ def test_output_has_a_bounded_length(tmp_path, capsys):
     assert "\x1b" not in printed
 
 
+@pytest.mark.extended
 def test_transitions_are_described_if_asked_for(capsys):
     files = ["data/quickstart/dev.conllu", "data/quickstart/test.conllu"]
     assert main(["check", *files]) == 0
@@ -161,6 +162,7 @@ def test_the_share_of_words_with_unknown_tags(tmp_path, capsys):
     assert lines[place + 1].split() == ["share", "of", "words", "25.0", "%"]
 
 
+@pytest.mark.extended
 def test_training_warns_if_dev_has_other_tags(config_file, tmp_path, capsys):
     text = (tmp_path / "tiny.conllu").read_text()
     (tmp_path / "dev.conllu").write_text(text.replace("\tVERB\t", "\tV\t"))

@@ -79,13 +79,14 @@ def test_train_evaluate_and_parse(config_file, tmp_path, capsys):
     assert "LAS differs by +0.00, 95 % interval +0.00 to +0.00, p = 1.0000" in capsys.readouterr().out
 
 
-def test_parse_reads_standard_input_and_writes_standard_output(run, tmp_path):
-    text = (tmp_path / "tiny.conllu").read_bytes()
-    command = [sys.executable, "-m", "parser", "parse", str(run / "model"), "-"]
+def test_parse_reads_standard_input_and_writes_standard_output():
+    text = Path(MODEL, "parsed.conllu").read_bytes()
+    command = [sys.executable, "-m", "parser", "parse", MODEL, "-", "--retag"]
     done = subprocess.run(command, input=text, capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (0, text), done.stderr
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("number", first_of([signal.SIGTERM, signal.SIGINT, signal.SIGHUP]))
 def test_parsing_that_is_broken_off_leaves_nothing(run, tmp_path, number):
     out = tmp_path / "out"
@@ -99,7 +100,7 @@ def test_parsing_that_is_broken_off_leaves_nothing(run, tmp_path, number):
     assert list(out.iterdir()) == []
 
 
-@pytest.mark.parametrize("where", [".", "mine"])
+@pytest.mark.parametrize("where", first_of([".", "mine"]))
 def test_a_run_leaves_its_folder_alone_in_the_working_directory(config_file, tmp_path, monkeypatch, where):
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
@@ -151,6 +152,7 @@ def test_the_folder_of_a_run_in_place_of_its_model_is_told(tmp_path, command, ca
     assert told.endswith(f"; did you mean {run}/model?\n")
 
 
+@pytest.mark.extended
 def test_each_epoch_but_the_last_says_how_long_the_rest_takes(config_file, tmp_path, capsys):
     run = ["train", str(config_file), "--run", str(tmp_path / "run"), "--set", "training.epochs=3"]
     assert main(run) == 0
@@ -163,6 +165,7 @@ def test_each_epoch_but_the_last_says_how_long_the_rest_takes(config_file, tmp_p
     assert "  at most a few seconds left" in capsys.readouterr().out
 
 
+@pytest.mark.extended
 def test_more_epochs_are_advised_for_few_steps(run, config_file, tmp_path, capsys):
     """Where training begins with random weights."""
     command = ["train", str(config_file), "--run", str(tmp_path / "other"), "--set", "training.epochs=1"]
@@ -176,6 +179,7 @@ def test_more_epochs_are_advised_for_few_steps(run, config_file, tmp_path, capsy
     assert "steps of training" not in capsys.readouterr().out
 
 
+@pytest.mark.extended
 def test_a_run_to_resume_is_named_once(run, tmp_path, capsys):
     other = str(tmp_path / "other")
     for place in (["--resume", str(run)], ["--resume", "--run", str(run)]):
@@ -186,6 +190,7 @@ def test_a_run_to_resume_is_named_once(run, tmp_path, capsys):
     assert "configs/quickstrat.yaml: No such file or directory" in capsys.readouterr().err
 
 
+@pytest.mark.extended
 def test_a_second_run_keeps_the_first(run, config_file, capsys):
     first = (run / "model" / "weights.safetensors").read_bytes()
     arguments = ["train", str(config_file), "--run", str(run), "--set", "training.seed=2"]
@@ -203,13 +208,13 @@ def test_a_wrong_test_file_is_found_before_training(config_file, tmp_path, capsy
     assert not (tmp_path / "run").exists()
 
 
-def test_a_failed_parse_leaves_the_output_as_it_was(run, tmp_path, capsys):
+def test_a_failed_parse_leaves_the_output_as_it_was(tmp_path, capsys):
     out = tmp_path / "out.conllu"
     out.write_text("precious")
     faulty = tmp_path / "faulty.conllu"
     faulty.write_text("1\ta\n\n")
     for source in ("no/such", str(faulty)):
-        assert main(["parse", str(run / "model"), source, "-o", str(out)]) == 2
+        assert main(["parse", MODEL, source, "-o", str(out)]) == 2
         assert out.read_text() == "precious"
         assert not list(tmp_path.glob(".out*"))
     assert "2 columns instead of 10" in capsys.readouterr().err
@@ -283,14 +288,14 @@ def test_help_describes_every_argument():
 MODEL = "tests/model"
 
 
-@pytest.fixture(params=["", "\n\n", "\ufeff\n"], ids=["empty", "blank lines", "byte-order mark"])
+@pytest.fixture(params=first_of(["", "\n\n", "\ufeff\n"]), ids=["empty", "blank lines", "byte-order mark"])
 def empty(request, tmp_path):
     path = tmp_path / "empty.conllu"
     path.write_text(request.param)
     return str(path)
 
 
-@pytest.mark.parametrize("options", [[], ["--tokenized"], ["--processes", "2"]])
+@pytest.mark.parametrize("options", [[], ["--tokenized"], *extended((["--processes", "2"],))])
 def test_parsing_nothing_gives_nothing(empty, options, tmp_path, capsys):
     out = tmp_path / "out.conllu"
     assert main(["parse", MODEL, empty, "-o", str(out), *options]) == 0
@@ -305,7 +310,7 @@ def test_parsing_nothing_gives_nothing(empty, options, tmp_path, capsys):
         ["draw", "--text"],
         ["draw", "-o", "never.html"],
         ["evaluate", MODEL],
-        ["evaluate", MODEL, "--processes", "2"],
+        *extended((["evaluate", MODEL, "--processes", "2"],)),
         ["compare", MODEL, MODEL],
     ],
     ids=" ".join,

@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import replace
+from functools import cache
 
 import pytest
 from plain_parser import projective_trees
@@ -12,11 +13,15 @@ from parser.treebank.conllu import read_treebank
 WORDS = ["Cats", "-", ",", "sleep", "."]
 
 
+@cache
+def first_sentence():
+    return read_treebank("data/quickstart/dev.conllu")[0]
+
+
 def sentence(heads):
     count = len(heads)
-    [first, *_] = read_treebank("data/quickstart/dev.conllu")
     return replace(
-        first,
+        first_sentence(),
         forms=tuple(WORDS[:count]),
         upos=("X",) * count,
         heads=tuple(heads),

@@ -68,6 +68,7 @@ def test_training_by_several_processes(other):
     assert Path("run/model/settings.json").is_file()
 
 
+@pytest.mark.extended
 def test_a_cluster_whose_workers_would_find_the_file_is_refused(other):
     pytest.importorskip("ray")
     with (

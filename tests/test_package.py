@@ -60,6 +60,7 @@ LIBRARIES = (
 )
 
 
+@pytest.mark.extended
 def test_the_libraries_need_pytorch_and_numpy_alone():
     others = ("conllu", "jinja2", "matplotlib", "pydantic", "safetensors", "tensorboard", "tqdm", "yaml")
     code = f"import sys; sys.modules.update(dict.fromkeys({others})); import {', '.join(LIBRARIES)}"
@@ -97,6 +98,7 @@ def test_what_takes_long_to_import_is_not_imported(arguments):
     assert done.stderr.splitlines()[-1] == f"{LIGHT[arguments]} []"
 
 
+@pytest.mark.extended
 def test_parsing_imports_nothing_that_it_does_not_need():
     model = "tests/model"
     names = ("torch", "torch.distributed.elastic", "torch._dynamo", "sympy", *SLOW[4:])

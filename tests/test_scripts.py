@@ -128,6 +128,7 @@ def test_the_bound_of_experts_is_printed(monkeypatch, capsys):
     assert lines[3].startswith("4 experts at 32: rows about ")
 
 
+@pytest.mark.extended
 def test_levels_of_a_treebank():
     found = script("measure_levels").counted("data/quickstart/dev.conllu")
     assert found["sentences"] == "300"
@@ -329,6 +330,7 @@ def test_what_a_graph_repeats_is_counted_apart(monkeypatch):
     assert by_graph.device >= by_launches.device * 0.9
 
 
+@pytest.mark.extended
 def test_shapes_of_a_training_run():
     config = read_config(Path("configs/quickstart.yaml"))
     _, loaded = data.load(config, torch.device("cpu"))
@@ -402,6 +404,7 @@ def test_gains_of_processes_are_beside_those_of_products(gain, monkeypatch, caps
     assert both == f"the gain of {gain} over that of products: 0.75 [0.75, 0.75]"
 
 
+@pytest.mark.extended
 def test_reading_is_timed_beside_conllu():
     reading = script("measure_reading")
     treebank = "data/quickstart/test.conllu"

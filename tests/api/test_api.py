@@ -233,6 +233,7 @@ def test_what_can_not_be_loaded_is_a_value_error(path, device):
         parser.load(path, device=device)
 
 
+@pytest.mark.extended
 def test_training_and_evaluating_are_those_of_the_commands(config_file, tmp_path, capsys):
     result = parser.train(str(config_file), run=tmp_path / "run")
     assert result.model == tmp_path / "run" / "model"

@@ -63,8 +63,12 @@ def test_processes_load_parsers_of_their_own(english, method):
     assert loaded.parse(CAT) == english.parse(CAT)
 
 
-@pytest.mark.parametrize("copied", [lambda own: pickle.loads(pickle.dumps(own)), copy.deepcopy, copy.copy])
-@pytest.mark.parametrize("text_first", [False, True])
+def pickled(own):
+    return pickle.loads(pickle.dumps(own))
+
+
+@pytest.mark.parametrize("copied", first_of([pickled, copy.deepcopy, copy.copy]))
+@pytest.mark.parametrize("text_first", first_of([False, True]))
 def test_a_copy_parses_text_without_the_files(copied, text_first, tmp_path):
     shutil.copytree(MODEL, tmp_path / "model")
     (tmp_path / "model" / TOKENIZER).write_text(

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from extended import first_of
+from extended import extended, first_of
 from programs import make_foreign
 
 from parser.api.parser import load
@@ -85,7 +85,7 @@ def trees_of(doc):
 
 
 @pytest.mark.parametrize(
-    ("which", "treebank"), [(None, None), ("reader_of_tags", None), ("reader_of_treebanks", "two")]
+    ("which", "treebank"), [(None, None), *extended(("reader_of_tags", None), ("reader_of_treebanks", "two"))]
 )
 @pytest.mark.parametrize("sentences", first_of([7, 1]))
 def test_the_trees_are_those_that_the_evaluation_scores(which, treebank, sentences, gold, request):
@@ -337,6 +337,7 @@ def test_many_threads_share_a_component(english, gold):
         assert [arcs(doc) for doc in threads.map(english, texts)] == alone
 
 
+@pytest.mark.extended
 @pytest.mark.usefixtures("several_threads")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 def test_several_processes(english):
@@ -383,6 +384,7 @@ def test_spacy_finds_the_component_and_nothing_else_needs_spacy():
     assert importing == [f"spacy_{name}.py" for name in names]
 
 
+@pytest.mark.extended
 def test_a_pipeline_gives_the_trees_of_the_model(config_file, tmp_path):
     """A model with a pretrained transformer."""
     from small_transformers import make_transformer  # skips this test without its libraries

@@ -67,6 +67,7 @@ def test_words_sentences_and_trees_are_those_of_the_parser(model):
         assert len(list(doc.sents)) == max(len(trees), bool(text))
 
 
+@pytest.mark.extended
 def test_a_saved_pipeline_brings_its_tokenizer(model, tmp_path):
     nlp = parser.spacy_pipeline(model, device="cpu")
     expected = list(sentences_of(nlp(TEXT)))
@@ -81,6 +82,7 @@ def test_a_saved_pipeline_brings_its_tokenizer(model, tmp_path):
     assert [token.text for token in pickle.loads(pickle.dumps(nlp.tokenizer))(TEXT)] == words
 
 
+@pytest.mark.extended
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 def test_several_processes(model):
     nlp = parser.spacy_pipeline(model, device="cpu")
@@ -89,12 +91,17 @@ def test_several_processes(model):
     assert [list(sentences_of(doc)) for doc in docs] == [list(sentences_of(nlp(text))) for text in texts]
 
 
+@pytest.fixture(scope="module")
+def blank():
+    return spacy.blank("en")
+
+
 @given(
     st.lists(st.sampled_from([" ", "  ", "\n", "\t", "\r\n", "\xa0", "\u2028", "The", "cat", ".", "it's"]))
 )
-def test_white_space_becomes_tokens_as_in_spacy(rules, parts):
+def test_white_space_becomes_tokens_as_in_spacy(rules, blank, parts):
     text = "".join(parts)
-    expected = [(token.text, token.whitespace_) for token in spacy.blank("en")(text)]
+    expected = [(token.text, token.whitespace_) for token in blank(text)]
     assert [(token.text, token.whitespace_) for token in rules(text)] == expected
 
 

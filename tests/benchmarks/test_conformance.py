@@ -47,7 +47,13 @@ def run_with_an_update_by_hand(self, batch):
 
 
 def faults(example, **changes):
-    return faults_of(type("Changed", (example,), changes))
+    """Of the example with little data and what is changed."""
+
+    class Few(example.Settings):
+        size: int = 4
+        examples: int = 5
+
+    return faults_of(type("Changed", (example,), {"Settings": Few, **changes}))
 
 
 @pytest.mark.parametrize(

@@ -89,12 +89,13 @@ def mutated(plugin: AnyPlugin, batch: Any, mutant: Callable[[Gradients], None]) 
 
 
 def trained_plugins() -> Iterator[ParameterSet]:
-    """Each plugin with each method; `make test` has the first method of each."""
+    """Each plugin with each method; `make test` has the first method of two of them."""
     for name in installed():
         methods = [method for method in find(name).methods.get("train", ()) if method != NO_BATCHING]
         for number, method in enumerate(methods):
             extended = COMPILES if method == COMPILED else [pytest.mark.extended]
-            yield pytest.param(name, method, marks=extended if number else [])
+            is_quick = not number and name in ("bilstm_tagger", "tree_lstm")
+            yield pytest.param(name, method, marks=[] if is_quick else extended)
 
 
 @pytest.mark.parametrize(("name", "method"), [*trained_plugins()])

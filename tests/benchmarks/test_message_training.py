@@ -118,7 +118,7 @@ MODELS = [
 ]
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("workers", first_of([2, 1, 3]))
 @pytest.mark.parametrize("made", MODELS)
 def test_losses_and_gradients_are_those_of_the_whole(made, workers):
     network, batches = made()
@@ -308,6 +308,7 @@ def prepared(kind, **given):
     return plugin
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("plugin", [*first_of(PLUGINS), pytest.param(Trees, marks=COMPILES)])
 def test_the_plugin_does_all_that_it_must(plugin):
     assert faults_of(plugin) == []

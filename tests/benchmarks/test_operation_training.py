@@ -13,8 +13,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from chosen_device import DEVICE
-from extended import COMPILES, first_of
-from hypothesis import given, settings
+from extended import COMPILES, examples, first_of
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
@@ -160,7 +160,7 @@ def small_tagger(spelled: bool) -> Tagger:
     return Tagger(sizes).to(DEVICE, torch.double)
 
 
-@pytest.mark.parametrize("lengths", [(5, 1, 3, 7), (1,), (4, 4, 4)])
+@pytest.mark.parametrize("lengths", first_of([(5, 1, 3, 7), (1,), (4, 4, 4)]))
 @pytest.mark.parametrize("spelled", [False, True])
 def test_taggers_are_equal(lengths: tuple[int, ...], spelled: bool) -> None:
     tagger, batch = small_tagger(spelled), sentences(lengths, spelled)
@@ -266,7 +266,7 @@ def plain_tree(network: TreeLSTM, tree: BinaryTree) -> Tensor:
     return F.cross_entropy(scores, torch.from_numpy(tree.labels).to(DEVICE), reduction="sum")
 
 
-@settings(deadline=None, max_examples=20)
+@examples(20)
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=6), st.randoms(use_true_random=False))
 def test_tree_lstms_are_equal(leaves: list[int], draw: random.Random) -> None:
     torch.manual_seed(0)
@@ -404,6 +404,7 @@ def prepared(plugin, method, *args, **kwargs):
     return made
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("plugin", [*first_of(PLUGINS), *COMPILING])
 def test_they_do_all_that_plugins_must(plugin):
     assert faults_of(plugin) == []
@@ -505,7 +506,7 @@ def test_the_files_of_the_paper_are_read(treebanks: Path):
     folder = treebanks.parent
     if not (folder / "sst").is_dir() or not (folder / "tags").is_dir():
         pytest.skip(f"no sst/ and tags/ in {folder}")
-    for plugin, path, examples, tokens in (
+    for plugin, path, count, tokens in (
         (TreeLSTMPlugin, folder / "sst/dynet-benchmark/train.txt", 8544, 163_563),
         (BiLSTMTagger, folder / "tags/wikiner_train10k.txt", 10_000, 248_038),
     ):
@@ -514,5 +515,5 @@ def test_the_files_of_the_paper_are_read(treebanks: Path):
         setup = Setup(settings, "agenda", "train", 64, torch.device("cpu"), 1, lambda name: nullcontext())
         made.prepare(setup)
         works = [made.work(batch) for batch in made.batches()]
-        assert sum(work.sentences for work in works) == examples
+        assert sum(work.sentences for work in works) == count
         assert sum(work.tokens for work in works) == tokens

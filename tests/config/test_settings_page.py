@@ -17,7 +17,7 @@ from parser.tables.settings import TableConfig
 SCRIPT = SCRIPTS / "write_settings.py"
 
 
-@pytest.fixture(name="script")
+@pytest.fixture(name="script", scope="module")
 def script_fixture():
     return script("write_settings")
 

@@ -101,6 +101,7 @@ def test_what_is_impossible_is_told_whatever_the_treebank(config_file, settings,
         read_config(config_file, [f"small_treebank={{words: 2, steps: 1, set: {settings}}}"])
 
 
+@pytest.mark.extended
 def test_a_run_keeps_what_the_config_is_for_its_treebank(config_file, tmp_path):
     rule = "small_treebank={words: 50, steps: 5, set: {parser.network.hidden_size: 5}}"
     config = read_config(config_file, [rule, "training.epochs=1"])

@@ -23,9 +23,9 @@ from parser.text import reading as text_parts
 from parser.treebank import parts
 
 MODEL = "tests/model"
-TREES = Path(MODEL, "parsed.conllu").read_text()
+TREES = "\n\n".join([*Path(MODEL, "parsed.conllu").read_text().split("\n\n")[:12], ""])
 WORD = "1\ta" + 8 * "\t_" + "\n"
-TEXT = "The cat sleeps. Don't go!\n\nWas it round?\n\n" * 30
+TEXT = "The cat sleeps. Don't go!\n\nWas it round?\n\n" * 8
 TOKENIZER = Path("tests/text/tokenizer.json")
 
 

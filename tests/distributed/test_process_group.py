@@ -56,6 +56,7 @@ def tell_all(processes):
     )
 
 
+@pytest.mark.extended
 def test_what_is_told_reaches_all():
     found = together(3, tell_all)
     assert [answer[:4] for answer in found] == [([3.0, 3.0], 20, [0, 1, 2], "first")] * 3

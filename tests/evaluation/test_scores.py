@@ -146,9 +146,9 @@ def test_the_standard_error_of_las_is_that_of_drawing_the_sentences_again():
         skill = generator.random()  # words of one sentence are right or wrong together
         labels = [label if generator.random() < skill else "other" for label in gold.labels]
         parts.append(score([gold], [(gold.heads, labels)]))
-    drawn = [sum(generator.choices(parts, k=len(parts)), Scores()).las for _ in range(3000)]
+    drawn = [sum(generator.choices(parts, k=len(parts)), Scores()).las for _ in range(1000)]
     found = sum(parts, Scores())
-    assert found.las_error == pytest.approx(stdev(drawn), rel=0.05)
+    assert found.las_error == pytest.approx(stdev(drawn), rel=0.08)
     as_if_words_were_independent = (found.las * (100 - found.las) / found.words) ** 0.5
     assert found.las_error > 1.3 * as_if_words_were_independent
     assert parts[0].las_error == Scores().las_error == 0.0

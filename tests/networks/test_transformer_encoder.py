@@ -2,6 +2,7 @@ from itertools import chain
 
 import pytest
 import torch
+from extended import first_of
 from small_transformers import KINDS, make_transformer
 
 from parser.batching.ragged import Ragged
@@ -59,8 +60,8 @@ def plain_vectors(encoder, sentence):
     return torch.stack(vectors)
 
 
-@pytest.mark.parametrize("train", ["lora", "all"])
-@pytest.mark.parametrize("pooling", ["mean", "first", "last"])
+@pytest.mark.parametrize("train", first_of(["lora", "all"]))
+@pytest.mark.parametrize("pooling", first_of(["mean", "first", "last"]))
 @pytest.mark.parametrize("kind", KINDS)
 def test_vectors_and_gradients_are_those_of_a_loop_over_sentences(kind, pooling, train, tmp_path):
     encoder = encoder_of(make_transformer(tmp_path, kind), pooling=pooling, train=train).eval()
@@ -95,7 +96,7 @@ def test_checkpointing_changes_no_gradient(tmp_path):
         torch.testing.assert_close(gradients[1][name], plain, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", first_of(KINDS))
 def test_a_long_sentence_is_read_in_windows_that_change_nothing_of_short_ones(kind, tmp_path):
     encoder = encoder_of(make_transformer(tmp_path, kind), train="lora").eval()
     with torch.no_grad():

@@ -6,6 +6,7 @@ import re
 import shutil
 
 import pytest
+from extended import first_of
 from pages.small_trees import HOSTILE_TEXTS, sentence
 
 from parser.cli import main
@@ -80,7 +81,7 @@ def draw_all(page):
     return [place.locator("svg.tree") for place in places]
 
 
-@pytest.mark.parametrize("kind", PAGES)
+@pytest.mark.parametrize("kind", first_of(PAGES))
 def test_every_tree_and_every_word_is_drawn(open_page, tmp_path, kind):
     make, times = PAGES[kind]
     path = tmp_path / "page.html"
@@ -105,6 +106,7 @@ def test_every_tree_and_every_word_is_drawn(open_page, tmp_path, kind):
     assert page.locator("img, a, main script, iframe, object, embed, [href^='javascript']").count() == 0
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("kind", PAGES)
 def test_what_a_text_could_bring_in_is_refused(browser, tmp_path, kind):
     """Even if it were markup."""
@@ -125,6 +127,7 @@ def test_what_a_text_could_bring_in_is_refused(browser, tmp_path, kind):
     page.close()
 
 
+@pytest.mark.extended
 def test_pages_of_commands_with_hostile_files(open_page, reader_of_tags, tmp_path):
     model, treebank = (
         tmp_path / '"><img src=x onerror=alert(1)>',

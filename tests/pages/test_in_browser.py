@@ -106,6 +106,7 @@ def test_a_view_can_be_linked(open_page, compared):
     assert again.locator("#word").input_value() == "loud"
 
 
+@pytest.mark.extended
 def test_order_by_errors(open_page, tmp_path):
     path = tmp_path / "page.html"
     path.write_text(trees_page("Trees", parsed(FRENCH + ALL), parsed(FRENCH + GOLD)), encoding="utf-8")
@@ -115,6 +116,7 @@ def test_order_by_errors(open_page, tmp_path):
     assert shown(page)[:2] == ["du", "dogs"]
 
 
+@pytest.mark.extended
 def test_without_gold_there_is_nothing_about_errors(open_page, tmp_path):
     path = tmp_path / "page.html"
     path.write_text(trees_page("Trees", parsed(ALL)), encoding="utf-8")
@@ -139,6 +141,7 @@ def uncertain(tmp_path):
     return path
 
 
+@pytest.mark.extended
 def test_doubtful_arcs_are_drawn_as_such(open_page, uncertain):
     page = open_page(uncertain)
     wait_for_trees(page, 4)
@@ -155,6 +158,7 @@ def test_doubtful_arcs_are_drawn_as_such(open_page, uncertain):
     assert explained.endswith("doubtful arc: less probable than 80 %")
 
 
+@pytest.mark.extended
 def test_filters_by_probability(open_page, uncertain):
     page = open_page(uncertain)
     assert page.locator("#error").is_hidden()
@@ -203,6 +207,7 @@ def test_the_pointer_shows_what_is_known_of_a_word(open_page, compared):
     page.wait_for_selector("#word-box", state="hidden")
 
 
+@pytest.mark.extended
 def test_words_of_scripts_from_the_right(open_page, compared):
     page = open_page(compared, "#word=abc")
     wait_for_trees(page, 1)
@@ -215,6 +220,7 @@ def test_words_of_scripts_from_the_right(open_page, compared):
     assert page.locator("#word-box p").text_content() == "،"
 
 
+@pytest.mark.extended
 def test_dark_and_light(open_page, compared):
     light, dark = (
         open_page(compared, color_scheme=scheme).evaluate(BACKGROUND) for scheme in ("light", "dark")
@@ -222,6 +228,7 @@ def test_dark_and_light(open_page, compared):
     assert (light, dark) == ("rgb(245, 246, 248)", "rgb(20, 23, 27)")
 
 
+@pytest.mark.extended
 def test_a_narrow_window_is_not_scrolled_sideways(open_page, large):
     page = open_page(large, viewport={"width": 400, "height": 800})
     wait_for_trees(page, 1)
@@ -231,6 +238,7 @@ def test_a_narrow_window_is_not_scrolled_sideways(open_page, large):
     )
 
 
+@pytest.mark.extended
 def test_only_trees_near_the_window_are_drawn(open_page, large):
     page = open_page(large)
     wait_for_trees(page, 1)
@@ -247,6 +255,7 @@ def test_only_trees_near_the_window_are_drawn(open_page, large):
     assert page.evaluate(DRAWN) < 80
 
 
+@pytest.mark.extended
 def test_for_printing_all_that_is_shown_is_drawn(open_page, large):
     page = open_page(large, "#word=dog")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")

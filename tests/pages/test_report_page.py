@@ -86,6 +86,7 @@ def test_a_report_has_scores_kinds_of_errors_and_trees(open_page, report):
     assert page.locator(".picture").evaluate("(picture) => picture.naturalWidth") == 9
 
 
+@pytest.mark.extended
 def test_a_report_says_whether_probabilities_are_shares_of_right_arcs(open_page, report):
     page = open_page(report)
     scores = {name: values for name, *values, _ in cells(page, "Probabilities of arcs")}
@@ -113,6 +114,7 @@ def report_of_a_treebank(path, curves="no curves"):
     return path
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(("width", "columns"), [(400, 1), (800, 1), (1100, 2), (1600, 2)])
 def test_cards_fill_the_page_and_clip_nothing(open_page, tmp_path, width, columns):
     page = open_page(
@@ -130,6 +132,7 @@ def test_cards_fill_the_page_and_clip_nothing(open_page, tmp_path, width, column
     assert max(ends.values()) - min(ends.values()) < max(box["height"] for box in boxes)
 
 
+@pytest.mark.extended
 def test_trees_are_drawn_when_they_come_into_view(open_page, tmp_path):
     path = report_of_a_treebank(tmp_path / "report.html")
     page = open_page(path, viewport={"width": 400, "height": 300})
@@ -173,6 +176,7 @@ def test_the_commands_write_pages(reader_of_tags, tmp_path, capsys):
     assert "leave out --processes" in capsys.readouterr().err
 
 
+@pytest.mark.extended
 def test_a_report_has_the_curves_of_the_run(tmp_path):
     shutil.copytree(MODEL, tmp_path / "model")
     epochs = [{"epoch": 1, "loss": 2.0, "dev_loss": None, "dev_las": 40.0}]
@@ -213,6 +217,7 @@ def test_why_there_are_no_learning_curves(tmp_path, files, said):
     assert (said in found) if said else (b"<svg" in found)
 
 
+@pytest.mark.extended
 def test_a_comparison_says_of_each_model_why_it_has_no_curves(tmp_path, capsys):
     shutil.copytree(MODEL, tmp_path / "run" / "model")
     (tmp_path / "run" / "metrics.jsonl").write_text(FINISHED)
@@ -230,6 +235,7 @@ def test_a_comparison_says_of_each_model_why_it_has_no_curves(tmp_path, capsys):
     assert "would overwrite" in capsys.readouterr().err
 
 
+@pytest.mark.extended
 def test_training_leaves_curves(config_file, tmp_path):
     assert main(["train", str(config_file), "--run", str(tmp_path / "run")]) == 0
     assert Path(tmp_path / "run" / "curves.svg").read_text(encoding="utf-8").startswith("<?xml")

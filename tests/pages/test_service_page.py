@@ -132,6 +132,7 @@ def test_the_table_has_what_is_known_of_the_words(page, model):
     tables.nth(1).wait_for()
 
 
+@pytest.mark.extended
 def test_surer_arcs_are_thicker(page):
     parse(page, "round it the cat go don't sleeps was")
     trees(page)
@@ -146,6 +147,7 @@ def test_surer_arcs_are_thicker(page):
     assert widths[0] < widths[-1]
 
 
+@pytest.mark.extended
 def test_conllu_is_copied_as_the_command_writes_it(open_page, service, model):
     page = open_page(service.url, **CLIPBOARD)
     page.locator("#model-field").wait_for()
@@ -155,6 +157,7 @@ def test_conllu_is_copied_as_the_command_writes_it(open_page, service, model):
     assert page.evaluate("navigator.clipboard.readText()") == expected(model, TEXT)[0]
 
 
+@pytest.mark.extended
 def test_without_a_clipboard_the_text_is_selected(open_page, small_service, model):
     """As in pages without HTTPS."""
     page = open_page(small_service.url)
@@ -167,6 +170,7 @@ def test_without_a_clipboard_the_text_is_selected(open_page, small_service, mode
     assert page.evaluate("getSelection().toString()") == expected(model, TEXT)[0]
 
 
+@pytest.mark.extended
 def test_a_link_holds_text_and_model(open_page, service):
     page = open_page(service.url, **CLIPBOARD)
     page.locator("#model-field").wait_for()
@@ -191,6 +195,7 @@ def test_a_link_holds_text_and_model(open_page, service):
     page.locator("#status", has_text="1 sentence, parsed by tiny.").wait_for()
 
 
+@pytest.mark.extended
 def test_a_text_is_in_no_address_that_is_asked_for(open_page, small_service):
     page = open_page(small_service.url)
     asked = []
@@ -201,6 +206,7 @@ def test_a_text_is_in_no_address_that_is_asked_for(open_page, small_service):
     assert "Sesame" not in "".join(asked)
 
 
+@pytest.mark.extended
 def test_links_that_can_not_be_had(open_page, service):
     page = open_page(service.url, "#model=french&input=nonsense&text=Go!")
     page.locator("#problem").wait_for()
@@ -215,6 +221,7 @@ def test_links_that_can_not_be_had(open_page, service):
     assert "french" in page.url
 
 
+@pytest.mark.extended
 def test_what_the_service_refuses_is_told(open_page, small_service):
     page = open_page(small_service.url, refusals=[413, 400])
     page.locator("#input").select_option("tokenized")
@@ -232,6 +239,7 @@ def test_what_the_service_refuses_is_told(open_page, small_service):
     assert status(page) == "There is no sentence in the text."
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
@@ -260,6 +268,7 @@ def test_no_answer_is_told_in_plain_words(answer, told, browser, small_service):
     page.close()
 
 
+@pytest.mark.extended
 def test_an_answer_that_breaks_off_is_told(browser, small_service):
     page = browser.new_page()
     page.goto(small_service.url)
@@ -270,6 +279,7 @@ def test_an_answer_that_breaks_off_is_told(browser, small_service):
     page.close()
 
 
+@pytest.mark.extended
 def test_the_page_asks_for_a_token(open_page, model, tmp_path):
     tokens = tmp_path / "tokens"
     tokens.write_text(TOKEN)
@@ -316,6 +326,7 @@ def test_a_model_without_tokenizer_or_tags_says_so(page, model):
     assert note.is_hidden()
 
 
+@pytest.mark.extended
 def test_of_one_model_there_is_no_choice(open_page, small_service):
     page = open_page(small_service.url)
     parse(page, TEXT)
@@ -355,6 +366,7 @@ def test_screen_readers_are_told(page):
     assert page.get_by_role("region", name="Words of sentence 1").count() == 1
 
 
+@pytest.mark.extended
 def test_the_pointer_shows_what_is_known_of_a_word(page):
     parse(page, "Go!")
     page.locator(".word").first.hover()
@@ -375,6 +387,7 @@ def test_hostile_texts_are_only_texts(page):
     assert page.locator("main script, main img, main a, main iframe").count() == 0
 
 
+@pytest.mark.extended
 def test_of_many_sentences_the_first_are_shown_and_others_on_demand(page):
     parse(page, "It was round. " * 5_000)  # 20,000 words
     assert status(page) == "5,000 sentences, parsed by tiny."
@@ -392,6 +405,7 @@ def test_of_many_sentences_the_first_are_shown_and_others_on_demand(page):
     assert page.locator("#more").is_hidden()
 
 
+@pytest.mark.extended
 def test_a_long_parse_can_be_stopped(page):
     write(page, "It was round. " * 50_000)
     page.locator("#parse").click()
@@ -404,6 +418,7 @@ def test_a_long_parse_can_be_stopped(page):
     assert forms(page) == [["Go", "!"]]
 
 
+@pytest.mark.extended
 def test_a_narrow_window_is_not_scrolled_sideways(open_page, service):
     page = open_page(service.url, viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
     page.locator("#model-field").wait_for()
@@ -419,6 +434,7 @@ def test_a_narrow_window_is_not_scrolled_sideways(open_page, service):
     assert page.locator("#word-box p").text_content() == "The"
 
 
+@pytest.mark.extended
 def test_texts_from_the_right(page):
     page.locator("#input").select_option("tokenized")
     parse(page, "، دەريا abc")
@@ -430,6 +446,7 @@ def test_texts_from_the_right(page):
     assert page.locator("#text").evaluate("(field) => getComputedStyle(field).direction") == "rtl"
 
 
+@pytest.mark.extended
 def test_dark_and_light(open_page, small_service):
     colours = [
         open_page(small_service.url, color_scheme=scheme)

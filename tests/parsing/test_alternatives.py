@@ -82,6 +82,7 @@ def test_labels_do_not_break_the_column():
     assert list(as_text(found)) == ["0.2500:2:a%2Cb%7Cc%25:d,0.1250:0:root", ""]
 
 
+@pytest.mark.extended
 def test_programs_and_the_command_have_them(tmp_path):
     MODEL.save(tmp_path / "model", {})
     source = tmp_path / "in.conllu"

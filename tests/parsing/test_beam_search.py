@@ -151,7 +151,7 @@ def all_of(tree):
     return [tree, *tree.others]
 
 
-@pytest.mark.parametrize("few", [0, 32], ids=["batch", "alone"])
+@pytest.mark.parametrize("few", first_of([0, 32]), ids=["batch", "alone"])
 @pytest.mark.parametrize("way", first_of(WAYS))
 def test_trees_are_different_and_ordered_in_any_company(way, few, monkeypatch):
     """The first is that of greater width, and with one tree that of the greedy parser."""
@@ -179,8 +179,8 @@ def test_trees_are_different_and_ordered_in_any_company(way, few, monkeypatch):
 
 def test_requests_for_one_tree_and_for_several_are_parsed_beside_each_other():
     parser = ensemble_of("arc-hybrid", False, 1)
-    run, sentences = Engine(parser), [numbered_sentence(number, 6) for number in range(90)]
-    wanted = [ParseOptions(trees=1 + number % 3) for number in range(90)]
+    run, sentences = Engine(parser), [numbered_sentence(number, 6) for number in range(40)]
+    wanted = [ParseOptions(trees=1 + number % 3) for number in range(40)]
     requests = list(map(run.add, sentences, wanted))
     for one, options, request in zip(sentences, wanted, requests, strict=True):
         found, [alone] = all_of(run.result(request)), parse(parser, [one], options=options)
@@ -294,6 +294,7 @@ def test_trees_stay_apart_however_the_file_ends(tmp_path, end, line_end):
     assert (first.heads, first.labels) != (second.heads, second.labels)
 
 
+@pytest.mark.extended
 def test_texts_have_several_trees_by_several_processes(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("\n".join(["Dogs bark .", "A cat sleeps ."] * 300))

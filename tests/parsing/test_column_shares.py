@@ -104,6 +104,7 @@ def test_without_shares_of_dev_only_blank_columns_are_reported(quickstart):
     assert message.startswith("UPOS is blank for 100% of the words, and")
 
 
+@pytest.mark.extended
 def test_commands_warn(config_file, tmp_path, capsys):
     run, treebank = tmp_path / "run", tmp_path / "tiny.conllu"
     model = str(run / "model")

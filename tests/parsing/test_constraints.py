@@ -132,7 +132,7 @@ def violations(tree, at_most_one, no_roots):
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-@pytest.mark.parametrize("words", [1, 2, 3, 4, *extended((5,), (6,))])
+@pytest.mark.parametrize("words", [1, 2, 3, *extended((4,), (5,), (6,))])
 def test_all_subsets_of_the_arcs_of_all_trees_are_kept(system, words, few):
     sentences = [
         partial(heads, with_labels(heads, number)) for number, heads in enumerate(subsets_of_trees(words))
@@ -168,7 +168,7 @@ def test_a_whole_tree_stays_as_it_is(system, few):
         assert (tree.heads, tree.labels) == (one.heads, one.labels)
 
 
-@pytest.mark.parametrize("sentences", [2_000, pytest.param(100_000, marks=pytest.mark.extended)])
+@pytest.mark.parametrize("sentences", first_of([300, 100_000]))
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_random_subsets_of_random_trees_are_kept(system, sentences):
     draw = np.random.default_rng(1)
@@ -217,6 +217,7 @@ def test_sentences_that_begin_anew_count_anew(monkeypatch):
     assert parse(parser, sentences, batch_size=6, options=limits) == expected
 
 
+@pytest.mark.extended
 @torch.inference_mode()
 def test_a_batch_forgets_limits_that_no_sentence_has(monkeypatch):
     """Ever new ones come, while sentences with others are parsed."""

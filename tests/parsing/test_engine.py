@@ -175,6 +175,7 @@ def test_a_small_source_is_not_behind_a_large_one(parser):
     assert sum(request.state == "done" for request in many) < 300
 
 
+@pytest.mark.extended
 def test_weights_divide_the_words(parser):
     engine = Engine(parser, batch_size=2)
     light, heavy = RequestSource(), RequestSource(weight=3)

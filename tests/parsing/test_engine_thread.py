@@ -13,6 +13,7 @@ from random import Random
 import psutil
 import pytest
 import torch
+from extended import extended
 from hypothesis import given
 from hypothesis import strategies as st
 from plain_parser import sentence
@@ -410,7 +411,7 @@ async def parse_short(engine, count, clients=64):
 
 
 @pytest.mark.parametrize(
-    ("cancelled", "failing"), [(100, 10), pytest.param(10_000, 1_000, marks=pytest.mark.soak)]
+    ("cancelled", "failing"), [*extended((100, 10)), pytest.param(10_000, 1_000, marks=pytest.mark.soak)]
 )
 def test_many_that_cancel_and_fail(parser, monkeypatch, cancelled, failing):
     """By 64 tasks and 8 threads; as many again wait for their trees."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from enhanced_graphs import official_errors, with_graphs
+from extended import first_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -111,6 +112,7 @@ def trees_of(text):
     ]
 
 
+@pytest.mark.extended
 def test_the_command_drops_those_of_trees_that_change_and_says_so_once(shipped, monkeypatch, capsys):
     monkeypatch.setattr(parts, "PART_BYTES", 1 << 16)
     command = ["parse", MODEL, str(shipped), "--device", "cpu", "--deps", "drop-changed"]
@@ -131,7 +133,7 @@ def test_the_command_drops_those_of_trees_that_change_and_says_so_once(shipped, 
     assert official_errors(text) == MIXED
 
 
-@pytest.mark.parametrize("deps", ["keep", "drop"])
+@pytest.mark.parametrize("deps", first_of(["drop", "keep"]))
 def test_the_command_keeps_or_drops_those_of_all_sentences(shipped, capsys, deps):
     assert main(["parse", MODEL, str(shipped), "--device", "cpu", "--deps", deps]) == 0
     text, told = capsys.readouterr()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from extended import first_of
 from plain_parser import PlainParser, PlainProbabilities, sentence
 
 import parser
@@ -93,7 +94,7 @@ def plain_trees(models, one):
     return heads, tuple(labels[word] for word in words), [found.of_arcs[word] for word in words]
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("system", first_of(SYSTEMS))
 @torch.no_grad()
 def test_scores_are_averaged_at_every_transition(tmp_path, system):
     paths = three(tmp_path, system)
@@ -211,6 +212,7 @@ def treebank(tmp_path):
     return path
 
 
+@pytest.mark.extended
 def test_commands_and_programs_take_several_models(tmp_path, treebank, capsys):
     first, *others = map(str, three(tmp_path))
     package, outputs, scores = str(tmp_path / "all.stackparser"), [], []

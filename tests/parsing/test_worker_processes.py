@@ -8,6 +8,7 @@ import time
 
 import psutil
 import pytest
+from extended import extended
 from programs import children_of, is_running, running, temporary, wait_until
 
 from parser.cli import main
@@ -61,8 +62,7 @@ def test_no_work():
     ("last", "message"),
     [
         ("die", "process [12] of 2: killed, .*: use fewer --processes"),
-        (13, "process [12] of 2: ZeroDivision"),
-        ("wrong", "^line 3: not that$"),
+        *extended((13, "process [12] of 2: ZeroDivision"), ("wrong", "^line 3: not that$")),
     ],
 )
 def test_a_process_that_fails_is_named(last, message):
@@ -70,6 +70,7 @@ def test_a_process_that_fails_is_named(last, message):
         list(answers(workers, [1, 2, 3, last]))
 
 
+@pytest.mark.extended
 def test_answers_before_an_error_come_first():
     with start_workers(Worker, (2,), 2) as workers:
         found = answers(workers, [2, "wrong", 1])
@@ -97,7 +98,7 @@ def run(config_file, tmp_path):
 @pytest.fixture
 def small_parts(monkeypatch):
     """To be asked for before `many`."""
-    monkeypatch.setattr(parts, "PART_BYTES", 1 << 18)
+    monkeypatch.setattr(parts, "PART_BYTES", 1 << 14)
 
 
 @pytest.fixture

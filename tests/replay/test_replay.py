@@ -40,7 +40,7 @@ def scoring_functions(parser, inventory):
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-@pytest.mark.parametrize("layers", [1, 2, 3])
+@pytest.mark.parametrize("layers", first_of([2, 1, 3]))
 def test_replay_stepping_and_plain_python_agree(system, layers):
     inventory = make_inventory(system)
     parser, prepared = network(inventory, layers), examples(inventory, SOME_TREES)
@@ -76,7 +76,7 @@ def test_batches_of_one_sentence(system, composition):
 
 @pytest.mark.parametrize("rich", [False, True], ids=["words and tags", "characters, features, sentences"])
 @pytest.mark.parametrize("system", SYSTEMS)
-@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("layers", first_of([2, 1]))
 def test_composition_in_replay_stepping_and_plain_python(system, layers, rich):
     inventory = make_inventory(system, composition=True)
     parser, prepared = network(inventory, layers, rich=rich), examples(inventory, SOME_TREES, rich)
@@ -88,7 +88,7 @@ def test_composition_in_replay_stepping_and_plain_python(system, layers, rich):
     assert_equal([*results, loss_and_gradients(parser, plain_loss(parser, inventory, prepared))])
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("system", first_of(SYSTEMS))
 def test_all_columns_without_composition(system):
     inventory = make_inventory(system)
     parser, prepared = network(inventory, rich=True), examples(inventory, SOME_TREES, rich=True)
@@ -156,6 +156,7 @@ def left_branching(length):
     return (*range(2, length + 1), 0)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("system", first_of(SYSTEMS))
 @pytest.mark.parametrize(
     "tree", first_of([right_branching(1000), left_branching(1000)]), ids=["right", "left"]
@@ -267,7 +268,7 @@ def random_tree(length, draw):
     return tuple(heads)
 
 
-@pytest.mark.parametrize("composition", [False, True])
+@pytest.mark.parametrize("composition", first_of([True, False]))
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_layers_above_the_tags_read_their_probabilities(system, composition):
     inventory = make_inventory(system, composition=composition)
@@ -338,7 +339,7 @@ def batches_of(prepared, size):
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-@pytest.mark.parametrize("word_features", [False, True])
+@pytest.mark.parametrize("word_features", first_of([True, False]))
 def test_losses_and_gradients_stay_the_same(system, word_features, device):
     inventory, prepared = make_inventory(system), prepared_trees(system)
     batch = prepared.batch(torch.arange(0, len(prepared), 3))

@@ -167,6 +167,7 @@ def metrics_of(service):
     return {name: float(value) for name, value in found}
 
 
+@pytest.mark.extended
 def test_the_log_holds_no_text(model):
     with serving(model) as service:
         secret = "Sesame"

@@ -8,6 +8,7 @@ from services import parsed_by_command, serving
 
 pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
+pytestmark = pytest.mark.extended
 
 WORDS = ["the", "cat", "sleeps", "."]
 FREE = {"heads": [None] * 4, "labels": [None] * 4}

@@ -171,6 +171,7 @@ def test_what_is_no_json_is_refused(body, service):
     assert answer.json()["detail"]
 
 
+@pytest.mark.extended
 def test_lines_come_before_all_is_parsed(service):
     wanted = {"texts": ["It was round. " * 20_000]}
     headers = {"Accept": "application/x-ndjson"}

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from extended import first_of
 from plain_parser import Configuration, PlainParser, make_inventory
 from small_parsers import (
     SOME_KNOWN_IN_PART,
@@ -37,7 +38,7 @@ def explored_examples(parser, inventory, prepared, rows, settings):
 
 
 @pytest.mark.parametrize("trees", [SOME_TREES, SOME_KNOWN_IN_PART], ids=["complete", "known in part"])
-@pytest.mark.parametrize("composition", [False, True])
+@pytest.mark.parametrize("composition", first_of([True, False]))
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_replay_of_a_rollout_agrees_with_plain_python(system, composition, trees):
     inventory = make_inventory(system, composition=composition)
@@ -67,7 +68,7 @@ def test_replay_of_a_rollout_agrees_with_plain_python(system, composition, trees
     assert_equal([*results, loss_and_gradients(parser, total)])
 
 
-@pytest.mark.parametrize("settings", [SHARP, ERRORS], ids=["very sharp samples", "errors"])
+@pytest.mark.parametrize("settings", first_of([ERRORS, SHARP]), ids=["errors", "very sharp samples"])
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_the_extremes_parse_greedily(system, settings, device):
     inventory = make_inventory(system, composition=True)
@@ -107,7 +108,7 @@ def test_samples_follow_the_flattened_distribution(system):
     torch.testing.assert_close(shares.double(), expected.detach(), atol=0.03, rtol=0)
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("system", first_of(SYSTEMS))
 def test_wrong_transitions_of_nearly_the_best_score_are_followed_at_times(system):
     inventory = make_inventory(system)
     parser, prepared = network(inventory), examples(inventory, SOME_TREES)

@@ -21,6 +21,7 @@ from parser.system.lifeline import end, lifeline, start_process
 CPU = torch.device("cpu")
 
 
+@pytest.mark.extended
 def test_ctrl_c_says_how_to_go_on(config_file, tmp_path):
     arguments = [sys.executable, "-m", "parser", *command(config_file, tmp_path / "run")]
     arguments += ["--set", "training.epochs=5000"]

@@ -91,16 +91,19 @@ def test_an_error_is_a_status_and_the_object_goes_on(thing):
     assert thing.call("add", 1)[0] == 2
 
 
+@pytest.mark.extended
 def test_a_pipe_of_its_own_that_breaks_is_an_error_as_others(thing):
     assert status_of(lambda: thing.call("break_pipe")).status == "error: BrokenPipeError: of its own"
     assert thing.call("add", 1)[0] == 2
 
 
+@pytest.mark.extended
 def test_an_answer_that_can_not_be_sent(thing):
     assert "make_function" in status_of(lambda: thing.call("make_function")).status
     assert thing.call("add", 1)[0] == 2
 
 
+@pytest.mark.extended
 def test_want_of_memory(thing):
     assert status_of(lambda: thing.call("want_memory", 1 << 50)).status == "out of memory"
 
@@ -109,6 +112,7 @@ def test_a_process_that_is_killed(thing):
     assert status_of(lambda: thing.call("end", signal.SIGKILL)).status.startswith("error: killed, perhaps")
 
 
+@pytest.mark.extended
 def test_a_process_that_dies(thing):
     assert status_of(lambda: thing.call("leave")).status == "error: its process ended with exit code 3"
 

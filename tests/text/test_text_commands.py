@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from extended import first_of
 from programs import running
 
 import parser
@@ -51,7 +52,7 @@ def test_raw_text_is_parsed(model, text, tmp_path):
     assert main(["check", str(out)]) == 0  # one root each, no cycle
 
 
-@pytest.mark.parametrize("form", ["--text", "--one-sentence-per-line", "--tokenized"])
+@pytest.mark.parametrize("form", first_of(["--text", "--one-sentence-per-line", "--tokenized"]))
 def test_several_processes_write_the_same(form, model, tmp_path, monkeypatch):
     path, outs = tmp_path / "long.txt", [tmp_path / "1", tmp_path / "2"]
     path.write_text((TEXT * 100).replace("\n\n", "\n" if form != "--text" else "\n\n"), encoding="utf-8")
@@ -67,6 +68,7 @@ def test_several_processes_write_the_same(form, model, tmp_path, monkeypatch):
     assert f"# sent_id = {count}\n".encode() in one
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(("form", "end"), [("--text", b"\n\n"), ("--one-sentence-per-line", b"\n")])
 def test_trees_come_while_the_text_is_still_being_written(form, end, model):
     command = [sys.executable, "-m", "parser", "parse", str(model), form, "-"]
@@ -127,6 +129,7 @@ def test_a_broken_tokenizer_is_named(model, text, tmp_path, capsys, content, tol
     assert main(["parse", str(model), "tests/model/parsed.conllu", "-o", str(tmp_path / "trees")]) == 0
 
 
+@pytest.mark.extended
 def test_a_broken_tokenizer_is_named_once_by_several_processes(model, text, capfd):
     (model / "tokenizer.json").write_text('{"settings": {"kind": "udpipe"}, "content": "QUJD"}')
     assert main(["parse", str(model), "--text", text, "--device", "cpu", "--processes", "2"]) == 2

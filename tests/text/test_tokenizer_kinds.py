@@ -151,6 +151,7 @@ def test_the_log_of_udpipe_says_how_far_it_is(line):
     assert told == (", dev F1: tokens 98.96, sentences 84.99" if line == WITH_DEV else "")
 
 
+@pytest.mark.extended
 def test_text_is_parsed(model, stored, tmp_path, capsys):
     """By commands and programs, from a folder and from a package, in one process and in several."""
     text, outs, package = "The cat sleeps .\n\nWas it round ?\n", [], tmp_path / "english.stackparser"
@@ -172,6 +173,7 @@ def test_text_is_parsed(model, stored, tmp_path, capsys):
     ]
 
 
+@pytest.mark.extended
 def test_scores_of_text(model, stored, capsys):
     """Divided text is that of the treebank's tokens, of which some are several words."""
     assert main(["evaluate", str(model), DEV, "--text", "--json"]) == 0

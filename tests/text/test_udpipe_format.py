@@ -10,6 +10,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from extended import extended
 
 from parser.text.reading import TextReader
 from parser.text.tokenizer_kinds import UDPipe, tokenizer_from_json
@@ -163,7 +164,10 @@ SOUND = {
 }
 
 
-@pytest.mark.parametrize("name", SOUND)
+QUICK = "as trained", "compressed again", "no rules"
+
+
+@pytest.mark.parametrize("name", [*QUICK, *extended(*((name,) for name in SOUND if name not in QUICK))])
 def test_what_udpipe_writes_is_sound(name, tmp_path):
     contents = list(SOUND[name])
     for content in contents:
@@ -309,7 +313,7 @@ def mutated(draw):
     return [TRAINED[: END_OF_NETWORK + 1] + second + b"\0\0" for second in blocks(content)]
 
 
-@pytest.mark.parametrize("batches", [1, pytest.param(200, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("batches", [*extended((1,)), pytest.param(200, marks=pytest.mark.soak)])
 def test_what_is_not_refused_does_no_harm(batches, tmp_path):
     """Of damaged files, those that pass the check are opened and used by a process with limits."""
     for batch in range(batches):

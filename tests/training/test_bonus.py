@@ -13,6 +13,7 @@ from parser.training import bonus
 from parser.training.run import train_and_score
 from parser.treebank.conllu import read_treebank
 
+pytestmark = pytest.mark.extended
 CPU = torch.device("cpu")
 DEV = read_treebank("data/quickstart/dev.conllu")
 ARCS = [
@@ -27,7 +28,10 @@ def run(tmp_path_factory):
     """The result and the folder of a run whose scorer of arcs knows more than its parser."""
     folder = tmp_path_factory.mktemp("run")
     changes = [*ARCS, "treebank.test=null", "tokenizer=null", "parser.network.arcs={loss_weight: 20}"]
-    return train_and_score(read_config(Path("configs/quickstart.yaml"), changes), folder), folder / "model"
+    with pytest.MonkeyPatch.context() as patch:  # before that of each test
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("caches")))
+        result = train_and_score(read_config(Path("configs/quickstart.yaml"), changes), folder)
+    return result, folder / "model"
 
 
 def test_the_best_one_is_kept_with_the_model(run):

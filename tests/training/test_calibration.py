@@ -56,6 +56,7 @@ def test_probabilities_that_mean_the_opposite_become_equal():
     assert Calibration(found)([0.1, 0.9]) == pytest.approx([own.is_right.mean()] * 2, abs=0.01)
 
 
+@pytest.mark.extended
 def test_a_run_keeps_it_with_the_model(tmp_path):
     changes = [
         "treebank.train=data/quickstart/dev.conllu",

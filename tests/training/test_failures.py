@@ -5,6 +5,7 @@ import weakref
 
 import pytest
 import torch
+from extended import extended, first_of
 from programs import running
 from simulated_cuda.device import SimulatedCuda
 from stopped_runs import command, left_behind
@@ -21,7 +22,7 @@ from parser.treebank.conllu import read_treebank
 CPU = torch.device("cpu")
 
 
-@pytest.mark.parametrize("seconds", [0, 600])
+@pytest.mark.parametrize("seconds", first_of([0, 600]))
 def test_a_loss_that_is_no_number_names_its_batch(config_file, tmp_path, monkeypatch, capsys, seconds):
     def replay_or_fail(network, table, batch, replay=StackParser.replay_words):
         scores = replay(network, table, batch)
@@ -41,6 +42,7 @@ def test_a_loss_that_is_no_number_names_its_batch(config_file, tmp_path, monkeyp
     assert 0 < (run / "bad-batch.conllu").read_text().count("sent_id") <= 4
 
 
+@pytest.mark.extended
 def test_a_treebank_may_be_a_pipe(config_file, tmp_path):
     """It is read once."""
     pipe, treebank = tmp_path / "pipe", tmp_path / "tiny.conllu"
@@ -66,7 +68,7 @@ def test_what_is_written_of_a_bad_batch_is_a_treebank(config_file, tmp_path, mon
     assert len(bad) == len(all_of_it)
 
 
-@pytest.mark.parametrize("epoch", [1, 2])
+@pytest.mark.parametrize("epoch", first_of([1, 2]))
 def test_a_dev_loss_that_is_no_number_ends_the_run(config_file, tmp_path, monkeypatch, capsys, epoch):
     losses = iter([0.5, float("nan")][-epoch:])
     monkeypatch.setattr(loop, "mean_loss", lambda *_: next(losses))
@@ -77,6 +79,7 @@ def test_a_dev_loss_that_is_no_number_ends_the_run(config_file, tmp_path, monkey
     assert (tmp_path / "run" / "model").exists() == (epoch == 2)
 
 
+@pytest.mark.extended
 def test_a_full_disk_leaves_the_last_checkpoint_and_model(config_file, tmp_path, monkeypatch, capsys):
     run, written = tmp_path / "run", []
 
@@ -95,6 +98,7 @@ def test_a_full_disk_leaves_the_last_checkpoint_and_model(config_file, tmp_path,
     assert left_behind(run) == left_behind(tmp_path / "whole")
 
 
+@pytest.mark.extended
 def test_too_little_memory_for_a_batch(config_file, tmp_path, monkeypatch, capsys):
     held = []
 
@@ -147,6 +151,7 @@ def test_too_little_memory_to_prepare_batches_ahead(config_file, tmp_path, monke
     assert losses[0] == pytest.approx(losses[1])
 
 
+@pytest.mark.extended
 def test_what_else_goes_wrong_while_batches_are_prepared_is_raised(config_file, tmp_path, monkeypatch):
     def fail(whole):
         raise RuntimeError("another error")
@@ -156,6 +161,7 @@ def test_what_else_goes_wrong_while_batches_are_prepared_is_raised(config_file, 
         train(read_config(config_file), tmp_path / "run", cuda.name)
 
 
+@pytest.mark.extended
 def test_training_twice_gives_the_same_weights(config_file, tmp_path, device):
     changes = ["training.deterministic=true", "training.epochs=2", "parser.network.composition=true"]
     weights = []
@@ -172,10 +178,15 @@ HUGE = 1 << 60  # bytes, which no machine has
     ("changes", "blamed"),
     [
         (["hidden_size=65536"], "hidden_size"),
-        (["hidden_size=65536", "layers=100"], "hidden_size"),
-        (["token_size=65000", "word_size=65000"], "token_size"),
-        (["word_size=65536", "characters={size: 65536, filters: 65536, widths: [2, 3, 100]}"], "characters"),
-        (["sentence_encoder={hidden_size: 60000, layers: 10}"], "sentence_encoder.hidden_size"),
+        *extended(
+            (["hidden_size=65536", "layers=100"], "hidden_size"),
+            (["token_size=65000", "word_size=65000"], "token_size"),
+            (
+                ["word_size=65536", "characters={size: 65536, filters: 65536, widths: [2, 3, 100]}"],
+                "characters",
+            ),
+            (["sentence_encoder={hidden_size: 60000, layers: 10}"], "sentence_encoder.hidden_size"),
+        ),
     ],
 )
 def test_the_setting_that_makes_it_large_is_named(config_file, tmp_path, capsys, changes, blamed):

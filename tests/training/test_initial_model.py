@@ -94,6 +94,7 @@ def test_what_a_model_knows_it_still_knows(config_file, tmp_path, model, changes
     assert ours.shape[1] > theirs.shape[1]
 
 
+@pytest.mark.extended
 def test_frozen_weights_stay(config_file, tmp_path, model, changes):
     frozen = ["training.frozen=[tokens.embeddings, stack, from_stack.bias]", "training.average=0.5"]
     train(read_config(config_file, [*changes, *frozen]), tmp_path / "second", CPU)
@@ -137,6 +138,7 @@ def test_fine_tuning_is_resumed_to_the_bit(config_file, tmp_path, model, changes
     assert left_behind(tmp_path / "killed") == left_behind(tmp_path / "whole")
 
 
+@pytest.mark.extended
 def test_a_model_is_not_replaced_by_the_run_that_begins_with_it(
     config_file, tmp_path, model, changes, capsys
 ):
@@ -146,27 +148,28 @@ def test_a_model_is_not_replaced_by_the_run_that_begins_with_it(
     assert Model.load(model, CPU)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ("parser.network.hidden_size=20", "hidden_size is 20 in the config, 16 in the model"),
-        ("parser.system=arc-eager", "parser.system is arc-eager in the config, arc-hybrid in the model"),
-        ("parser.network.tag_sizes={upos: 4}", "tag_sizes.feats is not there in the config, 3 in the model"),
-        (
-            "training.frozen=[stacks]",
-            "training.frozen: no weight's name begins with stacks; parts are arcs, buffer, ",
-        ),
-        ("parser.network.tag_sizes={feats: 3, upos: 4}", "have another order than in the model"),
-        ("parser.network.pretrained=vectors.txt", "the model has no pretrained vectors"),
-        ("initial_model=nowhere", "nowhere: there is no such file or folder"),
-    ],
-)
-def test_what_does_not_fit_is_refused(config_file, tmp_path, changes, capsys, change, message):
-    overrides = [f"--set={each}" for each in (*changes, change)]
-    assert main(["train", str(config_file), "--run", str(tmp_path / "run"), *overrides]) == 2
-    assert message in capsys.readouterr().err
+NOT_FITTING = [
+    ("parser.network.hidden_size=20", "hidden_size is 20 in the config, 16 in the model"),
+    ("parser.system=arc-eager", "parser.system is arc-eager in the config, arc-hybrid in the model"),
+    ("parser.network.tag_sizes={upos: 4}", "tag_sizes.feats is not there in the config, 3 in the model"),
+    (
+        "training.frozen=[stacks]",
+        "training.frozen: no weight's name begins with stacks; parts are arcs, buffer, ",
+    ),
+    ("parser.network.tag_sizes={feats: 3, upos: 4}", "have another order than in the model"),
+    ("parser.network.pretrained=vectors.txt", "the model has no pretrained vectors"),
+    ("initial_model=nowhere", "nowhere: there is no such file or folder"),
+]
 
 
+def test_what_does_not_fit_is_refused(config_file, tmp_path, changes, capsys):
+    for change, message in NOT_FITTING:
+        overrides = [f"--set={each}" for each in (*changes, change)]
+        assert main(["train", str(config_file), "--run", str(tmp_path / "run"), *overrides]) == 2
+        assert message in capsys.readouterr().err
+
+
+@pytest.mark.extended
 def test_pretrained_vectors_are_those_of_the_model(config_file, tmp_path, changes, network):
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("dogs 1 2\nsleep 3 4\n")

@@ -45,6 +45,7 @@ def test_metrics_are_written_for_people_and_programs(config_file, tmp_path):
     assert list((tmp_path / "run" / "tensorboard").iterdir())
 
 
+@pytest.mark.extended
 def test_where_there_is_no_bar_a_line_now_and_then_says_how_far_an_epoch_is(
     config_file, tmp_path, monkeypatch, capsys
 ):
@@ -55,6 +56,7 @@ def test_where_there_is_no_bar_a_line_now_and_then_says_how_far_an_epoch_is(
     assert len(lines) >= 4
 
 
+@pytest.mark.extended
 def test_the_same_seed_gives_the_same_model(config_file, tmp_path):
     weights = []
     for run, seed in (("a", 1), ("b", 1), ("c", 2)):
@@ -64,6 +66,7 @@ def test_the_same_seed_gives_the_same_model(config_file, tmp_path):
     assert not all(torch.equal(weights[0][name], weights[2][name]) for name in weights[0])
 
 
+@pytest.mark.extended
 def test_stops_when_dev_las_gets_no_better(config_file, tmp_path):
     config = read_config(config_file, ["training.epochs=50", "training.early_stopping_patience=2"])
     train(config, tmp_path / "run", CPU)
@@ -71,6 +74,7 @@ def test_stops_when_dev_las_gets_no_better(config_file, tmp_path):
     assert len(rows) < 50
 
 
+@pytest.mark.extended
 def test_a_label_that_training_never_saw_leaves_the_dev_loss_finite(config_file, tmp_path):
     dev = tmp_path / "dev.conllu"
     dev.write_text((tmp_path / "tiny.conllu").read_text().replace("\tnsubj\t", "\tnever_seen\t"))
@@ -113,6 +117,7 @@ def test_dev_loss_does_not_depend_on_dropout(config_file):
     assert mean_loss(model, loaded.dev) == mean_loss(model, loaded.dev)
 
 
+@pytest.mark.extended
 def test_a_dev_set_without_projective_trees_has_scores_but_no_loss(config_file, tmp_path):
     dev = tmp_path / "dev.conllu"
     arcs = enumerate([(3, "nsubj"), (4, "punct"), (0, "root"), (3, "punct")], 1)
@@ -183,6 +188,7 @@ def test_training_warms_up_clips_decays_and_drops_rare_words(config_file, tmp_pa
     assert modes.count(False) == 2  # the dev loss of each epoch
 
 
+@pytest.mark.extended
 def test_pretrained_vectors_of_words_that_training_lacks_are_kept(config_file, tmp_path):
     """They are trained, and L2 would take them to zero."""
     vectors = tmp_path / "vectors.txt"
@@ -195,6 +201,7 @@ def test_pretrained_vectors_of_words_that_training_lacks_are_kept(config_file, t
     assert dogs.tolist() != [1, 2, 3]
 
 
+@pytest.mark.extended
 def test_the_rate_sinks_when_the_dev_loss_does_not(config_file, tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "mean_loss", lambda *_: 1.0)
     changes = [
@@ -207,6 +214,7 @@ def test_the_rate_sinks_when_the_dev_loss_does_not(config_file, tmp_path, monkey
     assert [row["learning_rate"] for row in rows] == pytest.approx([0.01, 0.01, 0.005, 0.0025])
 
 
+@pytest.mark.extended
 def test_pretrained_vectors_come_through_training_as_they_were(config_file, tmp_path):
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("dogs 1 2 3\nunseen 4 5 6\n")

@@ -140,6 +140,7 @@ def test_fine_tuning_adds_a_treebank_and_parses_as_it(config_file, files, tmp_pa
     assert evaluate(model, read_treebank(files[1])).las == 100
 
 
+@pytest.mark.extended
 def test_models_without_an_embedding_of_the_treebank_stay_as_they_are(config_file, files, tmp_path):
     with pytest.raises(ValueError, match="'second': no model has an embedding of the treebank"):
         load_models(ModelChoice((Path("tests/model"),), "second"), CPU)

@@ -162,7 +162,9 @@ def weights(config, run):
     return Model.load(run / "model", CPU).network.state_dict()
 
 
-@pytest.mark.parametrize("changes", [[], ["training.exploration={from_epoch: 1}"]], ids=["gold", "explored"])
+@pytest.mark.parametrize(
+    "changes", first_of([[], ["training.exploration={from_epoch: 1}"]]), ids=["gold", "explored"]
+)
 def test_complete_trees_are_learnt_as_without_the_setting(config_file, tmp_path, changes):
     configs = [
         read_config(config_file, [*changes, "training.epochs=2", "parser.network.arcs={}", *more])
@@ -205,6 +207,7 @@ GUESS = 31.3
 """The LAS on dev of a parser that guesses by tags, see docs/treebanks.md."""
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("exploration", first_of(["null", "{from_epoch: 3, probability: 1}"]))
 def test_a_parser_learns_from_half_of_the_arcs(config_file, tmp_path, exploration):
     train_file = tmp_path / "part.conllu"

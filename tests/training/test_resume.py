@@ -92,6 +92,7 @@ def test_a_kill_between_any_two_files(config_file, tmp_path, monkeypatch, moment
         assert left_behind(run) == left_behind(tmp_path / "whole")
 
 
+@pytest.mark.extended
 def test_a_run_without_a_checkpoint_is_left_alone(config_file, tmp_path, capsys):
     run = tmp_path / "run"
     assert main(command(config_file, run, "--set", "training.epochs=1")) == 0
@@ -102,6 +103,7 @@ def test_a_run_without_a_checkpoint_is_left_alone(config_file, tmp_path, capsys)
     assert left_behind(run) == before
 
 
+@pytest.mark.extended
 def test_words_in_another_order_are_refused(config_file, tmp_path):
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("dogs 1 2\ncats 3 4\n")
@@ -136,6 +138,7 @@ def test_a_run_that_is_stopped_at_any_batch_goes_on(config_file, tmp_path, monke
     assert train(config, tmp_path / "stopped", CPU, resume=True) == scores  # there is nothing left to do
 
 
+@pytest.mark.extended
 def test_other_treebanks_are_refused(config_file, tmp_path, capsys):
     assert main(command(config_file, tmp_path / "run", "--set", "training.epochs=1")) == 0
     with (tmp_path / "tiny.conllu").open("a") as file:
@@ -144,7 +147,7 @@ def test_other_treebanks_are_refused(config_file, tmp_path, capsys):
     assert "have changed since the run began" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("damage", [b"", b"\x08\0\0\0\0\0\0\0{}      ", b"\xff" * 100])
+@pytest.mark.parametrize("damage", first_of([b"\xff" * 100, b"", b"\x08\0\0\0\0\0\0\0{}      "]))
 def test_a_broken_checkpoint_is_named(config_file, tmp_path, capsys, damage):
     assert main(command(config_file, tmp_path / "run", "--set", "training.epochs=1")) == 0
     path = tmp_path / "run" / "checkpoint.safetensors"
@@ -179,6 +182,7 @@ def test_a_checkpoint_of_another_format_is_refused(config_file, tmp_path, capsys
     assert capsys.readouterr().err.startswith(f"{path}: {told}")
 
 
+@pytest.mark.extended
 def test_a_run_that_is_stopped_at_an_epochs_last_batch_goes_on(config_file, tmp_path, monkeypatch):
     config = read_config(config_file, ["training.epochs=2", "training.batch_size=1"])
     stops = Stops(monkeypatch)
@@ -189,6 +193,7 @@ def test_a_run_that_is_stopped_at_an_epochs_last_batch_goes_on(config_file, tmp_
     assert stops.batches == 2 * 16
 
 
+@pytest.mark.extended
 def test_a_run_that_is_done_is_said_to_be(config_file, tmp_path, capsys):
     config = read_config(config_file, ["training.epochs=1"])
     train(config, tmp_path / "run", CPU)
@@ -201,6 +206,7 @@ def test_a_run_that_is_done_is_said_to_be(config_file, tmp_path, capsys):
     )
 
 
+@pytest.mark.extended
 def test_a_runs_folder_is_all_that_resuming_needs(config_file, tmp_path, capsys):
     run, changes = tmp_path / "run", ["--set", "training.epochs=2", "--set", "device=cpu"]
     assert main(["train", str(config_file), "--run", str(run), *changes]) == 0
@@ -220,6 +226,7 @@ def test_a_runs_folder_is_all_that_resuming_needs(config_file, tmp_path, capsys)
         assert left_behind(run) == before
 
 
+@pytest.mark.extended
 def test_a_run_is_not_resumed_with_fewer_epochs_than_it_has(config_file, tmp_path, capsys):
     run = tmp_path / "run"
     assert main(["train", str(config_file), "--run", str(run), "--set", "training.epochs=2"]) == 0
@@ -229,6 +236,7 @@ def test_a_run_is_not_resumed_with_fewer_epochs_than_it_has(config_file, tmp_pat
     assert (run / "config.yaml").read_bytes() == config
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("decay", first_of(["plateau", "linear"]))
 def test_a_finished_run_goes_on_to_more_epochs(config_file, tmp_path, capsys, decay):
     """As if it had been started with them, unless the learning rate depends on their number."""
@@ -275,6 +283,7 @@ def test_what_can_not_be_resumed_is_not_begun_anew(config_file, tmp_path, monkey
         assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.extended
 def test_resuming_what_is_no_run_names_what_was_meant(config_file, tmp_path, capsys):
     run, package = tmp_path / "run", tmp_path / "tiny.stackparser"
     assert main(["train", str(config_file), "--run", str(run), "--set", "training.epochs=1"]) == 0
@@ -300,6 +309,7 @@ def test_train_needs_a_config(tmp_path, capsys):
     assert capsys.readouterr().err == f"{tmp_path}: is a folder; give a config, or continue with --resume\n"
 
 
+@pytest.mark.extended
 def test_a_runs_config_trains_in_the_runs_folder(config_file, tmp_path):
     run = tmp_path / "run"
     assert main(["train", str(config_file), "--run", str(run), "--set", "training.epochs=1"]) == 0

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from extended import first_of
 from plain_parser import make_inventory
 from safetensors.torch import load_file
 from small_parsers import SOME_TREES, assert_equal, examples, loss_and_gradients, network
@@ -142,7 +143,7 @@ def targets_of(student, packed):
         yield {names[number]: weight for number, weight in pairs if weight}
 
 
-@pytest.mark.parametrize("kept", [2, 8])
+@pytest.mark.parametrize("kept", first_of([2, 8]))
 def test_targets_are_the_mean_of_the_teachers_one_sentence_at_a_time(
     config_file, tmp_path, models, device, monkeypatch, kept
 ):
@@ -173,6 +174,7 @@ def plain_heads(own_teachers, tree, weight, kept):
         yield {head: weight * probability for head, probability in probable}
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("kept", [2, 8])
 def test_heads_are_the_mean_of_the_teachers_that_score_them(config_file, models, device, monkeypatch, kept):
     monkeypatch.setattr(teachers, "KEPT_HEADS", kept)
@@ -193,6 +195,7 @@ def test_heads_are_the_mean_of_the_teachers_that_score_them(config_file, models,
             assert ours == pytest.approx({head: part for head, part in wanted.items() if part}, abs=1e-5)
 
 
+@pytest.mark.extended
 def test_without_a_teacher_that_scores_arcs_there_are_no_soft_heads(config_file, models):
     assert data.load(read_config(config_file, [taught_by(models[2:])]), CPU)[1].train.soft_heads is None
 
@@ -299,6 +302,7 @@ def test_it_makes_no_difference_whether_targets_come_from_the_cache(config_file,
     assert left_behind(tmp_path / "first") == left_behind(tmp_path / "second")
 
 
+@pytest.mark.extended
 def test_batches_that_explore_have_no_teacher(config_file, tmp_path, models):
     """With a rate that changes nothing, the loss of such an epoch is that without teachers."""
     explore = [

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from extended import first_of
 from programs import is_mentioned, running, wait_until
 
 from parser.cli import main
@@ -67,6 +68,7 @@ def go(tmp_path, monkeypatch):
     return file
 
 
+@pytest.mark.extended
 def test_a_tokenizer_stays_until_another_one_is_trained(text_config, tmp_path, go, capsys):
     """Also if the training of the other one is killed, and begun again."""
     run = tmp_path / "run"
@@ -91,6 +93,7 @@ def test_a_tokenizer_stays_until_another_one_is_trained(text_config, tmp_path, g
     assert "tokenizer" not in capsys.readouterr().out
 
 
+@pytest.mark.extended
 def test_what_waits_for_a_tokenizer_says_how_long(text_config, tmp_path, go, monkeypatch):
     said = []
 
@@ -108,6 +111,7 @@ def test_what_waits_for_a_tokenizer_says_how_long(text_config, tmp_path, go, mon
     assert said[1].startswith("tokenizer trained in")
 
 
+@pytest.mark.extended
 def test_a_broken_tokenizer_is_replaced(text_config, tmp_path, go, capsys):
     config, run = read_config(text_config), tmp_path / "run"
     kept = run / "model" / "tokenizer.json"
@@ -122,6 +126,7 @@ def test_a_broken_tokenizer_is_replaced(text_config, tmp_path, go, capsys):
         assert kept.read_bytes() == trained
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("begins_anew", [False, True])
 def test_what_a_killed_training_has_left_is_removed(text_config, tmp_path, begins_anew):
     config, run = read_config(text_config, ["tokenizer=null"]), tmp_path / "run"
@@ -135,7 +140,9 @@ def test_what_a_killed_training_has_left_is_removed(text_config, tmp_path, begin
     assert [path.name for path in ended.glob("*tokenizer*")] == [kept.name]
 
 
-@pytest.mark.parametrize("settings", ["{kind: spacy, language: en}", "{kind: lines}", "{kind: blanks}"])
+@pytest.mark.parametrize(
+    "settings", first_of(["{kind: lines}", "{kind: spacy, language: en}", "{kind: blanks}"])
+)
 def test_a_tokenizer_that_needs_no_training(config_file, tmp_path, settings, capsys):
     """The words of the treebank are found in its text; a tokenizer of another kind takes the place of it."""
     pytest.importorskip("spacy")

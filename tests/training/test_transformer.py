@@ -8,7 +8,7 @@ from itertools import chain
 
 import pytest
 import torch
-from extended import first_of
+from extended import extended, first_of
 from programs import together
 from safetensors.torch import load_file, save_file
 from small_transformers import make_transformer, transformers
@@ -121,6 +121,7 @@ def test_other_settings_have_other_vectors(config_file, tmp_path):
     assert names[0] < names[-1]  # used later than the second
 
 
+@pytest.mark.extended
 def test_a_full_disk_keeps_the_vectors_in_memory(config_file, tmp_path, monkeypatch, capsys):
     def full(*_):
         raise OSError(28, "No space left on device")
@@ -152,6 +153,7 @@ def test_a_damaged_file_of_vectors_is_computed_again(damage, config_file, tmp_pa
     assert path.read_bytes() == content
 
 
+@pytest.mark.extended
 def test_what_half_precision_can_not_hold_is_refused(config_file, tmp_path):
     folder = make_transformer(tmp_path / "pretrained")
     change_weights(folder, "encoder.layer.2.output.LayerNorm.weight", lambda weight: weight * 1e6)
@@ -183,6 +185,7 @@ def test_a_transformer_is_the_same_elsewhere(tmp_path):
     assert str(tmp_path) not in there.config
 
 
+@pytest.mark.extended
 def test_words_keep_their_case_and_the_library_reads_the_folder_of_a_model(config_file, tmp_path):
     """A folder without a tokenizer's config is read by the library as that of an uncased BERT."""
     folder, run = make_transformer(tmp_path / "pretrained"), tmp_path / "run"
@@ -199,6 +202,7 @@ def test_words_keep_their_case_and_the_library_reads_the_folder_of_a_model(confi
     assert "transformer/tokenizer_config.json" in contents([run / "model"])  # also what `pack` gives away
 
 
+@pytest.mark.extended
 def test_a_stop_while_vectors_are_computed_leaves_no_file(config_file, tmp_path, monkeypatch):
     abandoned = cache_folder() / "killed.part"
     abandoned.parent.mkdir(parents=True, exist_ok=True)
@@ -291,12 +295,14 @@ def test_what_could_execute_code_is_refused(config_file, tmp_path):
     ("change", "message"),
     [
         ({"num_hidden_layers": 10_000_000}, "num_hidden_layers is 10,000,000, and at most 2,000,000"),
-        ({"num_hidden_layers": 1e7}, "num_hidden_layers is 10,000,000"),
-        ({"num_hidden_layers": 10**4}, "it has 10,000 layers, and at most 200 is sensible"),
-        ({"vocab_size": 100_000_000}, "vocab_size is 100,000,000"),
-        ({"vocab_size": 2_000_000, "hidden_size": 2_000_000}, "asks for .* weights, and .* bytes"),
-        ({"pruned_heads": {"0": [10**8]}}, "0 is 100,000,000"),
-        ({"model_type": "albert", "num_hidden_groups": 2_000_000}, "it has 6,000,000 layers"),
+        *extended(
+            ({"num_hidden_layers": 1e7}, "num_hidden_layers is 10,000,000"),
+            ({"num_hidden_layers": 10**4}, "it has 10,000 layers, and at most 200 is sensible"),
+            ({"vocab_size": 100_000_000}, "vocab_size is 100,000,000"),
+            ({"vocab_size": 2_000_000, "hidden_size": 2_000_000}, "asks for .* weights, and .* bytes"),
+            ({"pruned_heads": {"0": [10**8]}}, "0 is 100,000,000"),
+            ({"model_type": "albert", "num_hidden_groups": 2_000_000}, "it has 6,000,000 layers"),
+        ),
     ],
 )
 def test_a_transformer_of_absurd_size_is_refused_before_it_is_built(change, message, config_file, tmp_path):
@@ -332,6 +338,7 @@ def test_a_model_with_a_broken_transformer_is_refused(change, message, config_fi
         Model.load(run / "model", CPU)
 
 
+@pytest.mark.extended
 def test_a_transformer_that_memory_can_not_hold_is_named(config_file, tmp_path, monkeypatch):
     folder = make_transformer(tmp_path / "pretrained", hidden_size=64, intermediate_size=128)
     monkeypatch.setattr(size, "device_memory", lambda _: 1_000_000)

@@ -22,6 +22,7 @@ CHANGES = [
 ]
 
 
+@pytest.mark.extended
 def test_the_model_of_the_last_epoch_is_kept(config_file, tmp_path):
     """Dev has no part in training: the last weights are those of a run with dev."""
     with_dev, without = tmp_path / "with", tmp_path / "without"
@@ -38,6 +39,7 @@ def test_the_model_of_the_last_epoch_is_kept(config_file, tmp_path):
     assert model.dev_shares == {}
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(("seconds", "checkpoints"), [(-1, [2, 3, 4]), (600, [4])])
 def test_short_epochs_share_a_checkpoint(config_file, tmp_path, monkeypatch, seconds, checkpoints):
     """The last one always has its own."""
@@ -75,6 +77,7 @@ def kept(run):
     return all(torch.equal(weight, last[f"network.{name}"]) for name, weight in model.items())
 
 
+@pytest.mark.extended
 def test_going_on_to_more_epochs_keeps_the_last_of_these(config_file, tmp_path):
     run, changes = tmp_path / "run", [*CHANGES, "treebank.dev=null"]
     train_and_score(read_config(config_file, changes), run)
@@ -83,6 +86,7 @@ def test_going_on_to_more_epochs_keeps_the_last_of_these(config_file, tmp_path):
     assert kept(run)
 
 
+@pytest.mark.extended
 def test_ending_earlier_keeps_the_last_of_the_epochs_that_are_done(config_file, tmp_path, monkeypatch):
     run, changes = tmp_path / "run", [*CHANGES, "treebank.dev=null"]
 

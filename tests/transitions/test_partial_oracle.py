@@ -4,7 +4,7 @@ is known."""
 import numpy as np
 import pytest
 import torch
-from extended import extended
+from extended import extended, first_of
 from hypothesis import given
 from hypothesis import strategies as st
 from plain_parser import Configuration, make_inventory, projective_trees
@@ -90,7 +90,7 @@ def test_trajectories_of_longer_sentences_of_different_lengths_make_them(system,
     assert_known_arcs_are_made(system, known)
 
 
-@pytest.mark.parametrize("system", KEEPING)
+@pytest.mark.parametrize("system", first_of(KEEPING))
 def test_complete_trees_among_others_have_the_right_transitions_that_they_have_alone(system):
     """Also in states from which they cannot be reached."""
     inventory, trees = make_inventory(system), projective_trees(4)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import plain_parser as plain
 import pytest
-from hypothesis import given, settings
+from extended import examples, extended
+from hypothesis import given
 from hypothesis import strategies as st
 from plain_parser import all_trees
 
@@ -23,7 +24,7 @@ def names(count):
     return tuple("abcdefgh"[:count])
 
 
-@pytest.mark.parametrize("length", range(1, 7))
+@pytest.mark.parametrize("length", [*range(1, 6), *extended((6,))])
 def test_every_small_tree_is_recovered_if_all_labels_differ(length):
     for heads in all_trees(length):
         lifted_heads, labels = projectivize(heads, names(length))
@@ -53,7 +54,7 @@ def trees(draw, longest=12):
     return tuple(heads)
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(trees())
 def test_lifting_follows_its_definition(heads):
     assert crossing(heads) == plain.crossing(heads)
@@ -62,7 +63,7 @@ def test_lifting_follows_its_definition(heads):
     assert [MARK in label for label in labels] == [now != was for now, was in zip(found, heads, strict=True)]
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(trees(), st.data())
 def test_deprojectivizing_follows_its_definition_for_any_labels(heads, data):
     length = len(heads)

@@ -198,6 +198,7 @@ def enter_late(rank: int, folder: Path) -> None:
     dist.destroy_process_group()
 
 
+@pytest.mark.extended
 def test_processes_must_be_entered(tmp_path):
     assert exit_codes(enter_late, tmp_path) == [0, 0]
 

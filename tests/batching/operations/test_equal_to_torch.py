@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
+from extended import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from parser.batching.operations.cell import CellOperation
@@ -49,7 +50,7 @@ class ByTemplates(Recorded):
         return self.each(self.templates[key], [[left], [right]], [[number]])[0][0]
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(
     st.lists(EXAMPLES, min_size=1, max_size=5),
     st.sampled_from(sorted(LOSSES)),

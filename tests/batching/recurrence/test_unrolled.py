@@ -5,7 +5,8 @@ from __future__ import annotations
 import networkx as nx
 import pytest
 import torch
-from hypothesis import given, settings
+from extended import examples, first_of
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
@@ -219,7 +220,7 @@ def loss_of(values, errors):
     )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(layer_graphs(), st.integers(1, 3), st.integers(1, 5), st.sampled_from(WAYS), st.integers(0, 99))
 def test_any_network_equals_a_plain_one(graph, streams, frames, way, seed):
     weights = weights_of(graph, seed)
@@ -246,7 +247,7 @@ def test_any_network_equals_a_plain_one(graph, streams, frames, way, seed):
 
 
 @pytest.mark.extended
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     layer_graphs(),
     st.integers(1, 3),
@@ -279,7 +280,7 @@ def test_errors_go_back_as_far_as_they_may(graph, frames, back, way, chunks, see
         assert_equal(found, gradients(weights))
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", first_of(WAYS))
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_streams_give_the_gradients_of_copies(name, way):
     graph = with_scores(EXAMPLES[name](Layer(size=7, kind="symbols"), SIZE), 5)

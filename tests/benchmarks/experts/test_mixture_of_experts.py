@@ -8,6 +8,7 @@ from contextlib import contextmanager, nullcontext
 import pytest
 import torch
 import torch.nn.functional as F
+from extended import first_of
 from pydantic import ValidationError
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
@@ -85,7 +86,7 @@ def skip_unless(method, device, dtype):
 @pytest.mark.parametrize("method", EXPERT_METHODS)
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.double, 1e-9), (torch.float, 1e-4)])
 @pytest.mark.parametrize("chosen", [1, 2, 7])
-@pytest.mark.parametrize("batch", [1, BATCH, 60])
+@pytest.mark.parametrize("batch", first_of([BATCH, 1, 60]))
 def test_outputs_and_gradients_are_those_of_linear_layers(method, dtype, tolerance, chosen, batch, device):
     skip_unless(method, device, dtype)
     experts = layer(device, method, chosen, dtype)
@@ -246,6 +247,7 @@ def prepared(*arguments, **changed):
     return plugin
 
 
+@pytest.mark.extended
 def test_it_does_all_that_plugins_must():
     assert faults_of(MixtureOfExperts) == []
 
@@ -253,7 +255,7 @@ def test_it_does_all_that_plugins_must():
 @pytest.mark.parametrize("method", EXPERT_METHODS)
 @pytest.mark.parametrize("mode", ["train", "infer"])
 @pytest.mark.parametrize("chosen", [1, 3])
-@pytest.mark.parametrize("gate", ["plain", "noisy"])
+@pytest.mark.parametrize("gate", first_of(["plain", "noisy"]))
 def test_every_method_gives_the_cpus_results_on_the_device(method, mode, chosen, gate, device):
     if reason := MixtureOfExperts().skip(setup(method, mode, device=device)):
         pytest.skip(reason)

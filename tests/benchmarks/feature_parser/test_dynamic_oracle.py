@@ -24,6 +24,7 @@ State = tuple[tuple[int, ...], int, frozenset[tuple[int, int]]]
 """Stack, front of the buffer, arcs (head, dependent). ROOT is the number of words."""
 
 
+@cache
 def projective_trees(words: int) -> list[tuple[int, ...]]:
     found = []
     for heads in itertools.product(range(words + 1), repeat=words):

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import pytest
 import torch
+from extended import first_of
 from pydantic import ValidationError
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -59,6 +60,7 @@ def prepared(method="both", streams=4, device="cpu", **changed):
     return plugin
 
 
+@pytest.mark.extended
 def test_it_does_all_that_plugins_must():
     assert faults_of(RecurrentLanguageModel) == []
 
@@ -72,7 +74,7 @@ def test_every_method_gives_the_cpus_results_on_the_device(network, method, devi
     torch.testing.assert_close(found, expected, rtol=2e-4, atol=2e-4)
 
 
-@pytest.mark.parametrize("window", [1, 2])
+@pytest.mark.parametrize("window", first_of([1, 2]))
 @pytest.mark.parametrize("network", AS_LIBRARY)
 def test_the_library_gives_the_same(network, window, device):
     expected = prepared("none", 1, window=window, **network).check()
@@ -111,7 +113,7 @@ def test_the_library_lacks_other_networks(changed, message):
     assert message in RecurrentLanguageModel().skip(setup)
 
 
-@pytest.mark.parametrize("network", AS_LIBRARY)
+@pytest.mark.parametrize("network", first_of(AS_LIBRARY))
 def test_the_library_learns_the_same(network):
     perplexities = []
     for method in ("both", LIBRARY):

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 from chosen_device import DEVICE
-from hypothesis import given, settings
+from extended import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
@@ -117,7 +118,7 @@ def weights_of(results: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("method", [*GRAPH_METHODS, *LABELLINGS, "sliced"])
-@settings(max_examples=15)
+@examples(15)
 @given(batch=st.lists(programs(), min_size=1, max_size=5))
 def test_all_methods_equal_the_plain_recursion(method, batch):
     executor = small_executor()
@@ -165,6 +166,7 @@ class SmallExecutor(ProgramExecutorPlugin):
     Settings = SmallSettings
 
 
+@pytest.mark.extended
 def test_the_plugin_does_all_that_it_must():
     assert faults_of(SmallExecutor) == []
 
@@ -204,6 +206,7 @@ def setup_of(plugin, mode="train", method="levels", **settings):
     )
 
 
+@pytest.mark.extended
 def test_calls_are_counted_beside_their_bounds():
     plugin = SmallExecutor()
     counts = {}

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from extended import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -274,7 +275,7 @@ def damage(content: Any, data: st.DataObject) -> Any:
 SAME_FOLDER = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
 
-@settings(max_examples=300, suppress_health_check=SAME_FOLDER)
+@settings(examples(300), suppress_health_check=SAME_FOLDER)
 @given(st.data())
 def test_damaged_questions_are_read_or_refused(tmp_path, data):
     content: Any = {

@@ -95,6 +95,7 @@ def test_every_method_learns_tags(method):
     )  # once for each microbatch
 
 
+@pytest.mark.extended
 def test_it_does_all_that_a_plugin_must():
     assert faults_of(Short) == []
 

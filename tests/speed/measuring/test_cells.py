@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+from extended import first_of
 from speed_rows import cell
 
 from parser.benchmarks.discovery import find
@@ -113,14 +114,17 @@ def test_filters_that_say_nothing(text):
         read_filter(text)
 
 
-@pytest.mark.parametrize("path", sorted(Path("configs/speed").glob("*.yaml")), ids=lambda path: path.stem)
+CONFIGS = sorted(Path("configs/speed").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_the_configs_that_come_with_the_project_are_valid(path):
     config = commands.read_config(path).model_copy(update={"devices": ["cpu"]})
     assert cells_of(config, find) or config.external
     learning_cells(config)
 
 
-@pytest.mark.parametrize("path", sorted(Path("configs/speed").glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", first_of(CONFIGS), ids=lambda path: path.stem)
 def test_the_config_that_a_run_keeps_has_the_same_cells(path, tmp_path, monkeypatch):
     config = commands.read_config(path).model_copy(update={"devices": ["cpu"]})
     monkeypatch.setattr(run, "_measure_missing", lambda *_: None)

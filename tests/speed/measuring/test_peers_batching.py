@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from extended import extended
 from programs import script
 from same_work.problem import Problem, write
 
@@ -90,7 +91,12 @@ def tiny(tmp_path):
     return str(path)
 
 
-@pytest.mark.parametrize("experiment", PROGRAMS)
+QUICK = "trees", "parser"
+
+
+@pytest.mark.parametrize(
+    "experiment", [*QUICK, *extended(*((name,) for name in PROGRAMS if name not in QUICK))]
+)
 def test_a_problem_has_what_the_plugin_trains_on(experiment, tiny, tmp_path, monkeypatch, capsys):
     command = ["write_problem.py", tiny, experiment, str(tmp_path / "problem"), "--batch-size", "4"]
     monkeypatch.setattr(sys, "argv", command)

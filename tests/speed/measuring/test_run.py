@@ -58,6 +58,7 @@ def prepared(tmp_path):
     return sorted(lines)
 
 
+@pytest.mark.extended
 def test_a_run_from_config_to_report(config, tmp_path, capsys):
     run = tmp_path / "run"
     ratio = "method=good/method=good,batch_size=1"
@@ -218,11 +219,11 @@ def test_cells_that_failed_are_tried_again(config, tmp_path, capsys):
 
 
 @pytest.mark.extended
-def test_a_run_that_was_killed_goes_on(config, tmp_path):
+def test_a_run_that_was_killed_goes_on(config, toys, tmp_path):
     run = tmp_path / "run"
     command = [sys.executable, "-m", "parser", "speed", str(config), "--run", str(run)]
     command += ["--only", "method=good|none", "--set", "together=1"]
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
+    environment = {**os.environ, "PYTHONPATH": str(toys)}
     with running(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         wait_until(lambda: (run / "rows.jsonl").exists() and bool(rows(run)), process)
         process.kill()
@@ -239,7 +240,7 @@ def test_a_run_that_was_killed_goes_on(config, tmp_path):
 
 
 @pytest.mark.extended
-def test_an_interrupted_run_ends_its_processes(config, tmp_path):
+def test_an_interrupted_run_ends_its_processes(config, toys, tmp_path):
     run = tmp_path / "run"
     command = [
         sys.executable,
@@ -252,7 +253,7 @@ def test_an_interrupted_run_ends_its_processes(config, tmp_path):
         "--set",
         "seconds=100",
     ]
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
+    environment = {**os.environ, "PYTHONPATH": str(toys)}
     with running(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         wait_until((tmp_path / "counts").exists, process)
         os.killpg(process.pid, signal.SIGINT)
@@ -343,6 +344,7 @@ def test_plugins_that_are_not_there_or_not_named(capsys):
     assert "--check needs a plugin" in capsys.readouterr().err
 
 
+@pytest.mark.extended
 def test_a_plugin_that_is_not_installed(toys, capsys):
     """The folder of its module is in `sys.path`, as by PYTHONPATH."""
     assert main(["plugins", "packed_gru:PackedGRU", "--check"]) == 0

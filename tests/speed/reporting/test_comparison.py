@@ -72,6 +72,7 @@ def test_speed_ups_are_over_one_baseline(tmp_path):
     }
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(("rows", "baseline"), [(ROWS[1:], "`active-1` at batch size 1"), (ROWS[4:], None)])
 def test_without_unbatched_rows_the_first_method_is_the_baseline(tmp_path, rows, baseline):
     text, _ = report(tmp_path, rows)
@@ -108,12 +109,14 @@ def test_what_failed_has_its_status(tmp_path):
     assert "Speed-up: over" not in only_failed
 
 
+@pytest.mark.extended
 def test_shares_are_explained_where_they_stand(tmp_path):
     text, _ = report(tmp_path, ROWS)
     before, _, _ = text.partition("| method | parallel share, all sizes |")
     assert before.rstrip().endswith("Amdahl's law: time(B) / time(1) = (1 - p) + p / B.")
 
 
+@pytest.mark.extended
 def test_a_report_tells_of_other_programs_and_of_plugins_of_others(tmp_path):
     rows = [
         speed_row(method="none", busy_cores=0.1, plugin_commit="5eed"),
@@ -125,10 +128,12 @@ def test_a_report_tells_of_other_programs_and_of_plugins_of_others(tmp_path):
     assert "reading 5eed" in text
 
 
+@pytest.mark.extended
 def test_a_report_tells_that_the_machine_was_quiet(tmp_path):
     assert "the machine was quiet" in report(tmp_path, [speed_row(busy_cores=0.1)])[0]
 
 
+@pytest.mark.extended
 def test_columns_are_defined_in_a_list(tmp_path):
     text, page = report(tmp_path, ROWS)
     header = next(line for line in text.splitlines() if line.startswith("| method | batch |"))
