@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import torch
 from chosen_device import DEVICE
-from extended import first_of
+from extended import extended, first_of
 from programs import running, wait_until
 
 from parser.cli import argument_parser, main

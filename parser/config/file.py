@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -44,9 +45,21 @@ ConfigLoader.add_implicit_resolver(
 )
 
 
+DEPTHS = {"[": 1, "{": 1, "]": -1, "}": -1}
+MAX_DEPTH = 100
+"""Of brackets in brackets. The library takes time that grows with the square of it."""
+
+
 def load(text: str) -> Any:
-    """Parse YAML. Raises yaml.YAMLError."""
-    return yaml.load(text, Loader=ConfigLoader)
+    """Parse YAML. Raises yaml.YAMLError, and RecursionError for what is nested too deeply."""
+    return yaml.load(_not_too_deep(text), Loader=ConfigLoader)
+
+
+def _not_too_deep(text: str) -> str:
+    """Brackets within strings count, too, but those of a config are balanced. Raises RecursionError."""
+    if max(accumulate(DEPTHS.get(character, 0) for character in text), default=0) > MAX_DEPTH:
+        raise RecursionError
+    return text
 
 
 AnyConfig = TypeVar("AnyConfig", bound=BaseModel)
@@ -119,7 +132,7 @@ class ConfigFile:
 def _read(path: Path) -> tuple[dict[str, Any], dict[KeyPath, str]]:
     """The content of a file, and the places of its keys. Raises ConfigError."""
     try:
-        loader = ConfigLoader(path.read_text(encoding="utf-8"))
+        loader = ConfigLoader(_not_too_deep(path.read_text(encoding="utf-8")))
         node = loader.get_single_node()
         if not isinstance(node, yaml.MappingNode):
             raise ConfigError(f"{path}:1: a config has keys and values, as in configs/")
