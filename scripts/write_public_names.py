@@ -156,6 +156,7 @@ def _service() -> Iterator[PublicName]:
                 told = {key: own for key, own in schema.items() if key not in ("title", "description")}
                 yield PublicName("/v1/parse", f"{name}.{field}", json.dumps(told))
     models: Any = ()
+    yield from (PublicName("/v1/parse", f"status {status}") for status in typed_protocol.PROBLEMS)
     metrics = asyncio.run(Metrics(models, service).text()).decode()
     yield from (
         PublicName("metric", name) for name in re.findall(r"^# HELP (stack_\w+)", metrics, re.MULTILINE)
