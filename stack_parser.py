@@ -27,14 +27,30 @@ def program() -> int:
 
 
 def __getattr__(name: str) -> Any:
-    """What `project.entry-points` of pyproject.toml promise to spaCy, which asks for all at once."""
+    """What `parser` has for programs, and what `project.entry-points` of pyproject.toml promise to spaCy.
+
+    spaCy asks for all at once, and pipelines without our component go on where it cannot be had.
+    """
     if name not in ("make_component", "make_tokenizer"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return _public(name)
     if fault := other_parser():
         return _refusing(f"stack-parser: {fault}", name == "make_component")
     import parser.api.spacy_factory
 
     return getattr(parser.api.spacy_factory, name)
+
+
+def _public(name: str) -> Any:
+    """Raises ImportError if the package is another one, AttributeError."""
+    if name.startswith("__"):  # which Python asks any module for
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if fault := other_parser():
+        raise ImportError(f"stack-parser: {fault}")
+    import parser
+
+    if name not in parser.__all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(parser, name)
 
 
 def other_parser() -> str:

@@ -57,7 +57,7 @@ def test_train_evaluate_and_parse(config_file, tmp_path, capsys):
     assert main(["evaluate", model, treebank, "--json", "--no-punct"]) == 0
     scores = json.loads(capsys.readouterr().out)
     assert {"uas", "las", "clas", "exact"} <= scores.keys()
-    assert scores["words"] == 32
+    assert scores["scored_words"] == 32
 
     bare = tmp_path / "bare.conllu"
     bare.write_text(

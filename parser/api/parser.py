@@ -294,6 +294,8 @@ class Parser:
             raise ValueError("texts: a list of strings is needed, not one; parse_text takes that")
         if not isinstance(texts, Iterable):
             raise ValueError(f"texts: a list of them is needed, not {type(texts).__name__}")
+        if constraints.keep:
+            raise ValueError("keep: texts have no heads that could be kept")
         options = self._options(probabilities, constraints)
         return self._parsed_texts(self._reader, texts, batch_size, options)
 

@@ -47,7 +47,13 @@ Commands = Any
 
 
 class _Arguments(argparse.ArgumentParser):
-    """Its messages are printable, as those of `console`."""
+    """Its messages are printable, as those of `console`. Names of options may not be abbreviated.
+
+    Else one that is added could make others ambiguous.
+    """
+
+    def __init__(self, **options: Any):
+        super().__init__(**{"allow_abbrev": False, **options})
 
     def error(self, message: str) -> NoReturn:
         super().error(printable(f"{message}; {self.prog} --help tells more"))

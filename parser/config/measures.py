@@ -42,6 +42,14 @@ TextMeasure = Literal[
 TEXT_MEASURES: dict[TextMeasure, str] = {measure: NAMES[measure] for measure in get_args(TextMeasure)}
 """Of parsed raw text, all as F1."""
 ATTACHMENT: tuple[Measure, ...] = "uas", "las"
+OF_COLUMNS: dict[Measure, set[str]] = {
+    "upos": {"upos"},
+    "xpos": {"xpos"},
+    "ufeats": {"feats"},
+    "alltags": {"upos", "xpos", "feats"},
+    "lemmas": {"lemma"},
+}
+"""The columns that these scores compare, and nothing else."""
 OF_PREDICTED: dict[Measure, str] = {
     "upos": "upos",
     "xpos": "xpos",

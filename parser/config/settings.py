@@ -20,7 +20,7 @@ from pydantic_core import PydanticKnownError
 
 from parser.batching import Precision
 from parser.config.errors import fault_lines
-from parser.config.measures import Measure
+from parser.config.measures import OF_COLUMNS, Measure
 from parser.config.small_treebank import SmallTreebankSettings, of_size
 from parser.system.settings import Count, Settings, contradiction_error
 from parser.text.tokenizer_kinds import AnyTokenizer
@@ -495,6 +495,9 @@ def _contradictions(parser: ParserSettings, training: TrainingSettings) -> Itera
     predicted = network.tags.predict
     if both := set(predicted) & set(network.tag_sizes):
         yield "parser.network.tags.predict", f"{', '.join(both)} is read: there is nothing to learn"
+    if training.best_by in OF_COLUMNS and OF_COLUMNS[training.best_by].isdisjoint(predicted):
+        why = "is of columns that parser.network.tags.predict has not, so each epoch would be the best"
+        yield "training.best_by", why
     if len(set(predicted)) < len(predicted):
         yield "parser.network.tags.predict", "names the same column twice"
     if network.embedding_dropout and network.embeddings == 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
-from parser.config.measures import MEASURES, TEXT_MEASURES, Measure
+from parser.config.measures import MEASURES, OF_COLUMNS, TEXT_MEASURES, Measure
 from parser.evaluation.scores import Scores
 from parser.evaluation.significance import RESAMPLES, Comparison
 from parser.evaluation.text_scores import TextScores
@@ -25,14 +25,6 @@ MEANINGS: dict[Measure, str] = {
     "mlas": "and of their tags, features and function words",
     "blex": "CLAS and the right lemma",
 }
-OF_COLUMNS: dict[Measure, set[str]] = {
-    "upos": {"upos"},
-    "xpos": {"xpos"},
-    "ufeats": {"feats"},
-    "alltags": {"upos", "xpos", "feats"},
-    "lemmas": {"lemma"},
-}
-"""The columns that these scores compare."""
 NOT_PREDICTED = "not predicted: those of the treebank itself"
 
 

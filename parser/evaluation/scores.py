@@ -170,8 +170,8 @@ class Scores:
             "exact": self.exact,
             "crossing_recall": self.crossing_recall,
             "crossing_arcs": self.crossing_arcs,
-            "words": self.words,
-            "sentences": self.sentences,
+            "scored_words": self.words,
+            "scored_sentences": self.sentences,
             "label_f1": self.label_f1(),
             "length_las": self.length_las(),
         }

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from parser.config.settings import ParserSettings
 from parser.system.console import shortened
+from parser.system.version import __version__
 
 FORMAT = 1
 """It changes when programs could misread each other's models. No other format is read."""
@@ -69,6 +70,7 @@ class _AnySettingsFile(BaseModel):
     """What settings of any format are taken to have."""
 
     format: Any = None
+    version: Any = None
 
 
 class _SettingsFile(BaseModel):
@@ -77,20 +79,25 @@ class _SettingsFile(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
 
     format: int
+    version: str
+    """Of the program that made it."""
     parser: ParserSettings
 
 
 def settings_as_json(settings: ParserSettings) -> str:
-    return json.dumps({"format": FORMAT, "parser": settings.model_dump()}, indent=2) + "\n"
+    content = {"format": FORMAT, "version": __version__, "parser": settings.model_dump()}
+    return json.dumps(content, indent=2) + "\n"
 
 
 def settings_from_json(text: str) -> ParserSettings:
     """Inverse of `settings_as_json`. Raises ValidationError, and OtherFormatError."""
-    found = _AnySettingsFile.model_validate_json(text).format
+    file = _AnySettingsFile.model_validate_json(text)
+    found = file.format
     if type(found) is not int or found != FORMAT:
         named = "a format that it does not name" if found is None else f"format {shortened(repr(found))}"
+        by = f", version {shortened(file.version)}," if isinstance(file.version, str) else ""
         raise OtherFormatError(
-            f"{SETTINGS} has {named}, and this program reads format {FORMAT} only: parse with the version "
-            "that made the model, or train it again"
+            f"{SETTINGS} has {named}, and this program reads format {FORMAT} only: parse with the "
+            f"version{by} that made the model, or train it again"
         )
     return _SettingsFile.model_validate_json(text).parser

@@ -19,7 +19,7 @@ FOLDER = "PARSER_MODELS"
 """The environment variable that names a folder of models."""
 SHIPPED = Path(__file__).parents[2] / "models"
 """The folder of the checkout; a program that was installed from a wheel has none."""
-INSTALLED = "stack_parser.models"
+INSTALLED, PREFIX = "stack_parser.models", "stack_parser_"
 """The group of entry points that are paths of installed models."""
 NAME = re.compile(r"\w[\w. -]*")
 SHOWN = 20
@@ -69,6 +69,11 @@ def _meant(names: Iterable[str], name: str) -> list[str]:
     return found or [own for own, lower in models if wanted and lower.rpartition("-")[0] == wanted]
 
 
+def package_of(name: str) -> str:
+    """That of the wheel of a model, as stack_parser_wolof_wtb of wolof-wtb or UD_Wolof-WTB."""
+    return PREFIX + re.sub(r"[^a-z0-9]+", "_", name.removeprefix("UD_").lower()).strip("_")
+
+
 def find_model(text: str) -> Path:
     """A path, or the model of that name: installed, in the folder that PARSER_MODELS names, or shipped.
 
@@ -77,8 +82,9 @@ def find_model(text: str) -> Path:
     """
     if os.path.exists(text) or not NAME.fullmatch(text):
         return Path(text)
-    for entry in entry_points(group=INSTALLED, name=text):
-        return Path(entry.load())
+    for entry in entry_points(group=INSTALLED):
+        if entry.name in (text, package_of(text)):
+            return Path(entry.load())
     folder = os.environ.get(FOLDER)
     shipped = _files(SHIPPED)
     names = _meant(shipped, text)

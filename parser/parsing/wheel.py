@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -17,11 +16,10 @@ from typing import NamedTuple
 from parser.parsing.model_card import FRONT_MATTER, ModelCard
 from parser.parsing.model_files import members_of, model_files, write_package
 from parser.parsing.model_format import CARD, LICENCE, TRANSFORMER_CONFIG
-from parser.parsing.named_models import INSTALLED, SUFFIX
+from parser.parsing.named_models import INSTALLED, PREFIX, SUFFIX, package_of
 from parser.parsing.text_input import has_tokenizer, tokenizer_of
 from parser.system.version import __version__
 
-PREFIX = "stack_parser_"
 MODEL = f"model{SUFFIX}"
 CODE = '''"""The model {name} of stack-parser."""
 
@@ -34,7 +32,7 @@ def load(device="auto"):
     """The parser, as `parser.load` gives it."""
     from parser import load as load_model
 
-    return load_model(MODEL, device)
+    return load_model(MODEL, device=device)
 '''
 TAGS = "Wheel-Version: 1.0\nGenerator: stack-parser {version}\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 METADATA = """Metadata-Version: 2.4
@@ -64,13 +62,15 @@ def wheel_of(name: str, files: Mapping[str, bytes], card: ModelCard, extras: lis
 
     Raises ValueError for a name without letters, and for a licence that is no line of text.
     """
-    package = PREFIX + _identifier(name)
+    package = package_of(name)
+    if package == PREFIX:
+        raise ValueError(f"{name}: has no letters for the name of a package; rename the model")
     if not card.licence.isprintable():
         raise ValueError(f"{CARD}: the licence has characters that cannot be printed")
     write_package(files, model := BytesIO())
     information = f"{package}-{__version__}.dist-info"
     content = {
-        f"{package}/__init__.py": CODE.format(name=_identifier(name), model=MODEL).encode(),
+        f"{package}/__init__.py": CODE.format(name=package.removeprefix(PREFIX), model=MODEL).encode(),
         f"{package}/{MODEL}": model.getvalue(),
         f"{information}/METADATA": _metadata(package, files, card, extras),
         f"{information}/WHEEL": TAGS.format(version=__version__).encode(),
@@ -90,14 +90,6 @@ def extras_of(models: Sequence[Path]) -> list[str]:
     members = [files for model in models for files in members_of(model_files(model))]
     transformers = any(files.has(TRANSFORMER_CONFIG) for files in members)
     return sorted({*filter(None, tokenizers), *(["transformers"] if transformers else [])})
-
-
-def _identifier(name: str) -> str:
-    """As wolof_wtb. Raises ValueError if nothing is left of a name."""
-    found = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
-    if not found:
-        raise ValueError(f"{name}: has no letters for the name of a package; rename the model")
-    return found
 
 
 def _metadata(package: str, files: Mapping[str, bytes], card: ModelCard, extras: list[str]) -> bytes:

@@ -19,7 +19,7 @@ MOST_ALTERNATIVES = 10
 INPUTS = "texts", "sentences", "conllu"
 
 
-@with_config(ConfigDict(extra="forbid"))
+@with_config(ConfigDict(extra="forbid", strict=True))
 class GivenSentence(TypedDict, total=False):
     """The words of a sentence, and what is known of each; `_` for nothing, or null of heads and labels."""
 
@@ -38,7 +38,7 @@ class GivenSentence(TypedDict, total=False):
 class ParseRequest(BaseModel):
     """One of texts, sentences and conllu."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     model: str | None = Field(None, description="The name of a model; that of the default if there is none")
     texts: list[str] | None = Field(

@@ -35,7 +35,7 @@ MOST_ATTEMPTS = 5
 """Workers that may die of a run, before it is given up."""
 SECONDS_TO_STOP = 60
 """In which runs save their checkpoints after a signal."""
-SENT = ("PARSER_DATA",)
+SENT = "PARSER_DATA", "PARSER_MODELS"
 """Environment variables that a run has from this program; the others are those of its machine."""
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from parser.config.measures import OF_COLUMNS
 from parser.config.settings import Config, path_in_configs
 from parser.system.files import write_atomically
 from parser.tables.settings import RowSettings
@@ -164,6 +165,8 @@ def _columns(config: Config, train: Sequence[Sentence]) -> tuple[dict[str, Any],
         "training.feature_dropout": "features" not in kinds,
         "parser.network.embedding_dropout": left.embeddings == 1,
     }
+    if training.best_by in OF_COLUMNS and OF_COLUMNS[training.best_by].isdisjoint(predicted):
+        changes["training.best_by"] = "las"
     if impossible["parser.network.embedding_dropout"]:
         changes["parser.network.embedding_dropout"] = 0.0
     if rule := config.small_treebank:

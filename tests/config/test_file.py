@@ -105,6 +105,10 @@ BAD = {
     ),
     "a learning rate that is none": (GOOD + "training: {learning_rate: {start: .nan}}\n", "finite number"),
     "a large layer": (GOOD + "parser: {network: {hidden_size: 100000000}}\n", "less than or equal to 65536"),
+    "the best of what is not predicted": (
+        GOOD + "training: {best_by: upos}\n",
+        r":4: training.best_by: is of columns that parser.network.tags.predict has not",
+    ),
     "a large seed": (GOOD + f"training: {{seed: {10**30}}}\n", "less than 9223372036854775808"),
     "many widths": (
         GOOD + f"parser: {{network: {{characters: {{widths: [{'3, ' * 100}]}}}}}}\n",

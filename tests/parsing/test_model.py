@@ -9,6 +9,7 @@ from plain_parser import sentence as made_up
 from parser.config.settings import NetworkSettings, ParserSettings
 from parser.parsing.model import Model
 from parser.parsing.parse import parse, parse_stream
+from parser.system.version import __version__
 from parser.treebank.conllu import read_treebank, stream_sentences
 from parser.treebank.conllu_output import with_tree
 from parser.treebank.vocabulary import Lexicon, Vocabulary
@@ -49,7 +50,7 @@ def test_a_folder_that_is_not_a_model_is_refused(tmp_path):
     [
         ("weights.safetensors", b"\0" * 20),
         ("vocabulary.json", b"{}"),
-        ("settings.json", b'{"format": 1, "parser": {"network": {"hidden_size": 8}}}'),
+        ("settings.json", b'{"format": 1, "version": "1", "parser": {"network": {"hidden_size": 8}}}'),
         ("settings.json", b'{"format": 1}'),
         ("columns.json", b"[]"),
     ],
@@ -96,7 +97,8 @@ def test_a_model_of_another_format_is_refused(tmp_path, number, told):
     content = {**saved(tmp_path), "miracles": True, "format": number}
     (tmp_path / "settings.json").write_text(json.dumps(content))
     (tmp_path / "columns.json").unlink()
-    message = rf"{tmp_path}: settings\.json has {told}, and this program reads format 1 only: parse with"
+    reads = f"this program reads format 1 only: parse with the version, {__version__}, that made the model"
+    message = rf"{tmp_path}: settings\.json has {told}, and {reads}"
     with pytest.raises(ValueError, match=f"^{message}"):
         Model.load(tmp_path, CPU)
     del content["format"]
@@ -127,7 +129,7 @@ def test_faults_of_settings_are_named(tmp_path):
 
 def settings_with(network):
     """JSON of settings. network: JSON of their section."""
-    return f'{{"format": 1, "parser": {{"network": {network}}}}}'
+    return f'{{"format": 1, "version": "1", "parser": {{"network": {network}}}}}'
 
 
 @pytest.mark.parametrize(

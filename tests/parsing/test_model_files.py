@@ -18,6 +18,7 @@ from parser.cli import main
 from parser.parsing.model import Model
 from parser.parsing.model_files import Folder, Package
 from parser.parsing.transformer_files import refuse_missing_libraries
+from parser.system.version import __version__
 from parser.treebank.conllu import read_treebank
 
 CPU = torch.device("cpu")
@@ -202,8 +203,13 @@ def test_it_gives_the_kept_trees_and_tags(tmp_path):
 
 def test_saved_again_its_files_are_the_same(model, tmp_path):
     model.save(tmp_path, json.loads((MODEL / "scores.json").read_text()))
-    saved = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert saved == {path.name: path.read_bytes() for path in MODEL.iterdir() if path != PARSED}
+    saved, before = (
+        {path.name: path.read_bytes() for path in folder.iterdir() if path.name != PARSED.name}
+        for folder in (tmp_path, MODEL)
+    )
+    settings, old = (json.loads(files.pop("settings.json")) for files in (saved, before))
+    assert settings == {**old, "version": __version__}
+    assert saved == before
 
 
 @pytest.mark.extended

@@ -105,11 +105,14 @@ def test_installed_models_come_first(folder, tmp_path, monkeypatch):
     information = tmp_path / "site" / "toy-1.0.dist-info"
     information.mkdir(parents=True)
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n")
-    (information / "entry_points.txt").write_text("[stack_parser.models]\nwolof = toy_model:MODEL\n")
+    (information / "entry_points.txt").write_text(
+        "[stack_parser.models]\nwolof = toy_model:MODEL\nstack_parser_irish_idt = toy_model:MODEL\n"
+    )
     (tmp_path / "site" / "toy_model.py").write_text("MODEL = 'here/model.stackparser'\n")
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     monkeypatch.setenv("PARSER_MODELS", str(folder))
-    assert find_model("wolof") == Path("here/model.stackparser")
+    for name in ("wolof", "irish-idt", "UD_Irish-IDT", "stack_parser_irish_idt"):
+        assert find_model(name) == Path("here/model.stackparser")
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def test_trees_and_scores_stay_as_they_are(folder, capfdbinary):
     sys.stdout.flush()
     assert "\t\u202e\u00a0a\ta\t".encode() in capfdbinary.readouterr().out
     assert main(["evaluate", MODEL, "trees.conllu", "--json"]) == 0
-    assert json.loads(capfdbinary.readouterr().out)["words"] == 1
+    assert json.loads(capfdbinary.readouterr().out)["scored_words"] == 1
 
 
 def test_what_is_said_is_printable(capsys):

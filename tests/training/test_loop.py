@@ -22,7 +22,7 @@ def test_learns_a_tiny_treebank_and_keeps_the_best_model(config_file, tmp_path, 
     model = Model.load(tmp_path / "run" / "model", CPU)
     saved = json.loads((tmp_path / "run" / "model" / "scores.json").read_text())
     assert saved["dev"]["las"] == 100
-    assert saved["dev"]["words"] == 16 * 3  # full stops among them
+    assert saved["dev"]["scored_words"] == 16 * 3  # full stops among them
     assert model.vocabulary.columns["form"].number("dogs")
 
 

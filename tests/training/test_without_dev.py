@@ -29,7 +29,7 @@ def test_the_model_of_the_last_epoch_is_kept(config_file, tmp_path):
     train_and_score(read_config(config_file, CHANGES), with_dev)
     result = train_and_score(read_config(config_file, [*CHANGES, "treebank.dev=null"]), without)
     assert (result["dev"], result["best_epoch"], result["epochs"]) == (None, 3, 3)
-    assert result["test"]["words"] == 16 * 3
+    assert result["test"]["scored_words"] == 16 * 3
     model = Model.load(without / "model", CPU)
     last = load_file(with_dev / "checkpoint.safetensors")
     for name, weight in model.network.state_dict().items():
