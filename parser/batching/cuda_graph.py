@@ -20,14 +20,20 @@ class CudaGraphs:
         self._device = device
         self._latest: torch.cuda.CUDAGraph | None = None
         """Whose memory the next one shares."""
+        self._stream: torch.cuda.Stream | None = None
+        """Of all captures: memory of one stream is not used again in another."""
         self.failed = False
 
     def captured(self, work: Callable[[], None]) -> torch.cuda.CUDAGraph | None:
-        """None if that fails, or has failed before. What is captured is not done."""
+        """None if that fails, or has failed before. What is captured is not done.
+
+        If only memory is too small, others may still be captured.
+        """
         if self.failed:
             return None
         graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self._device)
         pool = self._latest.pool() if self._latest else None
+        self._stream = self._stream or torch.cuda.Stream(self._device)
         try:
             # Another thread may be preparing batches in pinned memory, which the mode "global" refuses.
             with (
@@ -35,14 +41,14 @@ class CudaGraphs:
                 torch.cuda.graph(
                     graph,
                     pool=pool,
-                    stream=torch.cuda.Stream(self._device),
+                    stream=self._stream,
                     capture_error_mode="thread_local",
                 ),
             ):
                 work()
         except RuntimeError as error:
             torch.cuda.set_stream(stream)  # PyTorch leaves that of the capture if its end fails
-            self.failed = True
+            self.failed = not isinstance(error, torch.OutOfMemoryError)
             warn(f"goes on without CUDA graphs: {error}")
             return None
         self._latest = graph

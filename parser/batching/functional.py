@@ -287,7 +287,7 @@ def _round_up(matrix: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     """The matrix with rows of zeros appended, up to the next number of rows that gets a kernel."""
     rows = len(matrix)
     unit = max(8, 1 << max(0, rows.bit_length() - SHAPES_PER_OCTAVE.bit_length()))
-    missing = -rows % unit
+    missing = 0 if matrix.is_cuda else -rows % unit
     if not missing:
         return _dense(matrix).to(dtype)
     rounded = matrix.new_empty(rows + missing, matrix.shape[1], dtype=dtype)

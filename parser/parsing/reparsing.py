@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain, groupby
 from statistics import mean
 from typing import NamedTuple
 
@@ -64,6 +65,12 @@ class ArcsOfSentence(NamedTuple):
     heads: Sequence[int]
     """From 1; 0 for ROOT."""
 
+    def rows(self) -> Iterator[tuple[int, int]]:
+        """Of head and dependent of each arc, in the table."""
+        start, root = self.opinion.start, len(self.opinion.table) - 2
+        for head, word in zip(self.heads, self.words, strict=True):
+            yield start + head - 1 if head else root, start + word
+
 
 @dataclass(frozen=True)
 class Reparser:
@@ -102,11 +109,13 @@ class Reparser:
         of_models = (
             arcs.log_probabilities(table, groups) for arcs, table in zip(self._arcs, tables, strict=True)
         )
+        of_groups = [
+            (torch.stack(logs).mean(0).log_softmax(2) if len(logs) > 1 else logs[0]).float()
+            for logs in zip(*of_models, strict=True)
+        ]
         starts = (lengths.cumsum(0) - lengths).tolist()
         found: list[SecondOpinion | None] = [None] * len(lengths)
-        for group, *logs in zip(groups, *of_models, strict=True):
-            of_all = torch.stack(logs).mean(0).log_softmax(2) if len(logs) > 1 else logs[0]
-            together = of_all.float().cpu().numpy()
+        for group, together in zip(groups, _on_host(of_groups), strict=True):
             greatest = together.max(2)
             own_lengths = lengths[group.sentences].tolist()
             for place, (sentence, length) in enumerate(
@@ -188,14 +197,17 @@ class Reparser:
         """[arcs, labels] Of all arcs, in their order; -inf for labels that they cannot have."""
         if not any(own.words for own in arcs):
             return np.zeros((0, self._possible.shape[1]), np.float32)
-        heads, dependents, from_root = [], [], []
-        for (_, _, table, start), words, of_words in arcs:
-            root = len(table) - 2
-            heads.append(table[[start + head - 1 if head else root for head in of_words]])
-            dependents.append(table[[start + word for word in words]])
-            from_root += [head == 0 for head in of_words]
+        heads, dependents = [], []
+        for _, together in groupby(arcs, lambda own: id(own.opinion.table)):
+            of_table = list(together)
+            table = of_table[0].opinion.table
+            numbers = [*chain.from_iterable(own.rows() for own in of_table)]
+            rows = torch.tensor(numbers, dtype=torch.long).view(-1, 2)  # [arcs, 2]
+            of_heads, of_dependents = to_device(rows, table.device).unbind(1)
+            heads.append(table.index_select(0, of_heads))
+            dependents.append(table.index_select(0, of_dependents))
         scores = self._labels.scores(torch.cat(heads), torch.cat(dependents))  # [arcs, labels]
-        possible = self._possible[np.array(from_root, int)]
+        possible = self._possible[np.array([head == 0 for own in arcs for head in own.heads], int)]
         found: Floats = np.where(possible, scores.float().cpu().numpy(), np.float32(-np.inf))
         return found
 
@@ -256,3 +268,13 @@ def _probabilities(opinion: SecondOpinion, old: Arcs, new: Arcs) -> list[float]:
     of_parser = np.where(is_kept, old.probabilities, 1 - np.array(old.probabilities))
     of_both: list[float] = ((of_parser + np.exp(opinion.of_arcs(new.heads))) / 2).tolist()
     return of_both
+
+
+def _on_host(tensors: Sequence[Tensor]) -> Iterator[Floats]:
+    """Of any shapes, after one wait for a device."""
+    if not tensors or tensors[0].device.type == "cpu":
+        yield from (own.numpy() for own in tensors)
+        return
+    flat = torch.cat([own.flatten() for own in tensors]).cpu()
+    for own, values in zip(tensors, flat.split([own.numel() for own in tensors]), strict=True):
+        yield values.view(own.shape).numpy()

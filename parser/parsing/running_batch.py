@@ -61,7 +61,7 @@ def mask_illegal(
     kinds = inventory.system.legal(state)
     legal = constraints.legal(state, kinds) if constraints else inventory.with_labels(kinds)
     # Clamping keeps legal scores of -inf above those of illegal transitions.
-    return scores.clamp(min=torch.finfo(scores.dtype).min).masked_fill(~legal, ILLEGAL_SCORE)
+    return scores.clamp(min=torch.finfo(scores.dtype).min).masked_fill_(~legal, ILLEGAL_SCORE)
 
 
 def steps_at_once(device: torch.device) -> int:
@@ -71,7 +71,7 @@ def steps_at_once(device: torch.device) -> int:
 
 def best_transitions(inventory: Inventory, state: State, scores: Tensor) -> Tensor:
     """[batch] The legal transition of highest score; `no_op` when finished. scores: see `mask_illegal`."""
-    return scores.argmax(1).masked_fill(inventory.system.finished(state), inventory.no_op)
+    return scores.argmax(1).masked_fill_(inventory.system.finished(state), inventory.no_op)
 
 
 class _Slots(NamedTuple):

@@ -128,7 +128,9 @@ class Examples:
         """
         if group:
             rows = rows[self.tokens.lengths[rows].argsort(descending=True, stable=True)]
-        tokens, steps, nodes = self.tokens.select(rows), self.steps.select(rows), self.nodes.select(rows)
+        tokens, nodes = self.tokens.select(rows), self.nodes.select(rows)
+        places = self.steps.elements(rows)  # as of what is legal, and of what is optimal
+        steps = Ragged(self.steps.values[places], self.steps.lengths[rows])
         lengths = tokens.lengths
         transition, front, front_vector, top_node, top_vector = steps.values.unbind(1)
         parent, depth, node_vector = nodes.values.unbind(1)
@@ -159,8 +161,8 @@ class Examples:
             forest=forest,
             node_vectors=table.row(node_vector, sentence_of_node)[forest.order],
             transitions=transition,
-            legal=self.legal.select(rows).values,
-            optimal_labels=self.optimal_labels.select(rows).values,
+            legal=self.legal.values[places],
+            optimal_labels=self.optimal_labels.values[places],
             step=histories.row(steps.position_in_row(), sentence),
             top_node=forest.position[top],
             top_vector=top_vector_row,

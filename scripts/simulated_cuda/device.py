@@ -107,7 +107,7 @@ class SimulatedCuda:
                 "CUDAGraph": partial(Graph, self),
                 "graph": partial(capturing, self),
                 "device": nullcontext,
-                "Stream": lambda device=None: None,
+                "Stream": lambda device=None: SimpleNamespace(device=device),
                 "current_stream": lambda device=None: None,
                 "set_stream": lambda stream: None,
                 "manual_seed_all": self.generator.manual_seed,

@@ -34,6 +34,7 @@ class Graph:
         """What would launch kernels, if the device keeps such calls."""
         self._pool: list[Graph] = [self]
         """The graphs that share memory."""
+        self._stream: object = None
         self._before: dict[int, tuple[Tensor, Tensor]] = {}
 
     def keep(self, operator: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -51,8 +52,11 @@ class Graph:
     def pool(self) -> list[Graph]:
         return self._pool
 
-    def join(self, pool: list[Graph] | None) -> None:
+    def join(self, pool: list[Graph] | None, stream: object) -> None:
+        self._stream = stream
         if pool is not None:
+            # Else PyTorch takes other memory.
+            assert all(other._stream is stream for other in pool), "graphs of one pool need one stream"
             self._pool = pool
             pool.append(self)
 
@@ -89,7 +93,7 @@ def capturing(
     capture_error_mode: str = "global",
 ) -> Iterator[None]:
     """torch.cuda.graph."""
-    graph.join(pool)
+    graph.join(pool, stream)
     device.refuses_pinning = capture_error_mode == "global"
     random = device.generator.get_state()
     device.captured = graph
