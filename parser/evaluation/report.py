@@ -90,7 +90,8 @@ def comparison_report(comparison: Comparison, first: str, second: str) -> list[s
         "",
         f"{MEASURES[comparison.measure]} differs by {comparison.difference:+.2f}, "
         f"95 % interval {low:+.2f} to {high:+.2f}, p = {comparison.p_value:.4f}",
-        f"(paired bootstrap: {RESAMPLES:,} samples of {a.sentences:,} sentences; two-sided p)",
+        f"(paired bootstrap, and for p paired randomization, two-sided: {RESAMPLES:,} samples of "
+        f"{counted(a.sentences, 'sentence')})",
         "",
         f"LAS by label, where most arcs differ{'':<6}{'A':>7}{'B':>7}{'B - A':>8}{'gained':>8}",
         *_group_rows(a.gold_labels, a.correct_labels, b.correct_labels),

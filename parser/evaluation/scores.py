@@ -123,13 +123,13 @@ class Scores:
         return self.percent("las")
 
     @property
-    def las_error(self) -> float:
-        """The standard error of LAS, if the sentences are a sample of their kind; 0 for one sentence.
+    def las_error(self) -> float | None:
+        """The standard error of LAS, if the sentences are a sample of their kind; None for fewer than two.
 
         That of a ratio of means (Cochran 1977, section 6.4): words of one sentence are not independent.
         """
         if self.sentences < 2 or not self.words:
-            return 0.0
+            return None
         share = self.correct_arcs / self.words
         squares = self.squared_arcs - 2 * share * self.arcs_by_words + share**2 * self.squared_words
         variance = max(0.0, squares) * self.sentences / (self.sentences - 1)

@@ -24,7 +24,7 @@ def make_optimizer(
     The groups of a pretrained transformer have learning rates of their own, which `Schedule` reads: `peak`,
     and `warmup_epochs`.
 
-    The size of Adam's steps hardly depends on the size of the gradient. For a word that is not in the batch
+    The size of Adam's steps hardly depends on the size of the gradient. For a word that is in no batch
     the L2 penalty is the whole gradient, and takes its vector to zero within some hundred steps. This
     regularizes words that are rare in training, but would delete the pretrained vectors of all others.
     """

@@ -64,8 +64,8 @@ def _significance(comparison: Comparison, gains: Sequence[int]) -> str:
     changed = sum(map(bool, gains))
     return (
         f"{MEASURES[comparison.measure]} differs by {comparison.difference:+.2f}, 95 % interval {low:+.2f} "
-        f"to {high:+.2f}, p = {comparison.p_value:.4f} (paired bootstrap). {changed:,} of {len(gains):,} "
-        "sentences have more or fewer errors."
+        f"to {high:+.2f}, p = {comparison.p_value:.4f} (paired bootstrap and randomization). {changed:,} "
+        f"of {len(gains):,} sentences have more or fewer errors."
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from parser.evaluation.calibration import (
+    BINS,
     Confidence,
     area_of_errors,
     bins,
@@ -14,6 +15,8 @@ from parser.evaluation.calibration import (
 )
 from parser.pages.page import rendered
 
+ARCS_OF_BIN = 50
+"""Of a label, at least: fewer are right or wrong by chance."""
 LABELS_SHOWN = 20
 SIZE, MARGIN = 240, 48
 """Pixels."""
@@ -64,7 +67,8 @@ def _labels(confidences: Mapping[str, Confidence]) -> Iterator[tuple[str, ...]]:
     of_all = zip(*(own.by_label() for own in confidences.values()), strict=True)
     for _, groups in zip(range(LABELS_SHOWN), of_all, strict=False):
         name, first = groups[0]
-        errors = [_four(calibration_error(own.probabilities, own.is_right)) for _, own in groups]
+        count = max(1, min(BINS, len(first.labels) // ARCS_OF_BIN))
+        errors = [_four(calibration_error(own.probabilities, own.is_right, count)) for _, own in groups]
         yield name, f"{len(first.labels):,}", f"{100 * first.is_right.mean():.1f}", *errors
 
 

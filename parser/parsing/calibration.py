@@ -42,10 +42,14 @@ class Calibration:
     def __call__(self, probabilities: Sequence[float]) -> Sequence[float]:
         """Those of arcs as parser and scorers say them, calibrated."""
         if self.settings is None or not len(probabilities):
-            return probabilities
+            rounded: list[float] = np.minimum(np.array(probabilities, float), 1).tolist()  # sums may be above
+            return rounded
         weights = np.array([self.settings.right, self.settings.wrong, self.settings.offset])
         calibrated: list[float] = logistic(features(np.array(probabilities)) @ weights).tolist()
         return calibrated
+
+
+NO_CALIBRATION = Calibration(None)
 
 
 def features(probabilities: Floats) -> Floats:

@@ -34,6 +34,12 @@ def rows(path: str) -> list[Row]:
     return [json.loads(line) for line in content.splitlines()]
 
 
+def latest(path: str) -> list[Row]:
+    """As `rows`, of programs: the last row of each, if it was measured then."""
+    found = {row["name"]: row for row in rows(path)}
+    return [row for row in found.values() if row["status"] == OK]
+
+
 def printed(file: str, words: str) -> list[str]:
     """What commands printed. Raises ValueError if there is no such command.
 

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 from matplotlib.figure import Figure
 
-from figures.kept import rows, table
-from parser.speed.measuring.rows import OK
+from figures.kept import latest, table
 from parser.speed.measuring.statistics import Estimate, median_of, ratio_of
 from parser.speed.reporting.plot_style import LABEL_SIZE, PLAIN, WIDTH, draw_lines, legend_below
 
@@ -18,10 +17,9 @@ OURS = "ud-fast"
 def speeds() -> dict[str, dict[int, list[float]]]:
     """Sentences per second in each turn, by program and by the size of groups."""
     found: dict[str, dict[int, list[float]]] = {}
-    for row in rows(ROWS):
-        if row["status"] == OK:
-            program, _, size = row["name"].rpartition(", ")
-            found.setdefault(program, {})[int(size)] = row["speeds"]
+    for row in latest(ROWS):
+        program, _, size = row["name"].rpartition(", ")
+        found.setdefault(program, {})[int(size)] = row["speeds"]
     return found
 
 

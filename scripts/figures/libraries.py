@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from figures.kept import rows, table
-from parser.speed.measuring.rows import OK
+from figures.kept import latest, table
 from parser.speed.measuring.statistics import median_of, ratio_of
 
 ROWS = "speed/peers/batching/external.jsonl"
@@ -29,7 +28,7 @@ Speeds = Mapping[str, Sequence[float]]
 
 def speeds_of(task: str, path: str = ROWS) -> dict[str, Sequence[float]]:
     """By the names of programs, without the task in them."""
-    found = (row for row in rows(path) if row["task"] == task and row["status"] == OK)
+    found = (row for row in latest(path) if row["task"] == task)
     return {row["name"].removesuffix(f", {task}"): row["speeds"] for row in found}
 
 

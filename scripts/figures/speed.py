@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from figures.kept import plain_speed, printed, ratios, rows, speed_run, table
+from figures.kept import latest, plain_speed, printed, ratios, speed_run, table
 from parser.speed.measuring.rows import SpeedRow
 from parser.speed.measuring.statistics import median_of, parallel_share_at, ratio_of
 from parser.speed.reporting.speed_ups import bracketed, ratio
@@ -118,7 +118,7 @@ def precision() -> str:
 
 def peers() -> str:
     """Speeds of whole parsers, measured in turns, and those of all over `ud-english-ewt`."""
-    found = {run["name"]: run["speeds"] for run in rows("speed/peers/external.jsonl")}
+    found = {run["name"]: run["speeds"] for run in latest("speed/peers/external.jsonl")}
     plain = found["ud-english-ewt"]
     by_speed = sorted(found.items(), key=lambda item: -median_of(item[1]).value)
 
@@ -157,7 +157,7 @@ def single_figures() -> str:
     tokenizing, tagging = (" ".join(printed(OUTPUT, f"measure_{what}")) for what in ("tokenizing", "tagging"))
     frozen = " ".join(printed(OUTPUT, "measure_frozen_vectors"))
     all_of_it = " ".join(printed(OUTPUT, "measure_parse_all"))
-    each = sorted(re.findall(r"trajectories in +([\d.]+) s", check))
+    each = sorted(re.findall(r"trajectories in +([\d.]+) s", check), key=float)
     five, fifty, again, most = (f"{float(size):.0f}" for size in re.findall(r"([\d.]+) MiB", memory))
     words = _found(r"words +(\d+(?:,\d+)*)", check)
     parsed = " ".join(printed(OUTPUT, "stack-parser parse"))

@@ -1,4 +1,6 @@
-"""The paired bootstrap, and the report that compares two parsers."""
+"""The paired bootstrap, the test by randomization, and the report that compares two parsers."""
+
+from math import comb
 
 import numpy as np
 import pytest
@@ -42,8 +44,16 @@ def test_an_insignificant_difference():
     comparison = compare(GOLD, first, second)
     low, high = comparison.interval
     assert low < 0 < comparison.difference < high
-    # The sum of 41 signs, 3, has a standard deviation of 6.4.
-    assert comparison.p_value == pytest.approx(0.64, abs=0.06)
+    # Of 41 signs at random, 19 or fewer are equal as often as three in four times.
+    ways = sum(comb(41, number) for number in range(20)) * 2 / 2**41
+    assert comparison.p_value == pytest.approx(ways, abs=0.03)
+
+
+@pytest.mark.parametrize(("sentences", "expected"), [(1, 1.0), (2, 0.5), (3, 0.25)])
+def test_few_sentences_prove_little(sentences, expected):
+    """That all of them are better is what 2 of 2 ** n ways to exchange them give."""
+    comparison = compare(GOLD[:sentences], [WRONG] * sentences, [RIGHT] * sentences)
+    assert comparison.p_value == pytest.approx(expected, abs=0.03)
 
 
 def test_the_interval_approaches_that_of_the_normal_distribution():

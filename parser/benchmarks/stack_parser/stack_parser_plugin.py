@@ -144,6 +144,8 @@ class StackParserPlugin:
         settings = setup.settings
         if settings.parser.network.transformer:
             raise ValueError("parser.network.transformer: the harness measures no pretrained transformer")
+        if settings.parser.network.arcs:
+            raise ValueError("parser.network.arcs: the harness does not count the operations of scorers")
         trees = [tree for tree in read_treebank(data_path(settings.treebank)) if is_projective(tree.heads)]
         vocabulary = Vocabulary.build(
             trees,

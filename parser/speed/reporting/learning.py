@@ -102,7 +102,7 @@ def _cells(curves: Seeds, unbatched: Seeds, notes: Sequence[str]) -> list[str]:
         curves[0].method,
         str(curves[0].batch_size),
         epochs_to_target(curves, 0 if len(curves) == 1 else 1),
-        _spread(seconds, 1),
+        _spread(seconds, 1) if len(seconds) == len(curves) else "",
         share,
         _seconds_per_epoch(curves),
         _spread(bests, 4),

@@ -71,7 +71,8 @@ def main() -> None:
             "beta": of_test.calibrated(Calibration(fitted(of_dev))),
         }.items():
             arcs = own.probabilities, own.is_right
-            area = area_of_errors(*arcs) or 0.5
+            found = area_of_errors(*arcs)
+            area = 0.5 if found is None else found
             print(
                 f"{name}: calibration error {calibration_error(*arcs):.4f}, "
                 f"Brier score {brier_score(*arcs):.4f}, area of errors {area:.4f}"
