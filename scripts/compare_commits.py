@@ -131,9 +131,11 @@ def paired(old: Speeds, new: Speeds) -> dict[str, float]:
 
 def verdict(name: str, ratios: Sequence[float]) -> str:
     estimate = median_of(ratios)
-    judged = (
-        "no slower" if estimate.low >= NO_SLOWER else "slower" if estimate.high < NO_SLOWER else "undecided"
-    )
+    judged = "undecided"
+    if estimate.low >= NO_SLOWER:
+        judged = "no slower"
+    elif estimate.high < NO_SLOWER:
+        judged = "slower"
     return f"{name}: new / old = {estimate} over {len(ratios)} turns: {judged}"
 
 

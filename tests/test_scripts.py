@@ -199,10 +199,11 @@ def test_commits_are_compared_turn_by_turn(monkeypatch, capsys, tmp_path):
     assert other.endswith("over 6 turns: no slower")
 
 
-def test_no_slower_means_that_the_interval_reaches_a_bound():
+def test_no_slower_means_that_the_interval_is_above_a_bound():
     compare = script("compare_commits")
     assert compare.verdict("x", [0.9, 0.91, 0.92] * 4).endswith("over 12 turns: slower")
-    assert compare.verdict("x", [0.93, 0.96, 0.99] * 4).endswith("no slower")
+    assert compare.verdict("x", [0.93, 0.96, 0.99] * 4).endswith("undecided")
+    assert compare.verdict("x", [0.98, 0.99, 1.0] * 4).endswith("no slower")
 
 
 def test_only_equal_cells_are_compared():

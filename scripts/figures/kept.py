@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
-from parser.speed.measuring.rows import CellRow, FailedRow, RowFile, SpeedRow, read_content
+from parser.speed.measuring.rows import OK, CellRow, FailedRow, RowFile, SpeedRow, read_content
 from parser.speed.measuring.statistics import Estimate
 from parser.speed.reporting.speed_ups import ratio
 from parser.tables.report import difference
