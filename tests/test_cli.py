@@ -70,7 +70,7 @@ def test_train_evaluate_and_parse(config_file, tmp_path, capsys):
     )
     assert "1 sentence, 2 words" in capsys.readouterr().err
 
-    assert main(["parse", model, str(bare), "-o", str(out), "--scores"]) == 0
+    assert main(["parse", model, str(bare), "-o", str(out), "--probabilities"]) == 0
     misc = [line.split("\t")[-1] for line in out.read_text().splitlines() if line[:1].isdigit()]
     assert misc[0].startswith("kept=1|ArcProbability=0.")
     assert misc[1].startswith("ArcProbability=")

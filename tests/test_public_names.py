@@ -27,7 +27,7 @@ def test_what_has_changed_since_the_release_is_told(names):
 BEFORE = """# of version 1.0.0
 command: parse
 parse: --keep | {given}
-parse: --scores
+parse: --probabilities
 """
 CHANGELOG = """# Changelog
 
@@ -37,24 +37,29 @@ CHANGELOG = """# Changelog
 
 ## [1.0.0] - 2027-01-01
 
-- `parse --keep`, `--scores`
+- `parse --keep`, `--probabilities`
 """
 
 
 @pytest.mark.parametrize(
     ("now", "told", "missing"),
     [
-        ([("command", "parse"), ("parse", "--keep", "{given}"), ("parse", "--scores")], "", []),
-        ([("command", "parse"), ("parse", "--keep", "{given}")], "", ["- parse: --scores"]),
-        ([("command", "parse"), ("parse", "--keep", "{given}")], "`--scores` has gone", []),
+        ([("command", "parse"), ("parse", "--keep", "{given}"), ("parse", "--probabilities")], "", []),
+        ([("command", "parse"), ("parse", "--keep", "{given}")], "", ["- parse: --probabilities"]),
+        ([("command", "parse"), ("parse", "--keep", "{given}")], "`--probabilities` has gone", []),
         (
-            [("command", "parse"), ("parse", "--keep", "{given,none}"), ("parse", "--scores")],
+            [("command", "parse"), ("parse", "--keep", "{given,none}"), ("parse", "--probabilities")],
             "",
             ["+ parse: --keep | {given,none}", "- parse: --keep | {given}"],
         ),
         (
-            [("command", "parse"), ("parse", "--keep", "{given}"), ("parse", "--scores"), ("command", "fly")],
-            "`--scores` is faster",
+            [
+                ("command", "parse"),
+                ("parse", "--keep", "{given}"),
+                ("parse", "--probabilities"),
+                ("command", "fly"),
+            ],
+            "`--probabilities` is faster",
             ["+ command: fly"],
         ),
     ],

@@ -146,7 +146,7 @@ def _add_parse(commands: Commands) -> None:
         "-o", "--output", default="-", metavar="OUT", help="output file (default: standard output)"
     )
     command.add_argument(
-        "--scores", action="store_true", help="write the probability of each arc and its label to MISC"
+        "--probabilities", action="store_true", help="write the probability of each arc and its label to MISC"
     )
     add_alternatives(command)
     command.add_argument(
@@ -171,7 +171,7 @@ def _add_parse_corpus(commands: Commands) -> None:
     command.add_argument(
         "--address", help="of a Ray cluster, whose machines share the folders (default: this machine alone)"
     )
-    command.add_argument("--scores", action="store_true", help="as of parse")
+    command.add_argument("--probabilities", action="store_true", help="as of parse")
     add_alternatives(command)
     command.add_argument("--retag", action="store_true", help="as of parse")
     add_constraints(command)

@@ -65,7 +65,7 @@ def parse_options(options: argparse.Namespace) -> ParseOptions:
     if options.non_projective == "given" and not options.keep:
         raise ValueError("--non-projective given is for arcs that are kept: add --keep given")
     return ParseOptions(
-        options.scores,
+        options.probabilities,
         Constraints(options.keep, options.non_projective, options.at_most_one, options.not_root),
         options.alternatives,
         options.trees,

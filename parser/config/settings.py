@@ -70,7 +70,7 @@ class SilverSettings(Settings):
     """The part of the silver trees that an epoch draws, anew in each."""
     min_probability: float = Field(0.0, ge=0, le=1)
     """Sentences are left out if the mean probability of their arcs is lower: `ArcProbability`, which
-    `stack-parser parse --scores` writes."""
+    `stack-parser parse --probabilities` writes."""
 
 
 class TreebankSettings(Settings):

@@ -118,7 +118,7 @@ def _probability(path: str, sentence: Sentence) -> float:
     if not (found := arc_probabilities(sentence)):
         raise ValueError(
             f"{path}, sentence {sentence.identifier}: its arcs have no probabilities, which "
-            "treebank.silver.min_probability needs; parse with --scores"
+            "treebank.silver.min_probability needs; parse with --probabilities"
         )
     return sum(found) / len(found)
 

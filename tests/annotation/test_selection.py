@@ -159,7 +159,7 @@ def test_doubtful_arcs_are_left_out_and_the_reason_is_told():
 
 def test_what_was_said_of_another_tree_goes(tmp_path):
     scored, output = tmp_path / "scored.conllu", tmp_path / "todo.conllu"
-    assert main(["parse", MODEL, TREEBANK, "-o", str(scored), "--scores"]) == 0
+    assert main(["parse", MODEL, TREEBANK, "-o", str(scored), "--probabilities"]) == 0
     assert "ArcProbability=" in scored.read_text()
     assert main(["select", MODEL, str(scored), "--words", "50", "-o", str(output)]) == 0
     assert "ArcProbability=" not in output.read_text()

@@ -103,7 +103,7 @@ def test_several_are_parsed_as_each_is(english, texts):
 
 def test_a_file_becomes_what_the_command_writes(english, tmp_path):
     written = tmp_path / "parsed.conllu"
-    assert main(["parse", MODEL, TREEBANK, "--scores", "-o", str(written)]) == 0
+    assert main(["parse", MODEL, TREEBANK, "--probabilities", "-o", str(written)]) == 0
     with open(TREEBANK, encoding="utf-8") as file:
         found = english.parse_all(conllu.parse_incr(file), probabilities=True)
         assert "".join(tokens.serialize() for tokens in found) == written.read_text(encoding="utf-8")

@@ -98,7 +98,13 @@ def assert_same(text, expected):
     assert ours == pytest.approx(theirs, abs=2e-4)
 
 
-OPTIONS = [(), ("--scores", "--retag"), ("--deps", "drop-changed"), ("--deps", "keep"), ("--trees", "2")]
+OPTIONS = [
+    (),
+    ("--probabilities", "--retag"),
+    ("--deps", "drop-changed"),
+    ("--deps", "keep"),
+    ("--trees", "2"),
+]
 
 
 @pytest.mark.parametrize("options", first_of(OPTIONS))
@@ -392,7 +398,7 @@ def test_a_full_disk_ends_all_and_loses_nothing(corpus, tmp_path, monkeypatch, c
 @pytest.mark.extended
 def test_trees_of_another_model_are_refused(corpus, tmp_path, capsys):
     assert parse_corpus(corpus, tmp_path / "trees") == 0
-    for options in (("--scores",), ("--deps", "keep")):
+    for options in (("--probabilities",), ("--deps", "keep")):
         assert parse_corpus(corpus, tmp_path / "trees", *options) == 2
         assert "has trees of other files, of another model or by other options" in capsys.readouterr().err
     shutil.copytree(corpus, tmp_path / "others")

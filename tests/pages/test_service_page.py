@@ -92,7 +92,7 @@ def forms(page):
 
 
 def expected(model, text):
-    conllu = parsed_by_command(model, text, "--text", "--scores")
+    conllu = parsed_by_command(model, text, "--text", "--probabilities")
     return conllu, [parse_block(block, tree=True) for block in blocks(conllu.splitlines(keepends=True))]
 
 

@@ -310,7 +310,7 @@ def test_texts_have_several_trees_by_several_processes(tmp_path):
     assert len(set(ids)) == len(ids)
 
 
-@pytest.mark.parametrize("option", [["--scores"], ["--alternatives", "2"]])
+@pytest.mark.parametrize("option", [["--probabilities"], ["--alternatives", "2"]])
 def test_what_is_of_one_tree_is_refused(option, capsys):
     assert main(["parse", "tests/model", "data/quickstart/dev.conllu", "--trees", "2", *option]) == 2
     assert "of one tree" in capsys.readouterr().err

@@ -26,7 +26,9 @@ def half_of(path, heads=0.5, labels=0.5):
 
 @pytest.mark.parametrize(
     "more",
-    first_of([[], ["--processes", "2", "--scores"], ["--batch-size", "3", "--at-most-one", "nsubj,obj"]]),
+    first_of(
+        [[], ["--processes", "2", "--probabilities"], ["--batch-size", "3", "--at-most-one", "nsubj,obj"]]
+    ),
 )
 def test_what_a_file_has_stays(tmp_path, more):
     half, parsed = tmp_path / "half.conllu", tmp_path / "parsed.conllu"
@@ -96,7 +98,7 @@ def test_faults_are_told_with_their_lines(tmp_path, capsys, processes):
 @pytest.mark.extended
 def test_what_was_said_of_another_tree_goes(tmp_path):
     scored, parsed = tmp_path / "scored.conllu", tmp_path / "parsed.conllu"
-    assert main([*COMMAND, GOLD, "-o", str(scored), "--scores"]) == 0
+    assert main([*COMMAND, GOLD, "-o", str(scored), "--probabilities"]) == 0
     lines = scored.read_text().splitlines(keepends=True)
     first = next(number for number, line in enumerate(lines) if line.startswith("1\t"))
     lines[first] = lines[first].replace("ArcProbability", "Violation=not-root|ArcProbability")
@@ -126,7 +128,7 @@ def test_what_is_not_kept_is_named_in_misc(tmp_path):
     [
         (["--keep", "given", "--text"], "--keep given is for treebanks: raw text has no heads"),
         (["--non-projective", "given"], "--non-projective given is for arcs that are kept: add --keep given"),
-        (["--scores", "--trees", "2"], "probabilities of arcs and alternatives are of one tree"),
+        (["--probabilities", "--trees", "2"], "probabilities of arcs and alternatives are of one tree"),
         (["--at-most-one", "nsbj"], "at most one 'nsbj': the model knows no such label"),
     ],
 )
@@ -136,7 +138,7 @@ def test_options_that_make_no_sense_are_refused(options, message, capsys):
 
 
 def test_options_are_refused_before_a_model_is_looked_for(capsys):
-    assert main(["parse", "no/such/model", GOLD, "-o", "/dev/null", "--scores", "--trees", "2"]) == 2
+    assert main(["parse", "no/such/model", GOLD, "-o", "/dev/null", "--probabilities", "--trees", "2"]) == 2
     assert "probabilities of arcs and alternatives are of one tree" in capsys.readouterr().err
 
 

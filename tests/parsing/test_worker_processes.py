@@ -114,7 +114,9 @@ def test_trees_and_scores_are_those_of_one_process(small_parts, run, many, tmp_p
     model, outputs = str(run / "model"), []
     for processes in "12":
         out = tmp_path / f"{processes}.conllu"
-        assert main(["parse", model, str(many), "-o", str(out), *PROCESSES, processes, "--scores"]) == 0
+        assert (
+            main(["parse", model, str(many), "-o", str(out), *PROCESSES, processes, "--probabilities"]) == 0
+        )
         outputs.append(out.read_text())
         capsys.readouterr()
         assert main(["evaluate", model, str(many), *PROCESSES, processes]) == 0

@@ -63,7 +63,7 @@ def test_a_treebank_has_the_trees_of_the_command(served, scored):
         for place, (row, line) in enumerate(zip(rows, lines, strict=True))
     )
     options = ["--keep=given", "--non-projective=given", "--at-most-one=nsubj,obj", "--not-root=PUNCT"]
-    expected = parsed_by_command(scored, treebank, *options, "--alternatives", "2", "--scores")
+    expected = parsed_by_command(scored, treebank, *options, "--alternatives", "2", "--probabilities")
     wanted = {
         "keep": "given",
         "non_projective": "given",

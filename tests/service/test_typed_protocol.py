@@ -51,7 +51,7 @@ def test_texts_give_the_conllu_of_the_command(form, service, model):
 def test_conllu_gives_the_conllu_of_the_command(scores, service, model):
     treebank = TREEBANK.read_text(encoding="utf-8")
     answer = ask(service, "text/x-conllu", conllu=treebank, probabilities=scores)
-    assert answer.text == parsed_by_command(model, treebank, *["--scores"] * scores)
+    assert answer.text == parsed_by_command(model, treebank, *["--probabilities"] * scores)
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])

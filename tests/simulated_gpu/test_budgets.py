@@ -119,7 +119,7 @@ def test_an_epoch_reads_its_losses_every_twenty_batches(trained):
 
 @pytest.mark.parametrize(
     "more",
-    [[], ["--scores"], ["--keep", "given", "--non-projective", "given", "--at-most-one", "nsubj"]],
+    [[], ["--probabilities"], ["--keep", "given", "--non-projective", "given", "--at-most-one", "nsubj"]],
 )
 def test_parsing_looks_at_the_device_every_sixteen_steps(trained, treebank, more):
     size = 8

@@ -172,7 +172,7 @@ def test_trees_of_text_in_a_program(model, text, tmp_path):
     assert trees[1].to_conllu().startswith(own)
     assert [tree.text for tree in trees] == ["The cat sleeps.", "Don't go!", "Was it round?"]
     out = tmp_path / "out.conllu"
-    assert main(["parse", str(model), "--text", text, "--scores", "-o", str(out)]) == 0
+    assert main(["parse", str(model), "--text", text, "--probabilities", "-o", str(out)]) == 0
     written = "".join(tree.to_conllu() for tree in english.parse_text(TEXT, probabilities=True))
     assert written == out.read_text(encoding="utf-8")
     assert [len(found) for found in english.parse_texts(["", "The cat. She.", " \n", "Was it?", ""])] == [
