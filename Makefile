@@ -96,7 +96,7 @@ PYTEST = $(PYTHON) -m pytest --numprocesses auto --maxprocesses 8 --dist workste
 test: $(TEST_READY)
 	$(PYTEST) -m "not extended and not real_data and not soak" --hypothesis-profile "few examples" $(ARGUMENTS)
 
-# Real treebanks are looked for under PARSER_DATA.
+# Also the tests with drawn examples again, with more of them. Real treebanks are looked for under PARSER_DATA.
 test-all: test
 	$(PYTEST) -m "(extended or real_data or hypothesis) and not soak" $(ARGUMENTS)
 

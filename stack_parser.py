@@ -14,6 +14,18 @@ from typing import Any
 
 PACKAGE = Path(__file__).resolve().with_name("parser")
 USER_ERROR = 2
+PUBLIC = (
+    "Constraints",
+    "Parser",
+    "Result",
+    "Tree",
+    "__version__",
+    "evaluate",
+    "load",
+    "spacy_pipeline",
+    "train",
+)
+"""As `parser.__all__`, which cannot be asked for if Python finds another `parser`."""
 
 
 def program() -> int:
@@ -42,14 +54,12 @@ def __getattr__(name: str) -> Any:
 
 def _public(name: str) -> Any:
     """Raises ImportError if the package is another one, AttributeError."""
-    if name.startswith("__"):  # which Python asks any module for
+    if name not in PUBLIC:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if fault := other_parser():
         raise ImportError(f"stack-parser: {fault}")
     import parser
 
-    if name not in parser.__all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(parser, name)
 
 

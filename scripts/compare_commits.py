@@ -1,8 +1,8 @@
 """Is one commit slower than another? Cells of `stack-parser speed`, old and new in alternating turns.
 
 Each commit has a work tree of its own, with its own config, and each turn is a run of its own. It prints
-ratios of speeds, new over old, paired turn by turn, with 95 % intervals; "no slower" means that the interval
-reaches 0.97.
+ratios of speeds, new over old, paired turn by turn, with 95 % intervals: "no slower" if the interval is
+at 0.97 or above, "slower" if it is below, "undecided" if it has 0.97 in it.
 
 python scripts/compare_commits.py OLD NEW --config configs/speed/quick.yaml --only method=replay,batch_size=64
 """
@@ -130,12 +130,8 @@ def paired(old: Speeds, new: Speeds) -> dict[str, float]:
 
 
 def verdict(name: str, ratios: Sequence[float]) -> str:
-    estimate = median_of(ratios)
-    judged = "undecided"
-    if estimate.low >= NO_SLOWER:
-        judged = "no slower"
-    elif estimate.high < NO_SLOWER:
-        judged = "slower"
+    _, low, high = estimate = median_of(ratios)
+    judged = "no slower" if low >= NO_SLOWER else "slower" if high < NO_SLOWER else "undecided"
     return f"{name}: new / old = {estimate} over {len(ratios)} turns: {judged}"
 
 

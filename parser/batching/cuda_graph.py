@@ -10,7 +10,7 @@ from parser.system.console import warn
 
 
 class CudaGraphs:
-    """Captures graphs on one device, until a capture fails.
+    """Captures graphs on one device, until a capture fails for another reason than memory.
 
     They share memory: each overwrites the tensors that others have made. So what outlives the work must be in
     tensors that were there before, which the work changes in place.
@@ -23,13 +23,15 @@ class CudaGraphs:
         self._stream: torch.cuda.Stream | None = None
         """Of all captures: memory of one stream is not used again in another."""
         self.failed = False
+        """Whether one could not be captured."""
+        self._has_given_up = False
 
     def captured(self, work: Callable[[], None]) -> torch.cuda.CUDAGraph | None:
         """None if that fails, or has failed before. What is captured is not done.
 
         If only memory is too small, others may still be captured.
         """
-        if self.failed:
+        if self._has_given_up:
             return None
         graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self._device)
         pool = self._latest.pool() if self._latest else None
@@ -48,8 +50,9 @@ class CudaGraphs:
                 work()
         except RuntimeError as error:
             torch.cuda.set_stream(stream)  # PyTorch leaves that of the capture if its end fails
-            self.failed = not isinstance(error, torch.OutOfMemoryError)
-            warn(f"goes on without CUDA graphs: {error}")
+            if not self.failed:
+                warn(f"goes on without CUDA graphs: {error}")
+            self.failed, self._has_given_up = True, not isinstance(error, torch.OutOfMemoryError)
             return None
         self._latest = graph
         return graph

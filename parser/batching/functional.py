@@ -284,7 +284,7 @@ def _dense(matrix: Tensor) -> Tensor:
 
 
 def _round_up(matrix: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-    """The matrix with rows of zeros appended, up to the next number of rows that gets a kernel."""
+    """On a CPU with rows of zeros appended, up to the next number of rows that gets a kernel."""
     rows = len(matrix)
     unit = max(8, 1 << max(0, rows.bit_length() - SHAPES_PER_OCTAVE.bit_length()))
     missing = 0 if matrix.is_cuda else -rows % unit

@@ -495,7 +495,7 @@ def _contradictions(parser: ParserSettings, training: TrainingSettings) -> Itera
     predicted = network.tags.predict
     if both := set(predicted) & set(network.tag_sizes):
         yield "parser.network.tags.predict", f"{', '.join(both)} is read: there is nothing to learn"
-    if training.best_by in OF_COLUMNS and OF_COLUMNS[training.best_by].isdisjoint(predicted):
+    if (columns := OF_COLUMNS.get(training.best_by)) and columns.isdisjoint(predicted):
         why = "is of columns that parser.network.tags.predict has not, so each epoch would be the best"
         yield "training.best_by", why
     if len(set(predicted)) < len(predicted):

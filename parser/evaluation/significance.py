@@ -70,13 +70,14 @@ def _p_value(counts: Tensor, seed: int) -> float:
     """
     first, gains = counts[:, 0].sum(0), counts[:, 1] - counts[:, 0]  # [2], [sentences, 2]
     generator = torch.Generator().manual_seed(seed)
+    observed = _difference(counts[None]).abs() - ROUNDING
     as_large, left = 0, RESAMPLES
     while left:
         samples = min(left, max(1, MOST_NUMBERS // len(counts)))
-        moved = torch.randint(2, (samples, len(counts)), generator=generator).double() @ gains  # [samples, 2]
+        drawn = torch.randint(2, (samples, len(counts)), generator=generator, dtype=torch.double)
+        moved = drawn @ gains  # [samples, 2]
         exchanged = torch.stack([first + moved, first + gains.sum(0) - moved], 1)  # [samples, parsers, 2]
-        found, observed = (_difference(each[:, None]).abs() for each in (exchanged, counts.sum(0)[None]))
-        as_large += int((found >= observed - ROUNDING).sum())
+        as_large += int((_difference(exchanged[:, None]).abs() >= observed).sum())
         left -= samples
     return (as_large + 1) / (RESAMPLES + 1)
 

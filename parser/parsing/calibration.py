@@ -42,14 +42,10 @@ class Calibration:
     def __call__(self, probabilities: Sequence[float]) -> Sequence[float]:
         """Those of arcs as parser and scorers say them, calibrated."""
         if self.settings is None or not len(probabilities):
-            rounded: list[float] = np.minimum(np.array(probabilities, float), 1).tolist()  # sums may be above
-            return rounded
+            return [min(own, 1.0) for own in probabilities]  # sums may be above
         weights = np.array([self.settings.right, self.settings.wrong, self.settings.offset])
         calibrated: list[float] = logistic(features(np.array(probabilities)) @ weights).tolist()
         return calibrated
-
-
-NO_CALIBRATION = Calibration(None)
 
 
 def features(probabilities: Floats) -> Floats:

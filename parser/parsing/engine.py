@@ -20,7 +20,7 @@ from parser.parsing import BATCH_SIZE
 from parser.parsing.alone import AloneParser
 from parser.parsing.alternatives import Alternatives, Wanted, alternatives
 from parser.parsing.beam_search import WIDTH, best_of, search
-from parser.parsing.calibration import NO_CALIBRATION, Calibration
+from parser.parsing.calibration import Calibration
 from parser.parsing.constraints import ConstraintReader, SentenceConstraints
 from parser.parsing.model import Model
 from parser.parsing.parse_options import TREE_ALONE, ParseOptions
@@ -474,7 +474,7 @@ class Engine:
         heads, labels = deprojectivize(arcs.heads, labels)
         violations: tuple[str, ...] = ()
         # That of a sentence too long for the scorer is the parser's own, of which no calibration is known.
-        calibration = self._calibration if running.opinion or not self._reparser else NO_CALIBRATION
+        calibration = self._calibration if running.opinion or not self._reparser else Calibration(None)
         own = calibration(arcs.probabilities) if running.request.options.probabilities else None
         if running.constraints:
             heads, labels, violations = running.constraints.completed(heads, labels)

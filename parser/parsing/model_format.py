@@ -95,7 +95,7 @@ def settings_from_json(text: str) -> ParserSettings:
     found = file.format
     if type(found) is not int or found != FORMAT:
         named = "a format that it does not name" if found is None else f"format {shortened(repr(found))}"
-        by = f", version {shortened(file.version)}," if isinstance(file.version, str) else ""
+        by = f", {shortened(file.version)}," if isinstance(file.version, str) else ""
         raise OtherFormatError(
             f"{SETTINGS} has {named}, and this program reads format {FORMAT} only: parse with the "
             f"version{by} that made the model, or train it again"

@@ -13,7 +13,7 @@ from parser.text.reading import TextFormat
 from parser.treebank.columns import BLANK
 
 Values = Annotated[list[str], Field(min_length=1, fail_fast=True)]
-Head = Annotated[int, Field(strict=True, ge=0)]
+Head = Annotated[int, Field(ge=0)]
 MOST_ALTERNATIVES = 10
 """Of each word: an answer is kept until it is written."""
 INPUTS = "texts", "sentences", "conllu"

@@ -165,15 +165,17 @@ def _columns(config: Config, train: Sequence[Sentence]) -> tuple[dict[str, Any],
         "training.feature_dropout": "features" not in kinds,
         "parser.network.embedding_dropout": left.embeddings == 1,
     }
-    if training.best_by in OF_COLUMNS and OF_COLUMNS[training.best_by].isdisjoint(predicted):
+    if (columns := OF_COLUMNS.get(training.best_by)) and columns.isdisjoint(predicted):
         changes["training.best_by"] = "las"
     if impossible["parser.network.embedding_dropout"]:
         changes["parser.network.embedding_dropout"] = 0.0
     if rule := config.small_treebank:
         names = tuple(name for name, is_so in impossible.items() if is_so)
-        changes["small_treebank.set"] = {
-            key: value for key, value in rule.set.items() if not f"{key}.".startswith(names)
-        }
+        own = {key: value for key, value in rule.set.items() if not f"{key}.".startswith(names)}
+        columns = OF_COLUMNS.get(own.get("training.best_by", training.best_by))
+        if columns and columns.isdisjoint(predicted):
+            own.pop("training.best_by", None)
+        changes["small_treebank.set"] = own
     titles = ", ".join(WORD_COLUMNS[name].title for name in missing)
     return changes, [f"no {titles}: neither predicted nor read"]
 

@@ -36,7 +36,7 @@ class CardScores(NamedTuple):
     scores: Mapping[str, float]
     """By measure."""
     las_error: float | None = None
-    """The standard error of LAS; None from raw text."""
+    """The standard error of LAS; None from raw text, and of fewer than two sentences."""
 
 
 def scores_of(config: Config, row: Row) -> Iterator[CardScores]:

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from statistics import mean
+from statistics import fmean, mean
 from typing import NamedTuple
-
-import numpy as np
 
 from figures.kept import MEASUREMENTS, OUTPUT, printed, runs_of_table, table
 from parser.parsing.model_card import OF_TEXT, OF_TOKENS, Given
@@ -108,7 +106,7 @@ def _mean_of_folds(treebank: str, given: Given) -> float:
     words = sum(model["training_words"] for model in models) // (len(models) - 1)
     tested = [words - model["training_words"] for model in models]
     las = [own["las"] for model in models for own in model["scores"] if own["from"] == given]
-    return float(np.average(las, weights=tested))
+    return fmean(las, tested)
 
 
 def small_treebank_settings() -> str:
