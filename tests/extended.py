@@ -7,10 +7,10 @@ COMPILES = [pytest.mark.extended, pytest.mark.filterwarnings("default")]
 """Of tests that call `torch.compile`, which warns of what it does itself."""
 
 
-def first_of(values):
-    """The values, for `pytest.mark.parametrize`: all but the first are for `make test-all`."""
-    first, *others = values
-    return [first, *(pytest.param(value, marks=pytest.mark.extended) for value in others)]
+def first_of(values, count=1):
+    """The values, for `pytest.mark.parametrize`: all but the first ones are for `make test-all`."""
+    values = list(values)
+    return [*values[:count], *(pytest.param(value, marks=pytest.mark.extended) for value in values[count:])]
 
 
 def extended(*cases):

@@ -295,7 +295,7 @@ def empty(request, tmp_path):
     return str(path)
 
 
-@pytest.mark.parametrize("options", [[], ["--tokenized"], *extended((["--processes", "2"],))])
+@pytest.mark.parametrize("options", first_of([[], ["--tokenized"], ["--processes", "2"]], 2))
 def test_parsing_nothing_gives_nothing(empty, options, tmp_path, capsys):
     out = tmp_path / "out.conllu"
     assert main(["parse", MODEL, empty, "-o", str(out), *options]) == 0

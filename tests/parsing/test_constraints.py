@@ -132,7 +132,7 @@ def violations(tree, at_most_one, no_roots):
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-@pytest.mark.parametrize("words", [1, 2, 3, *extended((4,), (5,), (6,))])
+@pytest.mark.parametrize("words", first_of(range(1, 7), 3))
 def test_all_subsets_of_the_arcs_of_all_trees_are_kept(system, words, few):
     sentences = [
         partial(heads, with_labels(heads, number)) for number, heads in enumerate(subsets_of_trees(words))

@@ -1,6 +1,7 @@
 """`POST /v1/parse` with constraints and alternatives: as `stack-parser parse` has them."""
 
 import pytest
+from extended import extended
 from parsing.test_alternatives import SENTENCES
 from parsing.test_reparsing import model_of
 from service.test_typed_protocol import KINDS, ask, sentences_of
@@ -8,7 +9,6 @@ from services import parsed_by_command, serving
 
 pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
-pytestmark = pytest.mark.extended
 
 WORDS = ["the", "cat", "sleeps", "."]
 FREE = {"heads": [None] * 4, "labels": [None] * 4}
@@ -38,7 +38,7 @@ def rows(heads, labels):
 
 
 @pytest.mark.parametrize(
-    ("word", "head", "label"), [(1, 4, None), (2, None, "obj"), (4, 0, None), (1, 3, "nsubj")]
+    ("word", "head", "label"), [(1, 4, None), *extended((2, None, "obj"), (4, 0, None), (1, 3, "nsubj"))]
 )
 def test_what_is_given_stays(word, head, label, served):
     heads, labels = [None] * 4, [None] * 4
@@ -54,6 +54,7 @@ def test_what_is_given_stays(word, head, label, served):
     assert (same["heads"], same["labels"]) == (found["heads"], found["labels"])
 
 
+@pytest.mark.extended
 def test_a_treebank_has_the_trees_of_the_command(served, scored):
     """All options together."""
     lines = [line for one in SENTENCES for line in one.lines]
@@ -75,6 +76,7 @@ def test_a_treebank_has_the_trees_of_the_command(served, scored):
     assert "Alternatives=" in expected
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("kind", KINDS)
 def test_alternatives_are_told(kind, served):
     wanted = {"sentences": [{"words": WORDS}], "model": "scored", "alternatives": 3}
@@ -88,6 +90,7 @@ def test_alternatives_are_told(kind, served):
     assert heads == [[one["head"] for one in own] for own in found["alternatives"]]
 
 
+@pytest.mark.extended
 def test_limits_that_can_not_be_kept_are_told(served):
     given = {"words": WORDS, "heads": [3, 3, 0, 3], "labels": ["nsubj", "nsubj", None, None]}
     wanted = {"sentences": [given], "keep": "given", "at_most_one": ["nsubj"]}
@@ -98,6 +101,7 @@ def test_limits_that_can_not_be_kept_are_told(served):
     assert "violations" not in free
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("given", "told"),
     [
@@ -120,17 +124,20 @@ def test_what_no_tree_has_is_refused(given, told, served):
     assert told in answer.json()["detail"]
 
 
+@pytest.mark.extended
 def test_nulls_give_nothing_and_need_not_be_kept(served):
     words = {"words": WORDS}
     assert ask(served, sentences=[{**words, **FREE}]).json() == ask(served, sentences=[words]).json()
 
 
+@pytest.mark.extended
 def test_what_no_tree_has_is_refused_in_conllu_by_its_line(served):
     answer = ask(served, conllu=rows("____", "____") + rows("21__", "____"), keep="given")
     assert answer.status_code == 400
     assert "conllu:6: sentence #2: the heads of the words 1, 2 form a cycle" in answer.json()["detail"]
 
 
+@pytest.mark.extended
 def test_a_sentence_that_is_too_long_is_refused_before_anybody_looks_for_its_tree(served):
     """Whose time grows with the square of the words."""
     words = 1001
@@ -142,6 +149,7 @@ def test_a_sentence_that_is_too_long_is_refused_before_anybody_looks_for_its_tre
     assert (answer.status_code, "sentence #1 has 1,001 words" in answer.text) == (413, True)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("wanted", "status", "told"),
     [

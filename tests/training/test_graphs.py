@@ -129,7 +129,6 @@ def test_where_there_can_be_none(config_file, tmp_path, capsys, changes, message
     assert f"training.cuda_graphs: {message}; going on without" in capsys.readouterr().err
 
 
-@pytest.mark.extended
 def test_a_run_is_resumed_without_a_gpu(config_file, tmp_path, capsys):
     config = read_config(config_file, [GRAPHS, "training.epochs=1"])
     train(config, tmp_path / "run", CPU)

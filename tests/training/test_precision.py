@@ -49,7 +49,6 @@ TAGS = [
 ]
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize("changes", first_of([[], TAGS]), ids=["trees", "tags and trees"])
 def test_a_parser_is_trained_in_bfloat16_and_parses_in_float32(
     changes, config_file, tmp_path, products, bfloat16

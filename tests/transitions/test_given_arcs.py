@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from extended import extended
+from extended import extended, first_of
 from plain_parser import projective_trees
 from reachable_states import Completions, as_state, copies_of_state, known_in_part, reachable_states
 
@@ -70,7 +70,7 @@ def test_a_transition_has_no_obstacle_where_a_tree_with_all_given_arcs_can_follo
 
 
 @pytest.mark.parametrize("system", KEEPING)
-@pytest.mark.parametrize("length", [1, 3, *extended((4,), (5,))])
+@pytest.mark.parametrize("length", first_of([1, 3, 4, 5], 2))
 def test_obstacles_of_a_sentence_alone_are_those_in_a_batch(system, length):
     constraints = list(all_constraints(projective_trees(length), length < 5))
     all_facts = [[NOTHING_GIVEN, *word_facts(*own), NOTHING_GIVEN] for own in constraints]

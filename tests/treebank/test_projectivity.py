@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import plain_parser as plain
 import pytest
-from extended import examples, extended
+from extended import examples, first_of
 from hypothesis import given
 from hypothesis import strategies as st
 from plain_parser import all_trees
@@ -24,7 +24,7 @@ def names(count):
     return tuple("abcdefgh"[:count])
 
 
-@pytest.mark.parametrize("length", [*range(1, 6), *extended((6,))])
+@pytest.mark.parametrize("length", first_of(range(1, 7), 5))
 def test_every_small_tree_is_recovered_if_all_labels_differ(length):
     for heads in all_trees(length):
         lifted_heads, labels = projectivize(heads, names(length))
