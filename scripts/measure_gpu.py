@@ -91,10 +91,10 @@ def measure_speed(folder: Path) -> None:
     run = Path("runs/speed") / folder.name  # of this folder alone: kept rows are not measured again
     options = ["--run", str(run), "--minutes", str(MINUTES)]
     done = _run(["parser", "speed", "configs/speed/gpu.yaml", *options])
-    if REPORT not in done.output:  # the status tells of wrong cells, too
-        sys.exit("the measurement failed, see above")
     if LEFT in done.output:
         return
+    if REPORT not in done.output:  # the status tells of wrong cells, too
+        sys.exit("the measurement failed, see above")
     shutil.copy(run / "config.yaml", folder)
     with gzip.open(folder / "rows.jsonl.gz", "wb") as file:
         file.write((run / "rows.jsonl").read_bytes())

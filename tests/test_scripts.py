@@ -356,11 +356,14 @@ def test_a_part_that_failed_or_did_not_end_is_not_done(program, tmp_path, monkey
     for module in ("pytest", "parser"):
         (tmp_path / f"{module}.py").write_text(program)
     monkeypatch.chdir(tmp_path)  # `python -m` looks there first
-    measure_gpu.measure_speed(tmp_path)
+    if "left" in program:
+        measure_gpu.measure_speed(tmp_path)
+    else:
+        for part in (measure_gpu.measure_speed, measure_gpu.run_tests):
+            with pytest.raises(SystemExit, match="see above"):
+                part(tmp_path)
     assert not (tmp_path / "rows.jsonl.gz").exists()
-    if "left" not in program:
-        measure_gpu.run_tests(tmp_path)
-        assert not (tmp_path / "tests.txt").exists()
+    assert not (tmp_path / "tests.txt").exists()
 
 
 def test_what_is_measured_in_turns_takes_turns_in_going_first():

@@ -311,10 +311,11 @@ def run_graph(
 
 def accuracy(reports: Sequence[Report | Losses]) -> float:
     """The share of correct examples. Raises ValueError if there are no examples."""
-    refuse_nothing_held_out(reports)
-    return sum(report.right for report in reports) / sum(report.examples for report in reports)
+    examples = sum(report.examples for report in reports)
+    refuse_nothing_held_out(examples)
+    return sum(report.right for report in reports) / examples
 
 
-def refuse_nothing_held_out(held_out: Sequence[object]) -> None:
-    if not held_out:
+def refuse_nothing_held_out(examples: int) -> None:
+    if not examples:
         raise ValueError("held_out: nothing is held out that could be scored")

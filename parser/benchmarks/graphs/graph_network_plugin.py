@@ -139,7 +139,7 @@ class GraphNetworkPlugin(BatchMessagePlugin):
         """
         if self.setup.settings.task == "deductions":
             return super().score()
-        refuse_nothing_held_out(self._held_out)
+        refuse_nothing_held_out(len(self._held_out))
         reports = self.messages.run(self.held_out_batches(), training=False).reports
         return 1 - sum(report.loss for report in reports) / sum(report.examples for report in reports)
 
