@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from programs import make_foreign
 
+import parser
 import stack_parser
 from parser.distributed.ray_cluster import cluster
 
@@ -113,3 +114,8 @@ def test_what_refuses_takes_what_the_component_takes():
     refusing = stack_parser._refusing("", False)
     expected = inspect.signature(stack_parser.make_component).parameters
     assert list(inspect.signature(refusing).parameters) == list(expected)
+
+
+def test_both_names_of_the_package_have_the_same_for_programs():
+    assert list(stack_parser.PUBLIC) == parser.__all__
+    assert all(getattr(stack_parser, name) is getattr(parser, name) for name in parser.__all__)
