@@ -130,8 +130,7 @@ class Examples:
             rows = rows[self.tokens.lengths[rows].argsort(descending=True, stable=True)]
         tokens, nodes = self.tokens.select(rows), self.nodes.select(rows)
         places = self.steps.elements(rows)  # as of what is legal, and of what is optimal
-        steps = Ragged(self.steps.values[places], self.steps.lengths[rows])
-        lengths = tokens.lengths
+        steps, lengths = Ragged(self.steps.values[places], self.steps.lengths[rows]), tokens.lengths
         transition, front, front_vector, top_node, top_vector = steps.values.unbind(1)
         parent, depth, node_vector = nodes.values.unbind(1)
         sentence, sentence_of_node = steps.row_of_element(), nodes.row_of_element()
@@ -151,11 +150,11 @@ class Examples:
             buffers = Padding.of(lengths + 1, group)
             buffer_tokens = buffer_rows(lengths, group)
             buffer_row = buffers.row(lengths[sentence] + 1 - front, sentence)
-        heads, labels = self.gold.select(rows).values.unbind(1)
+        gold = self.gold.select(rows).values
         return Batch(
             tokens=tokens,
-            heads=heads,
-            labels=labels,
+            heads=gold[:, 0],
+            labels=gold[:, 1],
             buffer_tokens=buffer_tokens,
             history=_previous_transitions(steps, histories, self.inventory.no_op),
             forest=forest,
