@@ -326,7 +326,8 @@ class LearningRateSettings(Settings):
     """Epochs over which the learning rate increases linearly from `start` to `peak`."""
     decay: Literal["plateau", "linear"] = "plateau"
     """After the warm-up. `plateau`: reduced when the dev loss stops improving (ReduceLROnPlateau), as the
-    next three settings say. `linear`: decreases linearly to 0 at the end of the last epoch."""
+    next three settings say. `linear`: decreases linearly to 0 at the end of the last epoch; the dev loss,
+    which takes as long as the dev scores, is not computed."""
     factor: float = Field(0.5, gt=0, lt=1)
     """With `plateau`: the learning rate is multiplied by this after more than `patience` epochs without a
     lower dev loss."""

@@ -147,9 +147,8 @@ class Examples:
             compositions = table.compositions()
             buffer_row = compositions.buffer.position[table.buffer_node(front, front_vector, sentence)]
         else:
-            buffers = Padding.of(lengths + 1, group)
             buffer_tokens = buffer_rows(lengths, group)
-            buffer_row = buffers.row(lengths[sentence] + 1 - front, sentence)
+            buffer_row = Padding.of(lengths + 1, group).row(lengths[sentence] + 1 - front, sentence)
         gold = self.gold.select(rows).values
         return Batch(
             tokens=tokens,

@@ -162,17 +162,21 @@ class TrainingLoop:
         began = time.monotonic()
         metrics = epoch_metrics(self.training, self.settings, self.training_data)
         model = self._model_to_save()
-        dev_loss = mean_loss(model, self.training_data.dev, self.processes)
-        if len(self.training_data.dev) and not math.isfinite(dev_loss):
-            message = f"epoch {progress.epoch}: the dev loss is not a finite number. {self._what_may_help()}"
-            raise ValueError(message)
+        if self._has_dev and self.settings.learning_rate.decay == "plateau":
+            metrics["dev_loss"] = self._dev_loss(model)
         own = evaluate(model, self.processes.share(self.training_data.dev_sentences))
         scores = sum(self.processes.gathered(own), Scores())
         seconds = progress.seconds + time.monotonic() - began
-        if self._has_dev:
-            metrics["dev_loss"] = dev_loss
         of_dev = {f"dev_{measure}": scores.percent(measure) for measure in self.measures}
         return {**metrics, **of_dev, "seconds": seconds}, scores
+
+    def _dev_loss(self, model: Model) -> float:
+        """Which the learning rate follows; nan if all dev trees are left out as non-projective."""
+        dev_loss = mean_loss(model, self.training_data.dev, self.processes)
+        if len(self.training_data.dev) and not math.isfinite(dev_loss):
+            where = f"epoch {self.training.progress.epoch}"
+            raise ValueError(f"{where}: the dev loss is not a finite number. {self._what_may_help()}")
+        return dev_loss
 
     def _time_left(self, seconds: float) -> str:
         """The end of a line, if the epoch that has just ended is not the last. seconds: that it took."""
@@ -264,8 +268,10 @@ def progress_as_text(progress: Progress) -> str:
 
 def _epoch_line(epoch: int, metrics: dict[str, float], measures: Sequence[Measure]) -> str:
     parts = [f"epoch {epoch:3}", f"loss {metrics['loss']:.4f}"]
+    if "dev_loss" in metrics:
+        parts.append(f"dev loss {metrics['dev_loss']:.4f}")
     if measures:
-        parts += [f"dev loss {metrics['dev_loss']:.4f}", score_line(metrics, measures, prefix="dev_")]
+        parts.append(score_line(metrics, measures, prefix="dev_"))
     return "  ".join([*parts, f"{metrics['sentences_per_second']:,.0f} sentences/s"])
 
 

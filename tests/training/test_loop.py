@@ -45,6 +45,18 @@ def test_metrics_are_written_for_people_and_programs(config_file, tmp_path):
     assert list((tmp_path / "run" / "tensorboard").iterdir())
 
 
+def test_only_a_learning_rate_that_follows_the_dev_loss_has_it_computed(config_file, tmp_path, capsys):
+    train(
+        read_config(config_file, ["training.epochs=1", "training.learning_rate.decay=linear"]),
+        tmp_path / "run",
+        CPU,
+    )
+    (row,) = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert "dev_loss" not in row
+    assert row["dev_las"] > 0
+    assert "dev loss" not in capsys.readouterr().out
+
+
 @pytest.mark.extended
 def test_where_there_is_no_bar_a_line_now_and_then_says_how_far_an_epoch_is(
     config_file, tmp_path, monkeypatch, capsys
