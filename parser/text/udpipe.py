@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, Literal
 
+from pydantic import Field
+
 from parser.system.extras import to_install
 from parser.system.files import nameless_file
 from parser.system.settings import Count
@@ -17,9 +19,8 @@ from parser.treebank.columns import FORM, ID, MISC, NO_SPACE
 
 RANGE = "TokenRange="
 METHOD = "morphodita_parsito"
-TRAINING = "epochs={};batch_size=10;learning_rate=0.003;early_stopping=1;dimension=24"
-"""Of the library's batches of 50, twice as many epochs are needed; more dimensions are slower. Early stopping
-keeps the best epoch on the dev set."""
+TRAINING = "epochs={};batch_size={};learning_rate={:.10f};early_stopping=1;dimension=24"
+"""More dimensions are slower. Early stopping keeps the best epoch on the dev set."""
 SCORES = re.compile(r"heldout tokens: .*?/.*?/([\d.]+)%, sentences: .*?/.*?/([\d.]+)%")
 """F1 in what the library says of an epoch, if there is a dev set."""
 EPOCH = re.compile(r"^Epoch \d+, ", re.MULTILINE)
@@ -35,8 +36,11 @@ class UDPipe(TokenizerKind):
 
     kind: Literal["udpipe"]
     epochs: Count = 12
-    """Of some five to ten seconds each, beside the training of the parser. The best one on dev is kept, or without
-    dev the last."""
+    """Of five to ten seconds each, however large the treebank is, beside the training of the parser. The best
+    one on dev is kept, or without dev the last."""
+    batch_size: Count = 10
+    """Segments of 50 characters in a step. The library's default of 50 needs more epochs."""
+    learning_rate: float = Field(0.003, gt=0, le=1)
 
     def refuse_missing(self) -> None:
         """See `TokenizerKind`."""
@@ -55,9 +59,8 @@ class UDPipe(TokenizerKind):
         error = udpipe.ProcessingError()
         treebanks = map(_sentences, (train, dev))
         none = udpipe.Trainer.NONE
-        content: bytes = udpipe.Trainer.train(
-            METHOD, *treebanks, TRAINING.format(self.epochs), none, none, error
-        )
+        options = TRAINING.format(self.epochs, self.batch_size, self.learning_rate)
+        content: bytes = udpipe.Trainer.train(METHOD, *treebanks, options, none, none, error)
         if error.occurred():
             raise ValueError(error.message)
         refuse_unsound(content)

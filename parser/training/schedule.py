@@ -66,7 +66,7 @@ class Schedule:
                 group["lr"] = group[PEAK] * share * decayed
 
     def after_epoch(self, epochs: int, dev_loss: float) -> None:
-        """Reduce the learning rate if the dev loss does not improve; nan: there is no dev set."""
+        """Reduce the learning rate if the dev loss does not improve; nan: there is none."""
         is_fixed = self._settings.decay == "linear" or epochs < self._settings.warmup_epochs
         if not is_fixed and not math.isnan(dev_loss):
             self._plateau.step(dev_loss)

@@ -14,6 +14,7 @@ from parser.batching.device import one_memory_error
 from parser.cli import main
 from parser.config.file import read_config
 from parser.networks.stack_parser import StackParser
+from parser.optimization.training_step import TrainingStep
 from parser.parsing.model import Model
 from parser.training import data, epoch, loop, size
 from parser.training.run import train
@@ -77,6 +78,21 @@ def test_a_dev_loss_that_is_no_number_ends_the_run(config_file, tmp_path, monkey
     assert f"epoch {epoch}: the dev loss is not a finite number" in told
     assert ("the best model so far is kept" in told) == (epoch == 2)
     assert (tmp_path / "run" / "model").exists() == (epoch == 2)
+
+
+def test_a_weight_that_is_no_number_ends_the_run_before_it_is_kept(
+    config_file, tmp_path, monkeypatch, capsys
+):
+    def update_and_spoil(step, update=TrainingStep.update):
+        norm = update(step)
+        step.network.scores.bias.data[0] = float("inf")
+        return norm
+
+    monkeypatch.setattr(TrainingStep, "update", update_and_spoil)
+    one_step = "--set", "training.batch_size=100", "--set", "training.learning_rate.decay=linear"
+    assert main(command(config_file, tmp_path / "run", *one_step)) == 2
+    assert "epoch 1: a weight is not a finite number" in capsys.readouterr().err
+    assert not (tmp_path / "run" / "model").exists()
 
 
 @pytest.mark.extended

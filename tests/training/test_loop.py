@@ -45,16 +45,19 @@ def test_metrics_are_written_for_people_and_programs(config_file, tmp_path):
     assert list((tmp_path / "run" / "tensorboard").iterdir())
 
 
-def test_only_a_learning_rate_that_follows_the_dev_loss_has_it_computed(config_file, tmp_path, capsys):
-    train(
-        read_config(config_file, ["training.epochs=1", "training.learning_rate.decay=linear"]),
-        tmp_path / "run",
-        CPU,
-    )
+@pytest.mark.parametrize("decay", ["plateau", "linear"])
+def test_only_a_learning_rate_that_follows_the_dev_loss_has_it_computed(
+    config_file, tmp_path, monkeypatch, capsys, decay
+):
+    calls = []
+    monkeypatch.setattr(loop, "mean_loss", lambda *_: calls.append(1) or 0.25)
+    changes = ["training.epochs=1", f"training.learning_rate.decay={decay}"]
+    train(read_config(config_file, changes), tmp_path / "run", CPU)
     (row,) = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
-    assert "dev_loss" not in row
+    assert len(calls) == (decay == "plateau")
+    assert row.get("dev_loss") == (0.25 if decay == "plateau" else None)
+    assert ("dev loss 0.2500" in capsys.readouterr().out) == (decay == "plateau")
     assert row["dev_las"] > 0
-    assert "dev loss" not in capsys.readouterr().out
 
 
 @pytest.mark.extended
