@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -53,9 +54,9 @@ def within(module, name):
     return module == name or (name != "parser" and module.startswith(f"{name}."))
 
 
-def imports(path):
-    """The project's modules that a file imports anywhere in it."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+def imports(module):
+    """The project's modules that a module imports anywhere in it."""
+    for node in ast.walk(modules()[module]):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "parser":
             yield node.module if node.module != "parser" else f"parser.{node.names[0].name}"
         elif isinstance(node, ast.Import):
@@ -66,15 +67,18 @@ def module_of(path):
     return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
 
 
+@cache
 def modules():
-    return {module_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+    """The syntax tree of each module of the program."""
+    paths = sorted(PACKAGE.rglob("*.py"))
+    return {module_of(path): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
 
 
 def test_nothing_imports_upward():
     wrong = [
         f"{module} imports {imported}"
-        for module, path in modules().items()
-        for imported in imports(path)
+        for module in modules()
+        for imported in imports(module)
         if level_of(imported) > level_of(module)
     ]
     assert wrong == []
@@ -83,8 +87,8 @@ def test_nothing_imports_upward():
 def test_benchmarks_do_not_import_each_other():
     wrong = [
         f"{module} imports {imported}"
-        for module, path in modules().items()
-        for imported in imports(path)
+        for module in modules()
+        for imported in imports(module)
         if imported.startswith("parser.benchmarks.") and imported.split(".")[2] in BENCHMARKS
         if not module.startswith(".".join(imported.split(".")[:3]))
     ]
@@ -98,8 +102,8 @@ def test_only_the_console_writes_messages():
     may_have_bars = {"parser.system.progress_bar", "parser.system.remote"}  # the latter for its lock
     wrong = [
         module
-        for module, path in modules().items()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for module, tree in modules().items()
+        for node in ast.walk(tree)
         if (isinstance(node, ast.Name) and node.id == "print" and module not in may_print)
         or (isinstance(node, ast.ImportFrom) and node.module == "tqdm" and module not in may_have_bars)
     ]

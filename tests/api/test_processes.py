@@ -38,6 +38,7 @@ def test_processes_parse_as_one_does(english, method):
         assert pool.map_async(english.parse, SENTENCES, chunksize=4).get(SECONDS) == alone
 
 
+@pytest.mark.extended
 @pytest.mark.usefixtures("several_threads")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 def test_a_forked_process_has_tasks_of_its_own(english):

@@ -244,6 +244,7 @@ def test_a_device_finds_the_same(device):
     ]
 
 
+@pytest.mark.extended
 def test_the_command_writes_a_sentence_for_each_tree(tmp_path):
     source = tmp_path / "in.conllu"
     lines = [line for one in SENTENCES[:6] for line in one.lines]

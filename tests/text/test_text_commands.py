@@ -52,6 +52,7 @@ def test_raw_text_is_parsed(model, text, tmp_path):
     assert main(["check", str(out)]) == 0  # one root each, no cycle
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("form", first_of(["--text", "--one-sentence-per-line", "--tokenized"]))
 def test_several_processes_write_the_same(form, model, tmp_path, monkeypatch):
     path, outs = tmp_path / "long.txt", [tmp_path / "1", tmp_path / "2"]

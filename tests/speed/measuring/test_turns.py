@@ -69,6 +69,7 @@ def test_cells_take_turns_and_each_is_checked(toys, monkeypatch):
     assert good.ceiling > 1e8
 
 
+@pytest.mark.extended
 def test_a_cell_with_a_tight_interval_ends_early(toys):
     generous = CONFIG.model_copy(update={"seconds": 1000.0, "relative_error": 10.0})
     [row] = measured([CELL], generous)
