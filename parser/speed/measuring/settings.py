@@ -93,7 +93,8 @@ class SpeedConfig(Settings):
     """Of matrix products, see `training.precision`. `learning` uses the first."""
     seed: int = Field(1, ge=-(2**63), lt=2**63)
     seconds: float = Field(20.0, gt=0, allow_inf_nan=True)
-    """Measuring time of each cell, without warm-up. It ends earlier when `relative_error` is reached."""
+    """Measuring time of each cell, without warm-up; at least six turns. It ends earlier when `relative_error`
+    is reached."""
     relative_error: float = Field(0.02, gt=0)
     """A cell ends when half the width of its 95 % interval, divided by the median, is at most this."""
     turn: Seconds = 1.0

@@ -73,7 +73,7 @@ def test_cells_take_turns_and_each_is_checked(toys, monkeypatch):
 def test_a_cell_with_a_tight_interval_ends_early(toys):
     generous = CONFIG.model_copy(update={"seconds": 1000.0, "relative_error": 10.0})
     [row] = measured([CELL], generous)
-    assert len(row.turns) == 5
+    assert len(row.turns) == 6
 
 
 def test_without_results_of_none_no_method_is_measured(toys):
