@@ -1,6 +1,7 @@
 """The model that ships: it is found by its name, of this format, small enough, and may be given away."""
 
 import json
+import re
 from math import prod
 from pathlib import Path
 
@@ -76,6 +77,15 @@ def test_card_and_licence_lie_beside_it(package):
     assert {result.dataset.name for result in card.results} == {"UD_English-EWT"}
     assert {result.dataset.split for result in card.results} == {"test"}
     assert "Attribution-ShareAlike 4.0 International" in (MODEL.parent / "LICENSE.txt").read_text()
+
+
+def test_readme_has_its_scores(package):
+    """Those of the card are from before its weights were stored in 16 bits."""
+    [line] = re.findall(r"^    (Tokens .* LAS .*)$", Path("README.md").read_text(), re.MULTILINE)
+    told = {name.lower(): float(value) for name, value in re.findall(r"(\w+) ([\d.]+)", line)}
+    of_text = next(result for result in read_card(package).results if "raw text" in result.task.name)
+    in_card = {metric.type: metric.value for metric in of_text.metrics}
+    assert told == pytest.approx({name: in_card[name] for name in told}, abs=0.02), AGAIN
 
 
 def test_its_config_is_the_one_that_make_names(package):
