@@ -24,8 +24,8 @@ class SmallTreebankSettings(Settings):
     """A small treebank is trained for as many epochs as this many steps need, and at least for
     `training.epochs`. A step is one batch."""
     set: dict[str, Any] = Field({})
-    """Settings of small treebanks, which replace those of the config, by their full names, as in `--set`.
-    Those of a section that is not there have no effect."""
+    """Settings of small treebanks by their full names, which replace those of the config and of `--set`.
+    Those of a section that is not there have no effect. `--set small_treebank=null` goes without them."""
 
 
 def of_size(config: Config, size: TreebankSize | None) -> Config:
