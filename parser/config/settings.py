@@ -450,7 +450,8 @@ class Config(Settings):
     training: TrainingSettings = TrainingSettings()
     initial_model: str | None = None
     """Folder, file or name of a model with the same network, with whose weights training begins, as
-    fine-tuning. What the treebank has in addition is added to its vocabulary and labels. `train --from` sets it."""
+    fine-tuning. What the treebank has in addition is added to its vocabulary and labels. `train --from` sets
+    it."""
     tokenizer: AnyTokenizer | None = None
     """Whether the model gets a tokenizer, with which it parses [text](text.md), and of which `kind`. A
     finished run gets one by `--resume RUN --set tokenizer.kind=udpipe`."""
