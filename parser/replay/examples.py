@@ -130,7 +130,8 @@ class Examples:
             rows = rows[self.tokens.lengths[rows].argsort(descending=True, stable=True)]
         tokens, nodes = self.tokens.select(rows), self.nodes.select(rows)
         places = self.steps.elements(rows)  # as of what is legal, and of what is optimal
-        steps, lengths = Ragged(self.steps.values[places], self.steps.lengths[rows]), tokens.lengths
+        steps = Ragged(self.steps.values[places], self.steps.lengths[rows])
+        lengths = tokens.lengths
         transition, front, front_vector, top_node, top_vector = steps.values.unbind(1)
         parent, depth, node_vector = nodes.values.unbind(1)
         sentence, sentence_of_node = steps.row_of_element(), nodes.row_of_element()
@@ -141,19 +142,17 @@ class Examples:
         used = torch.stack([node_vector[top], node_vector[below], front_vector, top_vector])  # [4, S]
         *word_features, top_vector_row = table.row(used, sentence)
         histories = Padding.of(steps.lengths, group)
-        buffer_tokens: tuple[Tensor, ...] = ()
-        compositions = None
-        if self.inventory.system.composes:
-            compositions = table.compositions()
+        compositions = table.compositions() if self.inventory.system.composes else None
+        buffer_tokens = () if compositions else buffer_rows(lengths, group)
+        if compositions:
             buffer_row = compositions.buffer.position[table.buffer_node(front, front_vector, sentence)]
         else:
-            buffer_tokens = buffer_rows(lengths, group)
             buffer_row = Padding.of(lengths + 1, group).row(lengths[sentence] + 1 - front, sentence)
-        gold = self.gold.select(rows).values
+        heads, labels = self.gold.select(rows).values.unbind(1)
         return Batch(
             tokens=tokens,
-            heads=gold[:, 0],
-            labels=gold[:, 1],
+            heads=heads,
+            labels=labels,
             buffer_tokens=buffer_tokens,
             history=_previous_transitions(steps, histories, self.inventory.no_op),
             forest=forest,

@@ -162,8 +162,8 @@ class TrainingLoop:
         began = time.monotonic()
         metrics = epoch_metrics(self.training, self.settings, self.training_data)
         model = self._model_to_save()
-        finite = [weight.isfinite().all() for weight in model.network.parameters()]
-        self._refuse_not_finite(torch.stack(finite).all(), "a weight")
+        finite = torch.stack([weight.isfinite().all() for weight in model.network.parameters()])
+        self._refuse_not_finite(bool(finite.all()), "a weight")
         if self._has_dev and self.settings.learning_rate.decay == "plateau":
             metrics["dev_loss"] = self._dev_loss(model)
         own = evaluate(model, self.processes.share(self.training_data.dev_sentences))
@@ -178,8 +178,8 @@ class TrainingLoop:
         self._refuse_not_finite(math.isfinite(dev_loss) or not len(self.training_data.dev), "the dev loss")
         return dev_loss
 
-    def _refuse_not_finite(self, is_finite: bool | Tensor, what: str) -> None:
-        """Raises ValueError before such a model is saved. is_finite: a tensor has one element."""
+    def _refuse_not_finite(self, is_finite: bool, what: str) -> None:
+        """Raises ValueError before such a model is saved."""
         if not is_finite:
             epoch = self.training.progress.epoch
             raise ValueError(f"epoch {epoch}: {what} is not a finite number. {self._what_may_help()}")
