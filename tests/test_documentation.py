@@ -1,5 +1,6 @@
 """What README.md and docs/ show can be run, what they name exists, and what they tell of the code is so."""
 
+import contextlib
 import importlib.util
 import re
 import shlex
@@ -8,6 +9,7 @@ from unittest.mock import patch
 
 import pytest
 import yaml
+from services import serving
 from simulated_cuda.counts import LAUNCHES
 
 from parser import cli
@@ -20,6 +22,7 @@ FILE = re.compile(r"(?:configs|scripts|runs|docs)/[\w./-]+\.(?:yaml|py)\b")
 COMMAND = re.compile(r"(?:stack-parser (?:train|speed|table)\s+|CONFIG=)([\w./-]+\.yaml)")
 OURS = re.compile(r"`((?:parser|tests|scripts|configs|docs|data/quickstart)/[\w./-]*)`")
 SNIPPET = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SERVICE = "127.0.0.1:8001"
 SHELL = re.compile(r"^ {4}((?:stack-parser|make|python) (?:\\\n|.)*)", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#]*)(?:#([\w-]*))?\)")
 KEY = re.compile(r"(?:`|--set '?)((?:treebank|parser|training)(?:\.(?!py\b)[a-z]\w*)+)")
@@ -40,10 +43,14 @@ def every(pattern):
 
 @pytest.mark.parametrize(("page", "found"), every(SNIPPET))
 def test_a_snippet_runs(page, found, monkeypatch, tmp_path):
-    """As it stands, and without a trace in the project."""
+    """As it stands, and without a trace in the project; the service that it asks is started for it."""
     monkeypatch.chdir(ROOT)
     code = found[1].replace("runs/mine", str(tmp_path / "mine"))
-    exec(compile(code, name_of(page), "exec"), {"__name__": "__main__"})
+    with contextlib.ExitStack() as services:
+        if SERVICE in code:
+            running = services.enter_context(serving("english-ewt=models/english-ewt.stackparser"))
+            code = code.replace(SERVICE, f"127.0.0.1:{running.port}")
+        exec(compile(code, name_of(page), "exec"), {"__name__": "__main__"})
 
 
 @pytest.mark.parametrize(("schedule", "batches"), [("agenda", 7), ("none", 18)])
