@@ -48,7 +48,7 @@ INTRODUCTION = """\
 
 <!-- Written by scripts/write_licences.py from the packages' own metadata. Do not edit. -->
 
-For those who pass the program on. It is under the Apache License 2.0, and contains no code of others; pip
+This page is for those who redistribute the program. It is under the Apache License 2.0 and contains no third-party code; pip
 fetches what it needs. Models are under the licence of the treebank that they were trained on, which
 `stack-parser train-all` puts into the model, and `stack-parser pack` takes along.
 

@@ -22,7 +22,7 @@ class SmallTreebankSettings(Settings):
     pipes, are not counted and taken to be large."""
     steps: Count
     """A small treebank is trained for as many epochs as this many steps need, and at least for
-    `training.epochs`. A step is one batch."""
+    `training.epochs`. A step is one batch. Full batches are counted; an epoch may have a smaller one more."""
     set: dict[str, Any] = Field({})
     """Settings of small treebanks by their full names, which replace those of the config and of `--set`.
     Those of a section that is not there have no effect. `--set small_treebank=null` goes without them."""

@@ -61,7 +61,7 @@ CASES = (
     Case(
         "experts", "levels/experts", "experts-100", ("static", "grouped", "loop", "library", "none"), 10_000
     ),
-    Case("graphs", "messages", "molecules", ("none", "active-16", "active-1"), 20),
+    Case("graphs", "messages", "molecules", ("none", "active-4", "active-16", "active-1"), 20),
 )
 
 

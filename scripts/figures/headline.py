@@ -19,6 +19,7 @@ from parser.system.settings import Settings
 
 WIDTH = 118
 CONFIG = MEASUREMENTS / "speed/headline.yaml"
+ROWS = MEASUREMENTS / "speed/headline"
 COLUMNS = (
     "task",
     "machine",
@@ -41,6 +42,8 @@ class PaperSettings(Settings):
 
 
 class LineSettings(Settings):
+    config: str
+    """The name of one in configs/speed/, whose cells of the line scripts/measure_headline.py measures."""
     runs: list[str] = Field(min_length=1)
     """Folders of speed runs below docs/measurements/speed, each on its own machine."""
     experiment: str
@@ -108,9 +111,13 @@ class Group(NamedTuple):
     """A task that was measured on several machines has several, one after the other."""
 
 
+def read_groups(config: Path) -> dict[str, GroupSettings]:
+    """By their titles."""
+    return TypeAdapter(dict[str, GroupSettings]).validate_python(load(config.read_text(encoding="utf-8")))
+
+
 def headlines(config: Path) -> list[Group]:
     """Raises ValueError for a line without rows."""
-    content = TypeAdapter(dict[str, GroupSettings]).validate_python(load(config.read_text(encoding="utf-8")))
     return [
         Group(
             title,
@@ -121,7 +128,7 @@ def headlines(config: Path) -> list[Group]:
                 for run in line.runs
             ],
         )
-        for title, group in content.items()
+        for title, group in read_groups(config).items()
     ]
 
 

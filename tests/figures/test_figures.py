@@ -113,6 +113,7 @@ Tasks:
   method: none
   lines:
     Toys:
+      config: toys
       runs: [toys]
       experiment: toy
       best: [replay, late]

@@ -1,0 +1,105 @@
+"""Measure what the plot in README and the tables of "all tasks" in docs/speed.md compare, all at one commit.
+
+python scripts/measure_headline.py [--minutes 60] [NAME ...]
+
+NAME is one of the configs in configs/speed/ that docs/measurements/speed/headline.yaml names; without it all are
+measured. Of each config this takes the cells of those lines alone, and keeps their rows in
+docs/measurements/speed/headline/NAME. The same command goes on after an interruption, at the commit of the rows
+that are there. The machine has to be idle; all lines take hours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import math
+import shutil
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+from figures.headline import CONFIG, ROWS, GroupSettings, LineSettings, read_groups
+
+from parser.config.file import read_settings
+from parser.speed.measuring.cells import on_this_machine
+from parser.speed.measuring.rows import FailedRow, has_rows, read_content
+from parser.speed.measuring.run import measure
+from parser.speed.measuring.settings import Experiment, SpeedConfig
+from parser.system.machine import tune_process
+from parser.system.stamp import own_commit
+
+CONFIGS = Path("configs/speed")
+RUNS = Path("runs/headline")
+"""Where rows are added: changes in docs/measurements would mark the next ones as those of no commit."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no further cells after these")
+    options = parser.parse_args()
+    tune_process()
+    configs = headline_configs(list(read_groups(CONFIG).values()))
+    unknown = [name for name in options.names if name not in configs]
+    if unknown:
+        print(f"{CONFIG} does not name {unknown[0]}; it names {', '.join(configs)}", file=sys.stderr)
+        return 2
+    end = time.monotonic() + 60 * options.minutes
+    for name in options.names or configs:
+        keep_rows(on_this_machine(configs[name]), name, (end - time.monotonic()) / 60)
+    return 0
+
+
+def headline_configs(groups: Sequence[GroupSettings]) -> dict[str, SpeedConfig]:
+    """The configs in configs/speed/ with the cells of the headline alone, by their names."""
+    lines = defaultdict[str, list[tuple[LineSettings, str]]](list)
+    for group in groups:
+        for line in group.lines.values():
+            lines[line.config].append((line, group.method))
+    return {name: _restricted(read_settings(CONFIGS / f"{name}.yaml", SpeedConfig), own) for name, own in lines.items()}
+
+
+def _restricted(config: SpeedConfig, lines: Sequence[tuple[LineSettings, str]]) -> SpeedConfig:
+    """lines: with the method of each one's baseline."""
+    experiments: dict[str, Experiment] = {}
+    for line, baseline in lines:
+        whole = config.experiments[line.experiment]
+        own = experiments.get(line.experiment)
+        methods = [*(own.methods or () if own else ()), baseline, *line.best, *line.simple]
+        modes = [*(own.modes if own else ()), line.mode]
+        sizes = whole.batch_sizes if line.batch_size is None else [line.batch_size]
+        changes = {
+            "methods": list(dict.fromkeys(methods)),
+            "modes": list(dict.fromkeys(modes)),
+            "batch_sizes": sizes,
+        }
+        experiments[line.experiment] = whole.model_copy(update=changes)
+    return config.model_copy(update={"experiments": experiments, "external": {}, "learning": {}})
+
+
+def keep_rows(config: SpeedConfig, name: str, minutes: float) -> None:
+    """Measure what is left, and keep the rows. Raises ValueError if some are of another commit."""
+    folder, kept = RUNS / name, ROWS / name
+    if kept.exists() and not folder.exists():
+        shutil.copytree(kept, folder)
+    if has_rows(folder / "rows.jsonl"):
+        rows = map(json.loads, read_content(folder / "rows.jsonl").splitlines())
+        others = {row["commit"] for row in rows} - {own_commit()}
+        if others:
+            raise ValueError(f"{folder} has rows of the commit {others.pop()}: go on there, or remove them")
+    for row in measure(config, folder, "", minutes):
+        if isinstance(row, FailedRow):
+            print(f"{row.name}: {row.status}", file=sys.stderr)
+    kept.mkdir(parents=True, exist_ok=True)
+    shutil.copy(folder / "config.yaml", kept)
+    with (folder / "rows.jsonl").open("rb") as source, gzip.open(kept / "rows.jsonl.gz", "wb") as target:
+        shutil.copyfileobj(source, target)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
