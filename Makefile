@@ -1,10 +1,11 @@
 # make train CONFIG=configs/quickstart.yaml     trains a parser; PROCESSES=2 shares the work among two processes
-# make train RESUME=runs/quickstart             goes on with a run
+# make train RESUME=runs/quickstart             continues a run
 # make evaluate MODEL=… TREEBANK=…              scores it
 # make parse MODEL=… IN=… OUT=…                 writes trees
 # make speed CONFIG=configs/speed/quick.yaml    measures batching methods side by side
 # make table CONFIG=configs/tables/….yaml       trains many parsers and writes a table
 # make plots RUN=runs/speed/quick               draws them again
+# make headline                                 measures what the plot of README compares, for hours, and draws it
 # make reports                                  draws tables and plots of all kept measurements
 # make test                                     runs the tests that tell whether the program is right
 # make test-all                                 runs these and the others: clusters, kills, a simulated GPU, real data
@@ -46,7 +47,7 @@ INSTALL = .venv/bin/python -m pip install --quiet --disable-pip-version-check -c
 IMPORTED = import parser.commands.train, torch._dynamo, parser.commands.parse, torch.utils.tensorboard, \
 	matplotlib.backends.backend_svg
 
-.PHONY: help setup train evaluate parse table speed plots reports figures test test-all soak data test-simulated test-gpu budgets gpu docs \
+.PHONY: help setup train evaluate parse table speed plots headline reports figures test test-all soak data test-simulated test-gpu budgets gpu docs \
 	shipped-model release-models release-check check
 
 help:
@@ -129,6 +130,11 @@ data: $(READY)
 # Tables and plots of all measurements in docs/measurements, below runs/reports/; ARGUMENTS=speed/levels draws these.
 reports: $(READY)
 	$(PYTHON) scripts/write_reports.py $(ARGUMENTS)
+
+# The cells of the plot in README and of its tables, all at one commit; ARGUMENTS="--minutes 30" begins no others after these.
+headline: $(READY)
+	$(PYTHON) scripts/measure_headline.py $(ARGUMENTS)
+	$(PYTHON) scripts/write_figures.py
 
 # What README and docs/ show of the measurements.
 figures: $(READY)

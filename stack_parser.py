@@ -15,9 +15,13 @@ from typing import Any
 PACKAGE = Path(__file__).resolve().with_name("parser")
 USER_ERROR = 2
 PUBLIC = (
+    "Alternative",
     "Constraints",
     "Parser",
-    "Result",
+    "Scores",
+    "StoppedError",
+    "Token",
+    "TrainingResult",
     "Tree",
     "__version__",
     "evaluate",

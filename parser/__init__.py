@@ -15,14 +15,22 @@ from parser.system.version import __version__
 if TYPE_CHECKING:
     from parser.api.parser import Parser, load
     from parser.api.spacy_pipeline import spacy_pipeline
-    from parser.api.training import Result, evaluate, train
+    from parser.api.training import TrainingResult, evaluate, train
     from parser.api.tree import Tree
+    from parser.evaluation.scores import Scores
     from parser.parsing.constraints import Constraints
+    from parser.parsing.parsed_tree import Alternative
+    from parser.system.interruption import StoppedError
+    from parser.text.sentences import Token
 
 __all__ = [
+    "Alternative",
     "Constraints",
     "Parser",
-    "Result",
+    "Scores",
+    "StoppedError",
+    "Token",
+    "TrainingResult",
     "Tree",
     "__version__",
     "evaluate",
@@ -31,11 +39,15 @@ __all__ = [
     "train",
 ]
 _HOMES = {
+    "Alternative": "parser.parsing.parsed_tree",
     "Constraints": "parser.parsing.constraints",
     "Parser": "parser.api.parser",
     "load": "parser.api.parser",
     "spacy_pipeline": "parser.api.spacy_pipeline",
-    "Result": "parser.api.training",
+    "Scores": "parser.evaluation.scores",
+    "StoppedError": "parser.system.interruption",
+    "Token": "parser.text.sentences",
+    "TrainingResult": "parser.api.training",
     "evaluate": "parser.api.training",
     "train": "parser.api.training",
     "Tree": "parser.api.tree",

@@ -2,10 +2,10 @@
 
 python scripts/measure_headline.py [--minutes 60] [NAME ...]
 
-NAME is one of the configs in configs/speed/ that docs/measurements/speed/headline.yaml names; without it all are
-measured. Of each config this takes the cells of those lines alone, and keeps their rows in
-docs/measurements/speed/headline/NAME. The same command goes on after an interruption, at the commit of the rows
-that are there. The machine has to be idle; all lines take hours.
+NAME is a config of configs/speed/ that docs/measurements/speed/headline.yaml names; the default is all.
+Only the cells of those lines are measured, and their rows are kept in docs/measurements/speed/headline/NAME.
+The same command continues after an interruption, at the commit of the rows that are there. The machine must
+be idle. All lines take hours.
 """
 
 from __future__ import annotations
@@ -61,7 +61,10 @@ def headline_configs(groups: Sequence[GroupSettings]) -> dict[str, SpeedConfig]:
     for group in groups:
         for line in group.lines.values():
             lines[line.config].append((line, group.method))
-    return {name: _restricted(read_settings(CONFIGS / f"{name}.yaml", SpeedConfig), own) for name, own in lines.items()}
+    return {
+        name: _restricted(read_settings(CONFIGS / f"{name}.yaml", SpeedConfig), own)
+        for name, own in lines.items()
+    }
 
 
 def _restricted(config: SpeedConfig, lines: Sequence[tuple[LineSettings, str]]) -> SpeedConfig:
@@ -70,14 +73,13 @@ def _restricted(config: SpeedConfig, lines: Sequence[tuple[LineSettings, str]]) 
     for line, baseline in lines:
         whole = config.experiments[line.experiment]
         own = experiments.get(line.experiment)
-        methods = [*(own.methods or () if own else ()), baseline, *line.best, *line.simple]
-        modes = [*(own.modes if own else ()), line.mode]
+        methods = dict.fromkeys([*(own.methods or () if own else ()), baseline, *line.best, *line.simple])
         sizes = whole.batch_sizes if line.batch_size is None else [line.batch_size]
-        changes = {
-            "methods": list(dict.fromkeys(methods)),
-            "modes": list(dict.fromkeys(modes)),
-            "batch_sizes": sizes,
-        }
+        if isinstance(sizes, dict):
+            compared = sizes[baseline]
+            sizes = {method: [size for size in sizes[method] if size in compared] for method in methods}
+        modes = dict.fromkeys([*(own.modes if own else ()), line.mode])
+        changes = {"methods": list(methods), "modes": list(modes), "batch_sizes": sizes}
         experiments[line.experiment] = whole.model_copy(update=changes)
     return config.model_copy(update={"experiments": experiments, "external": {}, "learning": {}})
 
@@ -97,8 +99,7 @@ def keep_rows(config: SpeedConfig, name: str, minutes: float) -> None:
             print(f"{row.name}: {row.status}", file=sys.stderr)
     kept.mkdir(parents=True, exist_ok=True)
     shutil.copy(folder / "config.yaml", kept)
-    with (folder / "rows.jsonl").open("rb") as source, gzip.open(kept / "rows.jsonl.gz", "wb") as target:
-        shutil.copyfileobj(source, target)
+    (kept / "rows.jsonl.gz").write_bytes(gzip.compress(read_content(folder / "rows.jsonl"), mtime=0))
 
 
 if __name__ == "__main__":

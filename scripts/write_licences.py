@@ -48,9 +48,9 @@ INTRODUCTION = """\
 
 <!-- Written by scripts/write_licences.py from the packages' own metadata. Do not edit. -->
 
-This page is for those who redistribute the program. It is under the Apache License 2.0 and contains no third-party code; pip
-fetches what it needs. Models are under the licence of the treebank that they were trained on, which
-`stack-parser train-all` puts into the model, and `stack-parser pack` takes along.
+This page is for those who redistribute the program. It is under the Apache License 2.0 and contains no
+third-party code; pip fetches what it needs. A model is under the licence of the treebank that it was trained
+on. `stack-parser train-all` puts this licence into the model, and `stack-parser pack` keeps it.
 
 | package | needed for | licence |
 |---|---|---|"""

@@ -31,20 +31,18 @@ from parser.config.measures import TEXT_MEASURES
 from parser.config.settings import Config
 from parser.evaluation.scores import Scores
 from parser.parsing.model_format import DOCUMENTS, FILES, FORMAT
-from parser.parsing.parsed_tree import Alternative
 from parser.service import operation, page, typed_messages, typed_protocol, udpipe_protocol
 from parser.service.metrics import Metrics
 from parser.speed.measuring.settings import SpeedConfig
 from parser.system.settings import Settings
 from parser.system.version import __version__
 from parser.tables.settings import TableConfig
-from parser.text.sentences import Token
 
 ROOT = Path(__file__).parents[1]
 LIST, CHANGELOG = ROOT / "docs" / "public-names.txt", ROOT / "CHANGELOG.md"
 CONFIGS: dict[str, type[Settings]] = {"train": Config, "speed": SpeedConfig, "table": TableConfig}
-RETURNED = Token, Alternative
-"""Classes of what the functions and methods of `parser` return, beside those in `parser.__all__`."""
+OF_SCORES = "uas", "las", "percent", "as_dict"
+"""What docs/api.md has of them; the rest is for the program."""
 HEADER = "# The public names of version {}, see versions.md. Written by scripts/write_public_names.py."
 UNRELEASED = re.compile(r"^## \[Unreleased\]\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 RELEASE = re.compile(r"^## \[([\d.]+)\] - \d{4}-\d\d-\d\d$", re.MULTILINE)
@@ -94,11 +92,11 @@ def _settings() -> Iterator[PublicName]:
 
 def _python() -> Iterator[PublicName]:
     for name in parser.__all__:
-        if name != "__version__":
+        if name == "Scores":
+            yield PublicName("parser", name)
+            yield from (own for own in _methods("parser", Scores) if own.name.partition(".")[2] in OF_SCORES)
+        elif name != "__version__":
             yield from _described(name, getattr(parser, name))
-    for kind in RETURNED:
-        yield from _members("returned", kind)
-    yield from _methods("returned", Scores)
     yield from (PublicName("score", measure) for measure in Scores().as_dict())
     yield from (PublicName("score of text", measure) for measure in TEXT_MEASURES)
 
@@ -140,7 +138,7 @@ def _spacy() -> Iterator[PublicName]:
 
 
 def _service() -> Iterator[PublicName]:
-    service: Any = SimpleNamespace(thread=None, running=0)
+    service: Any = SimpleNamespace(thread=None, admission=None, running=0)
     routes = (
         operation.operation_routes(service, service).routes,
         typed_protocol.typed_routes(service).routes,

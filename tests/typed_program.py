@@ -9,7 +9,7 @@ from conllu import SentenceList, TokenList
 from spacy.language import Language
 
 import parser
-from parser import Constraints, Parser, Result, Tree, evaluate, load, spacy_pipeline, train
+from parser import Constraints, Parser, TrainingResult, Tree, evaluate, load, spacy_pipeline, train
 
 limits = Constraints(keep="given", at_most_one=("nsubj", "obj"), not_root=("PUNCT",))
 english: Parser = load(Path("model"), device="cpu", treebank=None, folder="models")
@@ -50,7 +50,7 @@ def token_lists(one: TokenList, several: SentenceList) -> list[TokenList]:
 
 
 def trained(config: Mapping[str, Any]) -> float:
-    result: Result = train(config, run="runs/mine", resume=True)
+    result: TrainingResult = train(config, run="runs/mine", resume=True)
     best: Path = result.model
     print(
         result.dev and result.dev["las"],

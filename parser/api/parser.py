@@ -20,7 +20,7 @@ from conllu import SentenceList, TokenList
 from parser.api.given_trees import given_heads, given_labels
 from parser.api.token_lists import columns_of, with_tree
 from parser.api.tree import COMMENTS, TAGS, TREE, Known, Tags, Tree
-from parser.parsing import BATCH_SIZE, refuse_batch_size
+from parser.parsing import BATCH_SIZE, refuse_count
 from parser.parsing.alternatives import refuse_without_scorer
 from parser.parsing.constraints import UNCONSTRAINED, ConstraintReader, Constraints
 from parser.parsing.engine import Engine
@@ -30,6 +30,7 @@ from parser.parsing.model import Model
 from parser.parsing.named_models import find_model, model_in
 from parser.parsing.parse_options import ParseOptions
 from parser.parsing.parsed_tree import Alternative, ParsedTree
+from parser.parsing.process_engine import ProcessEngine
 from parser.parsing.read_ahead import READ_AHEAD
 from parser.parsing.reparsing import MAX_WORDS
 from parser.parsing.text_input import reader_of_model, tokenizer_of
@@ -50,32 +51,32 @@ Given = Sequence[str] | Mapping[str, Any]
 
 
 def load(
-    path: ModelPath | Sequence[ModelPath],
+    model: ModelPath | Sequence[ModelPath],
     device: str = "auto",
     treebank: str | None = None,
     folder: ModelPath | None = None,
 ) -> Parser:
     """The model in a folder or a package; several are an ensemble, whose scores are averaged.
 
-    path: may also be a name, such as "wolof-wtb": of a model in `folder` or, without one, of a package that
+    model: may also be a name, such as "wolof-wtb": of a model in `folder` or, without one, of a package that
     is installed, of a model in the folder that the environment variable PARSER_MODELS names, or of one in
-    models/ of the checkout. device: cpu, cuda, cuda:1, ...; auto is CUDA where available. treebank: as one
-    of which treebanks a model parses that was trained on several.
+    models/ of the checkout. device: cpu, cuda, cuda:1, ...; auto is CUDA where available. treebank: whose
+    annotation the parser follows, if the model was trained on several.
 
     Raises ValueError if there is no model, several of a name, or a broken one, if models do not fit together
     or do not know the treebank, and if the device is not there.
     """
-    if not isinstance(path, str | os.PathLike | Iterable):
-        raise ValueError(f"path: a folder, a package or a list of them is needed, not {type(path).__name__}")
-    given = (path,) if isinstance(path, str | os.PathLike) else path
+    if not isinstance(model, str | os.PathLike | Iterable):
+        raise ValueError(f"model: a name, a path or a list of these is needed, not {type(model).__name__}")
+    given = (model,) if isinstance(model, str | os.PathLike) else model
     paths = tuple(
         model_in(Path(folder), str(one)) if folder is not None else find_model(os.fspath(one))
         for one in given
     )
     if not paths:
-        raise ValueError("path: there is no model in an empty list")
-    model = load_models(ModelChoice(paths, treebank), choose_device(device))
-    return Parser(model, _make_reader(paths[0]))
+        raise ValueError("model: an empty list names none")
+    loaded = load_models(ModelChoice(paths, treebank), choose_device(device))
+    return Parser(loaded, _make_reader(paths[0]))
 
 
 def _make_reader(path: Path) -> Callable[[], TextReader]:
@@ -100,7 +101,7 @@ class Parser:
     def __init__(self, model: Model, make_reader: Callable[[], TextReader] | None = None):
         """make_reader: called when the first text is parsed."""
         self._model, self._make_reader = model, make_reader
-        self._engines: dict[int, Engine] = {}
+        self._process_engine = ProcessEngine(model)
         self._engine_threads: dict[int, EngineThread] = {}
 
     def __repr__(self) -> str:
@@ -181,8 +182,7 @@ class Parser:
         for name in tags:
             if name not in TAGS:
                 raise ValueError(f"{name}: alternatives are those of any tree; {', '.join(TAGS)} are known")
-        if count < 1:
-            raise ValueError(f"count: at least 1 is needed, not {count}")
+        refuse_count("count", count)
         refuse_without_scorer(self._model)
         [sentence] = self._model.watch().check([sentence_of({"words": words, **tags}, 1)], warn_at_caller)
         found = self._found(sentence, ParseOptions(alternatives=count)).alternatives
@@ -198,14 +198,18 @@ class Parser:
         constraints: Constraints = UNCONSTRAINED,
         **known: Unpack[Known],
     ) -> list[Tree]:
-        """So many different trees at most, the best first, see `Tree.score`; otherwise as `parse`.
+        """At most `count` different trees, the best by `Tree.score` first; otherwise as `parse`.
 
         A beam search finds them.
         """
-        options, columns = self._options(False, constraints, count), {"words": words, **known}
+        refuse_count("count", count)
+        # One tree alone would be that of `parse`, without a beam and a score.
+        options, columns = self._options(False, constraints, max(count, 2)), {"words": words, **known}
         [sentence] = self._model.watch().check([self._read(columns, 1, options)], warn_at_caller)
         best = self._found(sentence, options)
-        return [tree_of(sentence, each) for each in (best, *best.others)]
+        return [
+            replace(tree_of(sentence, each), **_comments(columns)) for each in (best, *best.others)[:count]
+        ]
 
     async def parse_async(
         self,
@@ -222,7 +226,7 @@ class Parser:
         options, columns = self._options(probabilities, constraints), {"words": words, **known}
         [sentence] = self._model.watch().check([self._read(columns, 1, options)], warn_at_caller)
         found = await self._engine_thread.parse(sentence, options)
-        return tree_of(sentence, found)
+        return replace(tree_of(sentence, found), **_comments(columns))
 
     @overload
     def parse_all(
@@ -261,7 +265,7 @@ class Parser:
         at the same time. constraints: see `parse`. Raises ValueError with the number of a sentence that is
         none.
         """
-        refuse_batch_size(batch_size)
+        refuse_count("batch_size", batch_size)
         if not isinstance(sentences, Iterable) or isinstance(sentences, TokenList | Mapping):
             raise ValueError(f"sentences: a list of them is needed, not {type(sentences).__name__}")
         options, keeps = self._options(probabilities, constraints), constraints.keep is not None
@@ -289,7 +293,7 @@ class Parser:
 
         See `parse_text` and `parse_all`.
         """
-        refuse_batch_size(batch_size)
+        refuse_count("batch_size", batch_size)
         if isinstance(texts, str):
             raise ValueError("texts: a list of strings is needed, not one; parse_text takes that")
         if not isinstance(texts, Iterable):
@@ -390,15 +394,11 @@ class Parser:
 
     @property
     def _engine(self) -> Engine:
-        """That of the process: another thread may have computed while this one was forked."""
-        process = os.getpid()
-        if process not in self._engines:
-            self._engines = {process: Engine(self._model)}
-        return self._engines[process]
+        return self._process_engine.engine
 
     @property
     def _engine_thread(self) -> EngineThread:
-        """As `_engine`. It ends with the parser."""
+        """That of the process, as `_engine`. It ends with the parser."""
         process = os.getpid()
         if process not in self._engine_threads:
             own = EngineThread(Engine(self._model))

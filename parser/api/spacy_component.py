@@ -19,7 +19,7 @@ from spacy.tokens import Doc, Token
 from spacy.util import minibatch
 from spacy.vocab import Vocab
 
-from parser.parsing import BATCH_SIZE, refuse_batch_size
+from parser.parsing import BATCH_SIZE, refuse_count
 from parser.parsing.column_shares import InputColumnCheck, column_counts
 from parser.parsing.constraints import ConstraintReader, Constraints
 from parser.parsing.ensemble import ModelChoice, contents, load_models, model_paths
@@ -27,9 +27,10 @@ from parser.parsing.model import Model
 from parser.parsing.model_files import write_package
 from parser.parsing.model_format import SETTINGS
 from parser.parsing.named_models import find_model
-from parser.parsing.parse import parse_stream
 from parser.parsing.parse_options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
+from parser.parsing.process_engine import ProcessEngine
+from parser.parsing.read_ahead import READ_AHEAD
 from parser.system.files import nameless_file, write_atomically
 from parser.system.machine import choose_device
 from parser.treebank.columns import BLANK, WORD_COLUMNS
@@ -66,12 +67,13 @@ class LoadedModel(NamedTuple):
     files: dict[str, bytes]
     """Kept, because the folder may be gone or have another model when the pipeline is saved."""
     check: InputColumnCheck
+    process_engine: ProcessEngine
 
     @classmethod
-    def of(cls, path: Path, device: str, treebank: str | None) -> LoadedModel:
+    def of(cls, path: Path, device: str, treebank: str | None, batch_size: int) -> LoadedModel:
         """From a folder or a package. Raises ValueError."""
         model = load_models(ModelChoice((path,), treebank), choose_device(device))
-        return cls(model, contents([path]), model.watch())
+        return cls(model, contents([path]), model.watch(), ProcessEngine(model, batch_size))
 
 
 class SentenceTokens(NamedTuple):
@@ -104,7 +106,7 @@ class SpacyComponent(Pipe):
         on several. keep: whether heads and labels that documents have stay, see `_given_tree`. Raises
         ValueError.
         """
-        refuse_batch_size(batch_size)
+        refuse_count("batch_size", batch_size)
         choose_device(device)  # which refuses what is not there
         self.name = name
         self.scorer = parser_score
@@ -145,7 +147,7 @@ class SpacyComponent(Pipe):
                 yield from docs
 
     def _annotate(self, docs: Sequence[Doc]) -> None:
-        model, _, check = self.ready()
+        model, _, check, process_engine = self.ready()
         lexicons = model.read_lexicons
         places = [list(_sentences_of(doc)) for doc in docs]
         sentences = [
@@ -159,7 +161,7 @@ class SpacyComponent(Pipe):
         with _COUNTING:
             check.add(column_counts(lexicons, sentences), _warn)
         # All are parsed before any is written, so that a document is not left with a part of its trees.
-        parsing = parse_stream(model, sentences, self._batch_size, self._options)
+        parsing = process_engine.engine.stream(sentences, self._options, begin_with=READ_AHEAD)
         trees = iter([tree for _, tree in parsing])
         for doc, found in zip(docs, places, strict=True):
             parsed = [(place, next(trees) if place.words else ParsedTree((), ())) for place in found]
@@ -217,7 +219,7 @@ class SpacyComponent(Pipe):
         return _unpickled, (options, self.to_bytes(), self.get_error_handler())
 
     def _load(self, path: Path) -> None:
-        loaded = LoadedModel.of(path, self._device, self._treebank)
+        loaded = LoadedModel.of(path, self._device, self._treebank, self._batch_size)
         lexicons = [each.vocabulary.predicted.get("upos") for each in loaded.model.members]
         predicted = {upos for lexicon in lexicons if lexicon for upos in lexicon.strings}
         if unknown := sorted(predicted - {BLANK, *UPOS_OF_SPACY}):

@@ -24,7 +24,7 @@ from parser.treebank.conllu import Roots, read_treebank
 
 
 @dataclass(frozen=True)
-class Result:
+class TrainingResult:
     """Of a training run."""
 
     model: Path
@@ -47,11 +47,13 @@ def train(
     config: str | os.PathLike[str] | Mapping[str, Any] | Config,
     run: str | os.PathLike[str] | None = None,
     resume: bool = False,
-) -> Result:
+) -> TrainingResult:
     """Train a parser as `stack-parser train` does.
 
     config: a YAML file, or its content. run: the folder of the run; by default runs/NAME for NAME.yaml.
-    Raises ValueError for a config or a treebank with faults, OSError, and StoppedError after a signal.
+    resume: continue the run that is there. The process keeps the threads of the config and the random
+    numbers after its seed. Raises ValueError for a config or a treebank with faults, or if there is nothing
+    to resume, OSError, and StoppedError after a signal.
     """
     if isinstance(config, Config | Mapping):
         settings = config if isinstance(config, Config) else _validate(config)
@@ -64,7 +66,7 @@ def train(
     found = train_and_score(settings, folder, resume)
     assert found  # this is the only process
     shown = ("dev", "test", "text", "best_epoch", "epochs", "seconds")
-    return Result(folder / BEST_MODEL, **{name: found[name] for name in shown})
+    return TrainingResult(folder / BEST_MODEL, **{name: found[name] for name in shown})
 
 
 def _validate(content: Mapping[str, Any]) -> Config:
@@ -78,17 +80,20 @@ def evaluate(
     model: Parser | str | os.PathLike[str],
     file: str | os.PathLike[str],
     *,
-    device: str = "auto",
+    device: str | None = None,
     roots: Roots = "refuse",
     punctuation: bool = True,
 ) -> Scores:
     """Score a model on a treebank as `stack-parser evaluate` does. `.as_dict()` has all scores.
 
-    model: loaded, or its folder. roots: see `stack-parser evaluate --roots`. Raises ValueError and OSError.
+    model: loaded, or as `load` takes it; device: only then, as for `load`. roots: see
+    `stack-parser evaluate --roots`. Raises ValueError and OSError.
     """
     if roots not in get_args(Roots):
         raise ValueError(f"roots is {roots!r}; it should be {' or '.join(map(repr, get_args(Roots)))}")
-    loaded = model if isinstance(model, Parser) else load(model, device)
+    if isinstance(model, Parser) and device is not None:
+        raise ValueError(f"device is {device!r}, but the model is loaded: it stays where it is")
+    loaded = model if isinstance(model, Parser) else load(model, device or "auto")
     gold = read_treebank(data_path(os.fspath(file)), roots)
     watched = list(loaded._model.watch().check(gold, warn_at_caller))
     return evaluate_model(loaded._model, watched, punctuation=punctuation)

@@ -52,21 +52,22 @@ class AsynchronySettings(Settings):
     """Settings of plugins with asynchronous messages."""
 
     backward_weights: BackwardWeights = "forward"
-    """The weights in the backward pass of a message: those of its forward pass, or those at present."""
+    """Weights for the backward pass of a message. `forward`: those of its forward pass. `present`: the
+    current ones."""
     workers: Workers = "threads"
-    """Threads of one process, which share an interpreter lock; or processes."""
+    """What workers are: threads of one process, which share an interpreter lock, or processes."""
 
 
 class MessageSettings(AsynchronySettings):
     """Settings of plugins whose messages are batches."""
 
     update_after: int = Field(1, gt=0)
-    """The number of gradients that a node accumulates for an update (min_update_frequency)."""
+    """Number of gradients that a node accumulates before it is updated (min_update_frequency)."""
     together: int = Field(32, gt=0)
-    """The number of batches in a measured run."""
+    """Number of batches in a measured run."""
     learning_rate: float = Field(1e-3, gt=0)
     momentum: float = Field(0.9, ge=0, lt=1)
-    """Adam's first beta. Stale gradients act as momentum themselves (Mitliagkas et al. 2016)."""
+    """First beta of Adam. Stale gradients act as momentum themselves (Mitliagkas et al. 2016)."""
 
     def optimizer(self, weights: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         """Adam for some of the parameters."""
@@ -81,8 +82,8 @@ class LoopMessageSettings(MessageSettings):
     """Settings of plugins with a loop."""
 
     update_in_loop_after: int | None = Field(None, gt=0)
-    """`update_after` of the nodes in the loop, which get a gradient for each step of a batch; null: as the
-    others."""
+    """`update_after` for the nodes in the loop, which get a gradient for each step of a batch. null: the same
+    as for the other nodes."""
 
     @property
     def updates(self) -> Updates:

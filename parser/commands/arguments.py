@@ -37,9 +37,10 @@ OF_TREEBANK = ""
 """Of `evaluate --text`: stands for the text of the treebank itself."""
 SPEED_SETTINGS = (
     "Settings of a config: experiments, external, external_turns, learning, devices, threads, precisions, "
-    "seed, seconds, relative_error, turn, warmup, together, timeout. Each experiments.NAME has plugin, "
-    "methods, modes, batch_sizes and settings, which are those of the plugin: `stack-parser plugins` lists "
-    "all, `stack-parser plugins NAME` the methods and settings of one. docs/settings.md explains them."
+    "seed, seconds, relative_error, turn, warmup, together, timeout. Each experiments.NAME contains plugin, "
+    "methods, modes, batch_sizes and settings, which are the settings of the plugin. `stack-parser plugins` "
+    "lists all plugins, and `stack-parser plugins NAME` the methods and settings of one. docs/settings.md "
+    "explains the settings."
 )
 """What `speed --help` ends with."""
 Commands = Any
@@ -84,14 +85,14 @@ def argument_parser() -> argparse.ArgumentParser:
 
 
 def _add_train(commands: Commands) -> None:
-    command = commands.add_parser("train", help="train a parser as a config says")
+    command = commands.add_parser("train", help="train a parser from a config")
     add_config(command, "configs", "runs", needed=False)
     add_overrides(command, "training.batch_size=32")
     command.add_argument(
         "--from",
         dest="initial_model",
         metavar="MODEL",
-        help="begin with the weights of a model, and add to its vocabulary and labels (fine-tuning)",
+        help="start from the weights of a model, and add to its vocabulary and labels (fine-tuning)",
     )
     command.add_argument(
         "--resume",
@@ -99,7 +100,8 @@ def _add_train(commands: Commands) -> None:
         const=True,
         type=Path,
         metavar="RUN",
-        help="continue the run in a folder, as its own config says; without RUN, that of --run or of CONFIG",
+        help="continue the run in a folder, with the config kept there; without RUN, the folder of --run or "
+        "CONFIG",
     )
     command.add_argument(
         "--processes",
@@ -124,7 +126,7 @@ def _add_evaluate(commands: Commands) -> None:
         metavar="RAW",
         nargs="?",
         const=OF_TREEBANK,
-        help="parse the raw text of the treebank, from a file or from its comments, and score as CoNLL 2018",
+        help="parse the raw text of the treebank, from RAW or its comments, and score as in CoNLL 2018",
     )
     command.add_argument(
         "--report",
@@ -152,7 +154,7 @@ def _add_parse(commands: Commands) -> None:
     command.add_argument(
         "--retag",
         action="store_true",
-        help="replace tags and lemmas of the input by predicted ones",
+        help="replace tags and lemmas in the input with predicted ones",
     )
     add_constraints(command)
     add_deps(command)
@@ -161,19 +163,20 @@ def _add_parse(commands: Commands) -> None:
 
 
 def _add_parse_corpus(commands: Commands) -> None:
-    command = commands.add_parser("parse-corpus", help="parse all files of a folder, by workers of Ray")
+    command = commands.add_parser("parse-corpus", help="parse all files of a folder with Ray workers")
     add_models(command)
     command.add_argument("source", type=Path, metavar="IN_FOLDER", help="folder of CoNLL or text files")
     command.add_argument("target", type=Path, metavar="OUT_FOLDER", help="folder for the trees")
     command.add_argument(
-        "--workers", type=positive, metavar="N", help="processes that parse (default: one for each CPU)"
+        "--workers", type=positive, metavar="N", help="number of parsing processes (default: one per CPU)"
     )
     command.add_argument(
-        "--address", help="of a Ray cluster, whose machines share the folders (default: this machine alone)"
+        "--address",
+        help="address of a Ray cluster whose machines share the folders (default: only this machine)",
     )
-    command.add_argument("--probabilities", action="store_true", help="as of parse")
+    command.add_argument("--probabilities", action="store_true", help="as in parse")
     add_alternatives(command)
-    command.add_argument("--retag", action="store_true", help="as of parse")
+    command.add_argument("--retag", action="store_true", help="as in parse")
     add_constraints(command)
     add_deps(command)
     add_text(command, "the files are")
@@ -182,7 +185,7 @@ def _add_parse_corpus(commands: Commands) -> None:
 
 def _add_serve(commands: Commands) -> None:
     command = commands.add_parser(
-        "serve", help="parse over HTTP", description="Parse over HTTP, until SIGTERM or Ctrl-C ends it."
+        "serve", help="parse over HTTP", description="Parse over HTTP until stopped by SIGTERM or Ctrl-C."
     )
     command.add_argument(
         "models",
@@ -191,20 +194,20 @@ def _add_serve(commands: Commands) -> None:
         help="folder, file or name of a model, or NAME=MODEL; the first one is the default",
     )
     add_computing(command)
-    add_processes(command, "serve by N processes with one port, each with its models and on a CPU")
+    add_processes(command, "serve one port with N processes on CPUs, each with its own copy of the models")
     command.add_argument(
-        "--host", default="127.0.0.1", help="address that is listened at (default: %(default)s, this machine)"
+        "--host", default="127.0.0.1", help="address to listen on (default: %(default)s, this machine)"
     )
     command.add_argument(
-        "--port", type=_port, default=8001, help="of TCP; 0 takes a free one (default: %(default)s)"
+        "--port", type=_port, default=8001, help="TCP port; 0 takes a free one (default: %(default)s)"
     )
-    command.add_argument("--default", metavar="NAME", help="the model of requests that name none")
+    command.add_argument("--default", metavar="NAME", help="model for requests that name none")
     for option, default, what in (
-        ("--max-bytes", 1 << 22, "bytes of a request"),
-        ("--max-words", 1_000_000, "words of a request"),
-        ("--max-sentence-words", 1_000, "words of a sentence"),
-        ("--max-requests", 128, "requests that are parsed at the same time; others are told to try again"),
-        ("--timeout", 300, "seconds for a request, from the end of its headers to that of its answer"),
+        ("--max-bytes", 1 << 22, "maximum bytes per request"),
+        ("--max-words", 1_000_000, "maximum words per request"),
+        ("--max-sentence-words", 1_000, "maximum words per sentence"),
+        ("--max-requests", 128, "maximum requests parsed at the same time; others are asked to retry"),
+        ("--timeout", 300, "seconds for a request, from the end of its headers to the end of its answer"),
     ):
         command.add_argument(
             option, type=positive, default=default, metavar="N", help=f"{what} (default: %(default)s)"
@@ -214,18 +217,18 @@ def _add_serve(commands: Commands) -> None:
         type=positive,
         default=30,
         metavar="N",
-        help="seconds in which running requests may end after SIGTERM (default: %(default)s)",
+        help="seconds that running requests have to finish after SIGTERM (default: %(default)s)",
     )
     command.add_argument(
-        "--token-file", type=Path, metavar="FILE", help="a token in each line; requests need one of them"
+        "--token-file", type=Path, metavar="FILE", help="one token per line; requests need one of them"
     )
     command.add_argument(
         "--cors",
         action="append",
         default=[],
         metavar="ORIGIN",
-        help="pages of this origin may use the service, such as https://example.org, or '*' for all; may be "
-        "given several times",
+        help="allow pages of this origin, such as https://example.org, to use the service, or '*' for all; "
+        "may be given several times",
     )
     command.set_defaults(run="parser.commands.serve:serve")
 
@@ -239,9 +242,9 @@ def _port(text: str) -> int:
 def _add_select(commands: Commands) -> None:
     command = commands.add_parser(
         "select",
-        help="select sentences that people should annotate",
+        help="select sentences for people to annotate",
         description="Select the sentences from which a parser may learn most, and write them with the arcs "
-        "of which the model is sure; the others are _.",
+        "that the model is sure of; the other arcs are written as _.",
     )
     add_models(command)
     command.add_argument("treebanks", nargs="+", metavar="FILE", help="CoNLL file, optionally .gz")
@@ -250,39 +253,45 @@ def _add_select(commands: Commands) -> None:
         type=positive,
         default=5_000,
         metavar="N",
-        help="select sentences until they have so many words together (default: %(default)s)",
+        help="select sentences until they contain N words in total (default: %(default)s)",
     )
     command.add_argument(
         "--by",
         choices=("confidence", "disagreement", "random"),
         default="confidence",
-        help="those in which most arcs are expected to be wrong, for their length; those on which the models "
-        "of --ensemble disagree; or any (default: %(default)s)",
+        help="select sentences in which most arcs are expected to be wrong, for their length; sentences "
+        "on which the models of --ensemble disagree; or random sentences (default: %(default)s)",
     )
     command.add_argument(
         "--doubtful",
         type=float,
         default=0.8,
         metavar="P",
-        help="leave out arcs that are less probable, or that a smaller share of the models makes "
-        "(default: %(default)s)",
+        help="leave out arcs that are less probable than P, or that a smaller share of the models than P "
+        "predicts (default: %(default)s)",
     )
-    command.add_argument("--seed", type=positive, default=1, help="of --by random (default: %(default)s)")
     command.add_argument(
-        "-o", "--output", required=True, metavar="OUT", help="output file, the most valuable sentence first"
+        "--seed", type=positive, default=1, help="random seed for --by random (default: %(default)s)"
+    )
+    command.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        metavar="OUT",
+        help="output file, with the most valuable sentence first",
     )
     command.set_defaults(run="parser.commands.select:select_sentences")
 
 
 def _add_draw(commands: Commands) -> None:
-    command = commands.add_parser("draw", help="draw trees: as a page for a browser, or in text")
+    command = commands.add_parser("draw", help="draw trees as an HTML page or as text")
     command.add_argument(
         "treebank", metavar="FILE", help="CoNLL file with trees, optionally .gz; - for standard input"
     )
     command.add_argument(
-        "--gold", metavar="FILE", help="CoNLL file with gold trees of the same sentences: shows errors"
+        "--gold", metavar="FILE", help="CoNLL file with gold trees of the same sentences, to show errors"
     )
-    command.add_argument("--text", action="store_true", help="draw in text instead of HTML")
+    command.add_argument("--text", action="store_true", help="draw as text instead of HTML")
     command.add_argument(
         "-o",
         "--output",
@@ -294,7 +303,7 @@ def _add_draw(commands: Commands) -> None:
 
 
 def _add_compare(commands: Commands) -> None:
-    command = commands.add_parser("compare", help="say whether one parser is better than another")
+    command = commands.add_parser("compare", help="test whether one parser is better than another")
     command.add_argument("first", type=model_path, metavar="MODEL_A", help=MODEL_HELP)
     add_model(command, "MODEL_B")
     command.add_argument("treebank", metavar="FILE", help="CoNLL file with gold trees, optionally .gz")
@@ -305,44 +314,47 @@ def _add_compare(commands: Commands) -> None:
         "--by",
         choices=list(MEASURES),
         default="las",
-        help="the score that is compared (default: %(default)s)",
+        help="score to compare (default: %(default)s)",
     )
     command.add_argument(
-        "--report", type=Path, metavar="HTML", help="write a page with what changed, and trees of both"
+        "--report",
+        type=Path,
+        metavar="HTML",
+        help="write a page with the differences and trees of both parsers",
     )
     command.set_defaults(run="parser.commands.compare:compare_models")
 
 
 def _add_pack(commands: Commands) -> None:
     command = commands.add_parser(
-        "pack", help="put a model's folder into one file, or make of a model what can be given to others"
+        "pack", help="pack a model's folder into one file, or prepare a model for distribution"
     )
     command.add_argument(
         "model",
         type=model_path,
         metavar="MODEL",
-        help="folder of a trained model; with --ensemble, --precision, --wheel or --hub also a package",
+        help="folder of a trained model; with --ensemble, --precision, --wheel or --hub, also a package",
     )
     add_ensemble(command)
     command.add_argument(
         "--precision",
         choices=["float16"],
-        help="store the weights in 16 bits, at half the size (default: as they are)",
+        help="store the weights in 16 bits, at half the size (default: unchanged)",
     )
     forms = command.add_mutually_exclusive_group()
     forms.add_argument(
-        "--wheel", action="store_true", help="make a wheel for pip, which installs the model by its name"
+        "--wheel", action="store_true", help="make a wheel, so that pip can install the model by its name"
     )
     forms.add_argument(
-        "--hub", action="store_true", help="make a folder that can be uploaded to Hugging Face's hub"
+        "--hub", action="store_true", help="make a folder that can be uploaded to the Hugging Face hub"
     )
     command.add_argument(
         "-o",
         "--output",
         type=Path,
         metavar="OUT",
-        help="the package (default: MODEL.stackparser); with --wheel the folder that it is put into "
-        "(default: dist), with --hub the new folder",
+        help="the package (default: MODEL.stackparser); with --wheel, the folder for the wheel (default: "
+        "dist); with --hub, the new folder",
     )
     command.set_defaults(run="parser.commands.pack:pack_model")
 
@@ -350,29 +362,29 @@ def _add_pack(commands: Commands) -> None:
 def _add_check(commands: Commands) -> None:
     command = commands.add_parser(
         "check",
-        help="validate treebanks, describe them, and compare dev and test with train",
-        description="Validate treebanks, count what is in them, and compare dev and test with train. Which "
-        "file is train, dev or test is seen in its name; if no name says so, by the order of the files.",
+        help="validate and describe treebanks, and compare dev and test with train",
+        description="Validate treebanks, count what they contain, and compare dev and test with train. The "
+        "names of the files determine which is train, dev or test; if no name does, their order.",
     )
     command.add_argument(
-        "treebanks", nargs="+", metavar="FILE", help="CoNLL file, optionally .gz: as train, dev and test"
+        "treebanks", nargs="+", metavar="FILE", help="CoNLL files, optionally .gz: train, dev and test"
     )
     add_roots(command)
     command.add_argument(
         "--partial",
         action="store_true",
-        help="HEAD and DEPREL may be `_` but in dev and test, as with the setting treebank.partial",
+        help="allow `_` as HEAD and DEPREL except in dev and test, as with the setting treebank.partial",
     )
     command.add_argument(
         "--transitions",
         action="store_true",
-        help="also say how deep the stacks of the transition systems get, and how long their oracles take",
+        help="also show how deep the stacks of the transition systems get, and how long their oracles take",
     )
     command.set_defaults(run="parser.commands.check:check_treebanks")
 
 
 def _add_table(commands: Commands) -> None:
-    command = commands.add_parser("table", help="train the runs of a table, and write the table")
+    command = commands.add_parser("table", help="train the runs of a table and write the table")
     add_config(command, "configs/tables", "runs/tables")
     command.set_defaults(run="parser.commands.table:make_table")
 
@@ -380,10 +392,10 @@ def _add_table(commands: Commands) -> None:
 def _add_train_all(commands: Commands) -> None:
     command = commands.add_parser(
         "train-all",
-        help="train a parser of each treebank of a folder, and write a table of all",
-        description="Train a parser of each treebank of Universal Dependencies in a folder. What a treebank "
-        "lacks, such as dev or lemmas, changes the config for it; the table says how. The same command "
-        "goes on after an interruption.",
+        help="train a parser for each treebank in a folder, and write a table of all",
+        description="Train a parser for each treebank of Universal Dependencies in a folder. If a treebank "
+        "lacks something, such as dev or lemmas, its config is changed accordingly; the table shows how. "
+        "The same command continues after an interruption.",
     )
     command.add_argument(
         "source", type=Path, metavar="FOLDER", help="folder of folders such as UD_English-EWT"
@@ -397,7 +409,7 @@ def _add_train_all(commands: Commands) -> None:
         action="append",
         default=[],
         metavar="PATTERN",
-        help="train these treebanks alone, such as 'UD_French-*'; may be given several times",
+        help="train only these treebanks, such as 'UD_French-*'; may be given several times",
     )
     place = command.add_mutually_exclusive_group()
     place.add_argument(
@@ -409,31 +421,30 @@ def _add_train_all(commands: Commands) -> None:
     )
     place.add_argument(
         "--address",
-        help="of a Ray cluster, whose machines share the folders: train as many as it has CPUs or GPUs for",
+        help="address of a Ray cluster whose machines share the folders: train as many parsers as it has "
+        "CPUs or GPUs for",
     )
     command.add_argument(
         "--published",
         type=Path,
         metavar="FILE",
-        help="scores of another parser, which the table and its picture then have, too, such as "
+        help="scores of another parser, which are added to the table and its picture, such as "
         "docs/measurements/accuracy/udpipe-ud-2.5.json",
     )
     command.set_defaults(run="parser.commands.train_all:train_all")
 
 
 def _add_models_of_folder(commands: Commands) -> None:
-    command = commands.add_parser("models", help="list the models of a folder, with their scores")
-    command.add_argument(
-        "folder", type=Path, metavar="DIR", help="folder of files that train-all, or pack, has made"
-    )
+    command = commands.add_parser("models", help="list the models in a folder with their scores")
+    command.add_argument("folder", type=Path, metavar="DIR", help="folder of files made by train-all or pack")
     command.set_defaults(run="parser.commands.models:list_models")
 
 
 def _add_speed(commands: Commands) -> None:
     command = commands.add_parser(
         "speed",
-        help="measure batching methods side by side, as a config says",
-        description="Measure batching methods side by side, as a config says, and write a report.",
+        help="measure batching methods side by side, as set in a config",
+        description="Measure batching methods side by side, as set in a config, and write a report.",
         epilog=SPEED_SETTINGS,
     )
     add_config(command, "configs/speed", "runs/speed")
@@ -456,8 +467,8 @@ def _add_speed(commands: Commands) -> None:
         "--minutes",
         type=positive,
         metavar="N",
-        help="begin no further cells after N minutes, and omit external and learning; the same command "
-        "continues",
+        help="start no more cells after N minutes, and omit external and learning; the same command "
+        "continues the run",
     )
     command.set_defaults(run="parser.commands.speed:measure")
 
@@ -477,42 +488,46 @@ def _inches(text: str) -> float:
 
 
 def _add_plots(commands: Commands) -> None:
-    command = commands.add_parser("plots", help="draw the plots and write the report of a speed run again")
-    command.add_argument("folder", type=Path, metavar="RUN", help="folder of the run, as runs/speed/quick")
+    command = commands.add_parser("plots", help="redraw the plots and rewrite the report of a speed run")
+    command.add_argument(
+        "folder", type=Path, metavar="RUN", help="folder of the run, such as runs/speed/quick"
+    )
     command.add_argument(
         "--only",
         default="",
         metavar="KEY=VALUE|VALUE,…",
-        help="draw only these cells, such as method=step|replay; with this or one of the following options "
-        "the plots alone are written, from the rows alone",
+        help="draw only these cells, such as method=step|replay; with this or one of the following options, "
+        "only the plots are written, and only from the rows",
     )
     command.add_argument(
         "-o",
         "--output",
         type=Path,
         metavar="OUT",
-        help="folder in which report and plots are written, the plots in OUT/plots (default: RUN)",
+        help="folder for the report and the plots, which are written to OUT/plots (default: RUN)",
     )
     command.add_argument(
         "--plot",
         default="",
         metavar="NAME",
-        help="write only this plot, as its file is called, or ends: speed-up",
+        help="write only the plot whose file name is NAME or ends in it, such as speed-up",
     )
-    command.add_argument("--format", choices=("svg", "pdf", "png"), default="svg", help="of the files")
-    command.add_argument("--width", type=_inches, help="of a figure, as 3.3in or 8.4cm")
-    command.add_argument("--font-size", type=float, metavar="POINTS", help="of all text")
-    command.add_argument("--scale", choices=("linear", "log"), help="of the values over batch sizes")
-    command.add_argument(
-        "--style", metavar="FILE", help="style of Matplotlib, by its file (.mplstyle) or name"
-    )
+    command.add_argument("--format", choices=("svg", "pdf", "png"), default="svg", help="format of the files")
+    command.add_argument("--width", type=_inches, help="width of a figure, such as 3.3in or 8.4cm")
+    command.add_argument("--font-size", type=float, metavar="POINTS", help="size of all text")
+    command.add_argument("--scale", choices=("linear", "log"), help="scale of the values over batch sizes")
+    command.add_argument("--style", metavar="FILE", help="Matplotlib style: a file (.mplstyle) or a name")
     command.set_defaults(run="parser.commands.speed:draw")
 
 
 def _add_plugins(commands: Commands) -> None:
-    command = commands.add_parser("plugins", help="list what can be measured, or show or check a plugin")
-    command.add_argument("name", nargs="?", metavar="NAME", help="show methods and settings of this plugin")
+    command = commands.add_parser(
+        "plugins", help="list the plugins that can be measured, or show or check one"
+    )
     command.add_argument(
-        "--check", action="store_true", help="test whether the plugin does what every plugin must"
+        "name", nargs="?", metavar="NAME", help="show the methods and settings of this plugin"
+    )
+    command.add_argument(
+        "--check", action="store_true", help="test whether the plugin meets the requirements for all plugins"
     )
     command.set_defaults(run="parser.commands.speed:about")

@@ -13,10 +13,10 @@ from parser.treebank.conllu import Roots
 from parser.treebank.conllu_output import Deps
 
 MODEL_HELP = (
-    "folder or package of a trained model, or the name of one that is installed, in the folder that "
-    f"{FOLDER} names, or in models/ of the checkout"
+    "folder or package of a trained model, or the name of one that is installed, in the folder given by "
+    f"{FOLDER}, or in models/ of the checkout"
 )
-PARTS = "parse parts of the input on a CPU in N processes at the same time"
+PARTS = "parse parts of the input in N processes at the same time, on CPUs"
 
 
 def add_config(command: argparse.ArgumentParser, examples: str, runs: str, needed: bool = True) -> None:
@@ -57,7 +57,7 @@ def add_roots(command: argparse.ArgumentParser) -> None:
 
 
 def add_punctuation(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--no-punct", action="store_true", help="leave punctuation out of the scores")
+    command.add_argument("--no-punct", action="store_true", help="exclude punctuation from the scores")
 
 
 def add_model(command: argparse.ArgumentParser, name: str = "MODEL") -> None:
@@ -67,10 +67,10 @@ def add_model(command: argparse.ArgumentParser, name: str = "MODEL") -> None:
 
 def add_computing(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "--device", default="auto", help="cpu, cuda, cuda:1, ... (default: CUDA where available)"
+        "--device", default="auto", help="cpu, cuda, cuda:1, ... (default: CUDA if available)"
     )
     command.add_argument(
-        "--threads", type=positive, default=1, help="CPU threads of a process (default: %(default)s)"
+        "--threads", type=positive, default=1, help="CPU threads of each process (default: %(default)s)"
     )
     command.add_argument(
         "--batch-size",
@@ -82,7 +82,7 @@ def add_computing(command: argparse.ArgumentParser) -> None:
         "--precision",
         choices=PRECISIONS,
         default="float32",
-        help="of matrix products (default: %(default)s); tf32 is for GPUs",
+        help="precision of matrix products (default: %(default)s); tf32 is for GPUs",
     )
 
 
@@ -100,7 +100,7 @@ def add_ensemble(command: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="MODEL",
-        help="another model, whose scores are averaged with those of the first at every transition; "
+        help="another model, whose scores are averaged with those of the first model at every transition; "
         "may be given several times",
     )
 
@@ -130,13 +130,13 @@ def add_constraints(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--keep",
         choices=["given"],
-        help="keep the heads and labels that treebanks have, and find those that are _",
+        help="keep the heads and labels that the input contains, and predict those that are _",
     )
     command.add_argument(
         "--non-projective",
         choices=["refuse", "given"],
         default="refuse",
-        help="what becomes of a given arc that crosses others: a fault, or it is put back after parsing "
+        help="what to do with a given arc that crosses others: report an error, or restore it after parsing "
         "(default: %(default)s)",
     )
     command.add_argument(
@@ -144,14 +144,14 @@ def add_constraints(command: argparse.ArgumentParser) -> None:
         type=_names,
         default=(),
         metavar="LABEL,…",
-        help="no head has two dependents of such a label or its subtypes, as nsubj,obj",
+        help="allow a head only one dependent with each of these labels or its subtypes, such as nsubj,obj",
     )
     command.add_argument(
         "--not-root",
         type=_names,
         default=(),
         metavar="UPOS,…",
-        help="no word with such a tag is the root, as PUNCT,DET, if another one can be",
+        help="do not make words with these tags, such as PUNCT,DET, the root if another word can be",
     )
 
 
@@ -168,7 +168,7 @@ def add_alternatives(command: argparse.ArgumentParser) -> None:
         type=positive,
         default=1,
         metavar="K",
-        help="write the K best trees of each sentence, found by a beam search, as sentences of their own",
+        help="write the K best trees of each sentence, found by a beam search, as separate sentences",
     )
 
 
@@ -185,7 +185,7 @@ def add_deps(command: argparse.ArgumentParser) -> None:
         "--deps",
         choices=get_args(Deps),
         default="drop",
-        help="drop the enhanced dependencies (DEPS and empty nodes) of all sentences, or of those whose "
+        help="drop the enhanced dependencies (DEPS and empty nodes) of all sentences or only of those whose "
         "trees change, or keep them (default: %(default)s)",
     )
 
@@ -195,8 +195,8 @@ def add_text(command: argparse.ArgumentParser, what_is: str) -> None:
     forms = command.add_mutually_exclusive_group()
     for option, form, text in (
         ("--text", "raw", "raw text, whose paragraphs end at blank lines"),
-        ("--one-sentence-per-line", "one-sentence-per-line", "raw text with a sentence in each line"),
-        ("--tokenized", "tokenized", "text with a sentence in each line, and blanks between its words"),
+        ("--one-sentence-per-line", "one-sentence-per-line", "raw text with one sentence per line"),
+        ("--tokenized", "tokenized", "text with one sentence per line, and blanks between its words"),
     ):
         forms.add_argument(option, dest="form", action="store_const", const=form, help=f"{what_is} {text}")
 

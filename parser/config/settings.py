@@ -60,46 +60,47 @@ Column = Annotated[
 
 
 class SilverSettings(Settings):
-    """Trees that another parser has made (self-training, or distillation from a larger parser)."""
+    """Trees made by another parser (self-training, or distillation from a larger parser)."""
 
     files: Files
-    """CoNLL-U files, as `stack-parser parse` writes them."""
+    """CoNLL-U files, as written by `stack-parser parse`."""
     epochs: Count | None = None
-    """In how many epochs, from the first on, silver trees are trained on; by default in all."""
+    """Number of epochs, from the first on, that train on silver trees. Default: all epochs."""
     share: float = Field(1.0, gt=0, le=1)
-    """The part of the silver trees that an epoch draws, anew in each."""
+    """Fraction of the silver trees that an epoch trains on. Each epoch draws them anew."""
     min_probability: float = Field(0.0, ge=0, le=1)
-    """Sentences are left out if the mean probability of their arcs is lower: `ArcProbability`, which
+    """Leave out sentences whose arcs have a lower mean probability. It is read from `ArcProbability`, which
     `stack-parser parse --probabilities` writes."""
 
 
 class TreebankSettings(Settings):
     train: FileOrFiles
-    """CoNLL-U or CoNLL-X file; ${PARSER_DATA} stands for the data folder, `data` unless it is set. A list of
-    files trains on several treebanks: dev and test are taken to be of the first, and so is what is parsed
-    without `--treebank`."""
+    """Training file in CoNLL-U or CoNLL-X. ${PARSER_DATA} stands for the data folder, which is `data` unless
+    the variable is set. A list of files trains on several treebanks. Dev, test and anything parsed without
+    `--treebank` are then taken to belong to the first one."""
     train_sentences: Count | None = None
-    """Only so many sentences from the beginning of `train`, or of its first file, are trained on, for
-    learning curves over its size. A tokenizer is trained on all of this file."""
+    """Train only on this many sentences from the beginning of `train`, or of its first file. This is useful
+    for learning curves over the size of the treebank. A tokenizer is still trained on the whole file."""
     sampling_exponent: float = Field(1.0, ge=0, le=1)
-    """An epoch draws as many trees as several treebanks have together, from each in proportion to its number
-    of trees to this power. 1: by size, every tree once. 0: evenly, so that small treebanks are repeated."""
+    """How an epoch samples from several treebanks. It draws as many trees as they contain together, from each
+    treebank in proportion to its number of trees to this power. 1: by size, every tree once. 0: equally many
+    from each, so that trees of small treebanks are repeated."""
     silver: SilverSettings | None = None
-    """Trees that another parser has made, trained on in addition."""
+    """Additional training trees that were made by another parser."""
     dev: str | None
-    """The model with the best score on it is kept, see `training.best_by`. null: there is none, and the model
-    of the last epoch is kept, see [without dev](treebanks.md#without-dev)."""
+    """Dev file. The model with the best score on it is kept, see `training.best_by`. null: there is no dev
+    file, and the model of the last epoch is kept, see [without dev](treebanks.md#without-dev)."""
     test: str | None = None
-    """Scored once, at the end, with the best model."""
+    """Test file. It is scored once, at the end, with the best model."""
     roots: Literal["refuse", "attach-to-first"] = "refuse"
-    """What happens to a tree with several roots, as in treebanks from CoNLL-X. `refuse`: it is an error.
-    `attach-to-first`: the other roots become dependents of the first, labelled `dep`."""
+    """What to do with a tree that has several roots, as in treebanks from CoNLL-X. `refuse`: report an error.
+    `attach-to-first`: make the other roots dependents of the first, labelled `dep`."""
     non_projective: Literal["lift", "drop"] = "lift"
-    """What happens to non-projective training trees. `lift`: pseudo-projective transformation (Nivre &
-    Nilsson 2005), undone after parsing. `drop`: they are left out."""
+    """What to do with non-projective training trees. `lift`: apply the pseudo-projective transformation
+    (Nivre & Nilsson 2005), which is undone after parsing. `drop`: leave them out."""
     partial: bool = False
-    """Whether HEAD and DEPREL of training and silver trees may be `_`: the parser then learns from [what is
-    known of a tree](treebanks.md#training-on-trees-that-are-known-in-part). Else it is an error."""
+    """Whether HEAD and DEPREL of training and silver trees may be `_`. If true, the parser learns from [what
+    is known of a tree](treebanks.md#training-on-trees-that-are-known-in-part). If false, `_` is an error."""
 
     @property
     def train_files(self) -> tuple[str, ...]:
@@ -125,88 +126,93 @@ class CharacterSettings(Settings):
     widths: tuple[Width, ...] = Field((2, 3, 4), strict=False, min_length=1, max_length=20)
     """Widths of the filters, in characters."""
     dropout: float = Field(0.0, ge=0, lt=1)
-    """On the character embeddings."""
+    """Dropout on the character embeddings."""
 
 
 class SentenceEncoderSettings(Settings):
     """A bidirectional LSTM over the words of the sentence (Kiperwasser & Goldberg 2016)."""
 
     hidden_size: Size = 200
-    """Size in each direction."""
+    """Size of the LSTM in each direction."""
     layers: Layers = 2
     """Number of layers."""
 
 
 class LoraSettings(Settings):
-    """With `train: lora`: low-rank matrices that are added to those of the transformer (Hu et al. 2022)."""
+    """Low-rank matrices that are added to the matrices of the transformer (Hu et al. 2022), for `train:
+    lora`."""
 
     rank: int = Field(8, gt=0, le=1024)
-    """Of the matrices."""
+    """Rank of the low-rank matrices."""
     alpha: int = Field(16, gt=0, le=65_536)
-    """Their product is multiplied by alpha / rank."""
+    """Scale of the low-rank matrices: their product is multiplied by alpha / rank."""
     dropout: float = Field(0.0, ge=0, lt=1)
-    """On the input of the matrices."""
+    """Dropout on the input of the low-rank matrices."""
 
 
 class TransformerSettings(Settings):
-    """A pretrained transformer, whose output at the pieces of a word is another vector of the word. Needs
-    the extra `transformers`."""
+    """A pretrained transformer. Its output at the pieces of a word gives an additional vector for the word.
+    Needs the extra `transformers`."""
 
     model: str
     """Folder of a model in the format of Hugging Face's transformers, with its weights as safetensors and a
-    `tokenizer.json`; or the name of one on their hub, which is downloaded."""
+    `tokenizer.json`; or the name of a model on the Hugging Face hub, which is downloaded."""
     layers: int = Field(4, gt=0, le=200)
-    """The last layers, whose outputs are averaged with learned weights (Peters et al. 2018, equation 1)."""
+    """Number of layers, counted from the last, whose outputs are averaged with learned weights (Peters et al.
+    2018, equation 1)."""
     pooling: Literal["mean", "first", "last"] = "mean"
-    """The vector of a word is that of its first or last piece, or the mean of all."""
+    """How the vector of a word is computed: the mean of its pieces, or its first or last piece."""
     train: Trained = "frozen"
-    """What is trained of the transformer. `frozen`: nothing; the vectors are computed once and kept in the
-    cache, in half precision. `lora`: see `lora`. `all`: all weights."""
+    """Which weights of the transformer are trained. `frozen`: none; the vectors are computed once and cached
+    in half precision. `lora`: low-rank matrices, see `lora`. `all`: all weights."""
     learning_rate: float = Field(5e-5, gt=0)
-    """Of the transformer after its warm-up; those of the other weights are in `training.learning_rate`, whose
-    decay is that of the transformer, too."""
+    """Learning rate of the transformer after its warm-up. `training.learning_rate` sets that of the other
+    weights; its decay also applies to the transformer."""
     warmup_epochs: float = Field(1.0, ge=0, le=1_000_000_000)
-    """Epochs over which this learning rate increases linearly from 0."""
+    """Number of epochs over which the learning rate of the transformer increases linearly from 0."""
     layer_decay: float = Field(1.0, gt=0, le=1)
-    """The learning rate of each layer of the transformer is this times that of the layer above it."""
+    """Factor between the learning rates of adjacent layers: the rate of a layer of the transformer is this
+    times the rate of the layer above it."""
     max_pieces: Count = 512
-    """A sentence of more pieces is read in overlapping windows of this many, or of as many as the transformer
-    can read."""
+    """Largest number of pieces to read at once. A longer sentence is read in overlapping windows of this many
+    pieces, or of as many as the transformer can read."""
     dropout: float = Field(0.0, ge=0, lt=1)
-    """On the vectors of words. The transformer's own dropout, where it is trained, is that of its config."""
+    """Dropout on the vectors of words. If the transformer is trained, the dropout inside it is set by its own
+    config."""
     gradient_checkpointing: bool = False
-    """Whether the activations of the transformer are computed again for the gradient instead of being kept:
-    less memory, and about a third slower."""
+    """Whether to recompute the activations of the transformer for the gradient instead of keeping them. This
+    needs less memory and is about a third slower."""
     lora: LoraSettings = LoraSettings()
 
 
 class TagSettings(Settings):
     predict: tuple[Column, ...] = Field((), strict=False)
-    """Columns that the parser does not read from the input, but learns to predict from the word vectors (as
-    in Zhang & Weiss 2016), and writes where the input has none. Lemmas are predicted as edit scripts."""
+    """Columns that the parser learns to predict from the word vectors instead of reading them from the input
+    (as in Zhang & Weiss 2016). It writes the predictions where the input has no value. Lemmas are predicted
+    as edit scripts."""
     weight: float = Field(1.0, gt=0)
-    """Of the losses of these columns; that of the transitions has 1."""
+    """Weight of the losses of these columns. The loss of the transitions has weight 1."""
     layers_above: int = Field(0, ge=0, le=100)
-    """Layers that the sentence encoder has in addition, above the tags. They also read the predicted tags
-    (Hashimoto et al. 2017). 0: the parser does not read them."""
+    """Number of additional layers of the sentence encoder, above the tags. They also read the predicted tags
+    (Hashimoto et al. 2017). 0: the parser does not read the predicted tags."""
     embedding_size: Size = 32
-    """Size of the embedding of a predicted value that the layers above read."""
+    """Size of the embedding of a predicted value, which the layers above the tags read."""
 
 
 class ArcSettings(Settings):
-    """A scorer of arcs over the word vectors (Dozat & Manning 2017), which learns beside the parser, and one
-    of labels. Trees are then those that they find together (Sagae & Lavie 2006), and the probabilities of
-    arcs are the means of both."""
+    """A scorer of arcs over the word vectors (Dozat & Manning 2017) and a scorer of labels, both trained
+    together with the parser. Trees are then found by the parser and the scorers together (Sagae & Lavie
+    2006), and the probability of an arc is the mean of both."""
 
     size: Size = 100
-    """Size of the projections of heads and dependents, for each of the scorers."""
+    """Size of the projections of heads and dependents in each scorer."""
     loss_weight: float = Field(0.5, gt=0)
-    """Of the losses of the words' heads and labels; that of the transitions has 1, and a word has two of
-    them."""
+    """Weight of the losses of the words' heads and labels. The loss of the transitions has weight 1, and each
+    word has two transitions."""
     bonus: float | None = Field(None, ge=0)
-    """Of the parser's own arcs, beside the logarithms of the scorer's probabilities, where both find a tree
-    together. Default: what gives the best LAS on dev at the end of training, or the parser's tree alone if
-    none does; 2 without dev. Until then it is the parser's tree."""
+    """Bonus for the parser's own arcs. It is added to the logarithms of the scorer's probabilities when both
+    find a tree together. Default: the value with the best LAS on dev, chosen at the end of training, or the
+    parser's tree alone if no value is better; 2 without dev. Until then, the parser's tree is used."""
 
 
 class NetworkSettings(Settings):
@@ -216,45 +222,46 @@ class NetworkSettings(Settings):
     """Size of the trained word embedding."""
     fold_case: bool = False
     """Whether forms that differ only in case share a trained embedding. Characters and pretrained vectors
-    keep the case."""
+    keep their case."""
     pretrained: str | None = None
-    """File of pretrained word vectors: the text formats of word2vec, GloVe and fastText, `.gz` or not, or
-    word2vec's binary as `.bin` or `.bin.gz`. They are stored with the model."""
+    """File of pretrained word vectors: the text format of word2vec, GloVe or fastText, optionally `.gz`, or
+    the binary format of word2vec, `.bin` or `.bin.gz`. The vectors are stored with the model."""
     train_pretrained: bool = False
-    """Whether the pretrained vectors are fine-tuned."""
+    """Whether to fine-tune the pretrained vectors."""
     tag_sizes: dict[Column, Size] = Field({"upos": 12})
-    """The other columns that the parser reads, and the sizes of their embeddings. The embeddings of a word's
+    """Other columns that the parser reads, and the sizes of their embeddings. The embeddings of a word's
     features (FEATS) are summed."""
     characters: CharacterSettings | None = None
-    """Whether the parser reads the characters of forms."""
+    """Settings for reading the characters of forms. null: they are not read."""
     treebank_size: Size | None = None
-    """Size of an embedding of the treebank that a sentence is from, which each word has (Stymne et al. 2018);
-    for several `treebank.train` files."""
+    """Size of an embedding of the treebank that a sentence comes from; each word of the sentence has it
+    (Stymne et al. 2018). For several `treebank.train` files."""
     transformer: TransformerSettings | None = None
-    """Whether the parser reads the vectors of a pretrained transformer, too."""
+    """Settings for reading the vectors of a pretrained transformer. null: there is no transformer."""
     tags: TagSettings = TagSettings()
     arcs: ArcSettings | None = None
-    """Whether the word vectors also learn to tell the head of each word."""
+    """Settings for predicting the head of each word from the word vectors, too. null: only the parser
+    predicts heads."""
     token_size: Size = 60
-    """Size of a word's vector, computed from all its embeddings."""
+    """Size of a word's vector, which is computed from all its embeddings."""
     sentence_encoder: SentenceEncoderSettings | None = None
-    """Whether a bidirectional LSTM runs over the word vectors first."""
+    """Settings of a bidirectional LSTM that runs over the word vectors first. null: there is none."""
     composition: bool = False
-    """Whether a head and its dependent are composed into one vector (Dyer et al. 2015)."""
+    """Whether to compose a head and its dependent into one vector (Dyer et al. 2015)."""
     word_features: bool = False
-    """Whether the scores also see the vectors of the top two words of the stack and of the buffer's front, as
-    in Kiperwasser & Goldberg 2016, and not only the states of the LSTMs."""
+    """Whether the scores depend not only on the states of the LSTMs, but also on the vectors of the top two
+    words of the stack and the first word of the buffer, as in Kiperwasser & Goldberg 2016."""
     hidden_size: Size = 200
     """Size of the LSTMs over stack, buffer and history, and of the hidden layer that joins them."""
     layers: Layers = 2
-    """Number of layers of each of these LSTMs."""
+    """Number of layers of each LSTM over stack, buffer or history."""
     transition_size: Size = 48
     """Size of a transition's embedding in the history."""
     embedding_dropout: float = Field(0.0, ge=0, lt=1)
     """Probability that a word is read without its embedding of a column (or of its characters), drawn for
-    each word and column. Those of its other columns are scaled up (Dozat & Manning 2017)."""
+    each word and column. The embeddings of its other columns are scaled up (Dozat & Manning 2017)."""
     dropout: float = Field(0.0, ge=0, lt=1)
-    """On word vectors, between the layers of the LSTMs, and on the inputs of the linear layers."""
+    """Dropout on word vectors, between the layers of the LSTMs, and on the inputs of the linear layers."""
 
     @model_validator(mode="after")
     def _refuse_contradictions(self) -> NetworkSettings:
@@ -290,15 +297,16 @@ class NetworkSettings(Settings):
 
 
 class CalibrationSettings(Settings):
-    """What makes a share of right arcs of a probability p (beta calibration, Kull, Silva Filho & Flach 2017,
-    equation 5): the logistic function of right ln p - wrong ln(1 - p) + offset. With 1, 1 and 0 it is p."""
+    """Calibration of an arc's probability p, so that it is the share of correct arcs among those with the
+    same probability (beta calibration, Kull, Silva Filho & Flach 2017, equation 5). The result is the
+    logistic function of right ln p - wrong ln(1 - p) + offset. With the defaults 1, 1 and 0, it is p."""
 
     right: float = Field(1.0, ge=0)
-    """Of the logarithm of p. Greater than 1: low probabilities become lower."""
+    """Weight of the logarithm of p. Values above 1 make low probabilities lower."""
     wrong: float = Field(1.0, ge=0)
-    """Of the logarithm of 1 - p. Less than 1: high probabilities become lower."""
+    """Weight of the logarithm of 1 - p. Values below 1 make high probabilities lower."""
     offset: float = 0.0
-    """Greater than 0: all become higher."""
+    """Constant term. Values above 0 make all probabilities higher."""
 
 
 class ParserSettings(Settings):
@@ -310,8 +318,9 @@ class ParserSettings(Settings):
     """The transition system."""
     network: NetworkSettings = NetworkSettings()
     calibration: CalibrationSettings | None = None
-    """Of the probabilities of arcs. Default: fitted on dev at the end of training, so that they are shares of
-    right arcs, labels included. Until then, and without dev, they are what parser and scorers say."""
+    """Calibration of the probabilities of arcs. Default: fitted on dev at the end of training, so that each
+    probability is a share of correct arcs, labels included. Until then, and without dev, the probabilities of
+    the parser and the scorers are used unchanged."""
 
 
 Rate = Annotated[float, Field(gt=0)]
@@ -319,54 +328,58 @@ Rate = Annotated[float, Field(gt=0)]
 
 class LearningRateSettings(Settings):
     start: Rate = 5e-4
-    """At the first step."""
+    """Learning rate at the first step."""
     peak: Rate | Literal["paper"] = "paper"
-    """After the warm-up. `paper` is the rule of Ding & Koehn 2019: min(start x batch size, 0.02)."""
+    """Learning rate after the warm-up. `paper` is the rule of Ding & Koehn 2019: min(start x batch size,
+    0.02)."""
     warmup_epochs: int = Field(5, ge=0, le=1_000_000_000)
-    """Epochs over which the learning rate increases linearly from `start` to `peak`."""
+    """Number of epochs over which the learning rate increases linearly from `start` to `peak`."""
     decay: Literal["plateau", "linear"] = "plateau"
-    """After the warm-up. `plateau`: reduced when the dev loss stops improving (ReduceLROnPlateau), as the
-    next three settings say. `linear`: decreases linearly to 0 at the end of the last epoch; the dev loss,
-    which takes as long as the dev scores, is not computed."""
+    """How the learning rate changes after the warm-up. `plateau`: it is reduced when the dev loss stops
+    improving (ReduceLROnPlateau), see the next three settings. `linear`: it decreases linearly to 0 at the
+    end of the last epoch; the dev loss, which takes as long as the dev scores, is not computed."""
     factor: float = Field(0.5, gt=0, lt=1)
-    """With `plateau`: the learning rate is multiplied by this after more than `patience` epochs without a
-    lower dev loss."""
+    """With `plateau`: factor by which the learning rate is multiplied after more than `patience` epochs
+    without a lower dev loss."""
     patience: int = Field(0, ge=0, le=1_000_000_000)
-    """With `plateau`: epochs without a lower dev loss that are tolerated."""
+    """With `plateau`: number of epochs without a lower dev loss that are tolerated."""
     min_learning_rate: float = Field(1e-5, ge=0)
-    """With `plateau`: the learning rate is not reduced below this."""
+    """With `plateau`: lower limit of the learning rate."""
 
 
 class OptimizerSettings(Settings):
     name: Literal["adam", "adamw"] = "adam"
-    """Adam (Kingma & Ba 2015), or AdamW (Loshchilov & Hutter 2019), whose weight decay is decoupled from the
-    gradient."""
+    """Optimizer: Adam (Kingma & Ba 2015), or AdamW (Loshchilov & Hutter 2019), whose weight decay is
+    decoupled from the gradient."""
     betas: tuple[Average, Average] = Field((0.9, 0.999), strict=False)
     """Decay rates of the moving averages of the gradient and of its square."""
     eps: float = Field(1e-8, gt=0)
-    """Added to the denominator for numerical stability."""
+    """Constant that is added to the denominator for numerical stability."""
     weight_decay: float = Field(1e-6, ge=0)
-    """L2 penalty with `adam`, decoupled weight decay with `adamw`. Pretrained vectors have none."""
+    """L2 penalty with `adam`, decoupled weight decay with `adamw`. It does not apply to pretrained
+    vectors."""
 
 
 class ExplorationSettings(Settings):
     """Training with exploration (Goldberg & Nivre 2012): the trajectory follows the parser's own predictions,
-    and a dynamic oracle says which transitions are right there. While it is chosen there is no dropout, of
-    words neither."""
+    and a dynamic oracle determines which transitions are correct there. While the trajectory is chosen, there
+    is no dropout, and no word dropout either."""
 
     from_epoch: Count = 2
-    """The first epoch with exploration. Earlier ones follow the gold trajectories."""
+    """First epoch with exploration. Earlier epochs follow the gold trajectories."""
     probability: float = Field(0.5, gt=0, le=1)
     """Probability that a batch explores. The other batches follow the gold trajectories."""
     follow: Literal["samples", "errors"] = "samples"
-    """What the trajectory follows. `samples`: transitions drawn from the parser's distribution (Ballesteros
-    et al. 2016). `errors`: the transition with the best score, also if it is wrong, and sometimes a wrong one
-    with nearly the best score, see `aggressive_probability` (Kiperwasser & Goldberg 2016)."""
+    """Which transitions the trajectory follows. `samples`: transitions drawn from the parser's distribution
+    (Ballesteros et al. 2016). `errors`: the transition with the best score, even if it is wrong, and
+    sometimes a wrong transition with nearly the best score, see `aggressive_probability` (Kiperwasser &
+    Goldberg 2016)."""
     sharpness: float = Field(0.75, gt=0)
-    """With `samples`: the scores are multiplied by this before a transition is drawn from their softmax (an
-    inverse temperature). Below 1 the distribution is flatter, and there are more mistakes to learn from."""
+    """With `samples`: factor by which the scores are multiplied before a transition is drawn from their
+    softmax (an inverse temperature). Below 1, the distribution is flatter, and there are more mistakes to
+    learn from."""
     aggressive_probability: float = Field(0.1, ge=0, le=1)
-    """With `errors`: the probability that the best wrong transition is followed although a right one has a
+    """With `errors`: probability of following the best wrong transition even though a correct one has a
     higher score, by at most 1."""
 
 
@@ -374,74 +387,79 @@ Objective = Literal["likelihood", "best", "margin"]
 
 
 class DistillationSettings(Settings):
-    """Knowledge distillation: at each transition of the training trees the parser learns what other parsers,
+    """Knowledge distillation: at each transition of the training trees, the parser learns what other parsers,
     the teachers, would do (Hinton et al. 2015; for transition-based parsers Liu et al. 2018)."""
 
     models: Files
-    """Folders or packages of the teachers, whose probabilities are averaged. They run once, before training,
-    over the gold and the silver trees. Their transition system must be that of the parser; their networks and
-    labels may differ."""
+    """Folders or packages of the teachers. Their probabilities are averaged. They run once, before training,
+    over the gold and silver trees. They must have the parser's transition system; their networks and labels
+    may differ."""
     weight: float = Field(1.0, gt=0, le=1)
-    """How much of the loss is the cross entropy with the teachers; the rest is that of the trees."""
+    """Share of the loss that is the cross entropy with the teachers. The rest is the loss on the trees."""
 
 
 class TrainingSettings(Settings):
     seed: int = Field(1, ge=-(2**63), lt=2**63)
-    """Random seed of the initial weights, the shuffling and the dropout. The same seed gives the same model
-    on the same machine; on a GPU only with `deterministic`."""
+    """Random seed for the initial weights, shuffling and dropout. The same seed gives the same model on the
+    same machine; on a GPU only with `deterministic`."""
     deterministic: bool = False
-    """On a GPU, use kernels whose sums do not depend on chance, which are slower. On a CPU all are such."""
+    """Whether to use only deterministic kernels on a GPU, which are slower. All kernels on a CPU are
+    deterministic."""
     cuda_graphs: bool = False
-    """On a GPU, pad batches to few shapes, and compute their gradients by a CUDA graph for each shape. Not
-    for networks with composition, a sentence encoder, arcs, characters, features or a transformer, nor in
-    epochs that explore or with `treebank.partial`. Dropout draws other random numbers than without. A run may
-    be resumed without."""
+    """Whether to compute gradients with CUDA graphs on a GPU. Batches are padded to a few shapes, and each
+    shape has a graph. Not for networks with composition, a sentence encoder, arcs, characters, FEATS or a
+    transformer, in epochs that explore, or with `treebank.partial`. Dropout draws other random numbers than
+    without graphs. A run can be resumed without them."""
     epochs: Count = 30
-    """Largest number of epochs; see `early_stopping_patience`."""
+    """Maximum number of epochs; see `early_stopping_patience`."""
     batch_size: Count = 64
-    """In sentences or in words, see `batch_unit`."""
+    """Size of a batch, in sentences or in words; see `batch_unit`."""
     batch_unit: Literal["sentences", "words"] = "sentences"
-    """What `batch_size` counts."""
+    """Unit of `batch_size`."""
     max_batch_words: Count = 20_000
-    """A batch with more words, padding included, is split, so that memory is bounded. A longer sentence is a
-    batch of its own."""
+    """Maximum number of words in a batch, padding included. Larger batches are split to bound memory. A
+    longer sentence is a batch by itself."""
     learning_rate: LearningRateSettings = LearningRateSettings()
     precision: Precision = "float32"
-    """Of matrix products in training. float32: exact. tf32: factors of 10 bits, on NVIDIA GPUs since Ampere.
-    bfloat16: factors of 7 bits, on these GPUs and on CPUs with amx_bf16 or avx512_bf16. Weights and
-    elementwise operations are float32. Parsing is float32, on the dev set too."""
+    """Precision of matrix products in training. float32: exact. tf32: factors of 10 bits, on NVIDIA GPUs
+    since Ampere. bfloat16: factors of 7 bits, on these GPUs and on CPUs with amx_bf16 or avx512_bf16. Weights
+    and elementwise operations are float32. Parsing uses float32, also on the dev set."""
     optimizer: OptimizerSettings = OptimizerSettings()
     max_grad_norm: float = Field(5.0, gt=0, allow_inf_nan=True)
-    """Gradient clipping: the largest norm of all gradients together; .inf for none."""
+    """Gradient clipping: the largest norm of all gradients together. .inf: no clipping."""
     frozen: tuple[str, ...] = Field((), strict=False)
-    """Weights that are not trained: parts of the network, or beginnings of names in `weights.safetensors`, as
-    `tokens.embeddings` or `stack`. In fine-tuning, what is new in them keeps its random values."""
+    """Weights that are not trained: parts of the network, or prefixes of names in `weights.safetensors`, such
+    as `tokens.embeddings` or `stack`. In fine-tuning, weights that are added to them keep their random
+    values."""
     average: float | None = Field(None, gt=0, lt=1)
-    """The model is the exponential moving average of the weights with this decay, as 0.999."""
+    """Decay of an exponential moving average of the weights, such as 0.999. The model then consists of the
+    averaged weights."""
     unknown_probability: float = Field(0.5, ge=0, le=1)
-    """Word dropout of words that occur once in training: the probability that such a word is replaced by the
-    unknown word. `word_dropout` may replace it more often. Lemmas are treated alike."""
+    """Word dropout for words that occur once in training: probability that such a word is replaced by the
+    unknown word. `word_dropout` may replace it more often. Lemmas are treated the same way."""
     word_dropout: float = Field(0.0, ge=0)
     """Word dropout by frequency (Kiperwasser & Goldberg 2016): a word that occurs n times in training is
-    replaced by the unknown word with probability word_dropout / (word_dropout + n). Lemmas are treated
-    alike."""
+    replaced by the unknown word with probability word_dropout / (word_dropout + n). Lemmas are treated the
+    same way."""
     tag_dropout: float = Field(0.0, ge=0, le=1)
-    """The probability that a UPOS or XPOS tag is replaced by the unknown tag."""
+    """Probability that a UPOS or XPOS tag is replaced by the unknown tag."""
     feature_dropout: float = Field(0.0, ge=0, le=1)
-    """The probability that a feature of FEATS is replaced by the unknown feature."""
+    """Probability that a feature of FEATS is replaced by the unknown feature."""
     objective: Objective = "likelihood"
-    """What is minimised where several transitions are right, as in exploration. `likelihood`: the negative
+    """Loss to minimize if several transitions are correct, as in exploration. `likelihood`: the negative
     log-likelihood of all of them together. `best`: that of the most probable one. `margin`: the hinge loss of
-    Kiperwasser & Goldberg 2016, by how much the best right score is less than 1 above the best wrong one."""
+    Kiperwasser & Goldberg 2016, the amount by which the best correct score is less than 1 above the best
+    wrong one."""
     exploration: ExplorationSettings | None = None
-    """Needs a transition system with a dynamic oracle: arc-hybrid or arc-eager."""
+    """Settings for training with exploration. Needs a transition system with a dynamic oracle: arc-hybrid or
+    arc-eager."""
     distillation: DistillationSettings | None = None
-    """Learning from other parsers, too. Batches that explore learn from the trees alone."""
+    """Settings for learning from other parsers, too. Batches that explore learn only from the trees."""
     early_stopping_patience: Count | None = None
-    """Early stopping: training ends after this many epochs without a better dev score; see `best_by`."""
+    """Early stopping: number of epochs without a better dev score after which training stops; see
+    `best_by`."""
     best_by: Measure = "las"
-    """The dev score by which the best epoch is chosen. Tags and lemmas that are not predicted count as
-    right."""
+    """Dev score that selects the best epoch. Tags and lemmas that are not predicted count as correct."""
 
 
 class Config(Settings):
@@ -449,19 +467,19 @@ class Config(Settings):
     parser: ParserSettings = ParserSettings()
     training: TrainingSettings = TrainingSettings()
     initial_model: str | None = None
-    """Folder, file or name of a model with the same network, with whose weights training begins, as
-    fine-tuning. What the treebank has in addition is added to its vocabulary and labels. `train --from` sets
-    it."""
+    """Folder, file or name of a model with the same network. Training starts from its weights (fine-tuning).
+    Whatever is new in the treebank is added to its vocabulary and labels. `train --from` sets this."""
     tokenizer: AnyTokenizer | None = None
-    """Whether the model gets a tokenizer, with which it parses [text](text.md), and of which `kind`. A
-    finished run gets one by `--resume RUN --set tokenizer.kind=udpipe`."""
+    """Settings of a tokenizer, with which the model can parse [text](text.md); `kind` selects one. null: the
+    model gets none. To add one to a finished run, use `--resume RUN --set tokenizer.kind=udpipe`."""
     small_treebank: SmallTreebankSettings | None = None
-    """What changes for a treebank of few words. The config that a run keeps has the changes."""
+    """Settings that change for a treebank with few words. The config that is kept with a run contains the
+    changes."""
     device: str = "auto"
-    """cpu, cuda, cuda:1, ...; auto is CUDA where available."""
+    """Device for training: cpu, cuda, cuda:1, ...; auto is CUDA if available."""
     threads: Threads = 1
-    """CPU threads. The matrix products are small: a second thread gains a third at best, and nothing on a
-    busy machine."""
+    """Number of CPU threads. The matrix products are small: a second thread gains a third at best, and
+    nothing on a busy machine."""
 
     @model_validator(mode="after")
     def _refuse_contradictions(self) -> Config:

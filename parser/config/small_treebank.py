@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, create_model
 
+from parser.config.dotted_keys import set_in
 from parser.system.settings import Count, Settings
 from parser.treebank.size import TreebankSize
 
@@ -15,17 +16,19 @@ if TYPE_CHECKING:
 
 
 class SmallTreebankSettings(Settings):
-    """What changes for a treebank of few words; not with `initial_model`, whose network stays."""
+    """Settings that change for a treebank with few words. They do not apply with `initial_model`, whose
+    network is kept."""
 
     words: Count
-    """A treebank with fewer words in its training trees is small. Files that can be read only once, such as
-    pipes, are not counted and taken to be large."""
+    """A treebank is small if its training trees have fewer words than this. The words of files that can be
+    read only once, such as pipes, are not counted; such a treebank is taken to be large."""
     steps: Count
-    """A small treebank is trained for as many epochs as this many steps need, and at least for
-    `training.epochs`. A step is one batch. Full batches are counted; an epoch may have a smaller one more."""
+    """A small treebank is trained for as many epochs as this number of steps needs, but for at least
+    `training.epochs`. A step is one batch. The calculation assumes full batches, so an epoch may have one
+    more, smaller batch."""
     set: dict[str, Any] = Field({})
-    """Settings of small treebanks by their full names, which replace those of the config and of `--set`.
-    Those of a section that is not there have no effect. `--set small_treebank=null` goes without them."""
+    """Settings for small treebanks, by their full names. They override the config and `--set`. Settings of a
+    section that is null have no effect. `--set small_treebank=null` turns the section off."""
 
 
 def of_size(config: Config, size: TreebankSize | None) -> Config:
@@ -41,7 +44,7 @@ def of_size(config: Config, size: TreebankSize | None) -> Config:
     if size is None or size.words >= rule.words or config.initial_model is not None:
         return type(config).model_validate(content)
     for key, value in deepcopy(rule.set).items():
-        _set(content, key, value)
+        set_in(content, key, value)
     content["small_treebank"] = None  # also if the rule sets it
     # Alone: what contradicts it may depend on the epochs.
     section = create_model("Section", training=(type(config.training), ...))
@@ -49,14 +52,5 @@ def of_size(config: Config, size: TreebankSize | None) -> Config:
     training = found.training
     counted = size.words if training.batch_unit == "words" else size.sentences
     batches = max(1, -(-counted // training.batch_size))
-    _set(content, "training.epochs", max(training.epochs, -(-rule.steps // batches)))
+    set_in(content, "training.epochs", max(training.epochs, -(-rule.steps // batches)))
     return type(config).model_validate(content)
-
-
-def _set(content: dict[str, Any], key: str, value: Any) -> None:
-    *sections, name = key.split(".")
-    for section in sections:
-        if content.get(section, {}) is None:
-            return
-        content = content.setdefault(section, {})
-    content[name] = value

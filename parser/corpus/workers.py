@@ -117,9 +117,15 @@ class CorpusWorker:
                     self._parse([row])
                 return
             out_of_memory = isinstance(error, (MemoryError, torch.OutOfMemoryError))
-            _note(group, "out of memory" if out_of_memory else str(error) or type(error).__name__)
+            _note(group, "out of memory" if out_of_memory else _told(error))
             for row in group:
                 row["is_disk_full"] = is_of_disk(error)
+
+
+def _told(error: Exception) -> str:
+    """With its type, unless it is about the input or the disk."""
+    is_expected = isinstance(error, (ValueError, OSError)) and str(error)
+    return str(error) if is_expected else f"{type(error).__name__}: {error}"
 
 
 def _note(group: Sequence[Row], error: str) -> None:

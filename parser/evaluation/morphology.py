@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from itertools import starmap
 from typing import NamedTuple
 
@@ -59,7 +59,7 @@ def scored_words(
     return list(starmap(ScoredWord, zip(*columns, strict=True)))
 
 
-@cache
+@lru_cache(maxsize=1 << 14)
 def universal_features(features: str) -> str:
     """The features that are compared, such as "Case=Nom|Number=Sing", in alphabetical order."""
     names = (feature for feature in features.split("|") if feature.split("=", 1)[0] in UNIVERSAL_FEATURES)

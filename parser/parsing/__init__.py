@@ -6,7 +6,7 @@ BATCH_SIZE = 256
 """Sentences that are parsed at the same time, if nothing else is asked for."""
 
 
-def refuse_batch_size(batch_size: object) -> None:
-    """Raises ValueError if it is no number of sentences."""
-    if isinstance(batch_size, bool) or not isinstance(batch_size, Integral) or batch_size < 1:
-        raise ValueError(f"batch_size is {batch_size!r}; it should be a whole number, at least 1")
+def refuse_count(name: str, value: object) -> None:
+    """Raises ValueError if it is no whole number from 1 on."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise ValueError(f"{name} is {value!r}; it should be a whole number, at least 1")

@@ -86,8 +86,7 @@ def find_model(text: str) -> Path:
         if entry.name in (text, package_of(text)):
             return Path(entry.load())
     folder = os.environ.get(FOLDER)
-    shipped = _files(SHIPPED)
-    names = _meant(shipped, text)
+    names = _meant(_files(SHIPPED), text)
     if folder and (not names or _meant(_files(Path(folder)), text)):
         return model_in(Path(folder), text)
-    return shipped[names[0]] if len(names) == 1 else Path(text)
+    return model_in(SHIPPED, text) if names else Path(text)

@@ -11,6 +11,8 @@ from parser.system.remote import Remote, RemoteError
 
 OF_INPUT = "error: ValueError: "
 """How the status of a failure begins that is due to the input."""
+OF_PROGRAM = "error: "
+"""How it begins for other exceptions, which have a traceback, and if the process died."""
 AHEAD = 2
 """Pieces for each process that are computed or wait for an earlier one, which limits the memory."""
 
@@ -89,5 +91,11 @@ def _named(worker: Remote, workers: Sequence[Remote]) -> Iterator[None]:
     except RemoteError as error:
         if error.status.startswith(OF_INPUT):
             raise ValueError(error.status.removeprefix(OF_INPUT)) from None
-        place = f"process {workers.index(worker) + 1} of {len(workers)}"
-        raise ValueError(f"{place}: {error.status.removeprefix('error: ')}") from None
+        message = (
+            f"process {workers.index(worker) + 1} of {len(workers)}: {error.status.removeprefix('error: ')}"
+        )
+        if error.status.startswith(OF_PROGRAM) and error.traceback:
+            bug = RuntimeError(message)
+            bug.add_note(error.traceback)
+            raise bug from None
+        raise ValueError(message) from None

@@ -21,14 +21,18 @@ class Admission:
         self.drains = False
         """Whether the service ends."""
 
-    @contextmanager
-    def slot(self) -> Iterator[None]:
-        """Inside the block a request is worked on. Raises RefusedError if too many are, or at the end."""
+    def refuse_if_full(self) -> None:
+        """Raises RefusedError if too many requests are worked on, or if the service ends."""
         if self.drains:
             raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "the service is being stopped", RETRY_AFTER)
         if self.running >= self._most:
             message = f"{self.running:,} requests are parsed or wait already; try again later"
             raise RefusedError(HTTPStatus.TOO_MANY_REQUESTS, message, RETRY_AFTER)
+
+    @contextmanager
+    def slot(self) -> Iterator[None]:
+        """Inside the block a request is worked on. Raises what `refuse_if_full` raises."""
+        self.refuse_if_full()
         self.running += 1
         try:
             yield

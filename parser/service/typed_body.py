@@ -16,6 +16,7 @@ from python_multipart.multipart import parse_options_header
 from starlette.responses import Response
 
 from parser.config.errors import unknown_key
+from parser.service.admission import Admission
 from parser.service.limits import RefusedError
 from parser.service.reading_thread import ReadingThread
 from parser.service.typed_messages import GivenSentence, ParseRequest
@@ -23,13 +24,17 @@ from parser.service.typed_messages import GivenSentence, ParseRequest
 JSON, OTHER_JSON = b"application/json", b"+json"
 
 
-def route_that_reads_by(thread: ReadingThread) -> type[APIRoute]:
-    """A route whose function takes a request and what is in it. FastAPI would read it in the event loop."""
+def route_that_reads_by(thread: ReadingThread, admission: Admission) -> type[APIRoute]:
+    """A route whose function takes a request and what is in it. FastAPI would read it in the event loop.
+
+    A request that would be refused later is refused before its body is read.
+    """
 
     class TypedRoute(APIRoute):
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
             async def handle(request: Request) -> Response:
                 _refuse_other_types(request)
+                admission.refuse_if_full()
                 body = await request.body()
                 wanted = await thread.run(len(body), partial(_read, body))
                 answer: Response = await self.endpoint(request, wanted)

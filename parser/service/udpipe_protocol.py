@@ -74,10 +74,11 @@ def _components(model: ServedModel) -> list[str]:
 
 
 async def _parameters(request: Request, service: Service) -> Parameters:
-    """Those of the query and, before these, of the body."""
+    """Those of the query and, before these, of the body. Raises RefusedError."""
     query = urlencoded(request.scope["query_string"].decode())
     if request.method == "GET":
         return query
+    service.admission.refuse_if_full()  # before the body is read
     if not (body := await request.body()):
         return query
     read = partial(form_in, request.headers.get("content-type", ""), body)

@@ -19,9 +19,9 @@ DIGITS = 2
 class RangeSettings(Settings):
     low: int | float
     high: int | float
-    """If both are written without a point, whole numbers are drawn."""
+    """Upper limit. If both limits are written without a decimal point, whole numbers are drawn."""
     scale: Literal["linear", "log"] = "linear"
-    """`log`: as many values are drawn between 1 and 10 as between 10 and 100."""
+    """Scale on which values are drawn. `log`: as many values between 1 and 10 as between 10 and 100."""
 
     @model_validator(mode="after")
     def _refuse_empty(self) -> RangeSettings:
@@ -42,9 +42,9 @@ RangeOrChoices = Annotated[
 
 class SearchSettings(Settings):
     trials: Count
-    """Number of rows. More of them may be asked for later: the first ones stay the same."""
+    """Number of rows. If it is increased later, the first rows stay the same."""
     ranges: dict[str, RangeOrChoices] = Field(min_length=1)
-    """By the full name of a setting: a range of numbers, or a list of values."""
+    """Settings to draw, by their full names: for each a range of numbers, or a list of values."""
 
 
 def trials(search: SearchSettings) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -18,11 +18,12 @@ class RowSettings(Settings):
     """A row: the config of the table with some settings changed."""
 
     base: str | None = None
-    """The training config that the row changes. Default: that of the table, whose `set` counts here, too."""
+    """Training config that the row changes. Default: the `base` of the table. The `set` of the table applies
+    in both cases."""
     set: dict[str, Any] = Field({})
-    """Changed settings by their full names, as in `--set` of `train`: `training.batch_size: 8`."""
+    """Changed settings by their full names, as with `train --set`, for example `training.batch_size: 8`."""
     seeds: Seeds | None = None
-    """Number of runs, with the seeds 1, 2, ... Default: that of the table."""
+    """Number of runs, with the seeds 1, 2, ... Default: the `seeds` of the table."""
 
 
 class PlotSettings(Settings):
@@ -34,27 +35,27 @@ class PlotSettings(Settings):
 
 class TableConfig(Settings):
     title: str
-    """Of the report and the plots."""
+    """Title of the report and the plots."""
     base: str
-    """The training config that all rows change."""
+    """Training config that all rows change."""
     set: dict[str, Any] = Field({})
-    """Settings that are changed for all rows."""
+    """Settings that are changed for all rows, by their full names."""
     rows: dict[str, RowSettings] = Field({})
     search: SearchSettings | None = None
-    """Further rows, whose settings are drawn at random. The report has the best ones on dev first."""
+    """Additional rows, whose settings are drawn at random. The report lists the best ones on dev first."""
     seeds: Seeds = 1
-    """Number of runs of each row, with the seeds from 1 on."""
+    """Number of runs of each row, with the seeds 1, 2, ..."""
     together: Count = 2
-    """Number of parallel runs, each with the threads of its config."""
+    """Number of runs in parallel. Each uses the threads set in its config."""
     baseline: str | None = None
-    """The row that the others' test LAS is compared with."""
+    """Row with which the test LAS of the other rows is compared."""
     target: float | list[float] | None = None
-    """One dev LAS or several: the table gives the seconds until each row reached them."""
+    """One or several values of dev LAS. The table shows the seconds that each row needed to reach them."""
     plot: PlotSettings | None = None
     measures: list[Measure] = Field(["uas", "las"], min_length=1)
-    """The scores on dev and test that the table has."""
+    """Scores on dev and test that the table shows."""
     text_measures: list[TextMeasure] = Field([])
-    """The scores on the raw text of test that the table has, if the base has a tokenizer."""
+    """Scores on the raw text of test that the table shows if the base config has a tokenizer."""
 
     @cached_property
     def all_rows(self) -> dict[str, RowSettings]:

@@ -13,7 +13,7 @@ LINE, WORD = re.compile(r"[^\n]+"), re.compile(r"\S+")
 
 
 class Lines(TokenizerKind):
-    """For text that is divided already: each line is a sentence, and blanks divide its words."""
+    """For text that is already divided: each line is a sentence, and blanks separate its words."""
 
     kind: Literal["lines"]
 
@@ -22,8 +22,8 @@ class Lines(TokenizerKind):
 
 
 class Blanks(TokenizerKind):
-    """For text that is divided already: blanks and line ends divide words, and blank lines sentences. So each
-    word may have a line of its own."""
+    """For text that is already divided: blanks and line ends separate words, and blank lines separate
+    sentences. Each word may therefore be on its own line."""
 
     kind: Literal["blanks"]
 

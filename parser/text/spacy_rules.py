@@ -15,14 +15,14 @@ from parser.text.tokenizer import TokenizerKind
 
 
 class Spacy(TokenizerKind):
-    """The rules of spaCy for a language; sentences end at punctuation (`sentencizer`). Nothing is trained.
-    Needs the extra `spacy`. Words of the treebank that other rules divide are not found."""
+    """The rules of spaCy for a language. Sentences end at punctuation (`sentencizer`). Nothing is trained.
+    Words that the treebank divides by other rules are not found. Needs the extra `spacy`."""
 
     extra = "spacy"
 
     kind: Literal["spacy"]
     language: str = Field(pattern="^[a-z]{2,3}$")
-    """As spaCy names it, such as `en`; `xx` has rules for no language in particular."""
+    """Language code as used by spaCy, such as `en`; `xx` selects rules for no language in particular."""
 
     def refuse_missing(self) -> None:
         """Also if spaCy does not know the language, or needs another package for it."""

@@ -28,18 +28,18 @@ BEST = re.compile(r"Choosing parameters from epoch (\d+)")
 
 
 class UDPipe(TokenizerKind):
-    """A GRU over characters, that of UDPipe 1 (Straka & Straková 2017), which is trained on the text of the
-    treebank. It also finds the words of multiword tokens. Needs the extra `text`."""
+    """The GRU over characters of UDPipe 1 (Straka & Straková 2017), trained on the text of the treebank. It
+    also finds the words of multiword tokens. Needs the extra `text`."""
 
     is_trained = True
     extra = "text"
 
     kind: Literal["udpipe"]
     epochs: Count = 12
-    """Of five to ten seconds each, however large the treebank is, beside the training of the parser. The best
-    one on dev is kept, or without dev the last."""
+    """Number of epochs. Each takes five to ten seconds, whatever the size of the treebank, alongside the
+    training of the parser. The best epoch on dev is kept; without dev, the last one."""
     batch_size: Count = 10
-    """Segments of 50 characters in a step. The library's default of 50 needs more epochs."""
+    """Number of segments of 50 characters in a step. The library's default of 50 needs more epochs."""
     learning_rate: float = Field(0.003, gt=0, le=1)
 
     def refuse_missing(self) -> None:

@@ -49,6 +49,7 @@ from parser.training.folder import (
     earlier_config,
     refuse_other_config,
     refuse_taken,
+    refuse_without_checkpoint,
     write_config,
 )
 from parser.training.loop import TrainingLoop, has_stopped_early, progress_as_text
@@ -163,6 +164,7 @@ def _refuse_before_loading(
         return
     refuse_taken(run)
     if resume:
+        refuse_without_checkpoint(run)
         refuse_other_format(run / CHECKPOINT)
         refuse_other_config(run, config)
 
@@ -227,13 +229,11 @@ def _claim_and_restore(
     """
     if moved := stack.enter_context(claim(run, resume)):
         say(f"{run} held a run already: it is now {moved}")
-    if resume and (run / CHECKPOINT).is_file():
+    if resume:
         load_checkpoint(run / CHECKPOINT, training)
         _go_on_to_more_epochs(config, earlier_config(run), training)
         say(f"resuming {progress_as_text(training.progress)}")
     else:
-        if resume:
-            say(f"{run}: there is no checkpoint; training from the start")
         save_checkpoint(run / CHECKPOINT, training)
     return write_config(run, config)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
+from parser.config.dotted_keys import set_in
 from parser.config.file import flat
 from parser.config.settings import ParserSettings
 from parser.networks.shapes import without_values
@@ -81,15 +82,8 @@ def _heaviest(settings: ParserSettings, weights_of: Callable[[ParserSettings], t
 
     def halved(key: str) -> int:
         network = settings.network.model_dump()
-        _set(network, key.split("."), sizes[key] // 2)
+        set_in(network, key, sizes[key] // 2)
         smaller = ParserSettings.model_validate({"system": settings.system, "network": network})
         return weights_of(smaller)[0]
 
     return min(sizes, key=halved)
-
-
-def _set(content: dict[str, Any], keys: list[str], value: int) -> None:
-    *sections, last = keys
-    for section in sections:
-        content = content[section]
-    content[last] = value

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from difflib import SequenceMatcher
-from functools import cache
+from functools import lru_cache
 
 SEPARATOR = "\t"
 """Between the parts of a rule. No column of a treebank contains it."""
 WHOLE = "whole"
+CACHED = 1 << 16
+"""Pairs of form and lemma whose rules are remembered."""
 CASES: dict[str, Callable[[str], str]] = {
     "lower": str.lower,
     "capital": lambda lemma: lemma[:1].upper() + lemma[1:].lower(),
@@ -22,7 +24,7 @@ CASES: dict[str, Callable[[str], str]] = {
 """What is done with the case of a lemma. The first that fits is a rule's."""
 
 
-@cache
+@lru_cache(maxsize=CACHED)
 def lemma_rule(form: str, lemma: str) -> str:
     """The rule by which `lemma_of` makes the lemma of the form."""
     low_form, low_lemma = form.lower(), lemma.lower()

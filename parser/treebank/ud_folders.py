@@ -103,5 +103,11 @@ def _treebank(folder: Path) -> UDTreebank:
     def files(split: str) -> tuple[Path, ...]:
         return tuple(sorted(folder.glob(f"*-ud-{split}*.conllu")))
 
-    dev, test = (next(iter(files(split)), None) for split in ("dev", "test"))
-    return UDTreebank(folder, files("train"), dev, test)
+    def file(split: str) -> Path | None:
+        found = files(split)
+        if len(found) > 1:
+            names = ", ".join(path.name for path in found)
+            raise ValueError(f"{folder}: {names}: only train may be several files; join these by `cat`")
+        return found[0] if found else None
+
+    return UDTreebank(folder, files("train"), file("dev"), file("test"))

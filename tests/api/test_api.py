@@ -108,6 +108,9 @@ def test_what_is_no_batch_size_is_refused(english, batch_size):
     for parse in (english.parse_all, english.parse_texts):
         with pytest.raises(ValueError, match=message):
             parse([], batch_size=batch_size)
+    for found in (english.best_trees, english.alternatives):
+        with pytest.raises(ValueError, match=message.replace("batch_size", "count")):
+            found(CAT, batch_size)
 
 
 def test_what_is_said_of_a_sentence_stays_with_it(english):
@@ -116,6 +119,10 @@ def test_what_is_said_of_a_sentence_stays_with_it(english):
     assert (tree.sent_id, tree.text) == ("s1", "The cat sleeps.")
     assert tree.to_conllu() == f"# sent_id = s1\n# text = The cat sleeps.\n{plain.to_conllu()}"
     assert (plain.sent_id, plain.text) == (None, None)
+    known = {"sent_id": "s1", "text": "The cat sleeps."}
+    assert asyncio.run(english.parse_async(CAT, **known)) == tree
+    best = english.best_trees(CAT, 2, **known)
+    assert {(each.sent_id, each.text) for each in best} == {("s1", "The cat sleeps.")}
 
 
 @pytest.mark.extended
@@ -142,7 +149,7 @@ def test_what_is_no_list_is_refused(english):
         english.parse({"words": ["a"]})
     with pytest.raises(ValueError, match="sentences: a list of them is needed, not TokenList"):
         english.parse_all(conllu.TokenList([{"id": 1, "form": "Dogs"}]))
-    with pytest.raises(ValueError, match="path: a folder, a package or a list of them is needed, not int"):
+    with pytest.raises(ValueError, match="model: a name, a path or a list of these is needed, not int"):
         parser.load(3)
     assert repr(english).startswith("<Parser: arc-hybrid, ")
 
@@ -244,6 +251,8 @@ def test_training_and_evaluating_are_those_of_the_commands(config_file, tmp_path
     assert scores.as_dict() == result.dev == result.test
     assert parser.evaluate(parser.load(result.model, "cpu"), treebank).las == scores.las
     assert main(["train", str(config_file), "--run", str(tmp_path / "other")]) == 0
+    with pytest.raises(ValueError, match="device is 'cpu', but the model is loaded"):
+        parser.evaluate(parser.load(result.model, "cpu"), treebank, device="cpu")
     with pytest.raises(ValueError, match="roots is 'some'; it should be 'refuse' or 'attach-to-first'"):
         parser.evaluate(result.model, treebank, roots="some")
     weights = [(tmp_path / run / "model/weights.safetensors").read_bytes() for run in ("run", "other")]
@@ -255,6 +264,8 @@ def test_a_config_without_a_file(config_file, tmp_path):
     config = {"treebank": {"train": treebank, "dev": treebank}, "training": {"epochs": 1}, "device": "cpu"}
     with pytest.raises(ValueError, match="needs the folder of its run"):
         parser.train(config)
+    with pytest.raises(ValueError, match="there is no checkpoint"):
+        parser.train(config, run=tmp_path / "run", resume=True)
     with pytest.raises(ValueError, match="epochs"):
         parser.train({**config, "training": {"epochs": 0}}, run=tmp_path / "run")
     assert parser.train(config, run=tmp_path / "run").test is None

@@ -21,6 +21,7 @@ from parser.api.parser import load
 from parser.config.file import read_config
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.scores import score
+from parser.parsing.engine import Engine
 from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.parse import parse_stream
 from parser.parsing.parsed_tree import ParsedTree
@@ -142,9 +143,7 @@ def test_boundaries_stay_whatever_the_tree(monkeypatch, reader_of_tags):
     heads = np.zeros(words, dtype=int)
     heads[outward[1:]] = np.array(outward[:-1]) + 1  # all arcs cross
     tree = ParsedTree(tuple(heads.tolist()), ("dep",) * words)
-    monkeypatch.setattr(
-        spacy_component, "parse_stream", lambda model, found, *_, **__: ((one, tree) for one in found)
-    )
+    monkeypatch.setattr(Engine, "stream", lambda engine, found, *_, **__: ((one, tree) for one in found))
     starts = [number % words == 0 for number in range(3 * words)]
     nlp = pipeline(reader_of_tags)
     with pytest.warns(UserWarning, match="blank for 100%"):
@@ -198,13 +197,13 @@ def test_a_model_that_reads_tags_and_gets_none_warns_once(reader_of_tags):
 
 
 def test_sentences_of_many_documents_are_parsed_together(english, monkeypatch):
-    together = []
+    together, stream = [], Engine.stream
 
-    def parse_and_note(model, sentences, batch_size, options):
+    def stream_and_note(engine, sentences, *options, **more):
         together.append(len(sentences))
-        return parse_stream(model, sentences, batch_size, options)
+        return stream(engine, sentences, *options, **more)
 
-    monkeypatch.setattr(spacy_component, "parse_stream", parse_and_note)
+    monkeypatch.setattr(Engine, "stream", stream_and_note)
     made = 0
 
     def text(number):
@@ -223,16 +222,31 @@ def test_sentences_of_many_documents_are_parsed_together(english, monkeypatch):
     assert arcs(first[7]) == arcs(english(text(7)))
 
 
+def test_all_documents_are_parsed_by_one_engine(monkeypatch):
+    engines, stream = [], Engine.stream
+
+    def stream_and_note(engine, sentences, *options, **more):
+        engines.append(engine)
+        return stream(engine, sentences, *options, **more)
+
+    monkeypatch.setattr(Engine, "stream", stream_and_note)
+    nlp = pipeline()
+    nlp("The dog sleeps")
+    list(nlp.pipe(["A cat", "Dogs"]))
+    assert len(engines) >= 2
+    assert len(set(engines)) == 1
+
+
 def test_errors_go_to_the_handler(monkeypatch):
     nlp = pipeline()
-    handled = []
+    handled, stream = [], Engine.stream
 
-    def refuse(model, sentences, batch_size, options):
+    def refuse(engine, sentences, *options, **more):
         if any("bad" in sentence.forms for sentence in sentences):
             raise ValueError("refused")
-        return parse_stream(model, sentences, batch_size, options)
+        return stream(engine, sentences, *options, **more)
 
-    monkeypatch.setattr(spacy_component, "parse_stream", refuse)
+    monkeypatch.setattr(Engine, "stream", refuse)
     with pytest.raises(ValueError, match="refused"):
         nlp("bad")
     with pytest.raises(ValueError, match="refused"):

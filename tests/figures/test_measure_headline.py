@@ -31,7 +31,10 @@ experiments:
     plugin: bilstm_tagger
     methods: [none, agenda, depth, manual, library]
     batch_sizes: [1, 2]
-    settings: {made: {sentences: 4, shortest: 2, longest: 3, vocabulary: 9, labels: 3}, word_size: 3, hidden_size: 4}
+    settings:
+      made: {sentences: 4, shortest: 2, longest: 3, vocabulary: 9, labels: 3}
+      word_size: 3
+      hidden_size: 4
   other:
     plugin: bilstm_tagger
 devices: [cpu]

@@ -317,7 +317,16 @@ def test_what_is_of_one_tree_is_refused(option, capsys):
     assert "of one tree" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("count", [0, 1_001])
-def test_no_sentence_has_so_many_trees(count):
-    with pytest.raises(ValueError, match=f"{count:,} trees of a sentence: it can have from 1 to 1,000"):
-        load("tests/model").best_trees(["Dogs"], count)
+def test_no_sentence_has_so_many_trees():
+    model = load("tests/model")
+    with pytest.raises(ValueError, match="1,001 trees of a sentence: it can have from 1 to 1,000"):
+        model.best_trees(["Dogs"], 1_001)
+    with pytest.raises(ValueError, match="count is 0; it should be a whole number, at least 1"):
+        model.best_trees(["Dogs"], 0)
+
+
+def test_the_best_tree_alone_is_the_first_of_several_with_its_score():
+    model = load("tests/model")
+    [best] = model.best_trees(SENTENCES[0].forms, 1)
+    assert best == model.best_trees(SENTENCES[0].forms, 2)[0]
+    assert best.score is not None

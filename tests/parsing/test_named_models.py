@@ -72,6 +72,13 @@ def test_the_folder_of_the_environment_is_for_names_of_nothing_else(folder, tmp_
         find_model("english")
 
 
+def test_a_name_of_several_shipped_models_is_refused(folder, monkeypatch):
+    monkeypatch.setattr(named_models, "SHIPPED", folder)
+    assert find_model("wolof") == folder / "wolof-wtb.stackparser"
+    with pytest.raises(ValueError, match="'english' is several models"):
+        find_model("english")
+
+
 def test_names_may_have_dots_and_blanks(folder, monkeypatch):
     (folder / "old_church-2.16.stackparser").write_text("")
     monkeypatch.setenv("PARSER_MODELS", str(folder))

@@ -62,12 +62,20 @@ def test_no_work():
     ("last", "message"),
     [
         ("die", "process [12] of 2: killed, .*: use fewer --processes"),
-        *extended((13, "process [12] of 2: ZeroDivision"), ("wrong", "^line 3: not that$")),
+        *extended(("wrong", "^line 3: not that$")),
     ],
 )
 def test_a_process_that_fails_is_named(last, message):
     with start_workers(Worker, (2,), 2) as workers, pytest.raises(ValueError, match=message):
         list(answers(workers, [1, 2, 3, last]))
+
+
+@pytest.mark.extended
+def test_a_bug_in_a_process_is_no_error_of_the_user():
+    with start_workers(Worker, (2,), 2) as workers:
+        with pytest.raises(RuntimeError, match=r"process [12] of 2: ZeroDivision") as caught:
+            list(answers(workers, [1, 2, 3, 13]))
+        assert "in run" in "".join(caught.value.__notes__)  # its own traceback
 
 
 @pytest.mark.extended

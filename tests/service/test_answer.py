@@ -60,3 +60,5 @@ def test_a_draining_service_refuses():
     admission.drains = True
     with pytest.raises(RefusedError, match="being stopped"), admission.slot():
         pass
+    with pytest.raises(RefusedError, match="being stopped"):
+        admission.refuse_if_full()

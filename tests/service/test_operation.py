@@ -105,6 +105,15 @@ def test_a_body_that_does_not_come_is_not_waited_for(limited):
         assert slow.recv(1000).startswith(b"HTTP/1.1 408 ")
 
 
+def status_before_the_body(service, path, kind):
+    """Of a request whose body never comes."""
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\nContent-Length: 1000000\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", service.port)) as sending:
+        sending.settimeout(60)
+        sending.sendall(head.encode())
+        return int(sending.recv(1000).split()[1])
+
+
 @pytest.mark.extended
 def test_too_many_requests_are_told_to_come_again(model):
     with serving(model, "--max-requests=1") as service:
@@ -122,6 +131,12 @@ def test_too_many_requests_are_told_to_come_again(model):
         assert answers[-1].status_code == 429
         assert answers[-1].headers["retry-after"] == "1"
         assert "try again later" in answers[-1].json()["detail"]
+        for path, kind in (
+            ("/v1/parse", "application/json"),
+            ("/process", "application/x-www-form-urlencoded"),
+        ):
+            if long.is_alive():
+                assert status_before_the_body(service, path, kind) == 429
         assert httpx.get(f"{service.url}/ready").status_code == 200
         long.join()
         assert len(results[0].json()["sentences"]) == 6_000

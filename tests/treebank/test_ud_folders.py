@@ -38,6 +38,13 @@ def test_a_train_set_of_several_files(tmp_path):
     assert [path.name for path in czech.train] == parts
 
 
+def test_a_test_set_of_several_files_is_refused(tmp_path):
+    parts = [f"cs_pdt-ud-test-{part}.conllu" for part in "ab"]
+    make(tmp_path, "UD_Czech-PDT", *parts)
+    with pytest.raises(ValueError, match=f"{parts[0]}, {parts[1]}: only train may be several files"):
+        find_treebanks(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("readme", "licence"),
     [

@@ -20,14 +20,14 @@ class _Part(BaseModel):
 
 class Layer(_Part):
     size: int = Field(gt=0)
-    """The number of units, or of different symbols."""
+    """Number of units, or of different symbols."""
     kind: Literal["input", "symbols", "additive", "multiplicative"] = "additive"
     """input: external vectors. symbols: external integers, equivalent to one-hot vectors.
     additive: the sum of the incoming connections. multiplicative: their product."""
     activation: Activation = "identity"
-    """Applied to the sum or product; `complement` is 1 - x."""
+    """Function applied to the sum or product; `complement` is 1 - x."""
     bias: bool | None = None
-    """Whether an additive layer has a bias. Default: if it has an incoming full connection."""
+    """Whether an additive layer has a bias. Default: true if it has an incoming full connection."""
     output: bool = False
     """Whether its values are returned and its errors are given."""
 
@@ -40,16 +40,17 @@ class Connection(_Part):
     source: str
     target: str
     weight: Literal["full", "diagonal", "identity"] = "full"
-    """A weight matrix, an elementwise weight, or no weight."""
+    """Kind of weight. full: a weight matrix. diagonal: an elementwise weight. identity: no weight."""
     delay: int = Field(0, ge=0)
-    """In frames. Before the first frame all values are 0."""
+    """Delay in frames. Before the first frame, all values are 0."""
 
     def __str__(self) -> str:
         return f"{self.source} -> {self.target}" + (f" (delay {self.delay})" if self.delay else "")
 
 
 class LayerGraph(_Part):
-    """Raises pydantic's ValidationError, which names the layers, for a network that cannot be run."""
+    """A network of layers and connections. Raises pydantic's ValidationError, which names the layers, if it
+    cannot be run."""
 
     layers: dict[str, Layer] = Field(min_length=2)
     connections: list[Connection]

@@ -124,15 +124,16 @@ def _add_layer(
 
 class MnistSettings(MessageSettings):
     images: str | None = None
-    """In MNIST's idx format; ${PARSER_DATA} stands for the data folder. null: synthetic digits."""
+    """File of images in MNIST's idx format; ${PARSER_DATA} stands for the data folder. null: synthetic
+    digits."""
     labels: str | None = None
     made: int = Field(256, gt=0)
-    """The number of synthetic digits."""
+    """Number of synthetic digits."""
     held_out: int = Field(0, ge=0)
-    """The number of images, at the end, that are held out."""
+    """Number of images at the end that are held out."""
     hidden_size: int = Field(784, gt=0)
     tiles: list[Annotated[int, Field(gt=0)]] = Field([1, 1, 1], min_length=1)
-    """The number of tiles of each layer, on different workers; the last layer, not counted, has one."""
+    """Number of tiles of each layer, on different workers. The last layer is not listed; it has one tile."""
 
     @model_validator(mode="after")
     def _whole(self) -> MnistSettings:

@@ -48,14 +48,15 @@ CHECKED_EXAMPLES = 24
 class MixtureOfExpertsSettings(Settings):
     experts: int = Field(10, gt=0)
     chosen: int = Field(1, gt=0)
-    """The number of experts per example."""
+    """Number of experts per example."""
     gate: Literal["plain", "noisy"] = "plain"
-    """`noisy`: normal noise of learned scales is added to the gate's scores (Shazeer et al. 2017)."""
+    """Kind of gate. `noisy`: normal noise of learned scales is added to the gate's scores (Shazeer et al.
+    2017)."""
     input_size: int = Field(256, gt=0)
     hidden_size: int = Field(256, gt=0)
     output_size: int = Field(256, gt=0)
     examples: int = Field(64, gt=0)
-    """Random examples; at least one batch of them."""
+    """Number of random examples. There is at least one batch of them."""
     learning_rate: float = Field(0.1, gt=0)
 
     @model_validator(mode="after")

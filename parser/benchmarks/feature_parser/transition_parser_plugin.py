@@ -48,23 +48,25 @@ ROOT_FORM = "*root*"
 
 class TransitionParserSettings(Settings):
     treebank: str = "data/quickstart/dev.conllu"
-    """Its projective trees are trained on. ${PARSER_DATA} stands for the data folder."""
+    """Treebank whose projective trees are trained on. ${PARSER_DATA} stands for the data folder."""
     grain: Grain = "cell"
-    """Whether a cell is recorded as one operation, or as elementary operations as in the paper."""
+    """Whether a cell is recorded as one operation (`cell`), or as elementary operations as in the paper
+    (`operation`)."""
     word_size: int = Field(100, gt=0)
     tag_size: int = Field(25, gt=0)
     hidden_size: int = Field(200, gt=0)
-    """Per BiLSTM layer and direction."""
+    """Size of each BiLSTM layer in each direction."""
     layers: int = Field(2, gt=0)
     middle_size: int = Field(100, gt=0)
-    """Of each of the two hidden layers: one for the kinds of transitions, one for those with labels."""
+    """Size of each of the two hidden layers: one for the kinds of transitions, one for transitions with
+    labels."""
     word_dropout: float = Field(0.25, ge=0)
-    """A word that occurs n times is read as unknown with probability word_dropout / (word_dropout + n); this
-    is drawn once for each word of each sentence."""
+    """A word that occurs n times is read as unknown with probability word_dropout / (word_dropout + n). The
+    choice is made once for each word of each sentence."""
     explore: float = Field(0.1, ge=0, le=1)
-    """The probability of following an incorrect transition that scores lower by less than the margin."""
+    """Probability of following an incorrect transition whose score is lower by less than the margin."""
     similar_lengths: bool = False
-    """Whether sentences of similar lengths share a batch, or random ones as in the paper."""
+    """Whether sentences of similar lengths share a batch. Otherwise, batches are random, as in the paper."""
     learning_rate: float = Field(1e-3, gt=0)
 
 

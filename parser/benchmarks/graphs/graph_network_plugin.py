@@ -49,18 +49,19 @@ EDGE_KINDS = {"deductions": 2, "molecules": len(ORDERS)}
 class GraphNetworkSettings(LoopMessageSettings):
     task: Literal["deductions", "molecules"] = "deductions"
     data: str | None = None
-    """bAbI's folder, or a file of molecules; ${PARSER_DATA} stands for the data folder. null: `made`."""
+    """Folder of bAbI, or file of molecules; ${PARSER_DATA} stands for the data folder. null: generated
+    examples, see `made`."""
     held_out: str | None = None
-    """As `data`, held out."""
+    """Held-out examples, in the format of `data`."""
     examples: int | None = Field(None, gt=0)
-    """Train on this number of examples, the first ones; null: on all."""
+    """Number of examples to train on, from the first on. null: all examples."""
     made: int = Field(64, gt=0)
-    """The number of generated questions or molecules."""
+    """Number of generated questions or molecules."""
     nodes: int | None = Field(54, gt=0)
-    """Pad each graph of deductions with isolated nodes to this number of nodes; null: no padding."""
+    """Number of nodes to which each graph of deductions is padded, with isolated nodes. null: no padding."""
     chemical_accuracy: float | None = Field(None, gt=0)
-    """Of the property of molecules, in its standard deviations. With it the mean absolute error on `held_out`
-    is told as a multiple of it; null: it is not."""
+    """Chemical accuracy of the property of molecules, in its standard deviations. If it is set, the mean
+    absolute error on `held_out` is reported as a multiple of it."""
     hidden_size: int = Field(5, gt=0)
     steps: int = Field(2, gt=0)
     learning_rate: float = Field(1e-2, gt=0)

@@ -62,25 +62,27 @@ class MadeText(Settings):
 
 class RecurrentLanguageModelSettings(Settings):
     data: list[str] = Field([])
-    """Treebanks or sentences of `word|label`; ${PARSER_DATA} is the data folder. If empty: `made`."""
+    """Files of text: treebanks, or sentences of `word|label`. ${PARSER_DATA} stands for the data folder.
+    Empty: generated text, see `made`."""
     made: MadeText = MadeText()
     words: int | None = Field(None, gt=0)
-    """The maximum number of words in an epoch."""
+    """Maximum number of words in an epoch."""
     held_out: int = Field(600, gt=0)
-    """The number of words, at the end, that are held out."""
+    """Number of words at the end that are held out."""
     network: str = "elman"
-    """One of the examples in `parser/batching/recurrence/examples.py`."""
+    """Name of an example in `parser/batching/recurrence/examples.py`."""
     graph: LayerGraph | None = None
-    """A custom network from `input`, of symbols, to `scores`, instead of `network` and the sizes."""
+    """Custom network from the layer `input`, of symbols, to the layer `scores`. It replaces `network` and the
+    sizes."""
     inputs: int = Field(200, gt=1)
-    """The size of the input vocabulary."""
+    """Size of the input vocabulary."""
     hidden_size: int = Field(32, gt=0)
     outputs: int = Field(100, gt=1)
-    """The size of the output vocabulary."""
+    """Size of the output vocabulary."""
     embedding_size: int = Field(0, ge=0)
-    """The size of word embeddings; 0: words are connected directly to the layers of the network."""
+    """Size of word embeddings. 0: words are connected directly to the layers of the network."""
     frames: int = Field(96, gt=0)
-    """The number of frames in a step, over all streams."""
+    """Number of frames in a step, over all streams."""
     window: Literal[1, 2] = 2
     """Number of chunks for backpropagation: BPTT(window * h; h) for h frames per stream and step."""
     learning_rate: float = Field(1e-3, gt=0)

@@ -199,14 +199,14 @@ def _tokens_of_steps(state: MessageState) -> list[tuple[MessageState, int]]:
 
 class ListReductionSettings(LoopMessageSettings):
     lists: int = Field(512, gt=0)
-    """The number of generated lists."""
+    """Number of generated lists."""
     held_out: int = Field(0, ge=0)
-    """Additional lists that are held out."""
+    """Number of additional lists that are held out."""
     longest: int = Field(LONGEST_LIST, gt=0)
-    """In digits."""
+    """Maximum length of a list, in digits."""
     hidden_size: int = Field(128, gt=0)
     replicas: int = Field(1, gt=0)
-    """Replicas of the recurrent cell, on different workers."""
+    """Number of replicas of the recurrent cell, on different workers."""
 
 
 Lists = tuple[Tensor, Tensor]

@@ -40,17 +40,19 @@ class MadeQuestions(Settings):
 
 
 class ProgramExecutorSettings(Settings):
-    """The defaults of sizes are small; the paper's are 1,024, 14, 128, 512 and 1,024."""
+    """The default sizes are small; those of the paper are 1,024, 14, 128, 512 and 1,024."""
 
     questions: str | None = None
-    """In CLEVR's questions.json format; ${PARSER_DATA} stands for the data folder. null: `made`."""
+    """File of questions in CLEVR's questions.json format; ${PARSER_DATA} stands for the data folder. null:
+    generated questions, see `made`."""
     made: MadeQuestions = MadeQuestions()
     examples: int | None = Field(None, gt=0)
-    """Measure this number of questions, the first ones; null: all."""
+    """Number of questions to measure, from the first on. null: all questions."""
     features: str | None = None
-    """Image features, in HDF5. null: rendered from `scenes`."""
+    """File of image features, in HDF5. null: the features are rendered from `scenes`."""
     scenes: str | None = None
-    """In CLEVR's scenes.json format. null: those of `made`, or for `questions` random features."""
+    """File of scenes in CLEVR's scenes.json format. null: the scenes of `made`, or random features for
+    `questions`."""
     feature_channels: int = Field(32, gt=0)
     side: int = Field(14, gt=1)
     channels: int = Field(16, gt=0)

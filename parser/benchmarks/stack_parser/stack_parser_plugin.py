@@ -103,13 +103,14 @@ class GraphedSteps:
 
 class StackParserSettings(Settings):
     treebank: str = "data/quickstart/train.conllu"
-    """Its projective trees are trained on, and parsed. ${PARSER_DATA} stands for the data folder."""
+    """Treebank whose projective trees are trained on and parsed. ${PARSER_DATA} stands for the data
+    folder."""
     parser: ParserSettings = ParserSettings()
     optimizer: OptimizerSettings = OptimizerSettings()
     learning_rate: float = Field(1e-3, gt=0)
     max_grad_norm: float = Field(5.0, gt=0, allow_inf_nan=True)
     trained_batches: int = Field(50, ge=0)
-    """The number of batches on which the network is trained before inference is measured."""
+    """Number of batches on which the network is trained before inference is measured."""
 
 
 class StackParserPlugin:

@@ -11,7 +11,7 @@ from parser.benchmarks.taggers.bilstm_tagger_plugin import BiLSTMTagger, BiLSTMT
 class BiLSTMCharTaggerSettings(BiLSTMTaggerSettings):
     characters: bool = True
     word_size: int = Field(256, gt=0, multiple_of=2)
-    """Each direction of the character BiLSTM provides half of it."""
+    """Size of a word's vector. Each direction of the character BiLSTM provides half of it."""
 
 
 class BiLSTMCharTagger(BiLSTMTagger):

@@ -212,23 +212,25 @@ class MadeSentences(Settings):
 
 class BiLSTMTaggerSettings(Settings):
     data: str | None = None
-    """Sentences of `word|label`, one a line; ${PARSER_DATA} stands for the data folder. null: `made`."""
+    """File of sentences of `word|label`, one per line; ${PARSER_DATA} stands for the data folder. null:
+    generated sentences, see `made`."""
     made: MadeSentences = MadeSentences()
     characters: bool = False
     """Whether rare words are read by their characters."""
     rare: int = 5
-    """Words that occur less often are unknown."""
+    """Words that occur less often than this are unknown."""
     grain: Grain = "cell"
-    """Whether a cell is recorded as one operation, or as elementary operations as in the paper."""
+    """Whether a cell is recorded as one operation (`cell`), or as elementary operations as in the paper
+    (`operation`)."""
     word_size: int = Field(128, gt=0)
     hidden_size: int = Field(256, gt=0)
-    """Per direction."""
+    """Size of the BiLSTM in each direction."""
     layers: int = Field(1, gt=0)
     middle_size: int = Field(32, ge=0)
-    """Of the layer between the BiLSTM and the labels; 0 for none."""
+    """Size of the layer between the BiLSTM and the labels. 0: there is no such layer."""
     character_size: int = Field(64, gt=0)
     similar_lengths: bool = False
-    """Whether sentences of similar lengths share a batch, or random ones as in the paper."""
+    """Whether sentences of similar lengths share a batch. Otherwise, batches are random, as in the paper."""
     learning_rate: float = Field(1e-3, gt=0)
 
 

@@ -71,29 +71,32 @@ class MadeTrees(Settings):
 
     trees: int = Field(48, gt=0)
     longest: int = Field(20, gt=0)
-    """Words."""
+    """Maximum number of words in a tree."""
     vocabulary: int = Field(1000, gt=0)
     labels: int = Field(5, gt=0)
 
 
 class TreeLSTMSettings(AsynchronySettings):
     data: str | None = None
-    """Labelled binary trees, one a line; ${PARSER_DATA} stands for the data folder. null: `made`."""
+    """File of labelled binary trees, one per line; ${PARSER_DATA} stands for the data folder. null: generated
+    trees, see `made`."""
     made: MadeTrees = MadeTrees()
     grain: Grain = "cell"
-    """Whether a cell is recorded as one operation, or as elementary operations as in the paper."""
+    """Whether a cell is recorded as one operation (`cell`), or as elementary operations as in the paper
+    (`operation`)."""
     embeddings: str | None = None
-    """A file of word vectors, with which the words of `data` start; ${PARSER_DATA} stands for the data
-    folder. null: all vectors are random."""
+    """File of word vectors that initialize the words of `data`; ${PARSER_DATA} stands for the data folder.
+    null: all vectors are random."""
     word_size: int = Field(128, gt=0)
     hidden_size: int = Field(256, gt=0)
     learning_rate: float = Field(1e-3, gt=0)
     held_out: str | None = None
-    """As `data`, held out."""
+    """File of held-out trees, in the format of `data`."""
     update_after: int = Field(1, gt=0)
-    """The number of gradients that a node accumulates for an update by messages (min_update_frequency)."""
+    """Number of gradients that a node accumulates before it is updated, with messages
+    (min_update_frequency)."""
     update_branch_after: int = Field(10, gt=0)
-    """The same for the branches, which get a gradient for each inner node of a tree."""
+    """`update_after` for the branches, which get a gradient for each inner node of a tree."""
 
 
 class TreeLSTMPlugin:

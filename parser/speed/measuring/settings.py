@@ -25,16 +25,16 @@ class Experiment(Settings):
     """A plugin with its settings, measured with several methods and batch sizes."""
 
     plugin: str
-    """A name that `stack-parser plugins` lists, or MODULE:CLASS of one that is not installed."""
+    """Name of a plugin that `stack-parser plugins` lists, or MODULE:CLASS of one that is not installed."""
     settings: dict[str, Any] = Field({})
-    """Settings of the plugin. The others have the plugin's defaults."""
+    """Settings of the plugin. Those that are not given have the plugin's defaults."""
     methods: list[str] | None = Field(None, min_length=1)
-    """Batching methods. Default: all of the plugin."""
+    """Batching methods to measure. Default: all methods of the plugin."""
     modes: list[Mode] = Field(["train"], min_length=1)
-    """train: a whole training step. infer: the forward pass, from inputs to outputs."""
+    """What is measured. train: a whole training step. infer: the forward pass, from inputs to outputs."""
     batch_sizes: BatchSizes = Field([1, 8, 32, 64, 128, 256])
-    """A list for all methods, or a list for each method. `none` needs only 1, unless speeds are compared
-    at equal batch sizes."""
+    """Batch sizes: a list for all methods, or a list for each method. `none` needs only 1, unless speeds are
+    compared at equal batch sizes."""
 
 
 class Learning(Settings):
@@ -45,24 +45,26 @@ class Learning(Settings):
     methods: list[str] | None = Field(None, min_length=1)
     batch_size: Count = 1
     target: float
-    """The score to reach, in the plugin's measure."""
+    """Score to reach, in the plugin's measure."""
     epochs: Count = 20
-    """Epochs to train, also after the target is reached."""
+    """Number of epochs to train. Training does not stop when the target is reached."""
     seeds: Count = 1
-    """The number of runs of each method, with the config's seed and those after it."""
+    """Number of runs of each method. The first has the config's seed, the others the seeds after it."""
 
 
 class External(Settings):
-    """Another program, measured in turns with others of its kind."""
+    """Another program, measured in turns with other programs of the same task."""
 
     command: str
-    """For the shell. ${PARSER_DATA} stands for the data folder."""
+    """Shell command that runs the program. ${PARSER_DATA} stands for the data folder."""
     pattern: str
-    """A regular expression for its output. The first group is the speed in sentences per second."""
+    """Regular expression for the program's output. Its first group is the speed in sentences per second."""
     task: str = ""
-    """Programs of one task take turns, and the report compares them with the first of them."""
+    """Name of a task. Programs of the same task take turns, and the report compares them with the first
+    one."""
     needs: list[str] = Field([])
-    """Files or folders without which it is skipped. ${PARSER_DATA} stands for the data folder."""
+    """Files or folders that the program needs. If one is missing, the program is skipped. ${PARSER_DATA}
+    stands for the data folder."""
 
     @field_validator("pattern")
     @classmethod
@@ -78,34 +80,36 @@ class External(Settings):
 
 class SpeedConfig(Settings):
     experiments: dict[str, Experiment] = Field({})
-    """By their names in reports and plots."""
+    """Experiments, by their names in reports and plots."""
     external: dict[str, External] = Field({})
     """Other programs, by their names in the report."""
     external_turns: Count = 5
-    """How often each of them is started and counted; before that it is started once more."""
+    """Number of times that each other program is run and measured, after one run that is not."""
     learning: dict[str, Learning] = Field({})
-    """Learning curves, measured one after the other."""
+    """Learning curves, by their names. They are measured one after the other."""
     devices: list[str] = Field(["auto"], min_length=1)
-    """cpu, cuda, cuda:1, ...; auto is CUDA if available."""
+    """Devices to measure on: cpu, cuda, cuda:1, ...; auto is CUDA if available."""
     threads: list[Threads] = Field([1], min_length=1)
-    """CPU threads of PyTorch, or workers of asynchronous messages. `learning` uses the largest number."""
+    """Numbers of CPU threads of PyTorch, or of workers of asynchronous messages. `learning` uses the largest
+    number."""
     precisions: list[Precision] = Field(["float32"], min_length=1)
-    """Of matrix products, see `training.precision`. `learning` uses the first."""
+    """Precisions of matrix products, see `training.precision`. `learning` uses the first one."""
     seed: int = Field(1, ge=-(2**63), lt=2**63)
     seconds: float = Field(20.0, gt=0, allow_inf_nan=True)
-    """Measuring time of each cell, without warm-up; at least six turns. It ends earlier when `relative_error`
-    is reached."""
+    """Measuring time of each cell, without warm-up, in at least six turns. It ends earlier when
+    `relative_error` is reached."""
     relative_error: float = Field(0.02, gt=0)
-    """A cell ends when half the width of its 95 % interval, divided by the median, is at most this."""
+    """Relative error at which measuring a cell ends: half the width of its 95 % interval, divided by the
+    median, is at most this."""
     turn: Seconds = 1.0
-    """Measuring time of a cell before the next one's turn, approximately."""
+    """Approximate measuring time of a cell before the next cell's turn."""
     warmup: Seconds = 2.0
-    """Time that a cell runs, at least once, before it is measured."""
+    """Time that a cell runs before it is measured. It runs at least once."""
     together: Count = 16
-    """At most this many cells are measured interleaved, or all of one batch size if these are more. Each is a
-    process, so memory limits it."""
+    """Maximum number of cells that are measured in turns. If one batch size has more cells than this, all its
+    cells are measured in turns. Each cell is a process, so memory limits this number."""
     timeout: Seconds = 900.0
-    """A cell that does not answer within this time is given up."""
+    """Time after which a cell that does not answer is given up."""
 
     @model_validator(mode="after")
     def _must_measure_something(self) -> SpeedConfig:

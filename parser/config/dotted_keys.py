@@ -1,0 +1,15 @@
+"""Values in nested mappings, by keys such as `training.epochs`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def set_in(content: dict[str, Any], key: str, value: Any) -> None:
+    """Set a dotted key; nothing if its section is null."""
+    *sections, name = key.split(".")
+    for section in sections:
+        if content.get(section, {}) is None:
+            return
+        content = content.setdefault(section, {})
+    content[name] = value
