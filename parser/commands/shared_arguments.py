@@ -9,6 +9,7 @@ from typing import get_args
 from parser.batching import PRECISIONS
 from parser.parsing import BATCH_SIZE
 from parser.parsing.named_models import FOLDER, find_model
+from parser.system import MOST_THREADS
 from parser.treebank.conllu import Roots
 from parser.treebank.conllu_output import Deps
 
@@ -70,7 +71,7 @@ def add_computing(command: argparse.ArgumentParser) -> None:
         "--device", default="auto", help="cpu, cuda, cuda:1, ... (default: CUDA if available)"
     )
     command.add_argument(
-        "--threads", type=positive, default=1, help="CPU threads of each process (default: %(default)s)"
+        "--threads", type=thread_count, default=1, help="CPU threads of each process (default: %(default)s)"
     )
     command.add_argument(
         "--batch-size",
@@ -207,6 +208,13 @@ def model_path(text: str) -> Path:
         return find_model(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def thread_count(text: str) -> int:
+    """The type of an option that is a number of threads."""
+    if (number := positive(text)) > MOST_THREADS:
+        raise argparse.ArgumentTypeError(f"{text}: at most {MOST_THREADS:,} threads are possible")
+    return number
 
 
 def positive(text: str) -> int:

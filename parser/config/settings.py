@@ -22,6 +22,7 @@ from parser.batching import Precision
 from parser.config.errors import fault_lines
 from parser.config.measures import OF_COLUMNS, Measure
 from parser.config.small_treebank import SmallTreebankSettings, of_size
+from parser.system import MOST_THREADS
 from parser.system.settings import Count, Settings, contradiction_error
 from parser.text.tokenizer_kinds import AnyTokenizer
 from parser.transitions import SYSTEMS
@@ -32,7 +33,7 @@ Average = Annotated[float, Field(ge=0, lt=1)]
 Size = Annotated[int, Field(gt=0, le=65_536)]
 """Of a vector or a layer."""
 Layers = Annotated[int, Field(gt=0, le=100)]
-Threads = Annotated[int, Field(gt=0, le=1024)]
+Threads = Annotated[int, Field(gt=0, le=MOST_THREADS)]
 Width = Annotated[int, Field(gt=0, le=100)]
 Files = Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
 FileOrFiles = Annotated[

@@ -7,7 +7,7 @@ is left, and the tree says where.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, NamedTuple, get_args
@@ -62,6 +62,8 @@ class Constraints:
         for name, values in (("at_most_one", self.at_most_one), ("not_root", self.not_root)):
             if isinstance(values, str):
                 raise ValueError(f"{name}: {quoted(values)} is one string; give a tuple: ({quoted(values)},)")
+            if not isinstance(values, Iterable) or not all(isinstance(value, str) for value in values):
+                raise ValueError(f"{name} is {values!r}; it should be a tuple of strings")
             object.__setattr__(self, name, tuple(values))  # of a list, which has no hash
 
     def __bool__(self) -> bool:

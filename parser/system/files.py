@@ -68,15 +68,15 @@ def _of_files_in(folder: str | Path, output: str | Path) -> set[FileNumber | Non
     return set(map(_number, chain(Path(folder).glob("*"), Path(folder).glob("*/*"))))
 
 
-def refuse_folder_of_others(run: Path, is_run: bool, lock: str = "", option: str = "--run") -> None:
+def refuse_folder_of_others(run: Path, is_run: bool, own_file: str = "", option: str = "--run") -> None:
     """Raises ValueError if a folder, which need not be there, has files that are not those of a run.
 
-    is_run: whether it has a file that each run has. lock: the name of one that may be there before that.
+    is_run: whether it has a file that each run has. own_file: the name of one that may be there before that.
     option: that names the folder, for messages.
     """
     if run.exists() and not run.is_dir():
         raise ValueError(f"{run}: is no folder; choose another name with {option}")
-    if run.exists() and not is_run and not {path.name for path in run.iterdir()} <= {lock}:
+    if run.exists() and not is_run and not {path.name for path in run.iterdir()} <= {own_file}:
         raise ValueError(f"{run}: holds something that is not a run; choose another folder with {option}")
 
 

@@ -336,6 +336,9 @@ def test_what_no_tree_can_have_is_told(heads, labels, word, message, few):
 
 @pytest.mark.parametrize("name", ["at_most_one", "not_root"])
 def test_a_string_is_not_taken_for_its_letters(name):
+    for values in ([1], None, 5):
+        with pytest.raises(ValueError, match=f"{name} is .*; it should be a tuple of strings"):
+            Constraints(**{name: values})
     with pytest.raises(ValueError, match=rf"{name}: 'DET' is one string; give a tuple: \('DET',\)"):
         Constraints(**{name: "DET"})
 
