@@ -191,7 +191,7 @@ class TagSettings(Settings):
     """Columns that the parser learns to predict from the word vectors instead of reading them from the input
     (as in Zhang & Weiss 2016). It writes the predictions where the input has no value. Lemmas are predicted
     as edit scripts."""
-    weight: float = Field(1.0, gt=0)
+    loss_weight: float = Field(1.0, gt=0)
     """Weight of the losses of these columns. The loss of the transitions has weight 1."""
     layers_above: int = Field(0, ge=0, le=100)
     """Number of additional layers of the sentence encoder, above the tags. They also read the predicted tags
@@ -344,7 +344,7 @@ class LearningRateSettings(Settings):
     without a lower dev loss."""
     patience: int = Field(0, ge=0, le=1_000_000_000)
     """With `plateau`: number of epochs without a lower dev loss that are tolerated."""
-    min_learning_rate: float = Field(1e-5, ge=0)
+    minimum: float = Field(1e-5, ge=0)
     """With `plateau`: lower limit of the learning rate."""
 
 

@@ -115,7 +115,7 @@ class StackParser(nn.Module):
             self.arcs = ArcScorer(self.tokens.size, settings.arcs.size, settings.dropout)
             self.labels = LabelScorer(self.tokens.size, settings.arcs.size, labels, settings.dropout)
             self._arc_weight = settings.arcs.loss_weight
-        self._read_columns, self._tag_weight = len(lexicon_sizes), settings.tags.weight
+        self._read_columns, self._tag_weight = len(lexicon_sizes), settings.tags.loss_weight
         self.dropout = settings.dropout
 
     def forward(self, batch: Batch, inventory: Inventory, objective: Objective = "likelihood") -> BatchLoss:

@@ -29,7 +29,7 @@ OF_CHARACTERS = f"tokens.embeddings.{CHARACTERS}.characters.weight"
 """Its last row is that of the padding character."""
 FREE = {
     *("network.dropout", "network.embedding_dropout", "network.characters.dropout"),
-    *("network.tags.weight", "network.arcs.loss_weight", "network.arcs.bonus"),
+    *("network.tags.loss_weight", "network.arcs.loss_weight", "network.arcs.bonus"),
     *("calibration", "calibration.right", "calibration.wrong", "calibration.offset"),
     *("network.pretrained", "network.train_pretrained"),
     *(f"network.transformer.{name}" for name in ("model", "learning_rate", "warmup_epochs", "layer_decay")),

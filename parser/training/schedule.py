@@ -30,7 +30,7 @@ class Schedule:
             optimizer,
             factor=settings.factor,
             patience=settings.patience,
-            min_lr=settings.min_learning_rate,
+            min_lr=settings.minimum,
             threshold=0.0,
         )
         self.before_step(0.0)

@@ -20,7 +20,7 @@ def rates(settings, peak, dev_losses, steps_per_epoch=2):
 
 
 def test_warms_up_linearly_then_halves_on_a_plateau():
-    settings = LearningRateSettings(start=1.0, warmup_epochs=2, factor=0.5, patience=0, min_learning_rate=0.0)
+    settings = LearningRateSettings(start=1.0, warmup_epochs=2, factor=0.5, patience=0, minimum=0.0)
     losses = [9.0, 8.0, 7.0, 7.5, 6.0, 6.5, 6.4]
     expected = [1.0, 2.0, 3.0, 4.0] + [5.0] * 4 + [2.5] * 2 + [2.5] * 2 + [1.25] * 2
     assert rates(settings, 5.0, losses) == pytest.approx(expected)
@@ -38,7 +38,7 @@ def test_without_a_dev_loss_the_rate_stays():
 
 
 def test_patience_and_floor():
-    settings = LearningRateSettings(start=8.0, warmup_epochs=0, factor=0.5, patience=1, min_learning_rate=3.0)
+    settings = LearningRateSettings(start=8.0, warmup_epochs=0, factor=0.5, patience=1, minimum=3.0)
     assert rates(settings, 8.0, [5.0] * 7, 1) == pytest.approx([8.0, 8.0, 8.0, 4.0, 4.0, 3.0, 3.0])
 
 
@@ -68,7 +68,7 @@ def test_warming_up_to_the_last_epoch_leaves_nothing_to_fall():
 def test_groups_with_a_peak_of_their_own_warm_up_alone_and_decay_as_the_others(decay):
     own = {"params": [torch.nn.Parameter(torch.zeros(1))], PEAK: 4e-5, WARMUP_EPOCHS: 2.0}
     optimizer = torch.optim.SGD([{"params": [torch.nn.Parameter(torch.zeros(1))]}, own], lr=1.0)
-    settings = LearningRateSettings(start=1e-3, peak=1e-2, warmup_epochs=1, decay=decay, min_learning_rate=0)
+    settings = LearningRateSettings(start=1e-3, peak=1e-2, warmup_epochs=1, decay=decay, minimum=0)
     schedule = Schedule(optimizer, settings, 1e-2, epochs=11)
 
     def rates(epochs):
