@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from measuring import in_turns
 
-from parser.config.settings import DATA
+from parser.config.data_folder import DATA
 from parser.speed.measuring.cells import KEYS
 from parser.speed.measuring.rows import OK
 from parser.speed.measuring.statistics import median_of

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from parser.config.settings import data_path
+from parser.config.data_folder import data_path
 
 REPOSITORIES = "https://github.com/UniversalDependencies"
 RELEASE = "r2.16"

@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from parser.config.settings import data_path
+from parser.config.data_folder import data_path
 from parser.system.stamp import append_stamped
 
 PROGRAMS = {"stack-parser": [sys.executable, "-m", "parser"], "python": [sys.executable]}

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from parser.benchmarks.tagged_text import read_tagged_text
 from parser.benchmarks.tree_lstm.labelled_trees import read_labelled_trees
-from parser.config.settings import data_path
+from parser.config.data_folder import data_path
 from parser.system.files import atomic_file
 
 WIKINER = "wikiner_train10k", "wikiner_dev"

@@ -12,9 +12,10 @@ from pydantic import ValidationError
 
 from parser.api.parser import Parser, load, warn_at_caller
 from parser.batching.device import compute_alone_after_fork
+from parser.config.data_folder import data_path
 from parser.config.errors import fault_lines
 from parser.config.file import read_config
-from parser.config.settings import Config, data_path
+from parser.config.settings import Config
 from parser.evaluation.evaluate import evaluate as evaluate_model
 from parser.evaluation.scores import Scores
 from parser.system.console import LinesError

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterator
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -554,27 +552,3 @@ def _treebank_contradictions(config: Config) -> Iterator[tuple[str, str]]:
         )
     if treebank.silver and (treebank.silver.epochs or 0) > training.epochs:
         yield "treebank.silver.epochs", "is after the last epoch; leave it out for all epochs"
-
-
-DATA = "data"
-"""The data folder, unless PARSER_DATA names another one."""
-
-
-def data_path(path: str) -> str:
-    """A path from a config, with ${PARSER_DATA} replaced.
-
-    What is in no `data/` of the working directory may be in that folder, too: both stand for the same.
-    """
-    folder = os.environ.get("PARSER_DATA") or DATA
-    found = path.replace("${PARSER_DATA}", folder)
-    first, _, below = found.partition("/")
-    elsewhere = os.path.join(folder, below)
-    return elsewhere if first == DATA and not os.path.exists(found) and os.path.exists(elsewhere) else found
-
-
-def path_in_configs(path: Path) -> str:
-    """The path as configs name it, so that a config is the same on other machines: inverse of `data_path`."""
-    folder = os.environ.get("PARSER_DATA")
-    if folder and path.is_relative_to(folder):
-        return f"${{PARSER_DATA}}/{path.relative_to(folder)}"
-    return str(path)

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from parser.config.data_folder import path_in_configs
 from parser.config.measures import OF_COLUMNS
-from parser.config.settings import Config, path_in_configs
+from parser.config.settings import Config
 from parser.system.files import write_atomically
 from parser.tables.settings import RowSettings
 from parser.text.treebank_text import has_text

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from parser.config.data_folder import data_path
 from parser.config.measures import MEASURES, NAMES, shown
-from parser.config.settings import Config, data_path
+from parser.config.settings import Config
 from parser.parsing.model_card import OF_TAGS, OF_TEXT, OF_TOKENS, Given, read_card
 from parser.parsing.model_files import members_of, model_files
 from parser.parsing.named_models import SUFFIX, name_of

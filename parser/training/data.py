@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from parser.config.settings import Config, data_path
+from parser.config.data_folder import data_path
+from parser.config.settings import Config
 from parser.parsing.column_shares import column_shares
 from parser.parsing.model import Model, system_of
 from parser.parsing.model_files import digest_of

@@ -11,9 +11,10 @@ from typing import Any
 
 import torch
 
+from parser.config.data_folder import data_path
 from parser.config.errors import FAULTS_SHOWN, more_faults
 from parser.config.file import flat
-from parser.config.settings import ParserSettings, data_path
+from parser.config.settings import ParserSettings
 from parser.networks.stack_parser import StackParser
 from parser.parsing.ensemble import numbers_in
 from parser.parsing.model import Model

@@ -18,7 +18,8 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from parser.batching.ragged import Ragged
-from parser.config.settings import Config, ParserSettings, data_path
+from parser.config.data_folder import data_path
+from parser.config.settings import Config, ParserSettings
 from parser.parsing.model import system_of
 from parser.parsing.model_files import digest_of
 from parser.replay.examples import Examples

@@ -13,8 +13,9 @@ from torch import Tensor
 
 from parser.batching.device import fix_workspaces
 from parser.batching.functional import refuse_unsupported, set_precision
+from parser.config.data_folder import data_path
 from parser.config.measures import Measure, shown
-from parser.config.settings import Config, TrainingSettings, TreebankSettings, data_path
+from parser.config.settings import Config, TrainingSettings, TreebankSettings
 from parser.distributed.joining import own_device
 from parser.distributed.process_group import ALONE, ProcessGroup
 from parser.evaluation.evaluate import evaluate, evaluate_text

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from parser.batching.device import TooLongError, in_microbatches
 from parser.batching.ragged import Ragged
-from parser.config.settings import DistillationSettings, data_path
+from parser.config.data_folder import data_path
+from parser.config.settings import DistillationSettings
 from parser.networks.loss import legal_scores
 from parser.parsing.ensemble import Transition, load_each, numbered_transitions
 from parser.parsing.model import Model

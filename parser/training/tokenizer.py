@@ -11,7 +11,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from parser.config.settings import Config, data_path
+from parser.config.data_folder import data_path
+from parser.config.settings import Config
 from parser.parsing.model_format import TOKENIZER
 from parser.system.console import in_words, say
 from parser.system.files import write_atomically

@@ -21,7 +21,8 @@ import torch
 from torch import Tensor
 
 from parser.batching.device import in_microbatches
-from parser.config.settings import TransformerSettings, data_path
+from parser.config.data_folder import data_path
+from parser.config.settings import TransformerSettings
 from parser.parsing.model import Model
 from parser.parsing.transformer_files import refuse_missing_libraries
 from parser.system.console import say

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from parser.config.settings import Config, data_path
+from parser.config.data_folder import data_path
+from parser.config.settings import Config
 from parser.config.small_treebank import of_size
 from parser.treebank.size import TreebankSize, size_of
 

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from parser.config.settings import TreebankSettings, data_path
+from parser.config.data_folder import data_path
+from parser.config.settings import TreebankSettings
 from parser.system.console import say
 from parser.treebank.conllu import read_treebank
 from parser.treebank.conllu_output import arc_probabilities

@@ -17,8 +17,9 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import AutoModel, BertConfig, PreTrainedConfig, XLMRobertaConfig
 
+from parser.config.data_folder import data_path
 from parser.config.file import read_config
-from parser.config.settings import Config, data_path
+from parser.config.settings import Config
 from parser.optimization.optimizer import make_optimizer
 from parser.optimization.training_step import TrainingStep
 from parser.training import data

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from parser.config.settings import data_path
+from parser.config.data_folder import data_path
 from parser.system.files import write_atomically
 from parser.treebank.columns import BLANK, DEPS, HEAD, ID, WORD_COLUMNS
 from parser.treebank.conllu import read_treebank

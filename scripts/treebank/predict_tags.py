@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from parser import load, train
+from parser.config.data_folder import data_path
 from parser.config.file import read_config
-from parser.config.settings import data_path
 from parser.system.files import write_atomically
 from parser.treebank.conllu import read_treebank
 from parser.treebank.conllu_output import as_conllu, with_tags

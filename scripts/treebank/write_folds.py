@@ -15,7 +15,7 @@ import argparse
 from itertools import pairwise
 from pathlib import Path
 
-from parser.config.settings import data_path
+from parser.config.data_folder import data_path
 from parser.treebank.conllu import read_treebank
 from parser.treebank.conllu_output import as_conllu
 from parser.treebank.sentence import Sentence

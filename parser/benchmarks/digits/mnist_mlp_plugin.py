@@ -33,7 +33,7 @@ from parser.benchmarks.message_training import (
 )
 from parser.benchmarks.operation_training import missing_file
 from parser.benchmarks.plugin import Methods, Plugin, Setup, Work
-from parser.config.settings import data_path
+from parser.config.data_folder import data_path
 
 CHECKED_IMAGES = 12
 """Images on which the methods must agree."""

@@ -35,7 +35,7 @@ from parser.benchmarks.operation_training import (
 )
 from parser.benchmarks.plugin import Methods, Plugin, Setup, Work
 from parser.benchmarks.tagged_text import UNKNOWN, numbered
-from parser.config.settings import data_path
+from parser.config.data_folder import data_path
 from parser.system.settings import Settings
 from parser.treebank.conllu import read_treebank
 from parser.treebank.projectivity import is_projective

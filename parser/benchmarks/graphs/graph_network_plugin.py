@@ -32,7 +32,7 @@ from parser.benchmarks.message_training import (
 )
 from parser.benchmarks.operation_training import in_batches, missing_file
 from parser.benchmarks.plugin import Methods, Plugin, Setup, Work
-from parser.config.settings import data_path
+from parser.config.data_folder import data_path
 from parser.system.settings import contradiction_error
 
 CHECKED_GRAPHS = 12

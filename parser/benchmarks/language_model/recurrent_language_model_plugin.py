@@ -44,7 +44,7 @@ from parser.benchmarks.language_model.running_text import (
 )
 from parser.benchmarks.operation_training import missing_file
 from parser.benchmarks.plugin import Methods, Plugin, Setup, Work, fingerprints, gradients_of
-from parser.config.settings import data_path
+from parser.config.data_folder import data_path
 from parser.system.settings import Settings
 
 LIBRARY = "library"

@@ -25,7 +25,7 @@ from parser.benchmarks.programs.questions import (
     read_questions,
 )
 from parser.benchmarks.programs.scenes import read_scenes
-from parser.config.settings import data_path
+from parser.config.data_folder import data_path
 from parser.system.settings import Settings
 
 UNARY = sum(PROGRAM_FUNCTIONS[module_parts(module)[0]].inputs == 1 for module in MODULES)

@@ -53,7 +53,7 @@ from parser.benchmarks.programs.program_executor import (
     number_calls,
     results_by_slices,
 )
-from parser.config.settings import data_path
+from parser.config.data_folder import data_path
 
 CHECKED_QUESTIONS = 6
 """Questions on which the methods must agree."""

@@ -26,7 +26,8 @@ from parser.baselines.unbatched import score_sentence
 from parser.batching import PRECISIONS
 from parser.batching.ragged import Padding, group_size
 from parser.benchmarks.plugin import NO_BATCHING, Methods, Plugin, Setup, Work, fingerprints, gradients_of
-from parser.config.settings import OptimizerSettings, ParserSettings, data_path
+from parser.config.data_folder import data_path
+from parser.config.settings import OptimizerSettings, ParserSettings
 from parser.networks.loss import BatchLoss
 from parser.networks.stack_parser import StackParser
 from parser.optimization.graphed_gradients import GraphedGradients, PaddedBatch, why_no_common_shapes

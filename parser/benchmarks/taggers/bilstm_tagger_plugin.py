@@ -49,7 +49,7 @@ from parser.benchmarks.tagged_text import TaggedSentence, TaggedWord, TagVocabul
 from parser.benchmarks.taggers.compiled import bilstm_compiled
 from parser.benchmarks.taggers.nested import bilstm_nested
 from parser.benchmarks.taggers.vmapped import bilstm_vmapped
-from parser.config.settings import data_path
+from parser.config.data_folder import data_path
 from parser.networks.bilstm import bilstm
 from parser.system.settings import Settings, contradiction_error
 

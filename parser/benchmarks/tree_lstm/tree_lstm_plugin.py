@@ -53,7 +53,7 @@ from parser.benchmarks.tree_lstm.labelled_trees import LabelledTree, read_labell
 from parser.benchmarks.tree_lstm.messages import TreeMessages
 from parser.benchmarks.tree_lstm.network import BinaryTree, RecordedTreeLSTM, TreeLSTM
 from parser.benchmarks.tree_lstm.vmapped import loss_vmapped
-from parser.config.settings import data_path
+from parser.config.data_folder import data_path
 from parser.system.settings import Settings
 
 BY_AUTOGRAD: Mapping[str, Callable[[TreeLSTM], Callable[[Sequence[BinaryTree]], Tensor]]] = {

@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from parser.config.settings import data_path
+from parser.config.data_folder import data_path
 from parser.speed.measuring.rows import OK, SKIPPED, ExternalProgram, ExternalRow, RowFile, new_row
 from parser.speed.measuring.settings import SpeedConfig
 from parser.speed.measuring.statistics import median_of

@@ -11,7 +11,7 @@ from typing import Any
 
 from parser.benchmarks.discovery import find
 from parser.benchmarks.plugin import AnyPlugin
-from parser.config.settings import data_path
+from parser.config.data_folder import data_path
 from parser.speed.measuring.cells import Cell
 from parser.system.stamp import commit_of, own_commit
 

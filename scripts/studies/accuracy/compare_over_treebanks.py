@@ -20,7 +20,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from parser.config.settings import data_path
+from parser.config.data_folder import data_path
 from parser.evaluation.scores import score
 from parser.parsing.model import Model
 from parser.parsing.parse import parse

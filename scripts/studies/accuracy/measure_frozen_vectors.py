@@ -27,8 +27,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
 from measuring import compare, per_second
 from pretrain_small import save, train_tokenizer
 
+from parser.config.data_folder import data_path
 from parser.config.file import read_config
-from parser.config.settings import Config, data_path
+from parser.config.settings import Config
 from parser.optimization.optimizer import make_optimizer
 from parser.optimization.training_step import TrainingStep
 from parser.system.machine import tune_process

@@ -41,7 +41,7 @@ from compare_over_treebanks import counts_of, gain
 from measure_arc_scorer import opinions_of
 from mirror_treebank import mirrored, mirrored_heads
 
-from parser.config.settings import data_path
+from parser.config.data_folder import data_path
 from parser.evaluation.scores import score
 from parser.parsing.eisner import is_projective_tree, projective_trees
 from parser.parsing.ensemble import ModelChoice, load_models

@@ -24,8 +24,9 @@ from typing import Any, get_args
 import torch
 
 from parser.annotation.selection import By, FileSentence, select
+from parser.config.data_folder import data_path
 from parser.config.file import read_config
-from parser.config.settings import Config, data_path
+from parser.config.settings import Config
 from parser.parsing.model import Model
 from parser.system.machine import tune_process
 from parser.training.run import train_and_score

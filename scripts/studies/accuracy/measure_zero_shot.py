@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 
 from parser import evaluate, load
-from parser.config.settings import data_path
+from parser.config.data_folder import data_path
 from parser.parsing.named_models import SUFFIX
 from parser.treebank.ud_folders import find_treebanks
 

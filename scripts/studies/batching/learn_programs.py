@@ -30,7 +30,7 @@ from parser.benchmarks.programs.program_executor_plugin import ProgramExecutorPl
 from parser.benchmarks.programs.questions import Question
 from parser.benchmarks.programs.scenes import Scene, read_scenes
 from parser.commands.shared_arguments import positive
-from parser.config.settings import data_path
+from parser.config.data_folder import data_path
 from parser.speed.measuring.stopwatch import synchronise
 from parser.system.machine import choose_device, tune_process
 from parser.system.stamp import append_stamped
