@@ -1,6 +1,6 @@
-"""What trees must have: arcs and labels that are given, at most one dependent of a kind, no such roots.
+"""Conditions on trees: given arcs and labels, at most one dependent with a label, words that are no root.
 
-Arcs and labels that are given stay, whatever else the parser finds best. The others give way if nothing else
+Given arcs and labels stay, whatever the parser would prefer. The other conditions are broken if nothing else
 is left, and the tree says where.
 """
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from parser.parsing.label_choices import ANY_LABEL, LabelChoices
 from parser.parsing.model import Model
 from parser.parsing.parsed_tree import Arcs
-from parser.system.console import quoted
+from parser.system.console import listed, quoted
 from parser.transitions.given_arcs import WordFacts, word_facts
 from parser.treebank.columns import BLANK
 from parser.treebank.conllu import SentenceCheck
@@ -40,21 +40,21 @@ NonProjective = Literal["refuse", "given"]
 
 @dataclass(frozen=True)
 class Constraints:
-    """What the trees of an input must have."""
+    """Conditions on the trees of an input."""
 
     keep: Literal["given"] | None = None
-    """given: heads and labels that sentences have stay; those that are `NO_HEAD` and `_` are found."""
+    """given: heads and labels of the sentences stay; those that are `NO_HEAD` or `_` are predicted."""
     non_projective: NonProjective = "refuse"
-    """What becomes of a given arc that crosses others: a fault, or its word is parsed as if it were free, and
-    the arc is put back afterwards."""
+    """What happens to a given arc that crosses others. refuse: it is an error. given: its word is parsed as
+    if no head were given, and the arc is put back afterwards."""
     at_most_one: tuple[str, ...] = ()
-    """Labels, each of which a head has once at most; a label without a subtype stands for all of its own."""
+    """Labels that each head has on at most one dependent; a label without a subtype includes its subtypes."""
     not_root: tuple[str, ...] = ()
-    """UPOS of words that may not be the root."""
+    """UPOS tags of words that must not be the root."""
 
     def __post_init__(self) -> None:
-        """Raises ValueError for unknown values, and for a string in place of several, whose letters would be
-        taken for names."""
+        """Raises ValueError for unknown values, and for a string instead of several strings, because its
+        letters would be taken for names."""
         if self.keep not in (None, "given"):
             raise ValueError(f"keep is {self.keep!r}; it should be 'given' or None")
         if self.non_projective not in get_args(NonProjective):
@@ -223,7 +223,7 @@ class ConstraintReader:
             if self._lexicons and not any(lexicon.number(tag) for lexicon in self._lexicons):
                 known = sorted({each for lexicon in self._lexicons for each in lexicon.strings})
                 raise ValueError(
-                    f"not root {quoted(tag)}: the model knows no such UPOS, but {_listed(known)}"
+                    f"not root {quoted(tag)}: the model knows no such UPOS, but {listed(known, SHOWN)}"
                 )
 
     @cached_property
@@ -281,10 +281,12 @@ class ConstraintReader:
         may_be_root: tuple[bool, ...] = ()
         roots = [word for word, head in enumerate(heads, 1) if head == 0]
         if len(roots) > 1:
-            message = f"the words {_listed(roots)} are all given as the root, by HEAD 0 or by their labels"
+            message = (
+                f"the words {listed(roots, SHOWN)} are all given as the root, by HEAD 0 or by their labels"
+            )
             faults.append((roots[1], f"{message}; leave out all but one"))
         for cycle in cycles(heads):
-            faults.append((cycle[0], f"the heads of the words {_listed(cycle)} form a cycle"))
+            faults.append((cycle[0], f"the heads of the words {listed(cycle, SHOWN)} form a cycle"))
         if not faults:
             aside = set_aside(heads)
             if wanted.non_projective == "refuse":
@@ -368,9 +370,4 @@ def _crossing(word: int, head: int) -> str:
 
 
 def _unknown_label(known: Sequence[str] | set[str]) -> str:
-    return f"the model knows no such label, but {_listed(sorted(known))}"
-
-
-def _listed(values: Sequence[object]) -> str:
-    shown = ", ".join(map(str, values[:SHOWN]))
-    return shown if len(values) <= SHOWN else f"{shown}, … ({len(values)} in all)"
+    return f"the model knows no such label, but {listed(sorted(known), SHOWN)}"

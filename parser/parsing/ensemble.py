@@ -16,7 +16,7 @@ from torch import Tensor
 from parser.parsing.model import Model, load_model
 from parser.parsing.model_files import MEMBER, ModelFiles, member_folder, members_of, model_files
 from parser.parsing.model_format import DOCUMENTS, FILES
-from parser.system.console import quoted
+from parser.system.console import listed, quoted
 from parser.transitions.inventory import Inventory
 from parser.treebank.vocabulary import TREEBANK, Vocabulary
 
@@ -138,6 +138,5 @@ def _contradiction(first: Model, other: Model) -> str:
     if different := ours ^ theirs:
         transitions = first.inventory.system.transitions
         named = sorted({f"{label} ({transitions[kind].name})" for kind, label in different})
-        more = ", ..." if len(named) > SHOWN else ""
-        return f"only one of them has the transitions {', '.join(named[:SHOWN])}{more}"
+        return f"only one of them has the transitions {listed(named, SHOWN)}"
     return ""

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from parser.system.console import quoted
+from parser.system.console import listed, quoted
 
 SUFFIX = ".stackparser"
 """Of the files that are models."""
@@ -56,9 +56,8 @@ def model_in(folder: Path, name: str) -> Path:
     if len(found) == 1:
         return models[found[0]]
     names = found or list(models)
-    listed = f"{', '.join(names[:SHOWN])}{', ...' if len(names) > SHOWN else ''}"
     what = f"{quoted(name)} is several models" if found else f"no model is {quoted(name)}"
-    raise ValueError(f"{folder}: {what}; take one of {listed}")
+    raise ValueError(f"{folder}: {what}; take one of {listed(names, SHOWN)}")
 
 
 def _meant(names: Iterable[str], name: str) -> list[str]:

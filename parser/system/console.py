@@ -35,6 +35,12 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def listed(values: Sequence[object], most: int) -> str:
+    """The first `most` values; if there are more, with their number."""
+    shown = ", ".join(map(str, values[:most]))
+    return shown if len(values) <= most else f"{shown}, … ({len(values):,} in all)"
+
+
 def say(*lines: str) -> None:
     """Write lines to standard output, above a progress bar, and flush it."""
     _write(lines, sys.stdout)

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and a closed terminal: training saves before it ends, other commands clean up."""
+"""Ctrl-C, SIGTERM and a closed terminal: training saves before it exits, other commands clean up."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OUTPUTS = (1, 2)
 
 
 class StoppedError(Exception):
-    """Work was stopped by a signal, whose number is `signal`, and has saved its files."""
+    """Raised after a signal has stopped work, and files were saved. `signal` is the signal's number."""
 
     def __init__(self, message: str, signal: int):
         super().__init__(message)

@@ -24,7 +24,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedConfig
 from transformers.initialization import no_init_weights
 from transformers.utils.hub import cached_file
 
-from parser.system.console import say
+from parser.system.console import listed, say
 
 MODEL = "parser.network.transformer.model"
 TEXT_ENCODERS = frozenset(
@@ -94,7 +94,7 @@ class PretrainedTransformer:
         except Exception as error:  # the library raises many kinds
             raise ValueError(f"the transformer's config is broken: {error}") from None
         if missing := sorted(model.state_dict().keys() - self.weights.keys()):
-            raise ValueError(f"the transformer has no weights {', '.join(missing[:SHOWN])}")
+            raise ValueError(f"the transformer has no weights {listed(missing, SHOWN)}")
         model.load_state_dict({name: self.weights[name] for name in model.state_dict()}, assign=shared)
         return model
 
@@ -128,7 +128,7 @@ def read_pretrained(path: str) -> PretrainedTransformer:
             )
         model = _without_pooler(model)
         if missing := sorted(told["missing_keys"] & model.state_dict().keys()):
-            raise ValueError(f"its files have no weights {', '.join(missing[:SHOWN])}")
+            raise ValueError(f"its files have no weights {listed(missing, SHOWN)}")
     except Exception as error:  # the library raises many kinds
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ValueError(f"{MODEL}: {path}: no transformer can be read: {reason}") from None

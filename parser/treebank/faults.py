@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from parser.system.console import LinesError, as_name, counted, quoted
+from parser.system.console import LinesError, as_name, counted, listed, quoted
 from parser.treebank.columns import BLANK, EMPTY_ID, FORM, HEAD, ID, LABEL, RANGE_ID, TITLES, WORD_ID
 from parser.treebank.labels import label_fault
 from parser.treebank.sentence import NO_HEAD
@@ -90,12 +90,6 @@ class Faults:
         """Raises TreebankError if there are any."""
         if self.total:
             raise TreebankError(path, self.first, self.total)
-
-
-def _listed(words: Sequence[int]) -> str:
-    """List word numbers, at most `SHOWN_WORDS` of them."""
-    shown = ", ".join(map(str, words[:SHOWN_WORDS]))
-    return shown if len(words) <= SHOWN_WORDS else f"{shown}, … ({len(words):,} words)"
 
 
 class Row(NamedTuple):
@@ -243,12 +237,12 @@ def head_faults(
         yield Fault(lines[0], sentence, "no word has HEAD 0: the tree has no root")
     if len(roots) > 1 and not several_roots:
         message = (
-            f"{len(roots)} words have HEAD 0 ({_listed(roots)}): one root is allowed; `roots: "
+            f"{len(roots)} words have HEAD 0 ({listed(roots, SHOWN_WORDS)}): one root is allowed; `roots: "
             "attach-to-first` attaches the others to the first"
         )
         yield Fault(lines[roots[1] - 1], sentence, message)
     for cycle in cycles(heads):
-        message = f"the heads of the words {_listed(cycle)} form a cycle"
+        message = f"the heads of the words {listed(cycle, SHOWN_WORDS)} form a cycle"
         yield Fault(lines[cycle[0] - 1], sentence, message)
 
 

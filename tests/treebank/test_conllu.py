@@ -235,7 +235,7 @@ FAULTS = {
     "long id": (row("9" * 500), f"ID '{60 * '9'}…' is not"),
     "long cycle": (
         row() + "".join(row(str(n), str(n + 1 if n < 30 else 2), "x") for n in range(2, 31)),
-        r"words 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, … \(29 words\) form a cycle",
+        r"words 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, … \(29 in all\) form a cycle",
     ),
     "comments alone": ("# only\n\n", "comments without words"),
     "empty file": ("", r"\.conllu: no sentences$"),
