@@ -1,7 +1,7 @@
-"""The doors of the program that have its own name: the command `stack-parser`, and what spaCy asks for.
+"""Entry points under the program's own name: the command `stack-parser`, and the factories for spaCy.
 
-The package is called `parser`. A file or another package may have that name, too, and be found first: then
-these tell it, where Python would say that `parser` is not a package.
+The package is called `parser`. If Python finds another file or package of that name first, these entry points
+report which one it is. Python itself would only say that `parser` is not a package.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ PUBLIC = (
     "spacy_pipeline",
     "train",
 )
-"""As `parser.__all__`, which cannot be asked for if Python finds another `parser`."""
+"""The same names as in `parser.__all__`, which cannot be read if Python finds another `parser`."""
 
 
 def program() -> int:
-    """Run the command line; returns the exit code."""
+    """Run the command line, and return the exit code."""
     if fault := other_parser():
         print(f"stack-parser: {fault}", file=sys.stderr)
         return USER_ERROR
@@ -43,9 +43,10 @@ def program() -> int:
 
 
 def __getattr__(name: str) -> Any:
-    """What `parser` has for programs, and what `project.entry-points` of pyproject.toml promise to spaCy.
+    """Return a public name of `parser`, or a factory that `project.entry-points` in pyproject.toml lists.
 
-    spaCy asks for all at once, and pipelines without our component go on where it cannot be had.
+    spaCy loads all entry points at once. If ours cannot be imported, pipelines without our component still
+    work.
     """
     if name not in ("make_component", "make_tokenizer"):
         return _public(name)
@@ -57,7 +58,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _public(name: str) -> Any:
-    """Raises ImportError if the package is another one, AttributeError."""
+    """Return a public name of `parser`. Raises ImportError for another `parser`, and AttributeError."""
     if name not in PUBLIC:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if fault := other_parser():
@@ -68,9 +69,9 @@ def _public(name: str) -> Any:
 
 
 def other_parser() -> str:
-    """What is wrong if Python finds another `parser` than that beside this file; otherwise empty.
+    """Return an error message if Python finds another `parser` than the one next to this file, otherwise "".
 
-    Imports neither of them.
+    Imports neither of the two.
     """
     found = find_spec("parser")
     place = found.origin if found else None
@@ -83,7 +84,7 @@ def other_parser() -> str:
 
 
 def _refusing(message: str, is_component: bool) -> Callable[..., Any]:
-    """Raises ImportError when a pipeline gets it. Pipelines without it go on."""
+    """Return a factory that raises ImportError when a pipeline uses it. Other pipelines still work."""
 
     def refuse(
         nlp: Any = None,

@@ -1,7 +1,7 @@
-"""Trains StackLSTM dependency parsers in batches, and parses with them.
+"""Train StackLSTM dependency parsers in batches, and parse with them.
 
-For programs: `load`, `train`, `evaluate` and `spacy_pipeline`; see docs/python.md. PyTorch is imported
-when they are used.
+Programs use `load`, `train`, `evaluate` and `spacy_pipeline`, see docs/python.md. PyTorch is imported when
+one of them is first used.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""For programs: the functions of `parser`, such as `parser.load`; see docs/python.md."""
+"""The public functions and classes of `parser`, such as `parser.load`; see docs/python.md."""

@@ -1,4 +1,4 @@
-"""Heads and labels that a program gives of the words of a sentence; None or `_` where there are none."""
+"""Heads and labels that a program gives for the words of a sentence; None or `_` for none."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from parser.treebank.sentence import NO_HEAD
 
 
 def given_heads(values: object, words: int) -> tuple[int, ...]:
-    """Empty if nothing is given at all. words: of the sentence. Raises ValueError."""
+    """Return the given heads; empty if nothing is given. words: the number of words. Raises ValueError."""
     found = []
     for word, value in enumerate(_values("heads", values, words), 1):
         if value is None or value == BLANK:
@@ -28,7 +28,7 @@ def given_heads(values: object, words: int) -> tuple[int, ...]:
 
 
 def given_labels(values: object, words: int) -> tuple[str, ...]:
-    """As `given_heads`."""
+    """Return the given labels, see `given_heads`."""
     found = []
     for word, value in enumerate(_values("labels", values, words), 1):
         if value is None or value == BLANK:

@@ -1,4 +1,4 @@
-"""A trained parser in a program."""
+"""Load a trained parser, and parse with it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 
 ModelPath = str | os.PathLike[str]
 Given = Sequence[str] | Mapping[str, Any]
-"""Words, or words and what is known of them by column."""
+"""Words, or a mapping of columns with the words and what is known about them."""
 
 
 def load(
@@ -56,15 +56,16 @@ def load(
     treebank: str | None = None,
     folder: ModelPath | None = None,
 ) -> Parser:
-    """The model in a folder or a package; several are an ensemble, whose scores are averaged.
+    """Load a model from a folder or a package. Several models form an ensemble, whose scores are averaged.
 
-    model: may also be a name, such as "wolof-wtb": of a model in `folder` or, without one, of a package that
-    is installed, of a model in the folder that the environment variable PARSER_MODELS names, or of one in
-    models/ of the checkout. device: cpu, cuda, cuda:1, ...; auto is CUDA where available. treebank: whose
-    annotation the parser follows, if the model was trained on several.
+    model: a path, or a name such as "wolof-wtb". With `folder`, it is the name of a model in that folder.
+    Otherwise it is the name of an installed package, of a model in the folder that the environment variable
+    PARSER_MODELS names, or of a model in models/ of the checkout. device: cpu, cuda, cuda:1, ...; auto is
+    CUDA if available. treebank: the treebank whose annotation the parser follows, if the model was trained
+    on several.
 
-    Raises ValueError if there is no model, several of a name, or a broken one, if models do not fit together
-    or do not know the treebank, and if the device is not there.
+    Raises ValueError if a model is missing or broken, if several models have the name, if models do not fit
+    together or do not know the treebank, or if the device is not available.
     """
     if not isinstance(model, str | os.PathLike | Iterable):
         raise ValueError(f"model: a name, a path or a list of these is needed, not {type(model).__name__}")
@@ -80,7 +81,7 @@ def load(
 
 
 def _make_reader(path: Path) -> Callable[[], TextReader]:
-    """The tokenizer is read now, as its folder may be gone later; what is wrong is told at the first text."""
+    """Read the tokenizer now, because its folder may be gone later; errors are raised at the first text."""
     try:
         return partial(reader_of_model, path, "raw", tokenizer_of(path, "raw"))
     except ValueError as error:
@@ -92,10 +93,10 @@ def _refuse(message: str) -> TextReader:
 
 
 class Parser:
-    """Parses sentences that are given as words, and texts. Threads may share it, and processes.
+    """Parses sentences that are given as words, and raw text. Threads and processes can share a parser.
 
-    A forked process parses with one thread, and not on a GPU. Other processes get a copy, by pickling, which
-    needs no files.
+    A forked process parses with one thread, and not on a GPU. Other processes get a pickled copy, which needs
+    no files.
     """
 
     def __init__(self, model: Model, make_reader: Callable[[], TextReader] | None = None):
@@ -151,13 +152,14 @@ class Parser:
         constraints: Constraints = UNCONSTRAINED,
         **known: Unpack[Known],
     ) -> Tree | TokenList | list[TokenList]:
-        """The tree of a sentence. Raises ValueError for what cannot be a sentence, or be in a tree.
+        """Return the tree of a sentence.
 
-        words: or a TokenList of conllu, or several; copies with their trees are returned. probabilities:
-        whether the tree has those of its arcs. constraints: what the tree must have; TokenLists keep their
-        heads and labels with `Constraints(keep="given")`. known: of all words. upos, xpos, feats and lemmas
-        are for models that read them, with `_` for those that have none; heads (0: ROOT, 1: the first word)
-        and labels stay in the tree, with None where they are to be found.
+        words: the words, or one or several TokenLists of conllu, of which copies with their trees are
+        returned. probabilities: whether to add the probability of each arc. constraints: conditions on the
+        tree; with `Constraints(keep="given")`, TokenLists keep their heads and labels. known: columns with a
+        value for each word. upos, xpos, feats and lemmas are for models that read them, with `_` for words
+        without a value. heads (0: ROOT, 1: the first word) and labels stay in the tree; those that are None
+        are predicted. Raises ValueError for an invalid sentence, and if no tree can contain what is given.
         """
         if isinstance(words, TokenList) or _are_token_lists(words):
             for name, values in known.items():
@@ -174,10 +176,10 @@ class Parser:
     def alternatives(
         self, words: Sequence[str], count: int, **tags: Unpack[Tags]
     ) -> list[tuple[Alternative, ...]]:
-        """For each word the most probable heads by the scorer of arcs, so many at most, with their labels.
+        """Return at most `count` heads of each word, with labels: the most probable by the scorer of arcs.
 
-        words, tags: as in `parse`. Raises ValueError for what cannot be a sentence, if the sentence is too
-        long for the scorer, and if the model has none.
+        words, tags: see `parse`. Raises ValueError for an invalid sentence, if the sentence is too long for
+        the scorer of arcs, or if the model has no scorer of arcs.
         """
         for name in tags:
             if name not in TAGS:
@@ -198,9 +200,9 @@ class Parser:
         constraints: Constraints = UNCONSTRAINED,
         **known: Unpack[Known],
     ) -> list[Tree]:
-        """At most `count` different trees, the best by `Tree.score` first; otherwise as `parse`.
+        """Return at most `count` different trees of a sentence, the best by `Tree.score` first.
 
-        A beam search finds them.
+        A beam search finds them. For the other arguments and the errors, see `parse`.
         """
         refuse_count("count", count)
         # One tree alone would be that of `parse`, without a beam and a score.
@@ -219,9 +221,9 @@ class Parser:
         constraints: Constraints = UNCONSTRAINED,
         **known: Unpack[Known],
     ) -> Tree:
-        """As `parse`, for tasks of asyncio: sentences of several are parsed together, by a thread.
+        """Like `parse`, for tasks of asyncio. A thread parses the sentences of several tasks together.
 
-        A task that is cancelled is not parsed for.
+        If a task is cancelled, its sentence is not parsed.
         """
         options, columns = self._options(probabilities, constraints), {"words": words, **known}
         [sentence] = self._model.watch().check([self._read(columns, 1, options)], warn_at_caller)
@@ -256,14 +258,14 @@ class Parser:
         batch_size: int = BATCH_SIZE,
         constraints: Constraints = UNCONSTRAINED,
     ) -> Iterator[Tree | TokenList]:
-        """The trees of any number of sentences, in their order and in bounded memory.
+        """Yield the trees of any number of sentences, in the same order and in bounded memory.
 
-        sentences: each as words, as a mapping with "words" and some of "upos", "xpos", "feats", "lemmas",
-        "heads", "labels", "sent_id" and "text", or as a TokenList of conllu, of which a copy with its tree is
-        yielded. Of other iterables than lists, few are read before the first tree, and later some thousand;
-        after one that let wait, all that were read are parsed before more is read. batch_size: those parsed
-        at the same time. constraints: see `parse`. Raises ValueError with the number of a sentence that is
-        none.
+        sentences: each is a sequence of words, a mapping with "words" and any of "upos", "xpos", "feats",
+        "lemmas", "heads", "labels", "sent_id" and "text", or a TokenList of conllu, of which a copy with its
+        tree is yielded. From iterables other than lists, few sentences are read before the first tree, and
+        later a few thousand ahead. After a sentence that took long to arrive, all sentences that were read
+        are parsed before more are read. batch_size: the number of sentences parsed at the same time.
+        constraints: see `parse`. Raises ValueError with the number of an invalid sentence.
         """
         refuse_count("batch_size", batch_size)
         if not isinstance(sentences, Iterable) or isinstance(sentences, TokenList | Mapping):
@@ -274,9 +276,9 @@ class Parser:
     def parse_text(
         self, text: str, *, probabilities: bool = False, constraints: Constraints = UNCONSTRAINED
     ) -> list[Tree]:
-        """The trees of the sentences of a text, whose paragraphs end at blank lines.
+        """Return the trees of the sentences in a text. Blank lines end paragraphs.
 
-        Raises ValueError if the model has no tokenizer, or one that may not be opened.
+        Raises ValueError if the model has no tokenizer, or a tokenizer that cannot be opened.
         """
         [trees] = self.parse_texts([text], probabilities=probabilities, constraints=constraints)
         return trees
@@ -289,9 +291,9 @@ class Parser:
         batch_size: int = BATCH_SIZE,
         constraints: Constraints = UNCONSTRAINED,
     ) -> Iterator[list[Tree]]:
-        """The trees of each of any number of texts, in their order. Sentences of several are parsed together.
+        """Yield a list of trees for each of any number of texts, in the same order.
 
-        See `parse_text` and `parse_all`.
+        Sentences of several texts are parsed together. See `parse_text` and `parse_all`.
         """
         refuse_count("batch_size", batch_size)
         if isinstance(texts, str):
@@ -306,7 +308,7 @@ class Parser:
     def _parsed_texts(
         self, reader: TextReader, texts: Iterable[str], batch_size: int, options: ParseOptions
     ) -> Iterator[list[Tree]]:
-        """Some sentences are read ahead; the queues have what is still to be yielded."""
+        """Some sentences are read ahead; the queues contain what is still to be yielded."""
         lengths: deque[int] = deque()
         found: deque[TokenizedSentence] = deque()
 
@@ -340,7 +342,7 @@ class Parser:
         options: ParseOptions,
         keeps: bool,
     ) -> Iterator[Tree | TokenList]:
-        """Some sentences are read ahead; the queue has those that are still to be yielded."""
+        """Some sentences are read ahead; the queue contains those that are still to be yielded."""
         waiting: deque[tuple[Given | TokenList, dict[str, Any]]] = deque()
 
         def read() -> Iterator[Sentence]:
@@ -355,14 +357,14 @@ class Parser:
             yield with_tree(given, found) if isinstance(given, TokenList) else replace(found, **comments)
 
     def _options(self, probabilities: bool, constraints: Constraints, trees: int = 1) -> ParseOptions:
-        """What is given is kept. Raises ValueError for what the model cannot do."""
+        """Given heads and labels are kept. Raises ValueError for what the model cannot do."""
         self._constraints.refuse_unable(constraints)
         return ParseOptions(probabilities, replace(constraints, keep="given"), trees=trees)
 
     def _read(
         self, given: Given | TokenList, number: int, options: ParseOptions, keeps: bool = False
     ) -> Sentence:
-        """See `sentence_of`. Raises ValueError if no tree has what is given."""
+        """See `sentence_of`. Raises ValueError if no tree can contain what is given."""
         sentence = sentence_of(given, number, keeps)
         for word, message in self._constraints.faults(sentence, options.constraints):
             raise ValueError(f"sentence {number}: word {word}: {message}")
@@ -379,7 +381,7 @@ class Parser:
         batch_size: int,
         options: ParseOptions,
     ) -> Iterator[tuple[Sentence, ParsedTree]]:
-        """given: what the sentences are made of; a list is there at once."""
+        """given: what the sentences are made from; a list is available at once."""
         engine = self._engine if batch_size == BATCH_SIZE else Engine(self._model, batch_size)
         begin_with = READ_AHEAD if isinstance(given, Sequence) else 1
         return engine.stream(sentences, options, begin_with=begin_with)
@@ -398,7 +400,7 @@ class Parser:
 
     @property
     def _engine_thread(self) -> EngineThread:
-        """That of the process, as `_engine`. It ends with the parser."""
+        """The engine thread of this process, like `_engine`. It stops with the parser."""
         process = os.getpid()
         if process not in self._engine_threads:
             own = EngineThread(Engine(self._model))
@@ -412,7 +414,7 @@ def _unpickled(model: bytes, make_reader: Callable[[], TextReader] | None) -> Pa
 
 
 def refuse_surrogates(text: str, name: str) -> None:
-    """Raises ValueError if there is one. name: of the text, for the message."""
+    """Raises ValueError if the text contains a surrogate. name: the name of the text in the message."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -421,7 +423,7 @@ def refuse_surrogates(text: str, name: str) -> None:
 
 
 def warn_at_caller(text: str) -> None:
-    """Warns at the line of the caller's program, however many calls and generators lie between."""
+    """Warn at the line of the caller's program, however many calls and generators lie in between."""
     frame, level = sys._getframe(1), 2
     while frame.f_back and frame.f_globals.get("__name__", "").startswith(PACKAGE):
         frame, level = frame.f_back, level + 1
@@ -437,9 +439,9 @@ def _are_token_lists(words: object) -> TypeGuard[Sequence[TokenList]]:
 def sentence_of(
     given: Sequence[str] | Mapping[str, Any] | TokenList, number: int, keeps: bool = False
 ) -> Sentence:
-    """What `Parser.parse_all` takes, as a sentence. Raises ValueError.
+    """Convert a sentence that `Parser.parse_all` accepts. Raises ValueError.
 
-    number: of it, from 1. keeps: whether the sentence has the heads and labels of a TokenList.
+    number: its number, from 1. keeps: whether to keep the heads and labels of a TokenList.
     """
     try:
         columns: dict[str, Any] = dict(given) if isinstance(given, Mapping) else {"words": given}
@@ -466,13 +468,13 @@ def sentence_of(
 
 
 def _comments(given: object) -> dict[str, Any]:
-    """What a mapping says of the sentence as a whole."""
+    """The comments of a mapping: its values for the whole sentence."""
     own = given if isinstance(given, Mapping) else {}
     return {name: own[name] for name in COMMENTS if own.get(name) is not None}
 
 
 def _column(name: str, values: object) -> tuple[str, ...]:
-    """The values of a column; empty if there are none. Raises ValueError."""
+    """Return the values of a column; empty if there are none. Raises ValueError."""
     if values is None:
         return ()
     if isinstance(values, str | Mapping | Set) or not isinstance(values, Iterable):
@@ -485,7 +487,7 @@ def _column(name: str, values: object) -> tuple[str, ...]:
 
 
 def _refuse_value(name: str, value: object) -> None:
-    """Raises ValueError if it cannot be a value in CoNLL-U."""
+    """Raises ValueError if a value is not allowed in CoNLL-U."""
     if not isinstance(value, str):
         raise ValueError(f"{name}: {value!r} is no string")
     if fault := value_fault(value):
@@ -495,7 +497,7 @@ def _refuse_value(name: str, value: object) -> None:
 
 
 def tree_of_text(sentence: Sentence, tree: ParsedTree, found: TokenizedSentence) -> Tree:
-    """As `tree_of`, of a sentence that was found in a text."""
+    """Like `tree_of`, for a sentence that was found in a text."""
     return replace(
         tree_of(sentence, tree),
         tokens=found.tokens,
@@ -506,7 +508,7 @@ def tree_of_text(sentence: Sentence, tree: ParsedTree, found: TokenizedSentence)
 
 
 def tree_of(sentence: Sentence, tree: ParsedTree) -> Tree:
-    """A sentence and what was found of it."""
+    """Return a sentence with the tree and the tags that were found for it."""
     tags: dict[str, Any] = {
         name: _filled(sentence.column(column), tree.tags.get(column)) for name, column in TAGS.items()
     }
@@ -522,7 +524,7 @@ def tree_of(sentence: Sentence, tree: ParsedTree) -> Tree:
 
 
 def _filled(given: tuple[str, ...], predicted: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """The given values, and the predicted ones where there are none; None without any."""
+    """The given values, with predicted values for words without one; None if there are neither."""
     if predicted is None:
         return given if set(given) != {BLANK} else None
     return tuple(own if own != BLANK else its for own, its in zip(given, predicted, strict=True))

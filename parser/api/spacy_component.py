@@ -1,4 +1,4 @@
-"""The component `stack_parser` of spaCy's pipelines, which `spacy_factory` makes."""
+"""The component `stack_parser` for spaCy's pipelines, which `spacy_factory` creates."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ from parser.treebank.sentence import NO_HEAD, Sentence
 
 LABEL_OF_SPACE = "dep"
 ROOT_LABEL = "root"
-"""In small letters."""
+"""In lower case."""
 _COUNTING = Lock()
-"""Not of a component, which could not be sent to another process with it."""
+"""Not an attribute: a component with a lock could not be sent to another process."""
 
 
 class SpacyColumn(NamedTuple):
-    """Where spaCy keeps a column."""
+    """Where spaCy stores a column."""
 
     attribute: int
     given: Callable[[Token], str]
     of_space: Callable[[Token], str]
-    """What spaCy's own pipelines give white space."""
+    """The value that spaCy's own pipelines give to white space."""
 
 
 SPACY_COLUMNS = {
@@ -59,34 +59,34 @@ SPACY_COLUMNS = {
     "feats": SpacyColumn(MORPH, lambda token: str(token.morph), lambda token: BLANK),
     "lemma": SpacyColumn(LEMMA, lambda token: token.lemma_, lambda token: token.text),
 }
-"""The columns of a model that spaCy has, too."""
+"""The columns of a model that spaCy also has."""
 
 
 class LoadedModel(NamedTuple):
     model: Model
     files: dict[str, bytes]
-    """Kept, because the folder may be gone or have another model when the pipeline is saved."""
+    """Kept, because the folder may be gone or contain another model when the pipeline is saved."""
     check: InputColumnCheck
     process_engine: ProcessEngine
 
     @classmethod
     def of(cls, path: Path, device: str, treebank: str | None, batch_size: int) -> LoadedModel:
-        """From a folder or a package. Raises ValueError."""
+        """Load a model from a folder or a package. Raises ValueError."""
         model = load_models(ModelChoice((path,), treebank), choose_device(device))
         return cls(model, contents([path]), model.watch(), ProcessEngine(model, batch_size))
 
 
 class SentenceTokens(NamedTuple):
-    """Where a sentence lies in a document: all numbers are those of its tokens there."""
+    """The position of a sentence in a document. All numbers are token numbers of the document."""
 
     start: int
     end: int
     words: list[int]
-    """Without white space."""
+    """The tokens that are not white space."""
 
 
 class SpacyComponent(Pipe):
-    """Gives documents trees and, where the model predicts them, tags and lemmas. Threads may share it."""
+    """Adds trees and, if the model predicts them, tags and lemmas to documents. Threads can share it."""
 
     def __init__(
         self,
@@ -98,13 +98,13 @@ class SpacyComponent(Pipe):
         treebank: str | None = None,
         keep: Literal["given"] | None = None,
     ):
-        """model: folder, file or name of a model. One that cannot be loaded is an error at the first use.
+        """model: folder, file or name of a model. If it cannot be loaded, the first use raises an error.
 
-        That is because the config of a saved pipeline still names it, when the pipeline brings its own
-        model. batch_size: sentences that are parsed at the same time. overwrite: whether tags and lemmas of
-        earlier components are replaced. treebank: as one of which treebanks a model parses that was trained
-        on several. keep: whether heads and labels that documents have stay, see `_given_tree`. Raises
-        ValueError.
+        This is because the config of a saved pipeline still names the model, although the pipeline contains
+        its own copy. batch_size: the number of sentences parsed at the same time. overwrite: whether tags and
+        lemmas of earlier components are replaced. treebank: the treebank whose annotation a model follows, if
+        it was trained on several. keep: whether heads and labels in the documents stay, see `_given_tree`.
+        Raises ValueError.
         """
         refuse_count("batch_size", batch_size)
         choose_device(device)  # which refuses what is not there
@@ -122,21 +122,22 @@ class SpacyComponent(Pipe):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Those of words; none without a model."""
+        """The labels of words; empty without a model."""
         if self._loaded is None:
             return ()
         strings = self._loaded.model.vocabulary.labels.strings
         return tuple(sorted({label.partition(MARK)[0] for label in strings}))
 
     def __call__(self, doc: Doc) -> Doc:
-        """Raises ValueError without a model, and if the memory is too small for a sentence."""
+        """Parse a document. Raises ValueError without a model, or if memory is too small for a sentence."""
         self._annotate([doc])
         return doc
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = BATCH_SIZE) -> Iterator[Doc]:
-        """The documents in their order. batch_size: documents whose sentences are parsed together.
+        """Parse documents, and yield them in the same order.
 
-        As in spaCy's parser, the error handler is given all documents of a batch that fails.
+        batch_size: the number of documents whose sentences are parsed together. As in spaCy's parser, the
+        error handler gets all documents of a batch that fails.
         """
         for docs in minibatch(stream, batch_size):
             try:
@@ -171,7 +172,7 @@ class SpacyComponent(Pipe):
     def _with_given(
         self, docs: Sequence[Doc], places: Sequence[Sequence[SentenceTokens]], sentences: Sequence[Sentence]
     ) -> list[Sentence]:
-        """The sentences with what documents have of their trees. Raises ValueError if no tree has it."""
+        """The sentences with the heads and labels in the documents. Raises ValueError if no tree has them."""
         reader = ConstraintReader(self.ready().model)
         found, following = [], iter(sentences)
         for doc, of_doc in zip(docs, places, strict=True):
@@ -197,23 +198,23 @@ class SpacyComponent(Pipe):
                 own.unlink()
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> SpacyComponent:
-        """Raises ValueError if there is no model, or a broken one. Safe for untrusted models."""
+        """Load the model. Raises ValueError if it is missing or broken. Safe for untrusted models."""
         self._load(Path(path))
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """A package of the model. Raises ValueError without a model."""
+        """Return the model as a package. Raises ValueError without a model."""
         write_package(self.ready().files, package := BytesIO())
         return package.getvalue()
 
     def from_bytes(self, content: bytes, *, exclude: Iterable[str] = ()) -> SpacyComponent:
-        """As `from_disk`."""
+        """Load the model from a package, see `from_disk`."""
         with nameless_file(content) as package:
             self._load(package)
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For processes that are not forked."""
+        """Pickle the component, for processes that are not forked."""
         own = self.name, None, self._device, self._batch_size, self._overwrite, self._treebank
         options = *own, self._options.constraints.keep
         return _unpickled, (options, self.to_bytes(), self.get_error_handler())
@@ -228,7 +229,7 @@ class SpacyComponent(Pipe):
         self._loaded = loaded
 
     def ready(self) -> LoadedModel:
-        """What has been loaded. Raises ValueError if nothing could be."""
+        """Return the loaded model. Raises ValueError if no model could be loaded."""
         if self._loaded is None:
             raise ValueError(f"the component {self.name}: {self._missing}")
         return self._loaded
@@ -249,7 +250,7 @@ def _warn(text: str) -> None:
 
 
 def _sentences_of(doc: Doc) -> Iterator[SentenceTokens]:
-    """The sentences that earlier components have found; else all tokens are one."""
+    """Yield the sentences that earlier components have found; otherwise all tokens are one sentence."""
     bounds = [(0, len(doc))]
     if doc.has_annotation("SENT_START"):
         bounds = [(sentence.start, sentence.end) for sentence in doc.sents]
@@ -258,7 +259,7 @@ def _sentences_of(doc: Doc) -> Iterator[SentenceTokens]:
 
 
 def _sentence(doc: Doc, words: list[int], columns: Sequence[str], number: int) -> Sentence:
-    """words: tokens of the document. columns: those that the model reads. number: of the sentence, from 1."""
+    """words: tokens of the document. columns: the ones that the model reads. number: its number, from 1."""
     found = {"forms": tuple(doc[word].text for word in words)}
     for name in SPACY_COLUMNS.keys() & columns:
         given = SPACY_COLUMNS[name].given
@@ -267,11 +268,11 @@ def _sentence(doc: Doc, words: list[int], columns: Sequence[str], number: int) -
 
 
 def _given_tree(doc: Doc, words: list[int], sentence: Sentence) -> Sentence:
-    """The sentence with the heads and labels that its tokens have.
+    """Return the sentence with the heads and labels of its tokens.
 
-    A token that is its own head is the root if that is its label; otherwise its label alone is given, if it
-    has one. With the label `dep`, spaCy's for any, its head alone is. A head that is white space or in
-    another sentence is none.
+    A token that is its own head is the root if its label is `root`; otherwise only its label is given, if it
+    has one. If the label is `dep`, which spaCy uses for any label, only the head is given. A head that is
+    white space or in another sentence is ignored.
     """
     numbers = {word: number for number, word in enumerate(words, 1)}
     heads, labels = [], []
@@ -289,7 +290,7 @@ def _given_tree(doc: Doc, words: list[int], sentence: Sentence) -> Sentence:
 def _set_tags(
     doc: Doc, trees: Sequence[tuple[SentenceTokens, ParsedTree]], columns: Collection[str], overwrite: bool
 ) -> None:
-    """columns: those that the model predicts."""
+    """columns: the ones that the model predicts."""
     for name, (attribute, _, of_space) in SPACY_COLUMNS.items():
         if name not in columns:
             continue
@@ -306,7 +307,7 @@ def _set_tags(
 
 
 def _key(vocab: Vocab, column: str, value: str) -> int:
-    """The number of a tag in spaCy; 0 for none."""
+    """Return the number of a tag in spaCy; 0 for none."""
     if column == "feats":
         # spaCy knows features with a value only.
         return vocab.morphology.add("|".join(part for part in value.split("|") if part.count("=") == 1))
@@ -318,7 +319,7 @@ def _key(vocab: Vocab, column: str, value: str) -> int:
 
 
 def _set_trees(doc: Doc, trees: Iterable[tuple[SentenceTokens, ParsedTree]]) -> None:
-    """White space depends on the word before it or, where a sentence begins, on the first word."""
+    """White space depends on the previous word or, at the start of a sentence, on the first word."""
     heads = np.arange(len(doc))
     labels = [LABEL_OF_SPACE] * len(doc)
     starts: Any = np.full(len(doc), -1)

@@ -1,7 +1,7 @@
-"""Tells spaCy of the component `stack_parser` and of the tokenizer; spaCy imports this in every program.
+"""Registers the component `stack_parser` and the tokenizer in spaCy, which imports this in every program.
 
-Also spaCy of another environment does, if it is started in a folder with this package and its `.egg-info`:
-what they need is imported when one is made."""
+The spaCy of another environment also imports it, if it is started in a folder with this package and its
+`.egg-info`. What they need is therefore imported only when one of them is created."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def make_component(
     treebank: str | None,
     keep: Literal["given"] | None,
 ) -> Pipe:
-    """See `SpacyComponent`. Raises ImportError if what it needs is not installed."""
+    """Create a `SpacyComponent`. Raises ImportError if a package that it needs is not installed."""
     with naming_missing(f"the component {name}"):
         from parser.api.spacy_component import SpacyComponent
     return SpacyComponent(name, model, device, batch_size, overwrite, treebank, keep)
@@ -55,7 +55,10 @@ def make_component(
 
 @registry.tokenizers(TOKENIZER)
 def make_tokenizer(model: str | None = None) -> Callable[[Language], PipelineTokenizer]:
-    """See `PipelineTokenizer`. Raises ImportError if what it needs is not installed."""
+    """Return a function that creates a `PipelineTokenizer`.
+
+    The function raises ImportError if a package that it needs is not installed.
+    """
 
     def make(nlp: Language) -> PipelineTokenizer:
         with naming_missing(f"the tokenizer {TOKENIZER}"):

@@ -1,4 +1,4 @@
-"""What is said where a package is missing that the parts for spaCy need."""
+"""The error message if a package is missing that the parts for spaCy need."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from parser.system.extras import to_install
 
 @contextmanager
 def naming_missing(part: str) -> Iterator[None]:
-    """Says of a missing package what needs it, and how it gets there. Raises ImportError."""
+    """Raises ImportError if a package is missing; the message says what needs it and how to install it."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""A pipeline of spaCy that has the words, sentences and trees of a model."""
+"""A spaCy pipeline with the words, sentences and trees of a model."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 def spacy_pipeline(model: str | os.PathLike[str], language: str = "xx", **config: Any) -> Language:
-    """A pipeline whose words, sentences and trees are those of `Parser.parse_text`.
+    """Return a spaCy pipeline with the same words, sentences and trees as `Parser.parse_text`.
 
-    model: folder, file or name of a model. language: as spaCy names it; `xx` is none in particular. config:
-    of the component `stack_parser`, such as the device. Raises ImportError without spaCy, and ValueError if
-    the model cannot be loaded or has no tokenizer.
+    model: folder, file or name of a model. language: the language's name in spaCy; `xx` is no particular
+    language. config: settings of the component `stack_parser`, such as the device. Raises ImportError without
+    spaCy, and ValueError if the model cannot be loaded or has no tokenizer.
     """
     with naming_missing("a pipeline of spaCy"):
         import spacy

@@ -1,4 +1,4 @@
-"""The tokenizer `stack_parser.Tokenizer.v1` of spaCy's pipelines, which `spacy_factory` makes."""
+"""The tokenizer `stack_parser.Tokenizer.v1` for spaCy's pipelines, which `spacy_factory` creates."""
 
 from __future__ import annotations
 
@@ -23,21 +23,22 @@ NAME = "the tokenizer of the pipeline"
 
 
 class Piece(NamedTuple):
-    """A token of spaCy: a word, or white space."""
+    """A token in spaCy: a word, or white space."""
 
     form: str
     space_after: bool = False
-    """Whether a blank follows it, which is no token."""
+    """Whether a space follows that is not a token."""
     begins_sentence: bool = False
 
 
 class PipelineTokenizer:
-    """Divides texts into sentences and words as the tokenizer of a model does. Threads may share it."""
+    """Splits texts into sentences and words with the tokenizer of a model. Threads can share it."""
 
     def __init__(self, vocab: Vocab, model: str | None):
-        """model: folder, file or name of a model. If it has no tokenizer, that is an error at the first use.
+        """model: folder, file or name of a model. If it has no tokenizer, the first use raises an error.
 
-        That is because the config of a saved pipeline still names it, when the pipeline brings its own.
+        This is because the config of a saved pipeline still names the model, although the pipeline contains
+        its own tokenizer.
         """
         self.vocab = vocab
         self._tokenizer: StoredTokenizer | None = None
@@ -49,10 +50,10 @@ class PipelineTokenizer:
                 self._missing = str(error)
 
     def __call__(self, text: str) -> Doc:
-        """A document with the words and the sentences of the text. White space between them stays.
+        """Return a document with the words and the sentences of the text. White space between them stays.
 
-        If the words of a multiword token do not make it up, they take its place, and a warning says so.
-        Raises ValueError without a tokenizer, or if a package that it needs is missing.
+        If the words of a multiword token do not spell the token, they replace it, with a warning. Raises
+        ValueError without a tokenizer, or if a package that it needs is missing.
         """
         refuse_surrogates(text, "the text")
         pieces = list(_pieces(text, self._reader.sentences(text)))
@@ -67,25 +68,25 @@ class PipelineTokenizer:
         )
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """The file of the tokenizer. Raises ValueError without one."""
+        """Return the content of the tokenizer's file. Raises ValueError without a tokenizer."""
         return tokenizer_as_json(self.ready())
 
     def from_bytes(self, content: bytes, *, exclude: Iterable[str] = ()) -> PipelineTokenizer:
-        """Raises ValueError for another file, and for a tokenizer that may not be opened."""
+        """Load the tokenizer. Raises ValueError for any other file, and if it must not be opened."""
         self._tokenizer = tokenizer_in(content, NAME)
         self.__dict__.pop("_reader", None)  # that of the tokenizer before
         return self
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
-        """As `to_bytes`."""
+        """Write the tokenizer's file, see `to_bytes`."""
         write_atomically(Path(path), self.to_bytes())
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> PipelineTokenizer:
-        """As `from_bytes`."""
+        """Read the tokenizer's file, see `from_bytes`."""
         return self.from_bytes(Path(path).read_bytes())
 
     def __getstate__(self) -> dict[str, Any]:
-        """For other processes, which open the tokenizer themselves."""
+        """The state for other processes, which open the tokenizer themselves."""
         return {name: value for name, value in self.__dict__.items() if name != "_reader"}
 
     @cached_property
@@ -96,14 +97,14 @@ class PipelineTokenizer:
             raise ValueError(f"{NAME}: {error}") from None
 
     def ready(self) -> StoredTokenizer:
-        """What has been loaded. Raises ValueError if nothing could be."""
+        """Return the loaded tokenizer. Raises ValueError if no tokenizer could be loaded."""
         if self._tokenizer is None:
             raise ValueError(f"{NAME}: {self._missing}")
         return self._tokenizer
 
 
 def _pieces(text: str, sentences: Iterable[TokenizedSentence]) -> Iterator[Piece]:
-    """The words of the sentences and, as spaCy has it, white space but for a single blank behind a word."""
+    """Yield the words and, as in spaCy, the white space except for a single space after each word."""
     end = 0
     last: Piece | None = None
     for sentence in sentences:
@@ -122,7 +123,7 @@ def _pieces(text: str, sentences: Iterable[TokenizedSentence]) -> Iterator[Piece
 
 
 def _between(last: Piece | None, space: str) -> Iterator[Piece]:
-    """The word before white space, if there is one, and that white space."""
+    """Yield the word before white space, if there is one, and the white space."""
     if last:
         yield last._replace(space_after=space.startswith(" "))
         space = space.removeprefix(" ")

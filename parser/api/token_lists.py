@@ -1,4 +1,4 @@
-"""Sentences as the package conllu has them, which are parsed and given back with their trees."""
+"""Sentences of the package conllu, which are parsed and returned with their trees."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from parser.treebank.conllu_output import ARC_PROBABILITY, MARKS, VIOLATION
 
 
 def columns_of(tokens: TokenList, keep: bool) -> dict[str, list[Any]]:
-    """The words, without multiword tokens and empty nodes, and their tags. Raises ValueError.
+    """Return the words, without multiword tokens and empty nodes, and their tags. Raises ValueError.
 
-    keep: whether heads and labels are wanted, too.
+    keep: whether to return heads and labels, too.
     """
     words = _words(tokens)
     for number, word in enumerate(words, 1):
@@ -33,12 +33,12 @@ def columns_of(tokens: TokenList, keep: bool) -> dict[str, list[Any]]:
 
 
 def with_tree(tokens: TokenList, tree: Tree) -> TokenList:
-    """A copy with the tree, and with predicted tags where there are none.
+    """Return a copy with the tree, and with predicted tags for words without tags.
 
-    Probabilities and violations are put into MISC, in place of those of an earlier tree.
+    Probabilities and violations are written to MISC, and replace those of an earlier tree.
 
-    Columns that tokens lack are those of CoNLL-U, unless they were read from a file with columns of its own.
-    Raises ValueError if that file has no columns for trees.
+    Tokens get the columns of CoNLL-U that they lack. If they were read from a file with other columns, they
+    get the columns of that file. Raises ValueError if the file has no columns for trees.
     """
     found = deepcopy(tokens)
     columns = dict.fromkeys(found.default_fields or DEFAULT_FIELDS)
@@ -66,5 +66,5 @@ def _words(tokens: TokenList) -> list[Token]:
 
 
 def _text(value: Any) -> Any:
-    """The value of a column as it stands in a file."""
+    """The value of a column as it is written in a file."""
     return serialize_field(value) if value is None or isinstance(value, dict) else value

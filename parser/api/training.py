@@ -1,4 +1,4 @@
-"""Training and evaluating in a program, as the commands do."""
+"""Train and evaluate from Python, like the commands."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from parser.treebank.conllu import Roots, read_treebank
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """Of a training run."""
+    """The result of a training run."""
 
     model: Path
-    """The folder of the best model, for `parser.load`; without dev that of the last epoch."""
+    """The folder of the best model, for `parser.load`; without a dev set, of the model of the last epoch."""
     dev: dict[str, Any] | None
-    """Scores of the best model, as those of `stack-parser evaluate --json`; None if the config has no dev
-    set."""
+    """Scores of the best model on the dev set, as in `stack-parser evaluate --json`; None if the config has
+    no dev set."""
     test: dict[str, Any] | None
-    """None if the config has no test set."""
+    """The same scores on the test set; None if the config has no test set."""
     text: dict[str, Any] | None
-    """Scores of the raw text of the test set, as those of `stack-parser evaluate --text --json`; None if the
-    model has no tokenizer."""
+    """Scores on the raw text of the test set, as in `stack-parser evaluate --text --json`; None if the model
+    has no tokenizer."""
     best_epoch: int
     epochs: int
     seconds: float
-    """Of training and of the evaluations on dev."""
+    """The time of training and of the evaluations on dev."""
 
 
 def train(
@@ -49,12 +49,12 @@ def train(
     run: str | os.PathLike[str] | None = None,
     resume: bool = False,
 ) -> TrainingResult:
-    """Train a parser as `stack-parser train` does.
+    """Train a parser, like `stack-parser train`.
 
-    config: a YAML file, or its content. run: the folder of the run; by default runs/NAME for NAME.yaml.
-    resume: continue the run that is there. The process keeps the threads of the config and the random
-    numbers after its seed. Raises ValueError for a config or a treebank with faults, or if there is nothing
-    to resume, OSError, and StoppedError after a signal.
+    config: the path of a YAML file, or its content. run: the folder of the run; the default is runs/NAME for
+    NAME.yaml. resume: whether to continue the run in that folder. The process keeps the number of threads
+    from the config, and the random state that follows its seed. Raises ValueError for errors in the config or
+    a treebank, or if there is nothing to resume; OSError; and StoppedError after a signal.
     """
     if isinstance(config, Config | Mapping):
         settings = config if isinstance(config, Config) else _validate(config)
@@ -85,10 +85,10 @@ def evaluate(
     roots: Roots = "refuse",
     punctuation: bool = True,
 ) -> Scores:
-    """Score a model on a treebank as `stack-parser evaluate` does. `.as_dict()` has all scores.
+    """Score a model on a treebank, like `stack-parser evaluate`. `as_dict()` of the result lists all scores.
 
-    model: loaded, or as `load` takes it; device: only then, as for `load`. roots: see
-    `stack-parser evaluate --roots`. Raises ValueError and OSError.
+    model: a loaded parser, or an argument for `load`; device: see `load`, only for a model that is not
+    loaded. roots: see `stack-parser evaluate --roots`. Raises ValueError and OSError.
     """
     if roots not in get_args(Roots):
         raise ValueError(f"roots is {roots!r}; it should be {' or '.join(map(repr, get_args(Roots)))}")

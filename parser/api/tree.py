@@ -15,13 +15,13 @@ Column = tuple[str, ...] | None
 TAGS = {column.attribute: name for name, column in annotation_columns().items()}
 """Columns of a tree that a model may read and predict, and their names in models and in CoNLL-U."""
 TREE = "heads", "labels"
-"""What may be given of the tree, and stays."""
+"""The parts of the tree that can be given, and stay."""
 COMMENTS = "sent_id", "text"
-"""What a tree has of its sentence as a whole, and their names in CoNLL-U."""
+"""The attributes of a tree that describe the whole sentence, named as in CoNLL-U."""
 
 
 class Tags(TypedDict, total=False):
-    """Tags that may be given of a sentence in addition to its words: for each word a value, `_` for none."""
+    """Tags that can be given with the words of a sentence: a value for each word, `_` for none."""
 
     upos: Sequence[str] | None
     xpos: Sequence[str] | None
@@ -30,7 +30,7 @@ class Tags(TypedDict, total=False):
 
 
 class Known(Tags, total=False):
-    """What else may be given: heads and labels, which stay; None for those that are to be found."""
+    """Tags, and heads and labels, which stay; heads and labels that are None are predicted."""
 
     heads: Sequence[int | None] | None
     labels: Sequence[str | None] | None
@@ -38,9 +38,10 @@ class Known(Tags, total=False):
 
 @dataclass(frozen=True)
 class Tree:
-    """The words of a sentence and their tree. Word 1 is the first one, head 0 is ROOT.
+    """The words of a sentence and their tree. Word 1 is the first word, head 0 is ROOT.
 
-    Tags are those that were given and, for words without, those that the model predicts; None without any.
+    Tags are the given ones and, for words without a given tag, the ones that the model predicts. They are
+    None if there are neither.
     """
 
     words: tuple[str, ...]
@@ -51,27 +52,27 @@ class Tree:
     feats: Column = None
     lemmas: Column = None
     probabilities: tuple[float, ...] | None = None
-    """Of the labelled arc to each word, see `ArcProbabilities`; None unless asked for."""
+    """The probability of the labelled arc to each word, see `ArcProbabilities`; None unless requested."""
     tokens: tuple[Token, ...] | None = None
-    """The tokens of a sentence of a text, with their places there; None if words were given."""
+    """The tokens of the sentence, with their positions in the text; None if words were given."""
     text: str | None = None
-    """The sentence as in the text, with one space for any white space; of words, what was given with them."""
+    """The sentence in the text, with white space as single spaces; for words, the text given with them."""
     sent_id: str | None = None
-    """The number of a sentence in its text, from 1; of words, what was given with them."""
+    """The number of the sentence in its text, from 1; for words, the identifier given with them."""
     begins_paragraph: bool = False
-    """Only of a sentence of a text."""
+    """Whether the sentence starts a paragraph of a text; False if words were given."""
     violations: tuple[str, ...] = ()
-    """Of each word the constraints that could not be kept there, as `not-root`; empty if all were."""
+    """The constraints that are broken at each word, such as `not-root`; empty if none is broken."""
     score: float | None = None
-    """Of one of several trees, see `Parser.best_trees`: the mean log probability of its transitions, to which
-    that of its arcs by the scorer of arcs is added, if there is one."""
+    """The score of one of several trees, see `Parser.best_trees`: the mean log probability of its transitions
+    plus, if there is a scorer of arcs, the mean log probability of its arcs by that scorer."""
 
     def __len__(self) -> int:
-        """Number of words."""
+        """Return the number of words."""
         return len(self.words)
 
     def to_conllu(self) -> str:
-        """The sentence in CoNLL-U, with its comments and with the blank line after it."""
+        """Return the sentence in CoNLL-U, with its comments and the blank line at the end."""
         multiword, miscellaneous = self._of_tokens()
         for word, probability in enumerate(self.probabilities or ()):
             miscellaneous[word].append(f"{ARC_PROBABILITY}={probability:.4f}")
@@ -99,7 +100,7 @@ class Tree:
             yield f"# tree_score = {self.score:.6f}\n"
 
     def _of_tokens(self) -> tuple[dict[int, str], list[list[str]]]:
-        """The lines of multiword tokens by their first words, from 0, and what MISC has of each word."""
+        """The line of each multiword token, by its first word from 0, and the MISC values of each word."""
         multiword: dict[int, str] = {}
         miscellaneous: list[list[str]] = [[] for _ in self.words]
         first = 0
@@ -113,9 +114,9 @@ class Tree:
         return multiword, miscellaneous
 
     def __str__(self) -> str:
-        """A drawing in text, a line for each word."""
+        """Return a drawing in text, with a line for each word."""
         return as_text(self.words, self.heads, self.labels)
 
     def _repr_svg_(self) -> str:
-        """A drawing for notebooks."""
+        """Return a drawing for notebooks."""
         return as_svg(self.words, self.heads, self.labels)

@@ -38,7 +38,7 @@ class Stack:
     With plain indexing, autograd would save or zero a whole stack at each step. Here the backward pass of a
     read adds to a shared gradient buffer, and that of a write takes its row out of it. This is correct only
     if backward calls run in exactly the reverse order of the forward calls. A token that is passed from each
-    call to the next makes autograd keep that order. What is read without gradients is no part of it.
+    call to the next makes autograd keep that order. Reads without gradients are not part of it.
     """
 
     def __init__(self, batch: int, size: int, like: Tensor, capacity: int = 16):
@@ -77,7 +77,7 @@ class Stack:
         return self._read(self._below(read))
 
     def write(self, read: Tensor | int, move: Tensor | int, vectors: Tensor) -> None:
-        """Write vectors [batch, size] above the previous ones, and move the pointers. read, move: [batch]."""
+        """Write vectors [batch, size] above the previous rows, and move the pointers. read, move: [batch]."""
         index = self._below(read) + self._batch
         if not torch.is_grad_enabled():  # they have no gradient, but those below them keep theirs
             vectors = vectors.detach()
@@ -105,7 +105,7 @@ class _Rows:
 
     @property
     def gradients(self) -> Tensor:
-        """Zeros at the beginning of each backward pass, which may take back only a part of the calls."""
+        """Zeros at the start of each backward pass, which may cover only some of the calls."""
         if self._gradients is None:
             self._gradients = torch.zeros_like(self.values)
             torch.autograd.Variable._execution_engine.queue_callback(self._forget)

@@ -1,6 +1,6 @@
-"""An LSTM over the rows of stacks (Dyer et al. 2015; Ding & Koehn 2019), each of which follows the one below.
+"""An LSTM over stacks (Dyer et al. 2015; Ding & Koehn 2019), in which each row follows the row below it.
 
-`PUSH`, `POP` and `HOLD` of `parser.batching.stack` are its operations, and two that replace rows.
+Its operations are `PUSH`, `POP` and `HOLD` of `parser.batching.stack`, and two that replace rows.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from parser.batching.stepped_lstm import SteppedLSTM, join
 
 
 class StackLSTM(nn.Module):
-    """Stacks whose operations are known are computed level by level, others step by step; both give the same.
+    """An LSTM over a batch of stacks, level by level if the operations are known, otherwise step by step.
 
-    An empty stack has the state zero.
+    Both ways compute the same states. The state of an empty stack is zero.
     """
 
     def __init__(self, input_size: int, hidden_size: int, layers: int = 1, dropout: float = 0.0):
@@ -29,9 +29,9 @@ class StackLSTM(nn.Module):
     def forward(self, vectors: Tensor, read: Tensor, move: Tensor) -> Tensor:
         """[batch, steps + 1, hidden] The state on top of each stack before each step, and after the last.
 
-        vectors: [batch, steps, input], of which those of `POP` and `HOLD` have no effect; read, move: [batch,
-        steps] on the host, see `StackOperation`. Shorter sequences end with `HOLD`. Raises ValueError for
-        other shapes, and for stacks that have too few vectors for an operation.
+        vectors: [batch, steps, input]; the vectors of `POP` and `HOLD` have no effect. read, move: [batch,
+        steps] on the host, see `StackOperation`. Fill up shorter sequences with `HOLD`. Raises ValueError for
+        other shapes, and if a stack contains too few vectors for an operation.
         """
         self._check(vectors, read, move)
         read, move = read.long(), move.long()
@@ -67,7 +67,7 @@ class StackLSTM(nn.Module):
             _check_heights(before[:, step], read[:, step], move[:, step], step)
 
     def begin(self, batch: int) -> SteppedStacks:
-        """Empty stacks, to be operated on step by step."""
+        """Return empty stacks, to be operated on step by step."""
         return SteppedStacks(self.lstm, batch)
 
 
@@ -79,10 +79,10 @@ class SteppedStacks:
         self._stack = Stack(batch, self._lstm.state_size, like=recurrent_weight(lstm, 0))
 
     def operate(self, vectors: Tensor, read: Tensor | int, move: Tensor | int) -> None:
-        """vectors: [batch, input]; read, move: [batch], or one for all, see `StackOperation`.
+        """Do one step. vectors: [batch, input]; read, move: [batch], or one number, see `StackOperation`.
 
-        Raises ValueError for other shapes and types; and for stacks that have too few vectors, but only on a
-        CPU, because elsewhere the host would wait for the device.
+        Raises ValueError for other shapes and types. It also does so if a stack contains too few vectors, but
+        only on a CPU, because the host would have to wait for any other device.
         """
         height = self._stack.height
         read, move = (
@@ -101,7 +101,7 @@ class SteppedStacks:
         self._stack.write(read, move, join(self._lstm.advance(self._lstm.project(vectors), before)))
 
     def top(self) -> Tensor:
-        """[batch, hidden] The state of the top layer, on top of each stack."""
+        """[batch, hidden] The state of the last layer, on top of each stack."""
         return self._lstm.output(self._stack.top())
 
 
@@ -120,8 +120,8 @@ def _check_vectors(vectors: Tensor, lstm: nn.LSTM) -> None:
 
 
 def _check_heights(height: Tensor, read: Tensor, move: Tensor, step: int) -> None:
-    """height: [batch]; read, move: [batch] or []. Raises ValueError for stacks that are too low, and for what
-    is no operation."""
+    """Raises ValueError if a stack is too low, or an operation invalid. height: [batch]; read, move: [batch]
+    or []."""
     _check_integers(read, move)
     for own in (read, move):
         if own.shape not in ((), height.shape):
@@ -140,5 +140,5 @@ def _check_integers(read: Tensor, move: Tensor) -> None:
 
 
 def _is_wrong(height: Tensor, read: Tensor, move: Tensor) -> Tensor:
-    """Of heights and operations of one shape: whether a stack is too low, or there is no such operation."""
+    """Whether each stack is too low, or its operation invalid. height, read, move: all of one shape."""
     return (height < read) | (height + move < 0) | (read < 0) | (move > 1 - read)

@@ -1,9 +1,9 @@
 """The interface between benchmarks and `stack-parser speed`: a plugin is a model with its batching methods.
 
-A file `parser/benchmarks/FOLDER/NAME_plugin.py` has one as `PLUGIN`; other packages add theirs through the
-entry-point group `stack_parser.plugins`. The harness makes one object for each cell that it measures and
-calls `skip`, `prepare`, `check`, `batches` (several times, with the same result), `work` of each batch and,
-many times, `run`.
+A file `parser/benchmarks/FOLDER/NAME_plugin.py` defines one as `PLUGIN`; other packages add plugins through
+the entry-point group `stack_parser.plugins`. The harness creates one object for each cell that it measures,
+and calls `skip`, `prepare`, `check`, `batches` (several times, with the same result), `work` for each batch
+and, many times, `run`.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Methods: TypeAlias = Mapping[Mode, Sequence[str]]
 """The batching methods of each mode."""
 
 NO_BATCHING = "none"
-"""The method that every plugin has: one example after the other. All methods must have its results."""
+"""The method that every plugin supports: one example after the other. All methods must give its results."""
 
 CELLS, CELLS_BACKWARD, MESSAGES = "cells", "cells backward", "messages"
 PHASES = ("data", "graph", "scheduling", "forward", CELLS, "backward", CELLS_BACKWARD, "update", MESSAGES)
 """The phases of a step, as in Neubig et al. 2017, Figure 2. The rest is reported as `OTHER`.
 
-`messages` includes forward, backward and update, which run in parallel then. The cells are the modules of a
-network whose structure differs by example. Where they are measured separately, they are not included in
+`messages` includes forward, backward and update, which then run in parallel. The cells are the modules of a
+network whose structure differs by example. If they are measured separately, they are not included in
 `forward` and `backward`.
 """
 
@@ -50,7 +50,7 @@ WEIGHTS_SEED = 1
 
 @dataclass(frozen=True)
 class Setup(Generic[SettingsT_co]):
-    """What a plugin needs to know of the cell that is measured."""
+    """What a plugin needs to know about the measured cell."""
 
     settings: SettingsT_co
     method: str
@@ -60,9 +60,9 @@ class Setup(Generic[SettingsT_co]):
     seed: int
     """Equal seeds give equal weights and batches, whatever the method."""
     phase: Callable[[str], AbstractContextManager[object]]
-    """`with phase("forward"): ...` names a phase of `run`. It costs next to nothing while speed is measured.
+    """`with phase("forward"): ...` marks a phase of `run`. It costs next to nothing while speed is measured.
 
-    The time of a phase inside of another is counted for the inner one only."""
+    The time of a nested phase counts only for the inner phase."""
     threads: int = 1
     """CPU threads of PyTorch, or workers of asynchronous messages."""
 
@@ -75,17 +75,17 @@ class Work:
     """The work of one batch. Only `padding` and `counts` depend on the method."""
 
     sentences: int
-    """Or other examples."""
+    """The number of sentences, or of other examples."""
     tokens: int
     operations: float
-    """Floating-point operations of the necessary matrix products, in training also of the backward pass; a
-    multiplication with its addition are two. Padding and the parameter update are not included."""
+    """Floating-point operations of the necessary matrix products, in training also of the backward pass. A
+    multiplication and its addition count as two. Padding and the parameter update are not included."""
     padding: float | None = None
-    """Share of the computed rows whose results are not used; None if unknown."""
+    """The share of computed rows whose results are not used; None if unknown."""
     counts: Mapping[str, float] = field(default_factory=dict)
-    """Further counts by their names in reports, such as the calls of a schedule."""
+    """Further counts, by their names in reports, such as the calls of a schedule."""
     batches: int = 1
-    """Number of batches of at most `batch_size` examples in one run."""
+    """The number of batches of at most `batch_size` examples in one run."""
 
 
 class Plugin(Protocol[SettingsT]):
@@ -99,96 +99,96 @@ class Plugin(Protocol[SettingsT]):
     paper: str
     """The paper and its table or figure."""
     methods: ClassVar[Methods]
-    """`none` is among those of each mode."""
+    """The batching methods of each mode, which include `none`."""
     Settings: type[SettingsT]
-    """Of a config, as a class attribute. The defaults must work without other files than the project's."""
+    """The settings of a config, as a class attribute. Defaults must work with the project's files alone."""
 
     def skip(self, setup: Setup[SettingsT]) -> str | None:
-        """Why this cell cannot be measured here, or None."""
+        """Return why this cell cannot be measured here, or None."""
 
     def prepare(self, setup: Setup[SettingsT]) -> None:
         """Load data and build the model on the device. Not timed."""
 
     def batches(self) -> Sequence[Any]:
-        """One epoch in batches of `batch_size`, with the same examples for every method.
+        """Return one epoch in batches of `batch_size`, with the same examples for every method.
 
-        In training the first batch of an epoch is the same for every method.
+        In training, the first batch of an epoch is the same for every method.
 
-        In inference a batch may have more examples, of which `batch_size` are processed at the same time. In
-        training it may consist of several batches, given as `Work.batches`.
+        In inference, a batch may contain more examples, of which `batch_size` are processed at the same time.
+        In training, it may consist of several batches; `Work.batches` is their number.
         """
 
     def run(self, batch: Any) -> None:
-        """One training step, or inference. Only this is timed.
+        """Run one training step, or inference. Only this is timed.
 
-        In training the gradients that optimizers of PyTorch get in it are compared with those without
-        batching; `parser.benchmarks.gradients.GivesGradients` is for methods where this cannot be.
+        In training, the gradients that PyTorch's optimizers get in it are compared with the gradients without
+        batching. If this is impossible for a method, see `parser.benchmarks.gradients.GivesGradients`.
         """
 
     def check(self) -> Tensor:
-        """The loss or the outputs on some examples, in batches of `batch_size`, with the current weights.
+        """Return the loss or the outputs on some examples, in batches of `batch_size`, with current weights.
 
         All methods and batch sizes must return the same numbers, except for rounding.
         """
 
     def work(self, batch: Any) -> Work:
-        """The work of a batch."""
+        """Return the work of a batch."""
 
 
 AnyPlugin: TypeAlias = Plugin[BaseModel]
-"""One that was found by its name."""
+"""A plugin that was found by its name."""
 
 
 @runtime_checkable
 class Learner(Protocol):
-    """A plugin with learning curves: after `prepare` it trains epochs, and each is scored."""
+    """A plugin with learning curves: after `prepare`, it trains epochs, and each epoch is scored."""
 
     def learn(self, epoch: int) -> None:
-        """Train one epoch, in an order that depends on its number, by the setup's method. This is timed."""
+        """Train one epoch with the setup's method, in an order that depends on `epoch`. This is timed."""
 
     def score(self) -> float:
-        """The score on held-out examples. Higher is better."""
+        """Return the score on held-out examples. Higher is better."""
 
     def notes(self) -> Mapping[str, float]:
-        """Further figures about the epochs, by their names in reports."""
+        """Return further figures about the epochs, by their names in reports."""
 
 
 def method_titles(plugin: type[AnyPlugin]) -> Mapping[str, str]:
-    """Methods in words, for plots: the plugin's optional attribute `method_titles`, and "one by one"."""
+    """The titles of methods in plots: the plugin's optional attribute `method_titles`, and "one by one"."""
     return {NO_BATCHING: "one by one", **getattr(plugin, "method_titles", {})}
 
 
 def precisions_of(plugin: type[AnyPlugin]) -> Sequence[Precision]:
-    """In which its products can be computed: the optional attribute `precisions`, else float32 alone.
+    """The precisions of the plugin's products: the optional attribute `precisions`, else float32 alone.
 
-    A plugin with others must compute them by `parser.batching.functional` and `parser.batching.lstm`.
+    Products in other precisions must be computed by `parser.batching.functional` and `parser.batching.lstm`.
     """
     return getattr(plugin, "precisions", ("float32",))
 
 
 def examples_counted(plugin: type[AnyPlugin]) -> str:
-    """What is counted for the speed: the plugin's optional attribute `example_name`, else "sentences"."""
+    """The name of what speed counts: the plugin's optional attribute `example_name`, else "sentences"."""
     return getattr(plugin, "example_name", "sentences")
 
 
 def layer_sizes(plugin: type[AnyPlugin]) -> Sequence[str]:
-    """Settings that are sizes of layers, for the utilisation over them: the optional attribute `layer_sizes`.
+    """The settings that are sizes of layers, to show utilisation over: the optional attribute `layer_sizes`.
 
-    Networks that differ only in these are shown together, over the first.
+    Networks that differ only in these settings are shown together, over the first of them.
     """
     return getattr(plugin, "layer_sizes", ())
 
 
 def grid_over(plugin: type[AnyPlugin]) -> str | None:
-    """The number among its settings that is shown beside the batch size as a grid: the attribute `grid_over`.
+    """The number among the settings that forms a grid with the batch size: the attribute `grid_over`.
 
-    Experiments that differ only in it are shown together.
+    Experiments that differ only in this setting are shown together.
     """
     return getattr(plugin, "grid_over", None)
 
 
 def gradients_of(parameters: Iterable[Tensor]) -> Iterator[Tensor]:
-    """The `.grad` of each, or zeros."""
+    """Yield the `.grad` of each parameter, or zeros."""
     for parameter in parameters:
         yield torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
 

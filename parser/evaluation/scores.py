@@ -1,7 +1,7 @@
 """Scores of trees and tags as in the CoNLL 2018 shared task, for gold tokenization.
 
-A new one is counted here (those of raw text in `text_scores.py`), and has its name in `config/measures.py`
-and its meaning in `report.py`.
+To add a score, count it here (for raw text in `text_scores.py`), name it in `config/measures.py`, and explain
+it in `report.py`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from parser.treebank.sentence import Sentence
 PUNCTUATION_TAGS = frozenset(["PUNCT", "``", "''", ":", ",", "."])
 """UPOS of UD and the five tags of the Penn Treebank. XPOS is used for words without UPOS."""
 Groups = Sequence[tuple[int, int | None]]
-"""Lowest and highest value of each; None for no highest."""
+"""The lowest and highest value of each group; None for no highest value."""
 ARC_LENGTHS: Groups = ((1, 1), (2, 2), (3, 3), (4, 7), (8, 15), (16, None))
 
 
 @dataclass
 class Scores:
-    """Counts, which can be added up, and scores in percent."""
+    """Counts, which can be added with `+`, and scores in percent."""
 
     words: int = 0
     sentences: int = 0
@@ -47,7 +47,7 @@ class Scores:
     correct_words: Counter[Measure] = field(default_factory=Counter)
     """See `morphology.correct_words`."""
     squared_arcs: int = 0
-    """The sum over sentences of the square of their correct arcs; the next ones likewise."""
+    """The sum over sentences of the squared number of correct arcs; the next two are similar sums."""
     arcs_by_words: int = 0
     squared_words: int = 0
 
@@ -59,7 +59,7 @@ class Scores:
         punctuation: bool = True,
         tags: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> None:
-        """Add a sentence. punctuation: whether punctuation is scored; tags: the predicted ones by column."""
+        """Add a sentence. punctuation: whether punctuation is scored; tags: predicted tags, by column."""
         exact, scored, correct_arcs = True, [], 0
         crosses = frozenset(crossing(gold.heads))
         for word, (tag, gold_head, gold_full, head, full) in enumerate(
@@ -96,7 +96,7 @@ class Scores:
         return Scores(*(getattr(self, own.name) + getattr(other, own.name) for own in fields(Scores)))
 
     def counts(self, measure: Measure) -> tuple[float, float]:
-        """What is right by a measure, and of how many: their quotient is the score."""
+        """Return how many items are right by a measure, and of how many. The score is their quotient."""
         arcs = {"uas": self.correct_heads, "las": self.correct_arcs, "las_full": self.correct_full_arcs}
         if measure in arcs:
             return arcs[measure], self.words
@@ -105,7 +105,7 @@ class Scores:
 
     @property
     def _content_words(self) -> float:
-        """The mean of those of the gold and of the parsed trees, as F1 has it."""
+        """The mean number of content words in the gold and in the parsed trees, as in F1."""
         labels = self.gold_labels + self.parsed_labels
         return sum(labels[label] for label in CONTENT_LABELS) / 2
 
@@ -126,7 +126,8 @@ class Scores:
     def las_error(self) -> float | None:
         """The standard error of LAS, if the sentences are a sample of their kind; None for fewer than two.
 
-        That of a ratio of means (Cochran 1977, section 6.4): words of one sentence are not independent.
+        It is computed for a ratio of means (Cochran 1977, section 6.4), because the words of a sentence are
+        not independent.
         """
         if self.sentences < 2 or not self.words:
             return None
@@ -146,7 +147,7 @@ class Scores:
         return _percent(self.correct_crossing_heads, self.crossing_arcs)
 
     def label_f1(self) -> dict[str, float]:
-        """F1 of labelled arcs by label, the most frequent gold label first."""
+        """Return the F1 of labelled arcs by label, the most frequent gold label first."""
         names = sorted(
             self.gold_labels | self.parsed_labels, key=lambda name: (-self.gold_labels[name], name)
         )
@@ -156,7 +157,7 @@ class Scores:
         }
 
     def length_las(self) -> dict[str, float]:
-        """LAS by the length of the gold arc in words; "root" for arcs from ROOT."""
+        """Return the LAS by the length of the gold arc in words; "root" for arcs from ROOT."""
         return {
             name: _percent(self.correct_lengths[name], self.lengths[name])
             for name in LENGTH_GROUPS
@@ -191,17 +192,17 @@ def _percent(part: float, whole: float) -> float:
 
 
 def word_classes(sentence: Sentence) -> list[str]:
-    """UPOS of each word, or XPOS where it has none."""
+    """Return the UPOS of each word, or the XPOS of words without UPOS."""
     return [xpos if upos == "_" else upos for upos, xpos in zip(sentence.upos, sentence.xpos, strict=True)]
 
 
 def length_group(dependent: int, head: int) -> str:
-    """Of an arc, one of `LENGTH_GROUPS`."""
+    """Return the length group of an arc, one of `LENGTH_GROUPS`."""
     return group_of(abs(head - dependent), ARC_LENGTHS) if head else "root"
 
 
 def group_of(value: int, groups: Groups) -> str:
-    """The name of the group in which a value lies."""
+    """Return the name of the group that contains a value."""
     return next(range_name(low, high) for low, high in groups if high is None or value <= high)
 
 

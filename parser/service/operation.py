@@ -1,4 +1,4 @@
-"""Whether the service lives and is ready, and its metrics. Nothing here waits for parsing."""
+"""The liveness, readiness and metrics of the service. Nothing here waits for parsing."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ HEALTH = {LIVE, READY}
 def operation_routes(admission: Admission, metrics: Metrics | JoinedMetrics) -> APIRouter:
     router = APIRouter(tags=["operation"], default_response_class=PlainTextResponse)
 
-    @router.get(LIVE, summary="Whether the process answers")
+    @router.get(LIVE, summary="Whether the process responds")
     async def live() -> str:
         return "live"
 
-    @router.get(READY, summary="Whether requests are taken; 503 when the service ends")
+    @router.get(READY, summary="Whether the service accepts requests; 503 if it is being stopped")
     async def ready() -> PlainTextResponse:
         if admission.drains:
             return PlainTextResponse("the service is being stopped", HTTPStatus.SERVICE_UNAVAILABLE)
         return PlainTextResponse("ready")
 
-    @router.get(METRICS, summary="For Prometheus")
+    @router.get(METRICS, summary="Metrics for Prometheus")
     async def prometheus() -> Response:
         return Response(await metrics.text(), media_type=CONTENT_TYPE_LATEST)
 

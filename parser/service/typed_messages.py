@@ -1,4 +1,4 @@
-"""What `POST /v1/parse` takes and answers. OpenAPI shows these texts."""
+"""The requests and answers of `POST /v1/parse`. OpenAPI shows these texts."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from parser.treebank.columns import BLANK
 Values = Annotated[list[str], Field(min_length=1, fail_fast=True)]
 Head = Annotated[int, Field(ge=0)]
 MOST_ALTERNATIVES = 10
-"""Of each word: an answer is kept until it is written."""
+"""The maximum for each word, because an answer is kept until it is written."""
 INPUTS = "texts", "sentences", "conllu"
 
 
 @with_config(ConfigDict(extra="forbid", strict=True))
 class GivenSentence(TypedDict, total=False):
-    """The words of a sentence, and what is known of each; `_` for nothing, or null of heads and labels."""
+    """The words of a sentence, and known columns. Unknown values are `_`, or null in heads and labels."""
 
     # A body may have a hundred thousand of them, which as objects of a class would take seconds.
     words: Required[Values]
@@ -36,42 +36,42 @@ class GivenSentence(TypedDict, total=False):
 
 
 class ParseRequest(BaseModel):
-    """One of texts, sentences and conllu."""
+    """A request contains exactly one of texts, sentences and conllu."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    model: str | None = Field(None, description="The name of a model; that of the default if there is none")
+    model: str | None = Field(None, description="The name of a model; without it, the default model is used")
     texts: list[str] | None = Field(
-        None, description="Texts that are divided into sentences and words", fail_fast=True
+        None, description="Texts, which are split into sentences and words", fail_fast=True
     )
-    text_format: TextFormat = Field("raw", description="Of the texts: where sentences, or words, end")
+    text_format: TextFormat = Field("raw", description="Format of the texts: where sentences or words end")
     sentences: list[GivenSentence] | None = Field(
-        None, description="Sentences that are divided into words", fail_fast=True
+        None, description="Sentences that are already split into words", fail_fast=True
     )
     conllu: str | None = Field(None, description="Sentences in CoNLL-U")
-    probabilities: bool = Field(False, description="Whether the probability of each arc is wanted")
+    probabilities: bool = Field(False, description="Whether to return the probability of each arc")
     alternatives: int = Field(
         0,
         ge=0,
         le=MOST_ALTERNATIVES,
-        description="How many probable heads of each word are wanted",
+        description="How many probable heads to return for each word",
     )
     keep: Literal["given"] | None = Field(
-        None, description="given: heads and labels of sentences and conllu stay, and those without are found"
+        None, description="given: heads and labels in sentences and conllu stay, missing ones are predicted"
     )
     non_projective: NonProjective = Field(
         "refuse",
-        description="Whether a given arc that crosses others is refused, or put back after parsing",
+        description="Whether a given arc that crosses other arcs is refused, or put back after parsing",
     )
     at_most_one: list[str] = Field(
         [],
-        description="Labels: no head has two dependents of one of them or its subtypes",
+        description="Labels that each head has on at most one dependent, subtypes included",
         fail_fast=True,
         max_length=MAX_LIMITS,
     )
     not_root: list[str] = Field(
         [],
-        description="UPOS of words that are not the root if another one can be",
+        description="UPOS tags of words that are not the root if another word can be",
         fail_fast=True,
         max_length=MAX_LIMITS,
     )
@@ -106,31 +106,31 @@ def _has_tree(sentence: GivenSentence) -> bool:
 
 
 class AnsweredToken(BaseModel):
-    """A token of a text, which has one word or, if it is a multiword token, several."""
+    """A token of a text. It consists of one word or, if it is a multiword token, of several."""
 
     form: str
-    start: int = Field(description="Characters of the text before it")
+    start: int = Field(description="Number of characters before it in the text")
     end: int
-    words: int = Field(description="How many words it has")
+    words: int = Field(description="Number of words that it consists of")
 
 
 class AnsweredAlternative(BaseModel):
-    """An arc that a word may have, in the tree or not."""
+    """A possible arc to a word, whether in the tree or not."""
 
     head: int
     label: str
-    probability: float = Field(description="Of the head, by the scorer of arcs alone")
+    probability: float = Field(description="The probability of the head, by the scorer of arcs alone")
 
 
 class AnsweredSentence(BaseModel):
-    """Word 1 is the first one, head 0 is the root. What is not known is left out."""
+    """A sentence and its tree. Word 1 is the first word, head 0 is the root. Unknown fields are left out."""
 
     input: int | None = Field(None, description="Number of its text in the request, from 0")
     sent_id: str | None = Field(
-        None, description="Of a text the number of the sentence in it, from 1; of others the given one"
+        None, description="For a text, the number of the sentence in it, from 1; otherwise the given sent_id"
     )
     text: str | None = None
-    tokens: list[AnsweredToken] | None = Field(None, description="Only of texts")
+    tokens: list[AnsweredToken] | None = Field(None, description="Only for texts")
     words: list[str]
     upos: list[str] | None = None
     xpos: list[str] | None = None
@@ -141,20 +141,20 @@ class AnsweredSentence(BaseModel):
     probabilities: list[float] | None = None
     alternatives: list[list[AnsweredAlternative]] | None = Field(
         None,
-        description="Of each word the most probable heads; none of a sentence too long for the scorer",
+        description="The most probable heads of each word; none if the sentence is too long for the scorer",
     )
     violations: list[str] | None = Field(
-        None, description="Of each word the limits that could not be kept there, if any, such as not-root"
+        None, description="The limits that are broken at each word, such as not-root; left out if none is"
     )
 
 
 class ParseAnswer(BaseModel):
     model: str
     sentences: list[AnsweredSentence]
-    warnings: list[str] | None = Field(None, description="If the input lacks what the model reads")
+    warnings: list[str] | None = Field(None, description="Warnings, if the input lacks what the model reads")
 
 
 class Problem(BaseModel):
-    """Why there is no other answer."""
+    """Why the request failed."""
 
     detail: str

@@ -30,16 +30,16 @@ from parser.service.typed_messages import ParseAnswer, ParseRequest, Problem
 PARSE = "/v1/parse"
 TEXT = {"schema": {"type": "string"}}
 PROBLEMS: dict[int | str, dict[str, Any]] = {
-    400: {"model": Problem, "description": "The request is wrong"},
-    401: {"description": "A token is needed"},
-    406: {"model": Problem, "description": "Accept names none of the forms"},
-    408: {"model": Problem, "description": "The body did not come in time"},
-    413: {"model": Problem, "description": "There are too many bytes or words"},
-    415: {"model": Problem, "description": "The body is not said to be JSON"},
-    422: {"model": Problem, "description": "The body is not as described"},
-    429: {"model": Problem, "description": "Too many requests wait; see Retry-After"},
+    400: {"model": Problem, "description": "The request is invalid"},
+    401: {"description": "A token is required"},
+    406: {"model": Problem, "description": "Accept names none of the formats"},
+    408: {"model": Problem, "description": "The body did not arrive in time"},
+    413: {"model": Problem, "description": "The request contains too many bytes or words"},
+    415: {"model": Problem, "description": "The Content-Type of the body is not JSON"},
+    422: {"model": Problem, "description": "The body does not match its description"},
+    429: {"model": Problem, "description": "Too many requests are parsed or waiting; see Retry-After"},
     500: {"model": Problem, "description": "The service failed; its log says where"},
-    503: {"model": Problem, "description": "It took too long, or the service is being stopped"},
+    503: {"model": Problem, "description": "The request took too long, or the service is being stopped"},
 }
 
 
@@ -49,10 +49,11 @@ def typed_routes(service: Service) -> APIRouter:
 
     @router.post(PARSE, response_model=ParseAnswer, responses={200: forms, **PROBLEMS})
     async def parse(request: Request, wanted: ParseRequest) -> Response:
-        """Trees in the order of the sentences: as one object, as a line for each, or in CoNLL-U.
+        """Parse sentences, and return their trees in the same order.
 
-        The header Accept chooses. Lines come as soon as their sentences are parsed. If something goes wrong
-        after the first of them, the answer is broken off.
+        The header Accept selects the format: one object, a line for each sentence, or CoNLL-U. Each line is
+        sent as soon as its sentence is parsed. If an error occurs after the first line, the answer is broken
+        off.
         """
         model, record = service.models.find(wanted.model), record_of(request.scope)
         form = answer_format(", ".join(request.headers.getlist("accept")), model.name)
@@ -78,7 +79,7 @@ def typed_routes(service: Service) -> APIRouter:
 def _input(
     service: Service, model: ServedModel, wanted: ParseRequest, constraints: Constraints, size: int
 ) -> Input:
-    """size: of the body. Raises RefusedError if the model cannot read it."""
+    """Return the input of a request. size: of its body. Raises RefusedError if the model cannot read it."""
     if wanted.texts is not None:
         form, texts = wanted.text_format, wanted.texts
         reader = model.reader(form)

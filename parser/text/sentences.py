@@ -14,20 +14,20 @@ SENTENCE_ID_LINE = re.compile(rb"(?m)^# sent_id = (\d+)(?=$|%b)" % TREE_SUFFIX.e
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token of a text, which has one syntactic word or, if it is a multiword token, several."""
+    """A token of a text. It consists of one syntactic word or, if it is a multiword token, of several."""
 
     form: str
     start: int
-    """Characters of the text before it."""
+    """The number of characters before it in the text."""
     end: int
     words: tuple[str, ...]
-    """The forms of its words."""
+    """The forms of its syntactic words."""
     space_after: bool
-    """Whether there is white space, or the end of the paragraph, behind it."""
+    """Whether white space or the end of the paragraph follows."""
 
     @property
     def miscellaneous(self) -> str:
-        """The column MISC of CoNLL-U."""
+        """The column MISC in CoNLL-U."""
         return f"{'' if self.space_after else f'{NO_SPACE}|'}TokenRange={self.start}:{self.end}"
 
 
@@ -35,9 +35,9 @@ class Token:
 class TokenizedSentence:
     tokens: tuple[Token, ...]
     text: str
-    """As in the text, with one space for any white space."""
+    """The sentence in the text, with white space as single spaces."""
     begins_paragraph: bool
-    """Only in raw text: not where each line is a sentence."""
+    """Set only in raw text, not if each line is a sentence."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -45,7 +45,7 @@ class TokenizedSentence:
 
 
 def as_sentence(found: TokenizedSentence, ordinal: int) -> Sentence:
-    """The sentence without a tree, with the lines of CoNLL-U. ordinal: its number, from 1."""
+    """Return the sentence without a tree, with its lines in CoNLL-U. ordinal: its number, from 1."""
     lines = ["# newpar\n"] if found.begins_paragraph else []
     lines += [f"# sent_id = {ordinal}\n", f"# text = {found.text}\n"]
     word_lines: list[int] = []
@@ -64,5 +64,5 @@ def as_sentence(found: TokenizedSentence, ordinal: int) -> Sentence:
 
 
 def numbered_from(before: int, content: bytes) -> bytes:
-    """The lines of `as_sentence`, whose numbers begin with 1, when so many sentences stand before them."""
+    """Renumber lines of `as_sentence`, whose numbers start at 1. before: the number of earlier sentences."""
     return SENTENCE_ID_LINE.sub(lambda line: b"# sent_id = %d" % (before + int(line[1])), content)

@@ -1,4 +1,4 @@
-"""Nodes with parameters, and when they update them.
+"""Nodes with parameters, and when the parameters are updated.
 
 `d_x` is the gradient of the loss with respect to x.
 """
@@ -20,7 +20,7 @@ from parser.batching.messages.message_graph import MessageGraph
 from parser.batching.messages.node import Computed, Node, compute, detached, local_gradients
 
 BackwardWeights: TypeAlias = Literal["forward", "present"]
-"""The weights of a backward pass: those of the message's forward pass, or those at present."""
+"""The weights that a backward pass uses: those of the message's forward pass, or the present ones."""
 
 
 class Updates(NamedTuple):
@@ -31,9 +31,9 @@ class Updates(NamedTuple):
     """The number of gradients that a node accumulates for an update (min_update_frequency)."""
 
     in_loop: int | None = None
-    """The same for nodes that get several gradients per instance; None: as `after`."""
+    """The same number for nodes that get several gradients per instance; None: the number `after`."""
     table_optimizer: Callable[[Iterable[nn.Parameter]], Optimizer] | None = None
-    """For tables with sparse gradients; None: as `optimizer`."""
+    """The optimizer of tables with sparse gradients; None: the same as `optimizer`."""
     backward_weights: BackwardWeights = "forward"
 
     def of(self, module: nn.Module) -> Parameterised:
@@ -58,9 +58,10 @@ class Parameterised(Node):
     With `present` weights, as in the paper (section 4), the backward pass uses the activations of the forward
     pass and the weights at the time of the backward pass. For y = x W^T these are d_x = d_y W, with the
     present W, and d_W = d_y^T x. Nothing is copied or computed again. If the weights were updated in between,
-    this is the gradient at neither of them. Recomputing the forward pass at the present weights would give
-    one for this node, but its inputs and d_y would still come from other weights. What a module computes
-    from its weights alone, such as a stack of them, counts as an activation.
+    the result is the gradient neither at the old nor at the present weights. Recomputing the forward pass at
+    the present weights would give their gradient for this node, but its inputs and d_y would still come from
+    other weights. What a module computes from its weights alone, such as a stack of them, counts as an
+    activation.
 
     The staleness of gradients is counted.
     """
@@ -167,14 +168,14 @@ def mean_staleness(counted: Counter[int]) -> float:
 
 
 class ModuleWithWeights:
-    """As `torch.func.functional_call`, but weights are set when they change, not at every call.
+    """Like `torch.func.functional_call`, but weights are set when they change, not at every call.
 
-    Parameters and buffers are the module's own, and so is its mode, training or not. Other attributes are
+    Other parameters, buffers and the mode (training or not) are shared with the module. Other attributes are
     copied once.
     """
 
     def __init__(self, module: nn.Module, weights: Sequence[nn.Parameter]):
-        """weights: those parameters of the module that will be replaced by others."""
+        """weights: the parameters of the module that will be replaced."""
         number = {id(weight): place for place, weight in enumerate(weights)}
         tensors = {id(tensor): tensor for tensor in chain(module.parameters(), module.buffers())}
         self._module = deepcopy(module, memo=tensors)  # the tensors themselves are shared
@@ -193,7 +194,7 @@ class ModuleWithWeights:
         return self._module(*inputs)
 
     def set(self, weights: Sequence[Tensor]) -> None:
-        """Weights in the order of the parameters that they replace."""
+        """Set the weights, in the order of the parameters that they replace."""
         for part, name, place in self._places:
             object.__setattr__(part, name, weights[place])  # the module's own would look for parameters
 
@@ -204,13 +205,13 @@ def parameterised_nodes(graph: MessageGraph) -> list[Parameterised]:
 
 
 def update_all(graph: MessageGraph) -> None:
-    """Update all parameters with the gradients that are accumulated, if there are any."""
+    """Update all parameters with the accumulated gradients, if there are any."""
     for node in parameterised_nodes(graph):
         node.update()
 
 
 def staleness(graph: MessageGraph) -> Counter[int]:
-    """The number of gradients by the number of updates between their forward and backward pass."""
+    """Count gradients by the number of updates between their forward and backward pass."""
     return sum((node.staleness for node in parameterised_nodes(graph)), Counter[int]())
 
 

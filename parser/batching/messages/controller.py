@@ -26,7 +26,7 @@ class Instance(NamedTuple):
     """Unique among the instances in flight."""
     entries: Sequence[Entry]
     reports: int = 1
-    """The number of reports from losses."""
+    """The number of reports that losses send about it."""
     training: bool = True
 
 
@@ -36,7 +36,7 @@ class Report(NamedTuple):
     state: MessageState
     training: bool
     loss: float
-    """Summed over the examples."""
+    """The loss, summed over the examples."""
     right: int
     examples: int
 
@@ -60,7 +60,10 @@ class Controller(Node):
     def start(
         self, instances: Iterable[Instance], max_active: int, report: Callable[[Report], object]
     ) -> list[Send]:
-        """max_active: the number of instances in flight (max_active_keys). Raises ValueError if below 1."""
+        """Start a run, and return its first messages. Raises ValueError if `max_active` is below 1.
+
+        max_active: the number of instances in flight (max_active_keys).
+        """
         if max_active < 1:
             raise ValueError(f"max_active must be at least 1, not {max_active}")
         self._pending, self._report = iter(instances), report
@@ -71,7 +74,7 @@ class Controller(Node):
         return not self._open
 
     def forward(self, port: int, message: Message) -> list[Send]:
-        """Take the report of a loss."""
+        """Handle the report of a loss."""
         instance = message.state.instance
         (report,) = message.payload
         assert report is not None

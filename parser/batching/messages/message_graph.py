@@ -21,20 +21,20 @@ class Port(NamedTuple):
 
 @dataclass
 class MessageGraph:
-    """A port is given as `"node"`, for the first one, or as `("node", 1)`."""
+    """A graph of nodes. A port is given as `"node"`, which means its first port, or as `("node", 1)`."""
 
     nodes: dict[str, Node] = field(default_factory=dict)
     running: dict[str, Node] = field(default_factory=dict)
-    """What receives the messages: the nodes, or wrappers of them."""
+    """The objects that receive the messages: the nodes, or wrappers of them."""
     worker: dict[str, int] = field(default_factory=dict)
     """The number of each node's worker."""
     after: dict[Port, Port] = field(default_factory=dict)
-    """By output, the connected input."""
+    """The connected input, by output."""
     before: dict[Port, Port] = field(default_factory=dict)
-    """By input, the connected output."""
+    """The connected output, by input."""
 
     def add(self, name: str, node: Node, worker: int = 0) -> None:
-        """Raises ValueError for a name that is taken."""
+        """Add a node. Raises ValueError if the name is taken."""
         if name in self.nodes:
             raise ValueError(f"there is a node {name} already")
         self.nodes[name] = self.running[name] = node
@@ -65,7 +65,7 @@ class MessageGraph:
             raise ValueError(f"{kind} {port} is connected already, with {taken[port]}")
 
     def check(self) -> None:
-        """Raises ValueError for an input or output that is not connected."""
+        """Raises ValueError if an input or output is not connected."""
         for name, node in self.nodes.items():
             for kind, number, taken in (
                 ("input", node.inputs, self.before),

@@ -1,6 +1,6 @@
-"""Nodes: their interface, and those that compute without parameters: transforms and the loss.
+"""Nodes: their interface, and the nodes without parameters, transforms and the loss.
 
-The autograd graph of one node and one message begins at the payload and ends at the outputs.
+The autograd graph of one node and one message reaches from the payload to the outputs.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ class Node(ABC):
     """Handles one message at a time.
 
     Every training message that it sends forward is answered exactly once by gradients with the same state.
-    The node then answers the message that it was sent. No other thread accesses its state, so it needs no
-    locks.
+    The node then answers the message that it received. No other thread accesses the node's attributes, so it
+    needs no locks.
     """
 
     inputs = 1
     outputs = 1
     immediate = False
-    """Whether messages take hardly any time, so that a worker handles those that it sends itself at once."""
+    """Whether messages take hardly any time. If so, a worker handles its own messages to the node at once."""
 
     @abstractmethod
     def forward(self, port: int, message: Message) -> list[Send]:
@@ -57,7 +57,7 @@ def compute(function: Callable[..., ModuleOutputs], payload: Payload, training: 
 
 
 def leaves(payload: Payload) -> tuple[Tensor, ...]:
-    """The tensors, detached from an autograd graph if one is part of it."""
+    """The tensors of a payload, each detached if it is part of an autograd graph."""
     found = tuple(tensor for tensor in payload if tensor is not None)
     assert len(found) == len(payload), "a payload of values must not contain None"
     return tuple(tensor if tensor.is_leaf else tensor.detach().requires_grad_() for tensor in found)
@@ -70,7 +70,7 @@ def detached(outputs: Sequence[Tensor]) -> Payload:
 def local_gradients(
     inputs: Sequence[Tensor], outputs: Sequence[Tensor], d_outputs: Payload, weights: Sequence[Tensor]
 ) -> tuple[Payload, Payload]:
-    """With respect to the inputs and to the weights; None for zero."""
+    """Return the gradients with respect to the inputs and to the weights; None for zero."""
     flowing = [
         (output, gradient)
         for output, gradient in zip(outputs, d_outputs, strict=True)
@@ -86,7 +86,7 @@ def local_gradients(
 
 
 class Transform(Node):
-    """Applies a function without parameters to the payload. It may depend on the state."""
+    """Applies a function without parameters to the payload. The function may depend on the state."""
 
     def __init__(self, function: Callable[..., ModuleOutputs]):
         """function: takes the state and the tensors of the payload."""

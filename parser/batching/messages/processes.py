@@ -1,9 +1,9 @@
 """Run a graph in several processes, one worker each, on one machine or several.
 
 Each process builds the same graph, and runs the nodes of the worker with its rank. The functions of a node
-can therefore depend on an instance only through its messages. torchrun starts those of `Processes`.
-`LocalProcesses` starts its own on this machine; they get commands by a pipe, and end when it is closed. They
-also end if the first one is killed.
+can therefore depend on an instance only through its messages. torchrun starts the processes of `Processes`.
+`LocalProcesses` starts its own processes on this machine. They get commands through a pipe, and exit when it
+is closed. They also exit if the first process is killed.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ SharedT = TypeVar("SharedT")
 STOPPED, FINISHED, FAILED, EXITED = -1, -2, -3, -4
 """Sent instead of a size: the run is complete; the process has finished it; it has failed; it leaves."""
 TIMEOUT = timedelta(days=365)
-"""Of `share` and `gather`, in which a process may have to wait long for others; gloo detects dead ones."""
+"""Time limit of `share` and `gather`. A process may have to wait long; gloo detects dead processes."""
 
 FAILURE_TIMEOUT = 10.0
 """Seconds to wait for the messages of each other process after this one has failed."""
 LOCALHOST = "127.0.0.1"
 JOIN_TIMEOUT = timedelta(seconds=120)
-"""For all processes to begin."""
+"""Time limit for all processes to start."""
 END_TIMEOUT = 10.0
-"""Seconds for a process to end by itself."""
+"""Seconds for a process to exit by itself."""
 RUN, UPDATE, SHARE, STALENESS = "run", "update", "share", "staleness"
 """Commands, each with an argument; see the functions of `LocalProcesses`."""
 
@@ -65,8 +65,8 @@ class Processes:
         """To be called in all processes.
 
         first: name or address of the machine with the first process; by default MASTER_ADDR, which torchrun
-        sets. Raises ValueError if torch.distributed is not initialised, and OSError if another process is
-        not reached.
+        sets. Raises ValueError if torch.distributed is not initialised, and OSError if another process cannot
+        be reached.
         """
         if not dist.is_initialized():
             raise ValueError(
@@ -99,11 +99,11 @@ class Processes:
         self.close(FAILURE_TIMEOUT if error else None)
 
     def leave(self) -> None:
-        """Tell the others that this process runs no more."""
+        """Notify the other processes that this process will not run again."""
         self._tell(EXITED)
 
     def close(self, timeout: float | None = None) -> None:
-        """Close the connections when the others have left. timeout: seconds to wait for each of them."""
+        """Close the connections after the other processes have left. timeout: seconds to wait for each."""
         for thread in self._receivers:
             if thread.ident is not None:
                 thread.join(timeout)
@@ -117,7 +117,7 @@ class Processes:
         report: Callable[[Report], object],
         trace: Callable[[Span], object] | None = None,
     ) -> list[float]:
-        """As `workers.run`. All processes must call it; only that of the controller reads `instances`.
+        """Like `workers.run`. All processes must call it; only the controller's process reads `instances`.
 
         Returns the busy seconds of this process's worker. Raises ValueError for more workers than processes,
         and LostError if another process has failed or is lost.
@@ -170,7 +170,7 @@ class Processes:
                 node.refresh()
 
     def gather(self, own: SharedT) -> list[SharedT]:
-        """An object of each process, in all of them. To be called in all processes. Raises LostError."""
+        """Return an object of each process, in all processes. All must call it. Raises LostError."""
         found: list[Any] = [None] * self._size
         with _losses():
             dist.all_gather_object(found, own, group=self._together)
@@ -184,7 +184,7 @@ class Processes:
             raise LostError(_lost(rank)) from error
 
     def tell_failure(self, error: BaseException) -> None:
-        """Processes pass on what they are told, so that all name the first cause."""
+        """Notify the other processes of a failure. They pass it on, so that all name the first cause."""
         cause = self._failures[0] if self._failures else f"worker {self.rank} has failed: {error}"
         self._tell(FAILED, np.frombuffer(cause.encode(), np.uint8))
 
@@ -219,7 +219,7 @@ class Processes:
 
 @contextmanager
 def _losses() -> Iterator[None]:
-    """Gloo tells that another process is lost by a RuntimeError."""
+    """Gloo reports the loss of another process by a RuntimeError."""
     try:
         yield
     except RuntimeError as error:
@@ -231,7 +231,7 @@ def _lost(rank: int) -> str:
 
 
 class LocalProcesses:
-    """This process, with the first worker, and processes for the others."""
+    """This process, with the first worker, and processes for the other workers."""
 
     def __init__(self, graph: MessageGraph, make_graph: Callable[[], MessageGraph]):
         """make_graph: makes the same graph in the other processes; it is pickled.
@@ -275,9 +275,9 @@ class LocalProcesses:
         report: Callable[[Report], object],
         trace: Callable[[Span], object] | None = None,
     ) -> list[float]:
-        """As `workers.run`, with the busy seconds and the spans of this process only.
+        """Like `workers.run`, with the busy seconds and the spans of this process only.
 
-        Without its NodeError for messages that are missing: it waits for them.
+        It raises no NodeError for missing messages, but waits for them.
         """
         assert graph is self.graph
         self._command(RUN, max_active)
@@ -298,12 +298,12 @@ class LocalProcesses:
         self._processes.share(self.graph, source)
 
     def staleness(self) -> Counter[int]:
-        """The number of gradients by their staleness, of all processes."""
+        """Count the gradients of all processes by their staleness."""
         self._command(STALENESS)
         return sum(self._processes.gather(staleness(self.graph)), Counter[int]())
 
     def close(self) -> None:
-        """End the other processes."""
+        """Stop the other processes."""
         self._processes.leave()
         self._kill(END_TIMEOUT)
         self._processes.close()

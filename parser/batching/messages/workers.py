@@ -1,6 +1,6 @@
 """Workers: each runs its nodes, one message at a time; backward messages have priority (section 5).
 
-`run` has one thread for each worker; `processes.py` one process.
+`run` uses one thread for each worker, `processes.py` one process.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Delivery(NamedTuple):
 
 
 class Route(NamedTuple):
-    """Where the messages of a port go: to which port, and to what kind of node."""
+    """The destination of a port's messages: a port, its worker, and whether its node is immediate."""
 
     to: Port
     worker: int
@@ -45,7 +45,7 @@ class Span(NamedTuple):
     instance: int
     forward: bool
     began: float
-    """By `time.perf_counter`."""
+    """The start, by `time.perf_counter`."""
     ended: float
     waiting: int
     """The number of messages in the worker's queues, without those still in its mailbox."""
@@ -79,7 +79,7 @@ class Worker:
     def begin(
         self, instances: Iterable[Instance], max_active: int, report: Callable[[Report], object]
     ) -> None:
-        """To be called on the controller's worker, before it runs; see `Controller.start`.
+        """Start a run. Call it on the controller's worker, before that worker runs; see `Controller.start`.
 
         Raises ValueError if an earlier run of the graph was interrupted.
         """
@@ -93,7 +93,7 @@ class Worker:
         self._end_if_finished()
 
     def run(self) -> None:
-        """Handle messages until told to stop. An error of a node stops all workers."""
+        """Handle messages until a `Stop` arrives. An error in a node stops all workers."""
         torch.set_num_threads(1)
         began = time.thread_time()
         try:
@@ -185,7 +185,7 @@ def run(
 
     max_active: the number of instances in flight; report: called for each loss; trace: called for each
     handled message. Both are called by the threads of workers. Raises NodeError if a node raises an
-    exception, and if no message is left although instances are not finished.
+    exception, or if no message is left although some instances are not finished.
     """
     graph.check()
     shared = _SharedState(graph)

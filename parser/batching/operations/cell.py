@@ -21,7 +21,7 @@ from parser.batching.operations.value import Value
 
 class CellOperation(Operation):
     def __init__(self, template: Template):
-        """Raises ValueError for a template of several indices."""
+        """Raises ValueError for a template with several indices."""
         if template.indices > 1:
             raise ValueError(f"a cell takes at most one index, not {template.indices}")
         self._template = template
@@ -117,14 +117,14 @@ class _Node(NamedTuple):
     packs: list[list[int]]
     """For each input of the operation, the values that are concatenated."""
     values: range
-    """Those that it computes."""
+    """The values that it computes."""
     outputs: list[tuple[int, int | None]]
-    """The width of each of them, and its position among the results if it is one."""
+    """The width of each computed value, and its position among the results if it is one."""
     has_index: bool
 
 
 def _nodes_of(template: Template, packs: Packs) -> list[_Node]:
-    """packs: of the cell."""
+    """packs: the packs of the cell."""
     own: dict[tuple[int, ...], int] = {pack: number for number, pack in enumerate(packs)}
     shift = len(packs) - template.arguments
     results = {value: number for number, value in enumerate(template.results)}
@@ -191,6 +191,6 @@ def trace_template(
     widths: Sequence[int],
     indices: int = 0,
 ) -> Template:
-    """As `Template.trace`, with all its operations fused into one if the grain is `cell`."""
+    """Like `Template.trace`, with all operations fused into one if the grain is `cell`."""
     template = Template.trace(write, widths, indices)
     return Template.of(CellOperation(template), widths) if grain == "cell" else template

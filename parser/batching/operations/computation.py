@@ -61,7 +61,7 @@ class Computation:
 
     @torch.no_grad()
     def run(self, steps: Sequence[Step]) -> None:
-        """Run the batches of `schedule`, in that order. Errors get a note that names the operation."""
+        """Run the batches of `schedule` in order. Errors get a note that names the operation."""
         if self._fault != NOT_RUN:
             self._check()
         self._reserve()
@@ -85,9 +85,9 @@ class Computation:
     def rows(self, values: Integers, width: int) -> Tensor:
         """[values, width] A copy of computed values, all of the same width. Raises ValueError.
 
-        Unless gradients are off, autograd differentiates it, with respect to the parameters and to the
-        tensors that were given. As with any tensor, its backward pass runs once unless the graph is retained,
-        and not after a parameter was changed in place.
+        Unless gradients are off, autograd differentiates the copy with respect to the parameters and the
+        given tensors. As with any tensor, its backward pass runs only once unless the graph is retained, and
+        not after a parameter was changed in place.
         """
         self._check()
         own = self._row[values]
@@ -113,10 +113,10 @@ class Computation:
     def backward(self, values: Integers, gradient: Tensor | None = None) -> list[Tensor]:
         """Backpropagate from computed values, and add to the parameters' `.grad`, without autograd.
 
-        gradient: [values, width], of the loss with respect to these values; None if the values are losses, of
-        width 1, to be summed. Can be called once, because it frees what the forward pass has saved. Returns
-        the gradients with respect to the tensors that were given. A batch of which no row leads to these
-        values is left out, as by autograd. Raises ValueError, and RuntimeError if a parameter has been
+        gradient: [values, width], the gradient of the loss with respect to the values; None if the values are
+        losses of width 1, which are summed. It can be called only once, because it frees what the forward
+        pass has saved. Returns the gradients with respect to the given tensors. Batches that do not lead to
+        the values are left out, as in autograd. Raises ValueError, and RuntimeError if a parameter was
         changed in place since the values were computed.
         """
         if not self._gradients:

@@ -30,7 +30,7 @@ SEQUENCE_LAYERS = (
     nn.TransformerEncoderLayer,
     nn.TransformerDecoderLayer,
 )
-"""Layers that take a matrix for a sequence, of which each row is read with the others."""
+"""Layers that take a matrix for a sequence, and read its rows together."""
 
 
 class Elementwise(Operation):
@@ -68,7 +68,7 @@ class Multiply(Elementwise):
 
 
 class Scale(Elementwise):
-    """factor * x + shift, of two numbers."""
+    """factor * x + shift, where factor and shift are numbers."""
 
     def __init__(self, width: int, factor: float, shift: float):
         super().__init__(width)
@@ -301,7 +301,7 @@ class Linear(Operation):
 
 
 class MatrixProduct(Operation):
-    """left @ right, both of which are values: matrices, row by row."""
+    """left @ right, where both are values that hold matrices row by row."""
 
     is_product = True
 
@@ -328,8 +328,8 @@ class MatrixProduct(Operation):
 class Module(Operation):
     """Any module from rows to rows as a single operation, differentiated by autograd.
 
-    The module must treat rows independently, because those of a batch are of different examples. It runs in
-    the mode (training or evaluation) that it has when the operation is created.
+    The module must treat rows independently, because the rows of a batch belong to different examples. It
+    runs in the mode (training or evaluation) that it has when the operation is created.
     """
 
     is_product = True
@@ -338,7 +338,7 @@ class Module(Operation):
     def __init__(self, module: nn.Module, outputs: Sequence[int]):
         """outputs: the width of each tensor that the module returns.
 
-        Raises ValueError for modules that are known to mix rows, TypeError for other types.
+        Raises ValueError for modules that are known to mix rows, and TypeError for arguments of other types.
         """
         if not isinstance(module, nn.Module):
             raise TypeError(f"a module must be a torch.nn.Module, not {type(module).__name__}")
@@ -371,7 +371,7 @@ class Module(Operation):
         batch.saved = inputs, results
 
     def _check(self, results: tuple[Any, ...], outputs: Sequence[Tensor]) -> None:
-        """Raises ValueError for other results than tensors like the outputs."""
+        """Raises ValueError if the results are not tensors like the outputs."""
         shapes = [list(own.shape) if isinstance(own, Tensor) else type(own).__name__ for own in results]
         if shapes != [list(output.shape) for output in outputs]:
             raise ValueError(
@@ -428,7 +428,7 @@ class Module(Operation):
 
 
 def _check_rows(module: nn.Module) -> None:
-    """Raises ValueError for layers that compute a row from other rows, too, as far as PyTorch has them."""
+    """Raises ValueError for layers of PyTorch that also compute a row from other rows."""
     if isinstance(module, SEQUENCE_LAYERS):
         raise ValueError(
             f"{type(module).__name__} reads the rows of a matrix as one sequence, but those of a batch are "

@@ -30,12 +30,12 @@ class OperationBatch:
         self.index = index
         """[rows], if the operation takes an index."""
         self.saved: Any = None
-        """Saved by `forward` for `backward`."""
+        """What `forward` saves for `backward`."""
         self.input_gradients: Sequence[Tensor | None] = (None,) * len(inputs)
-        """Where `backward` may write the gradient of each input, to save a copy of it; None for nowhere."""
+        """Tensors into which `backward` may write the gradients of inputs, to save copies; None for none."""
 
     def empty_gradient(self, place: int) -> Tensor:
-        """For the gradient of an input: that of `input_gradients` or a new tensor, with any contents."""
+        """A tensor for the gradient of an input, from `input_gradients` or new, with any contents."""
         found = self.input_gradients[place]
         return torch.empty_like(self.inputs[place]) if found is None else found
 
@@ -44,9 +44,9 @@ class OperationGradients(NamedTuple):
     """The result of a batch's backward pass."""
 
     inputs: Sequence[Tensor | None]
-    """With respect to each input, in its shape; None for zero."""
+    """The gradient with respect to each input, in the input's shape; None for zero."""
     kept: tuple[Tensor, ...] = ()
-    """From which `accumulate` computes the parameters' gradients, for many batches at a time."""
+    """Tensors from which `accumulate` computes the parameters' gradients, for many batches at a time."""
 
 
 class Operation:
@@ -64,11 +64,11 @@ class Operation:
     The agenda breaks ties in favour of cheap operations.
     """
     parameters: tuple[Tensor, ...] = ()
-    """Those that it reads, trained or not."""
+    """The parameters that it reads, trained or not."""
     kept = 0
     """Number of tensors in `OperationGradients.kept`."""
     keeps_rows = True
-    """Whether these are rows, which wait for those of other batches; else they are added after each batch."""
+    """Whether kept tensors are rows, collected over batches; otherwise they are added after each batch."""
     only_gathers = False
     """Whether `accumulate` merely concatenates, so that unbatched runs need not call it per batch."""
     columns = ALL
@@ -76,20 +76,20 @@ class Operation:
 
     @property
     def name(self) -> str:
-        """In messages."""
+        """The name in messages."""
         return type(self).__name__
 
     def signature(self) -> Hashable:
-        """Must be equal for operations to be batched (Neubig et al. 2017, appendix A).
+        """Return a key that is equal for operations that can share a batch (Neubig et al. 2017, appendix A).
 
         Parameters are compared by identity. All values of a graph have one dtype and one device.
         """
         raise NotImplementedError
 
     def packs(self, arguments: int) -> tuple[tuple[int, ...], ...]:
-        """Groups of arguments of equal width, each passed as one input [rows, number * width].
+        """Return groups of arguments of equal width, each passed as one input [rows, number * width].
 
-        Default: no groups.
+        By default, there are no groups.
         """
         return tuple((argument,) for argument in range(arguments))
 
@@ -101,7 +101,7 @@ class Operation:
         raise NotImplementedError
 
     def accumulate(self, batches: Sequence[tuple[Tensor, ...]], gradients: ParameterGradients) -> None:
-        """Add the parameters' gradients of some batches. batches: what each has kept."""
+        """Add the parameters' gradients of some batches. batches: the kept tensors of each."""
 
 
 def concatenate_kept(batches: Sequence[tuple[Tensor, ...]]) -> list[Tensor]:
@@ -110,7 +110,7 @@ def concatenate_kept(batches: Sequence[tuple[Tensor, ...]]) -> list[Tensor]:
 
 
 def concatenate_rows(parts: Sequence[Tensor]) -> Tensor:
-    """A view if the parts are views of rows that lie one after another."""
+    """Concatenate the rows; the result is a view if the parts are views of adjacent rows."""
     first, place = parts[0], parts[0].storage_offset()
     storage, strides = first.untyped_storage().data_ptr(), first.stride()
     for part in parts:
@@ -125,10 +125,10 @@ def concatenate_rows(parts: Sequence[Tensor]) -> Tensor:
 
 
 def leaf(parameter: Tensor, *dimensions: str) -> Tensor:
-    """The parameter, if gradients can be added to its `.grad`.
+    """Return the parameter, if gradients can be added to its `.grad`.
 
-    dimensions: the names of those it must have; none: any. Raises ValueError for a tensor that is no leaf or
-    has other dimensions, TypeError for what is no tensor.
+    dimensions: the names of the required dimensions; none: any dimensions. Raises ValueError for a tensor
+    that is not a leaf or has other dimensions, and TypeError for anything but a tensor.
     """
     if not isinstance(parameter, Tensor):
         raise TypeError(

@@ -25,11 +25,11 @@ GRAPH_METHODS = (NONE, *SCHEDULES)
 
 
 class Graph(Computation, Writer):
-    """A lazily evaluated graph. Arrays of values have their numbers.
+    """A lazily evaluated graph. Arrays that are passed as values contain their numbers.
 
     Operations are recorded by `apply` or by the methods of `Writer`. `forward` computes everything that is
-    pending; recording may continue afterwards. `values` gives tensors that autograd differentiates. Faster is
-    `backward` after `values` under `torch.no_grad()`, which adds to the parameters' `.grad` by itself.
+    pending; recording can continue afterwards. `values` returns tensors that autograd differentiates. It is
+    faster to call `values` under `torch.no_grad()`, then `backward`, which adds to the parameters' `.grad`.
     """
 
     def __init__(
@@ -39,9 +39,9 @@ class Graph(Computation, Writer):
         dtype: torch.dtype = torch.float32,
         gradients: bool = True,
     ):
-        """method: `none` for no batching; `depth` or `agenda`, see `schedule`. Raises ValueError for others.
+        """method: `none` for no batching, or a schedule, `depth` or `agenda`. Raises ValueError for others.
 
-        gradients: keep what `backward` needs.
+        gradients: whether to keep what `backward` needs.
         """
         if method not in GRAPH_METHODS:
             raise ValueError(f"no batching method {method!r}; the methods are {', '.join(GRAPH_METHODS)}")
@@ -56,7 +56,7 @@ class Graph(Computation, Writer):
     def apply(self, template: Template, values: Sequence[Value], indices: Sequence[Index] = ()) -> Values:
         """Record one application of a template, and return its results.
 
-        Raises ValueError for other values or indices than the template takes; nothing is recorded then.
+        Raises ValueError, and records nothing, if the template takes other values or indices.
         """
         numbers, widths = numbers_of(values, self), self._widths
         given = tuple([widths[number] for number in numbers])
@@ -92,7 +92,7 @@ class Graph(Computation, Writer):
         return [Value(self, first + place) for place in template.result_places]
 
     def _record(self, template: Template, numbers: Sequence[int] | Integers, indices: Sequence[Index]) -> int:
-        """One application, to the values of these numbers. Returns that of the first value it computes."""
+        """Record one application to these values. Returns the number of the first computed value."""
         recorded, first = self._recorded.get(template), len(self._widths)
         if recorded is None:
             recorded = self._recorded_of(template)
@@ -112,9 +112,9 @@ class Graph(Computation, Writer):
         values: Sequence[Sequence[Value] | Integers] | Integers,
         indices: Sequence[Sequence[Index]] | Integers = (),
     ) -> tuple[Values, ...]:
-        """As `Writer.each`, in one piece. values, indices: [arguments or indices, applications]
+        """Like `Writer.each`, recorded at once. values, indices: [arguments or indices, applications]
 
-        Raises ValueError, and nothing is recorded then.
+        If it raises ValueError, nothing is recorded.
         """
         template.check_counts(len(values), len(indices))
         if not template.arguments + template.indices:
@@ -134,7 +134,7 @@ class Graph(Computation, Writer):
         return tuple(Values(self, range(first + place, stop, step)) for place in template.result_places)
 
     def add_values(self, rows: Tensor) -> Values:
-        """Add values that were computed outside the graph. rows: [values, width]. Raises ValueError."""
+        """Add values computed outside the graph. rows: [values, width]. Returns them. Raises ValueError."""
         first = len(self._widths)
         self._give(first, rows)
         count, width = rows.shape
@@ -148,9 +148,9 @@ class Graph(Computation, Writer):
         self.run(self.schedule())
 
     def schedule(self) -> list[Step]:
-        """The batches of all pending operations. Pass them to `run` before recording anything else.
+        """Return the batches of all pending operations. Pass them to `run` before recording anything else.
 
-        Raises ValueError if earlier ones have not run.
+        Raises ValueError if earlier batches have not run.
         """
         self._check()
         applications = [_applications(template, own) for template, own in self._recorded.items() if own]
@@ -164,8 +164,8 @@ class Graph(Computation, Writer):
     def values(self, values: Sequence[Value] | Integers) -> Tensor:
         """[values, width] A copy of values of equal width, after computing all pending operations.
 
-        [0, 0] if there are no values. Autograd differentiates it, see `rows`. Raises ValueError for values of
-        different widths.
+        The shape is [0, 0] if there are no values. Autograd differentiates the result, see `rows`. Raises
+        ValueError for values of different widths.
         """
         numbers = self._numbers(values)
         widths = set(self._widths_of(numbers)) or {0}
@@ -176,7 +176,7 @@ class Graph(Computation, Writer):
         return self.rows(np.asarray(numbers, np.int64), widths.pop())
 
     def backward(self, values: Sequence[Value] | Integers, gradient: Tensor | None = None) -> list[Tensor]:
-        """See `Computation.backward`. Computes all pending operations first. Raises ValueError."""
+        """Compute all pending operations, then run `Computation.backward`. Raises ValueError."""
         what = "a loss" if gradient is None else "a value with this gradient"
         numbers = self._numbers(values)
         gradient = self._gradient(gradient, len(numbers))
@@ -217,7 +217,7 @@ class Graph(Computation, Writer):
             template.check(tuple(given[wrong[0]].tolist()), template.indices)
 
     def _recorded_of(self, template: Template) -> array[int]:
-        """[applications, 1 + arguments + indices] The first value that each computes, and what it takes."""
+        """[applications, 1 + arguments + indices] The first value that each computes, and its inputs."""
         found = self._recorded.get(template)
         if found is None:
             self._check_types(template)
@@ -225,7 +225,7 @@ class Graph(Computation, Writer):
         return found
 
     def _check_types(self, template: Template) -> None:
-        """Raises ValueError for parameters of another data type than the graph's."""
+        """Raises ValueError if a parameter has another data type than the graph."""
         for operation, _ in template.wiring.origins:
             for parameter in operation.parameters:
                 if parameter.dtype != self._dtype and parameter.is_floating_point():

@@ -1,7 +1,7 @@
 """Templates: computations that are traced once and applied many times, each application a compact record.
 
-A `Writer` records operations, either in a graph or while a template is traced. Templates may be made of
-templates: that of a sentence of five words consists of five applications of the template of a word.
+A `Writer` records operations, either in a graph or while a template is traced. Templates can contain other
+templates: a template for a sentence of five words consists of five applications of the template for a word.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ class Writer(ABC):
 
     @abstractmethod
     def width_of(self, number: int) -> int:
-        """Of the value with this number."""
+        """Return the width of the value with this number."""
 
     def width(self, value: Value) -> int:
-        """The number of a value's elements. Raises TypeError and ValueError, see `numbers_of`."""
+        """Return the number of a value's elements. Raises TypeError and ValueError, see `numbers_of`."""
         if isinstance(value, Value) and value.writer is self:
             return self.width_of(value.number)
         return self.width_of(*numbers_of((value,), self))
@@ -75,7 +75,7 @@ class Writer(ABC):
     ) -> tuple[Sequence[Value], ...]:
         """Record many applications of a template, and return the values of each of its results.
 
-        values: for each argument, the values of all applications; indices: likewise.
+        values: for each argument, the values of all applications; indices: the same for each index.
         """
         columns = [*values, *indices]
         rows = zip(*columns, strict=True)
@@ -87,8 +87,8 @@ class Writer(ABC):
     ) -> tuple[Sequence[Value], ...]:
         """Record a recurrence: each application takes a value and the results of the previous application.
 
-        The first application is of `first`, which takes a value only. Returns as `each`. Raises ValueError if
-        there are no values.
+        The first application is of `first`, which takes only a value. Returns the same as `each`. Raises
+        ValueError if there are no values.
         """
         if not values:
             raise ValueError("a chain needs at least one value")
@@ -98,7 +98,7 @@ class Writer(ABC):
         return tuple(zip(*found, strict=True))
 
     def lookup(self, table: Tensor, row: Index, sparse: bool = False) -> Value:
-        """A row of the table. sparse: use a sparse gradient, with only the rows that were read."""
+        """A row of the table. sparse: use a sparse gradient, which contains only the rows that were read."""
         return self.operate(Lookup(table, sparse), (), row)[0]
 
     def linear(self, weight: Tensor, *values: Value, bias: Tensor | None = None) -> Value:
@@ -118,13 +118,13 @@ class Writer(ABC):
         return self.operate(Multiply(self._common(left, right)), (left, right))[0]
 
     def scale(self, value: Value, factor: float, shift: float = 0.0) -> Value:
-        """factor * value + shift, of numbers that are the same for all examples of a batch."""
+        """factor * value + shift. Both numbers are the same for all examples of a batch."""
         return self.operate(Scale(self.width(value), float(factor), float(shift)), (value,))[0]
 
     def matrix_product(self, left: Value, right: Value, inner: int) -> Value:
         """left @ right, of values that hold matrices row by row: left [rows, inner], right [inner, columns].
 
-        The inner product of two vectors has their width as `inner`, a scalar times a vector 1. Raises
+        `inner` is the width of the vectors for an inner product, and 1 for a scalar times a vector. Raises
         ValueError if `inner` does not divide the widths.
         """
         widths = self.width(left), self.width(right)
@@ -134,7 +134,7 @@ class Writer(ABC):
         return self.operate(MatrixProduct(rows, inner, columns), (left, right))[0]
 
     def inner_product(self, left: Value, right: Value) -> Value:
-        """The sum of the products of their elements, of width 1."""
+        """The sum of the products of the elements, a value of width 1."""
         return self.matrix_product(left, right, self._common(left, right))
 
     def tanh(self, value: Value) -> Value:
@@ -188,7 +188,7 @@ def _check(width: int, expected: int, what: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Template:
-    """widths: of all values; arguments, indices: how many values and integers an application takes."""
+    """widths: all values' widths; arguments, indices: how many values and integers an application takes."""
 
     widths: tuple[int, ...]
     arguments: int
@@ -204,7 +204,7 @@ class Template:
 
     @cached_property
     def nodes(self) -> tuple[TemplateNode, ...]:
-        """Its operations."""
+        """The operations of the template."""
         return nodes_of(self.wiring, self.arguments)
 
     @cached_property
@@ -219,12 +219,12 @@ class Template:
 
     @cached_property
     def result_places(self) -> tuple[int, ...]:
-        """Of the results, counted from the first value that is computed."""
+        """The positions of the results, counted from the first value that is computed."""
         return tuple(result - self.arguments for result in self.results)
 
     @cached_property
     def argument_widths(self) -> Integers:
-        """[arguments]"""
+        """[arguments] The widths of the arguments."""
         return np.array(self.taken, np.int64)
 
     @cached_property
@@ -234,7 +234,7 @@ class Template:
 
     @cached_property
     def _index_limits(self) -> list[tuple[int, str]]:
-        """The upper bound (exclusive) of each index, and the name of the operation that it is of."""
+        """The upper bound (exclusive) of each index, and the name of the operation that sets it."""
         found = [(sys.maxsize, "the template")] * self.indices
         for node in self.nodes:
             bound = node.operation.index_bound
@@ -243,7 +243,7 @@ class Template:
         return found
 
     def check_indices(self, indices: Integers) -> None:
-        """indices: [applications, indices]. Raises ValueError for those out of range."""
+        """Raises ValueError for indices out of range. indices: [applications, indices]."""
         wrong = np.argwhere((indices < 0) | (indices >= np.array(self.index_bounds, np.int64)))
         for application, place in wrong[:1].tolist():
             bound, name = self._index_limits[place]
@@ -253,9 +253,9 @@ class Template:
             )
 
     def check(self, widths: tuple[int, ...], indices: int) -> None:
-        """Raises ValueError for other values, or another number of indices, than an application takes.
+        """Raises ValueError if an application takes other values, or another number of indices.
 
-        widths: of the values that are given.
+        widths: the widths of the given values.
         """
         if widths == self.taken and indices == self.indices:
             return
@@ -265,14 +265,14 @@ class Template:
         )
 
     def check_counts(self, values: int, indices: int) -> None:
-        """Raises ValueError for other numbers of values and indices than an application takes."""
+        """Raises ValueError if an application takes other numbers of values or indices."""
         for given, taken, what in ((values, self.arguments, "values"), (indices, self.indices, "indices")):
             if given != taken:
                 raise ValueError(f"{given} {what} given, but the template takes {taken}")
 
     @classmethod
     def of(cls, operation: Operation, widths: Sequence[int] = ()) -> Template:
-        """A template of a single operation. widths: of its arguments."""
+        """Make a template of a single operation. widths: the widths of its arguments."""
         count = len(widths)
         index = 0 if operation.has_index else None
         node = TemplateNode(operation, tuple(range(count)), index, count)
@@ -284,7 +284,10 @@ class Template:
     def trace(
         cls, write: Callable[..., Value | Sequence[Value]], widths: Sequence[int], indices: int = 0
     ) -> Template:
-        """The operations that `write(writer, *values, *indices)` records. Raises ValueError."""
+        """Make a template of the operations that `write(writer, *values, *indices)` records.
+
+        widths: the widths of the values; indices: the number of indices. Raises ValueError.
+        """
         tracer = _Tracer(widths)
         found = write(tracer, *Values(tracer, range(len(widths))), *map(_IndexPlace, range(indices)))
         results = tuple(numbers_of((found,) if isinstance(found, Value) else found, tracer))
@@ -299,7 +302,7 @@ class Template:
 
 
 class _IndexPlace:
-    """What a template that is traced gets for an index: its position among the template's indices."""
+    """Stands for an index while a template is traced: its position among the template's indices."""
 
     def __init__(self, place: int):
         self.place = place

@@ -1,4 +1,4 @@
-"""Values: what operations take and give while they are recorded, in a graph or in a template."""
+"""Values: the inputs and outputs of operations while they are recorded, in a graph or in a template."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Value:
     """A vector that may not be computed yet.
 
     Operators record operations: `a + b`, `a - b` and `a * b` of equal widths, element by element, where one
-    of both may be a number, as in `1 - a`; `-a` and `a / number`; `weight @ a`, of a matrix [out, width];
-    `a @ b`, an inner product; `a[start:stop]`, and `a[element]`, of width 1. Raises TypeError if they are
-    given anything else, ValueError for other widths.
+    operand may be a number, as in `1 - a`; `-a` and `a / number`; `weight @ a`, with a matrix [out, width];
+    `a @ b`, an inner product; `a[start:stop]`, and `a[element]`, of width 1. They raise TypeError for any
+    other operand, and ValueError for other widths.
     """
 
     __slots__ = ("number", "writer")
@@ -28,7 +28,7 @@ class Value:
     __iter__ = None  # elements are taken one by one only if asked for
 
     def __init__(self, writer: Writer, number: int):
-        """writer: to which it belongs; number: by which the writer knows it."""
+        """writer: the writer to which it belongs; number: its number in the writer."""
         self.writer, self.number = writer, number
 
     @property
@@ -94,7 +94,7 @@ class Value:
 
 
 class Values(Sequence[Value]):
-    """Several values of a writer; an object is made of a value only when it is taken out."""
+    """Several values of a writer. The object of a value is created only when you take it out."""
 
     __slots__ = ("numbers", "writer")
 

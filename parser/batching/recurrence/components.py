@@ -10,7 +10,7 @@ import networkx as nx
 from parser.batching.recurrence.layer_graph import Connection, LayerGraph, as_digraph
 
 MIN_ELEMENTS = 16 * 1024
-"""Of a layer in a frame. With fewer, the calls for each frame cost more than the cache saves."""
+"""Elements of a layer in a frame. With fewer, the calls for each frame cost more than the cache saves."""
 
 
 class Component(NamedTuple):
@@ -27,7 +27,7 @@ class Component(NamedTuple):
 
 
 def components(graph: LayerGraph) -> list[Component]:
-    """The components in topological order, without the inputs."""
+    """Return the components of a network in topological order, without the inputs."""
     directed = as_digraph(graph.layers, graph.connections)
     groups = [
         frozenset(members)

@@ -1,7 +1,7 @@
 """Truncated backpropagation through time over streams of frames, chunk by chunk.
 
-BPTT(back + frames; frames) (Williams & Peng 1990): each chunk has `frames` new frames, whose errors are
-backpropagated through these and at most `back` earlier frames. Values of earlier frames are not recomputed.
+BPTT(back + frames; frames) (Williams & Peng 1990): each chunk contains `frames` new frames. Their errors are
+backpropagated through the chunk and at most `back` earlier frames, whose values are not recomputed.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from parser.batching.recurrence.weights import Weights
 
 
 class Unrolled:
-    """Runs a network.
+    """Runs a network, forward and backward, chunk by chunk.
 
-    It refers to the weights' tensors: create a new one after moving them to another device.
+    It refers to the tensors of the weights: after moving them to another device, create a new object.
     """
 
     def __init__(
@@ -44,8 +44,8 @@ class Unrolled:
     ):
         """frames: new frames per chunk and stream; back: see the module. by_frame: compute every connection
         frame by frame, forward and backward; gradients_by_frame: also accumulate the weights' gradients frame
-        by frame. input_errors: compute the errors of inputs. gradients: to share with others that have the
-        same weights.
+        by frame. input_errors: compute the errors of inputs. gradients: an object to share with other
+        `Unrolled` of the same weights.
 
         Memory: the values and errors of frames + back frames.
         """
@@ -88,14 +88,14 @@ class Unrolled:
         self._seen += self._frames
 
     def output(self, layer: str) -> Tensor:
-        """[frames, streams, size] The last chunk; a view that the next chunk overwrites."""
+        """[frames, streams, size] The layer in the last chunk; a view that the next chunk overwrites."""
         return self._values.chunk(layer)
 
     def error(self, layer: str) -> Tensor:
         """[frames, streams, size] The errors of a layer, a view.
 
-        Those of outputs are to be filled before `backward`, which fills those of inputs. Raises ValueError
-        for layers whose errors are not computed.
+        Fill in the errors of outputs before `backward`, which fills in the errors of inputs. Raises
+        ValueError for layers whose errors are not computed.
         """
         if layer not in self._wanted:
             raise ValueError(
@@ -105,7 +105,7 @@ class Unrolled:
 
     @torch.no_grad()
     def backward(self) -> None:
-        """Add to the weights' gradients. The errors of the outputs must be set before, and are overwritten.
+        """Add to the weights' gradients. The errors of the outputs must be set first, and are overwritten.
 
         Raises ValueError before the first `forward`.
         """
@@ -137,7 +137,7 @@ class Unrolled:
                 raise ValueError(f"input {name!r} must have the shape {list(shape)}, not {list(rows.shape)}")
 
     def _first_errors(self, back: int) -> dict[str, int]:
-        """As `first_frames`; for inputs only the frames of the chunk itself."""
+        """Like `first_frames`, but for inputs only the frames of the chunk itself."""
         graph = self._weights.graph
         first = first_frames(graph, self._in_cycles, back)
         return {
@@ -154,7 +154,8 @@ class Unrolled:
 def training_operations(weights: Weights, frames: int, streams: int, back: int) -> float:
     """The minimum number of floating-point operations for the products of a training step.
 
-    Arguments as for `Unrolled`. Errors of inputs are not computed; tables of symbols need no products.
+    The arguments are those of `Unrolled`. Errors of inputs are not computed; tables of symbols need no
+    products.
     """
     graph = weights.graph
     first = first_frames(graph, components(graph), back)

@@ -60,7 +60,7 @@ def bundles_of(graph: LayerGraph) -> list[Bundle]:
 
 
 class Weights(nn.Module):
-    """Matrices, tables of symbols, diagonals and biases."""
+    """The parameters of a network: matrices, tables of symbols, diagonals and biases."""
 
     def __init__(self, graph: LayerGraph):
         super().__init__()
@@ -100,11 +100,11 @@ class Weights(nn.Module):
         return self.graph.layers[source.layer].kind == "symbols"
 
     def bias_of(self, bundle: Bundle) -> nn.Parameter | None:
-        """[width]"""
+        """[width] The bias of a bundle; None if it has none."""
         return self._biases[str(self.bundles.index(bundle))] if bundle.has_bias else None
 
     def diagonal(self, connection: Connection) -> nn.Parameter:
-        """[size]"""
+        """[size] The weight of a diagonal connection."""
         return self._diagonals[str(self.graph.connections.index(connection))]
 
     def of(self, connection: Connection) -> Tensor:
