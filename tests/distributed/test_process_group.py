@@ -141,7 +141,7 @@ def test_a_run_is_that_of_one_process(config_file, tmp_path):
     torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)  # after 52 steps
 
 
-def trained_until(processes, path, changes, run, replays, rank, number):
+def trained_until(processes, path, changes, run, replays, rank, number, resume):
     """Train until the process of that rank gets a signal while it computes that replay."""
     done, replay = 0, StackParser.replay_words
 
@@ -153,7 +153,7 @@ def trained_until(processes, path, changes, run, replays, rank, number):
         return replay(network, table, batch)
 
     StackParser.replay_words = replay_and_signal
-    return trained(processes, path, changes, run, resume=True)
+    return trained(processes, path, changes, run, resume)
 
 
 @pytest.mark.extended
@@ -164,7 +164,7 @@ def test_a_run_that_is_stopped_goes_on_as_if_it_had_not_been(config_file, tmp_pa
     changes = [*LONG, "training.word_dropout=0.5", exploration]
     together(2, trained, config_file, changes, whole)
     for replays, rank in ((3, 1), (9, 0)):
-        arguments = config_file, changes, stopped, replays, rank, signal.SIGTERM
+        arguments = config_file, changes, stopped, replays, rank, signal.SIGTERM, stopped.exists()
         for error in together(2, trained_until, *arguments):
             assert isinstance(error, RemoteError)
             assert "StoppedError: stopped " in error.status
@@ -177,7 +177,8 @@ def test_a_run_that_is_stopped_goes_on_as_if_it_had_not_been(config_file, tmp_pa
 def test_a_run_goes_on_with_another_number_of_processes(config_file, tmp_path):
     run = tmp_path / "run"
     for count, replays in ((2, 3), (3, 4)):
-        together(count, trained_until, config_file, LONG, run, replays, count - 1, signal.SIGTERM)
+        arguments = config_file, LONG, run, replays, count - 1, signal.SIGTERM, run.exists()
+        together(count, trained_until, *arguments)
     scores = trained(ALONE, config_file, LONG, run, resume=True)
     assert [row["epoch"] for row in scores_of(run)] == list(range(1, 13))
     assert scores.las > 50
@@ -201,10 +202,10 @@ def test_a_finished_run_goes_on_to_more_epochs(config_file, tmp_path, dev):
 @pytest.mark.extended
 def test_the_death_of_a_process_loses_nothing(config_file, tmp_path):
     run = tmp_path / "run"
-    first, second = together(2, trained_until, config_file, LONG, run, 7, 1, signal.SIGKILL)
+    first, second = together(2, trained_until, config_file, LONG, run, 7, 1, signal.SIGKILL, False)
     assert "LostProcessError" in first.status
     assert "killed" in second.status
-    found = together(2, trained_until, config_file, LONG, run, 1, 0, signal.SIGTERM)
+    found = together(2, trained_until, config_file, LONG, run, 1, 0, signal.SIGTERM, True)
     # 16 sentences are four or five batches.
     assert "in epoch 2, after" in found[0].status
     together(2, trained, config_file, LONG, run, True)

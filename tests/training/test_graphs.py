@@ -98,9 +98,9 @@ def test_a_run_that_is_stopped_goes_on(config_file, tmp_path, monkeypatch):
         train(config, tmp_path / "whole", cuda.name)
     assert cuda.counts.operators["graph"] > 3
     updates, stops = 0, {3, 8}
-    for _ in stops:
+    for number in range(len(stops)):
         with SimulatedCuda() as cuda, pytest.raises(StoppedError):
-            train(config, tmp_path / "stopped", cuda.name, resume=True)
+            train(config, tmp_path / "stopped", cuda.name, resume=number > 0)
     with SimulatedCuda() as cuda:
         train(config, tmp_path / "stopped", cuda.name, resume=True)
     assert left_behind(tmp_path / "stopped") == left_behind(tmp_path / "whole")

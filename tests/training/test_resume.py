@@ -86,9 +86,9 @@ def test_a_kill_between_any_two_files(config_file, tmp_path, monkeypatch, moment
     for number in range(1, files + 1):
         run, replaced, kill_at = tmp_path / f"killed-{number}", 0, number
         with pytest.raises(KillError):
-            train(config, run, CPU, resume=True)
+            train(config, run, CPU)
         kill_at = None
-        train(config, run, CPU, resume=True)
+        train(config, run, CPU, resume=(run / "checkpoint.safetensors").is_file())
         assert left_behind(run) == left_behind(tmp_path / "whole")
 
 
@@ -126,11 +126,11 @@ def test_a_run_that_is_stopped_at_any_batch_goes_on(config_file, tmp_path, monke
     stops = Stops(monkeypatch)
     train(config, tmp_path / "whole", CPU)
     in_whole, stops.batches, stops.at = stops.batches, 0, {3, 4, 9, 17}
-    for _ in stops.at:
+    for number in range(len(stops.at)):
         with pytest.raises(
             StoppedError, match="everything is saved, continue with stack-parser train --resume"
         ) as stopped:
-            train(config, tmp_path / "stopped", CPU, resume=True)
+            train(config, tmp_path / "stopped", CPU, resume=number > 0)
         assert stopped.value.signal == signal.SIGTERM
     scores = train(config, tmp_path / "stopped", CPU, resume=True)
     assert left_behind(tmp_path / "stopped") == left_behind(tmp_path / "whole")
