@@ -1,13 +1,13 @@
 """The batched decoder of Ding & Koehn 2019, section 3, for comparison.
 
-Stack and buffer are StackLSTMs, of which each has its own pointer to the top: `PUSH`, `POP` and `HOLD` are
-one operation, without branches. It gathers hidden and cell states by index, runs one frame of the LSTM with
+Stack and buffer are StackLSTMs, each with its own pointer to the top. `PUSH`, `POP` and `HOLD` are one
+operation without branches: it gathers hidden and cell states by index, runs one frame of the LSTM with
 `torch.lstm_cell`, including the input product, and writes the states back by index. `baselines.stepper` is
 the same algorithm, but computes input products in advance.
 
 The words are pushed to the buffer before the first transition, from right to left. Afterwards it is only
-popped and held. The frame of a pop or hold is never read (Observation 2), so the buffer has none then; in
-this we follow the authors' program (github.com/shuoyangd/hoolock, `StateStack`).
+popped and held. The frame of a pop or hold is never read (Observation 2), so the buffer does not compute it,
+as in the authors' program (github.com/shuoyangd/hoolock, `StateStack`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ States = tuple[Tensor, Tensor]
 
 
 class PaperStackLSTM:
-    """A batch of stacks of the states of an LSTM, for push, pop and hold, and for two kinds of replacing."""
+    """A batch of stacks of LSTM states. Supports push, pop and hold, and two kinds of replacement."""
 
     def __init__(self, lstm: nn.LSTM, first: Tensor, depth: int):
         """first: [batch, input] The vectors at the bottom. depth: the greatest number of vectors."""
@@ -46,7 +46,10 @@ class PaperStackLSTM:
         return self._hidden[self._pointer, self._column, -1]
 
     def operate(self, read: Tensor, move: Tensor, vectors: Tensor) -> None:
-        """read, move: [batch], see `StackOperation`. vectors: [batch, input], of which pops write nothing."""
+        """Apply one operation to each stack.
+
+        read, move: [batch], see `StackOperation`. vectors: [batch, input], which do not affect pops.
+        """
         below = self._pointer - read
         previous = self._hidden[below, self._column], self._cell[below, self._column]
         hidden, cell = _frame(self._lstm, vectors, previous)
@@ -56,10 +59,10 @@ class PaperStackLSTM:
 
 
 class FilledStackLSTM:
-    """A batch of StackLSTMs to which nothing is pushed any more: outputs of the LSTM and their pointers."""
+    """A batch of StackLSTMs after their last push: the outputs of the LSTM, and pointers to the tops."""
 
     def __init__(self, lstm: nn.LSTM, vectors: Tensor, heights: Tensor):
-        """vectors: [frames, batch, input] What is pushed, from the bottom; the frames above `heights` [batch]
+        """vectors: [frames, batch, input] The pushed vectors, from the bottom; frames above `heights` [batch]
         are padding."""
         self._column = torch.arange(vectors.shape[1], device=vectors.device)
         states, outputs = _zeros(lstm, vectors[0]), []
@@ -71,7 +74,7 @@ class FilledStackLSTM:
 
     @property
     def output(self) -> Tensor:
-        """[batch, hidden] As `PaperStackLSTM.output`."""
+        """[batch, hidden] See `PaperStackLSTM.output`."""
         return self._outputs[self._pointer, self._column]
 
     def pop_or_hold(self, popped: Tensor) -> None:
@@ -114,7 +117,7 @@ class PaperDecoder:
         return F.dropout(states, self._network.dropout, self._network.training)
 
     def advance(self, transitions: Tensor, words: Tensor) -> None:
-        """Take the transitions [batch]. words: [batch], table rows of the words on top afterwards."""
+        """Take the transitions [batch]. words: [batch], table rows of the words that are then on top."""
         network, effects = self._network, self._inventory.effects(transitions)
         self._stack.operate(effects.stack_read, effects.stack_move, self._table[words])
         self._buffer.pop_or_hold(effects.buffer_move)

@@ -34,7 +34,7 @@ def parse_one(model: Model, tokens: Tokens) -> State:
 
 
 def _step_unbatched(model: Model, tokens: Tokens) -> State:
-    """As `parse_one`, for all networks."""
+    """Like `parse_one`, but for all networks."""
     inventory, state = model.inventory, State.initial(tokens.lengths, device=model.device)
     sentence = torch.zeros_like(state.length)
     positions = Positions.of(state, sentence, tokens.words)
@@ -51,7 +51,7 @@ def _step_unbatched(model: Model, tokens: Tokens) -> State:
 
 
 def parse_batch(model: Model, tokens: Tokens) -> State:
-    """Parse a static batch with the decoder of the paper until all are finished; return the final states."""
+    """Parse a static batch with the paper's decoder until all sentences are done; return the final states."""
     network, inventory = model.network, model.inventory
     assert network.is_plain
     table = network.word_table(tokens)  # [words + 2, token]

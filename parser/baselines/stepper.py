@@ -1,8 +1,8 @@
 """Stepping with gradients (Ding & Koehn 2019, section 3): parsers that take one transition at a time.
 
 With composition, buffers change as well as stacks. A right arc replaces the two top vectors of the stack by
-the composed vector. With a left arc (arc-hybrid, arc-eager) the composed vector replaces that of B0. Each
-step computes both operations for all parsers and selects the results by the transition, without branches.
+the composed vector. A left arc (arc-hybrid, arc-eager) replaces the vector of B0 by it. Each step computes
+both operations for all parsers and selects the results by the transition, without branches.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class SteppedHistory:
 
 
 MAX_GROUP_WORDS = {"cpu": 2_000, "cuda": 20_000}
-"""Words, including padding, whose buffers are encoded at a time. Larger groups need more memory. On a CPU
-they are not faster; on a GPU they need fewer kernel launches."""
+"""Number of words, including padding, whose buffers are encoded at a time. Larger groups need more memory.
+They are not faster on a CPU, but need fewer kernel launches on a GPU."""
 
 
 def sentence_groups(table: Tensor, tokens: Tokens) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
@@ -256,7 +256,7 @@ def _at(words: Tensor, place: Tensor) -> Tensor:
 
 
 def _is(composes: Tensor, place: Place) -> Tensor:
-    """[batch, 1] bool: where the composed vector is put at `place`."""
+    """[batch, 1] bool: whether the composed vector is put at `place`."""
     return (composes == place)[:, None]
 
 
@@ -267,16 +267,16 @@ class Stepper(Protocol):
         """Ensure that stacks have room for `depth` vectors."""
 
     def inputs_at(self, positions: Positions) -> Inputs:
-        """Gather what was precomputed for the given positions."""
+        """Gather the precomputed inputs for the given positions."""
 
     def transition_inputs(self, transitions: Tensor) -> Tensor:
         """[..., 4 * hidden] Projected embeddings of transitions [...], see `SteppedLSTM.project`."""
 
     def outputs(self, inputs: Inputs) -> Outputs:
-        """What is seen in the present states. inputs: at the present positions."""
+        """The vectors that are scored in the current states. inputs: at the current positions."""
 
     def advance(self, transitions: Tensor, transition_inputs: Tensor, inputs: Inputs) -> None:
-        """Take the transitions [batch]. inputs: at the positions afterwards."""
+        """Take the transitions [batch]. inputs: at the positions after these transitions."""
 
 
 def stepper(network: StackParser, inventory: Inventory, tokens: Tokens, fronts: Tensor) -> Stepper:
@@ -293,8 +293,8 @@ def score_by_stepping(network: StackParser, inventory: Inventory, table: Tensor,
 
     table: [W + 2, token], see `EncodedWords`.
 
-    With dropout the masks differ: stepping samples new ones at each step, replay one for each word, node and
-    step.
+    With dropout, the masks differ: stepping samples new masks at each step, replay samples one for each word,
+    node and step.
     """
     lengths = to_device(batch.tokens.lengths, batch.transitions.device)
     sentence = torch.arange(len(lengths), device=lengths.device)

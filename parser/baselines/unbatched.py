@@ -1,4 +1,4 @@
-"""The parser without batching: one sentence, one transition at a time, with a Python list as stack."""
+"""The parser without batching: one sentence, one transition at a time, with a Python list as the stack."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class UnbatchedParser:
         self._history = self._history_lstm.first(self._transitions[inventory.no_op])
 
     def scores(self, buffer: Tensor) -> Tensor:
-        """[1, transitions] buffer: [1, hidden], output of `StackParser.project_buffer` for the front."""
+        """[1, transitions] buffer: [1, hidden], the output of `StackParser.project_buffer` for the front."""
         return self._network.score_states(output(self._stack[-1]), buffer, output(self._history))
 
     def advance(self, transition: int, word: Tensor) -> None:
-        """Take a transition. word: [1, 4 * hidden], the projected vector of the top afterwards."""
+        """Take a transition. word: [1, 4 * hidden], the projected vector of the word that is then on top."""
         stack = self._stack
         read, move = self._operations[transition]
         below = len(stack) - read

@@ -1,1 +1,1 @@
-"""The papers' tasks, one folder each: data, network and plugin. Shared code is beside the folders."""
+"""The papers' tasks, one folder each: data, network and plugin. Shared code is next to the folders."""

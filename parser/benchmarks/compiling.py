@@ -12,7 +12,7 @@ COMPILED = "compiled"
 
 
 def missing_compiler() -> str | None:
-    """Why nothing can be compiled here; None if it can."""
+    """Return why nothing can be compiled here, or None."""
     compiler = os.environ.get("CXX", "g++")
     header = Path(sysconfig.get_path("include"), "Python.h")
     if shutil.which(compiler) is None:

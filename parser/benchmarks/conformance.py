@@ -1,4 +1,4 @@
-"""Checks what every plugin must do. Each fault says what is to be corrected."""
+"""Checks what every plugin must do. Each fault says what to correct."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from parser.benchmarks.plugin import NO_BATCHING, PHASES, AnyPlugin, Mode, Setup
 from parser.system.console import LinesError
 
 ROUNDING: dict[Precision, float] = {"float32": 2e-4, "tf32": 1e-2, "bfloat16": 5e-2}
-"""Relative difference of results that is taken for rounding."""
+"""Relative difference of results up to which it counts as rounding."""
 
 
 def numbers(results: Tensor | Sequence[float]) -> list[float]:
@@ -29,7 +29,7 @@ def numbers(results: Tensor | Sequence[float]) -> list[float]:
 def disagreement(
     results: Sequence[float] | None, expected: Sequence[float] | None, rounding: float = ROUNDING["float32"]
 ) -> str | None:
-    """Where a method's results differ by more than rounding from those without batching, or None."""
+    """Describe how results differ by more than rounding from those without batching; None if they don't."""
     if results is None or expected is None or len(results) != len(expected):
         return f"{len(results or ())} results, but {len(expected or ())} without batching"
     for number in _different(results, expected, rounding):
@@ -42,7 +42,7 @@ def gradient_disagreement(
     expected: Sequence[ParameterGradient],
     rounding: float = ROUNDING["float32"],
 ) -> str | None:
-    """As `disagreement`, of the gradients of all parameters. Names that of which one differs most."""
+    """Like `disagreement`, for the gradients of all parameters. Names the one that differs most."""
     if len(found) != len(expected):
         return f"{len(found)} parameters have gradients, but {len(expected)} without batching"
     ours, theirs = ([norm for own in each for norm in own[1:]] for each in (found, expected))
@@ -60,7 +60,7 @@ def gradient_disagreement(
 
 def _different(results: Sequence[float], expected: Sequence[float], rounding: float) -> list[int]:
     """The places of results that differ by more than rounding."""
-    smallest = rounding**2 * max(map(abs, expected), default=0.0)  # differences below are rounding, too
+    smallest = rounding**2 * max(map(abs, expected), default=0.0)  # smaller differences are rounding, too
     pairs = enumerate(zip(results, expected, strict=True))
     return [
         number
@@ -80,7 +80,7 @@ FUNCTIONS = ("skip", "prepare", "batches", "run", "check", "work")
 
 
 def check_plugin(name: str) -> str:
-    """Returns what was found. Raises ValueError with a line for each fault."""
+    """Check a plugin, and return a message if it passes. Raises ValueError with a line for each fault."""
     faults = faults_of(find(name))
     if faults:
         raise LinesError(*(f"{name}: {fault}" for fault in faults))
@@ -88,10 +88,10 @@ def check_plugin(name: str) -> str:
 
 
 def faults_of(plugin: type[AnyPlugin]) -> list[str]:
-    """Faults of the plugin with the defaults of its settings; an empty list if there is none."""
+    """The faults of the plugin with the defaults of its settings; an empty list if there are none."""
     faults = list(_faults_of_description(plugin))
     if faults:
-        return faults  # without these nothing else can be checked
+        return faults  # the rest cannot be checked without a correct description
     for mode, methods in plugin.methods.items():
         try:
             faults += _faults_in_mode(plugin, mode, list(methods))
@@ -162,11 +162,11 @@ class _Trial:
         return numbers(self._plugin.check())
 
     def gradients(self) -> list[ParameterGradient]:
-        """Of the first batch, in training."""
+        """The gradients of the first batch, in training."""
         return gradients_of_run(self._plugin, self._plugin.batches()[0]) if self._mode == "train" else []
 
     def works(self) -> list[Work]:
-        """Of an epoch."""
+        """The work of each batch of an epoch."""
         return [self._plugin.work(batch) for batch in self._plugin.batches()]
 
     def faults(self, expected: list[float], expected_works: list[Work]) -> Iterator[str]:

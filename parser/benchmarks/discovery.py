@@ -1,4 +1,4 @@
-"""Finding plugins, and what users are told of them: their methods and settings."""
+"""Finds plugins, and describes their methods and settings to users."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from parser.config.description import Setting, SettingsSection, sections
 from parser.system.console import shortened
 
 PARTS = "methods", "paper", "Settings"
-"""Without which nothing can be told of a plugin. `conformance.faults_of` finds other faults."""
+"""The attributes without which a plugin cannot be described. `conformance.faults_of` finds other faults."""
 ENTRY_POINT_GROUP, PLUGIN_SUFFIX = "stack_parser.plugins", "_plugin"
 
 
 def installed() -> Mapping[str, EntryPoint]:
-    """Entry points by the names of plugins. Imports no plugin. Raises ValueError if two share a name."""
+    """The entry points of plugins by name. Imports no plugin. Raises ValueError if two share a name."""
     return _installed(tuple(sys.path))
 
 
 @cache
 def _installed(path: tuple[str, ...]) -> dict[str, EntryPoint]:
-    """path: `sys.path`, which `entry_points` reads itself."""
+    """See `installed`. path: `sys.path`, which `entry_points` reads itself."""
     plugins: dict[str, EntryPoint] = {}
     own = [
         EntryPoint(
@@ -48,7 +48,7 @@ def _installed(path: tuple[str, ...]) -> dict[str, EntryPoint]:
 
 
 def entry_of(name: str) -> EntryPoint | None:
-    """Of the plugin of that name; or of MODULE:CLASS, which need not be installed. None if there is none."""
+    """The entry point of a plugin by its name or by MODULE:CLASS, which need not be installed; or None."""
     return EntryPoint(name, name, ENTRY_POINT_GROUP) if ":" in name else installed().get(name)
 
 
@@ -61,9 +61,9 @@ def unknown(name: str) -> str:
 
 
 def find(name: str) -> type[AnyPlugin]:
-    """The plugin of that name, or that is MODULE:CLASS.
+    """Import a plugin by its name, or by MODULE:CLASS.
 
-    Raises ValueError if there is none, if it calls itself otherwise, cannot be imported, or is no plugin.
+    Raises ValueError if there is none, or if it has a different `name`, cannot be imported or is no plugin.
     """
     entry = entry_of(name)
     if entry is None:
@@ -94,7 +94,7 @@ def _modules_in_folders() -> Iterator[pkgutil.ModuleInfo]:
 
 
 def find_or_none(name: str) -> type[AnyPlugin] | None:
-    """As `find`, but None for a plugin that is not installed or cannot be imported."""
+    """Like `find`, but returns None for a plugin that is not installed or cannot be imported."""
     try:
         return find(name)
     except ValueError:
@@ -102,7 +102,7 @@ def find_or_none(name: str) -> type[AnyPlugin] | None:
 
 
 def about_plugins() -> Iterator[str]:
-    """A line for each plugin: its name, paper and methods, or why it cannot be imported."""
+    """Yield a line for each plugin: its name, paper and methods, or why it cannot be imported."""
     for name, entry in installed().items():
         yield f"{name:<26}{_about(name)}  [{entry.value}]"
 
@@ -120,7 +120,7 @@ WIDTH = 100
 
 
 def plugin_text(name: str) -> list[str]:
-    """Its lines. Raises ValueError as `find`."""
+    """The lines that describe a plugin. Raises ValueError like `find`."""
     plugin = find(name)
     lines = [f"{name}: {plugin.paper}"]
     for mode, methods in plugin.methods.items():

@@ -12,7 +12,7 @@ from parser.treebank.embeddings import read_vectors
 
 
 def sparse_table(entries: int, width: int) -> nn.Embedding:
-    """An embedding whose gradient has only the rows that were read, so that a step skips the others."""
+    """An embedding whose gradient contains only the rows that were read, so that updates skip the rest."""
     table = nn.Embedding(entries, width, sparse=True)
     nn.init.normal_(table.weight, std=0.1)
     return table
@@ -23,7 +23,7 @@ def copy_vectors(table: nn.Embedding, words: Mapping[str, int], path: str) -> in
     """Start a table with the vectors of a file. A word without a vector gets that of its lowercase form.
 
     words: the row of each word. Returns the number of words that were found. Raises ValueError if the vectors
-    have another size than the table, and for a broken file.
+    and the table differ in size, and for a broken file.
     """
     known, vectors = read_vectors(path)
     if vectors.shape[1] != table.embedding_dim:

@@ -15,28 +15,28 @@ from parser.benchmarks.plugin import AnyPlugin, fingerprints
 
 @runtime_checkable
 class GivesGradients(Protocol):
-    """A plugin with a method whose gradients optimizers of PyTorch do not show as those of `none`."""
+    """A plugin with a method whose gradients do not reach PyTorch's optimizers like those of `none`."""
 
     def gradients(self, batch: Any) -> Sequence[Tensor] | None:
         """The gradients of `run`, before any update, in the order of the parameters of `none`.
 
-        None if those that optimizers of PyTorch get can be compared.
+        Returns None if the gradients that PyTorch's optimizers get can be compared.
         """
 
 
 class ParameterGradient(NamedTuple):
-    """Of one parameter, see `fingerprints`."""
+    """The norms of one parameter's gradient, see `fingerprints`."""
 
     name: str
-    """The plugin's, or the place among all parameters; and the shape."""
+    """The plugin's name for the parameter, or its place among all parameters; and the shape."""
     positive: float
     negative: float
 
 
 def gradients_of_run(plugin: AnyPlugin, batch: Any) -> list[ParameterGradient]:
-    """The gradients of all parameters, ordered by shape. No parameter is changed.
+    """The fingerprints of the gradients of all parameters, ordered by shape. No parameter is changed.
 
-    Raises ValueError for a plugin that shows none.
+    Raises ValueError if no gradient can be compared.
     """
     given = plugin.gradients(batch) if isinstance(plugin, GivesGradients) else None
     if given is None:
@@ -63,7 +63,7 @@ def gradients_of_run(plugin: AnyPlugin, batch: Any) -> list[ParameterGradient]:
 
 
 def _parameters(owner: object, name: str = "") -> Iterator[tuple[str, Tensor]]:
-    """Those of a plugin's attributes, and of the attributes of these, with their names."""
+    """Yield the parameters in a plugin's attributes and in their own attributes, with names."""
     for attribute, value in vars(owner).items():
         own = f"{name}.{attribute}" if name else attribute
         if isinstance(value, nn.Module):
@@ -75,9 +75,9 @@ def _parameters(owner: object, name: str = "") -> Iterator[tuple[str, Tensor]]:
 
 
 def _given_to_optimizers(plugin: AnyPlugin, batch: Any) -> dict[Tensor, Tensor]:
-    """What the optimizers of PyTorch get in `run`, summed over its updates, of which none is made.
+    """The gradients by parameter that PyTorch's optimizers get in `run`.
 
-    By parameter.
+    They are summed over all updates in `run`; no update is made.
     """
     sums: dict[Tensor, Tensor] = {}
     hidden: list[tuple[Tensor, Tensor]] = []

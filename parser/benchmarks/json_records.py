@@ -13,7 +13,7 @@ TYPE_NAMES = {dict: "an object", list: "a list", str: "a string", int: "a whole 
 
 
 def read_records(path: Path, key: str) -> list:
-    """The list under `key`. Raises ValueError for a file that is not JSON or has no such list."""
+    """The list under `key`. Raises ValueError for a file that is not JSON or does not contain the list."""
     return field(read_json(path), key, list, str(path))
 
 
@@ -28,7 +28,7 @@ def read_json(path: Path) -> object:
 def field(record: object, key: str, kind: type[JsonT], place: str) -> JsonT:
     """The value of a key.
 
-    Raises ValueError if the record is no object, or the value is missing or has another type.
+    Raises ValueError if the record is not an object, or the value is missing or of another type.
     """
     holder = checked_type(record, dict, "this", place)
     if key not in holder:
@@ -37,14 +37,14 @@ def field(record: object, key: str, kind: type[JsonT], place: str) -> JsonT:
 
 
 def checked_type(value: object, kind: type[JsonT], name: str, place: str) -> JsonT:
-    """Raises ValueError for a value of another type. Booleans are no numbers."""
+    """Return the value. Raises ValueError if its type is different. Booleans do not count as numbers."""
     if isinstance(value, kind) and not isinstance(value, bool):
         return value
     raise ValueError(f"{place}: {name} must be {TYPE_NAMES[kind]}, and is {reprlib.repr(value)}")
 
 
 def record_index(value: object, total: int, name: str, place: str) -> int:
-    """Raises ValueError unless it is an integer from 0 to total - 1."""
+    """Return the value as an index. Raises ValueError unless it is an integer from 0 to total - 1."""
     number = checked_type(value, int, name, place)
     if not 0 <= number < total:
         raise ValueError(f"{place}: {name} {number} does not exist: the last is {total - 1}")

@@ -34,7 +34,7 @@ from parser.benchmarks.plugin import MESSAGES, Setup, fingerprints, gradients_of
 from parser.system.settings import Settings
 
 ACTIVE = {f"active-{number}": number for number in (1, 4, 16)}
-"""By method, the number of batches in flight (max_active_keys)."""
+"""The number of batches in flight (max_active_keys) of each method."""
 MESSAGE_METHODS = ("none", *ACTIVE)
 MESSAGE_TITLES = {
     "none": "batch by batch, without messages",
@@ -102,7 +102,7 @@ class MessageRun(NamedTuple):
 
 
 RunFunction = Callable[..., list[float]]
-"""As `workers.run`."""
+"""A function with the arguments and the result of `workers.run`."""
 
 
 class MessageModel(Protocol):
@@ -119,7 +119,7 @@ class MessageModel(Protocol):
 
 
 class MessageTraining:
-    """Trains by updates after every batch; or by messages, where each node has its own updates."""
+    """Trains with an update after every batch; or by messages, with separate updates for each node."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class MessageTraining:
         updates: Updates,
         active: int | None,
     ):
-        """model: of the network; active: the number of batches in flight, or None for no messages."""
+        """model: computes the network; active: the number of batches in flight, or None for no messages."""
         self._network, self._model, self._workers = network, model, setup.threads
         self._max_active, self._backward_weights = active, updates.backward_weights
         self._begun, self._phase = 0, setup.phase
@@ -151,9 +151,10 @@ class MessageTraining:
         trace: Callable[[Span], object] | None = None,
         runner: RunFunction | None = None,
     ) -> MessageRun:
-        """validated: batches for inference, evenly between the others; by messages, in flight with them.
+        """Run training or inference on batches, and return the reports.
 
-        trace: called for each handled message; runner: runs the graph, in other processes than ours.
+        validated: batches for inference, mixed evenly with the others; with messages, both are in flight at
+        the same time. trace: called for each handled message; runner: runs the graph in other processes.
         """
         mixed = evenly_mixed(batches, training, validated)
         if not self._max_active:
@@ -193,7 +194,7 @@ class MessageTraining:
         return torch.cat([torch.tensor([loss]), fingerprints(gradients)])
 
     def gradients(self, batches: Sequence[Any]) -> Sequence[Tensor] | None:
-        """See `GivesGradients`. By messages some nodes wait for more gradients."""
+        """See `GivesGradients`. With messages, some nodes wait for more gradients before their update."""
         return self._differentiated(batches)[1] if self._max_active else None
 
     def _differentiated(self, batches: Sequence[Any]) -> tuple[float, list[Tensor]]:
@@ -247,7 +248,7 @@ class MessageTraining:
 
 
 def evenly_mixed(batches: Sequence[Any], training: bool, validated: Sequence[Any]) -> list[tuple[Any, bool]]:
-    """Batches, between them at equal distances those for inference, and whether each is for training."""
+    """The batches, evenly mixed with those to validate on, each with whether it is for training."""
     both = [
         ((place + 0.5) / len(own), (batch, kind))
         for own, kind in ((batches, training), (validated, False))
@@ -257,10 +258,10 @@ def evenly_mixed(batches: Sequence[Any], training: bool, validated: Sequence[Any
 
 
 class BatchMessagePlugin(ABC):
-    """What plugins whose messages are batches have in common."""
+    """Base class of plugins whose messages are batches."""
 
     messages: MessageTraining
-    """Set by `prepare`, as the setup."""
+    """Set by `prepare`, like `setup`."""
     setup: Setup[Any]
 
     @abstractmethod
@@ -269,11 +270,11 @@ class BatchMessagePlugin(ABC):
 
     @abstractmethod
     def held_out_batches(self) -> list[Any]:
-        """Those that are scored."""
+        """The batches that are scored."""
 
     @abstractmethod
     def checked_batches(self) -> list[Any]:
-        """Those on which the methods must agree."""
+        """The batches on which the methods must agree."""
 
     def batches(self) -> list[list[Any]]:
         return in_batches(self.training_batches(self.setup.seed), self.setup.settings.together)
@@ -292,7 +293,7 @@ class BatchMessagePlugin(ABC):
         self.messages.end_epoch()
 
     def score(self) -> float:
-        """The accuracy on what is held out. Raises ValueError if nothing is."""
+        """The accuracy on the held-out batches. Raises ValueError if there are none."""
         return accuracy(self.messages.run(self.held_out_batches(), training=False).reports)
 
     def notes(self) -> dict[str, float]:

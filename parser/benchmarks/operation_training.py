@@ -33,12 +33,12 @@ OPERATION_TITLES = {
 
 
 def missing_file(path: str) -> str | None:
-    """Why a plugin that reads the file cannot be measured; None if the file exists."""
+    """Return why a plugin that reads the file cannot be measured, or None if the file exists."""
     return None if Path(path).is_file() else f"no file {path}"
 
 
 def in_batches(examples: Sequence[Any], size: int) -> list[list[Any]]:
-    """Batches of that size; the last one may be smaller."""
+    """Split the examples into batches of the given size; the last one may be smaller."""
     return [list(examples[start : start + size]) for start in range(0, len(examples), size)]
 
 
@@ -58,12 +58,12 @@ def epoch_of_sentences(sentences: Sequence[Any], setup: AnySetup, similar_length
 
 
 def sentence_batches(sentences: Sequence[Any], size: int) -> list[list[Any]]:
-    """Batches of sentences, sorted by decreasing length, so that those still running are always the first."""
+    """Batches of sentences, sorted by decreasing length, so that sentences still running come first."""
     return [sorted(batch, key=lambda sentence: -len(sentence.words)) for batch in in_batches(sentences, size)]
 
 
 class Forward(NamedTuple):
-    """A loss, and a function that adds its gradients to the parameters'."""
+    """A loss, and a function that adds its gradients to those of the parameters."""
 
     loss: Tensor
     backward: Callable[[], object]
@@ -122,7 +122,7 @@ class GraphForward:
 
     @classmethod
     def by_example(cls, setup: AnySetup, record: Callable[[Graph, Any], Values]) -> GraphForward:
-        """Records example by example, with the batching method of the setup. record: records one example."""
+        """Record example by example, with the batching method of the setup. record: records one example."""
 
         def record_all(graph: Graph, batch: Any) -> Values:
             return Values(graph, [number for example in batch for number in record(graph, example).numbers])
@@ -143,7 +143,7 @@ class StaticForward:
     """The forward pass of a static structure."""
 
     def __init__(self, setup: AnySetup, calls: Callable[[Any], tuple[list[StaticApplications], Integers]]):
-        """calls: the calls of a batch, and the numbers of its losses."""
+        """calls: returns the calls of a batch, and the numbers of its losses."""
         self._setup, self._calls = setup, calls
 
     def __call__(self, batch: Any) -> Forward:
@@ -156,7 +156,7 @@ class StaticForward:
 
 
 def _run(setup: AnySetup, computation: Computation, steps: list[Step], losses: Integers) -> Forward:
-    """losses: [losses], their numbers."""
+    """Run the forward pass of a computation. losses: [losses], the numbers of the losses."""
     with setup.phase("forward"), torch.no_grad():
         computation.run(steps)
         loss = computation.rows(losses, 1).sum()

@@ -99,7 +99,7 @@ class Plugin(Protocol[SettingsT]):
     paper: str
     """The paper and its table or figure."""
     methods: ClassVar[Methods]
-    """The batching methods of each mode, which include `none`."""
+    """The batching methods of each mode, including `none`."""
     Settings: type[SettingsT]
     """The settings of a config, as a class attribute. Defaults must work with the project's files alone."""
 
@@ -114,8 +114,8 @@ class Plugin(Protocol[SettingsT]):
 
         In training, the first batch of an epoch is the same for every method.
 
-        In inference, a batch may contain more examples, of which `batch_size` are processed at the same time.
-        In training, it may consist of several batches; `Work.batches` is their number.
+        In inference, a batch can contain more examples, of which `batch_size` are processed at the same time.
+        In training, it can consist of several batches; `Work.batches` is their number.
         """
 
     def run(self, batch: Any) -> None:
@@ -136,7 +136,7 @@ class Plugin(Protocol[SettingsT]):
 
 
 AnyPlugin: TypeAlias = Plugin[BaseModel]
-"""A plugin that was found by its name."""
+"""A plugin with any settings, such as one found by its name."""
 
 
 @runtime_checkable
@@ -180,7 +180,7 @@ def layer_sizes(plugin: type[AnyPlugin]) -> Sequence[str]:
 
 
 def grid_over(plugin: type[AnyPlugin]) -> str | None:
-    """The number among the settings that forms a grid with the batch size: the attribute `grid_over`.
+    """The numeric setting that forms a grid with the batch size: the optional attribute `grid_over`.
 
     Experiments that differ only in this setting are shown together.
     """
@@ -194,7 +194,7 @@ def gradients_of(parameters: Iterable[Tensor]) -> Iterator[Tensor]:
 
 
 def fingerprints(gradients: Iterable[Tensor]) -> Tensor:
-    """[2 * gradients] Norms of the positive and of the negative part of each gradient, weighted.
+    """[2 * gradients] Weighted norms of the positive and the negative part of each gradient.
 
     The parts reveal wrong signs. Fixed random weights reveal wrong positions, for example rows that are
     shifted by one.

@@ -47,7 +47,7 @@ class RecordedBiLSTM:
     def read_together(
         self, graph: Graph, sequences: Sequence[Sequence[Value]]
     ) -> tuple[Sequence[Value], Sequence[Value]]:
-        """As `read` for many sequences, recorded step by step, as in manual batching."""
+        """Like `read` for many sequences, recorded step by step as in manual batching."""
         inputs: tuple[Sequence[Value], ...] = (list(chain.from_iterable(sequences)),)
         lengths = np.array(list(map(len, sequences)))
         last = lengths.cumsum() - 1
@@ -66,8 +66,8 @@ def _chains_together(
 ) -> Values:
     """The hidden states of several recurrences, in the order of `gates`.
 
-    first, lengths: [recurrences], the position of the first step, and the number of steps; direction: 1 or
-    -1, from one position to the next.
+    first, lengths: [recurrences], the position of the first step, and the number of steps; direction: the
+    difference from one position to the next, 1 or -1.
     """
     given, hidden = np.array(gates.numbers), np.empty(len(gates), np.int64)
     states = np.empty((2, len(lengths)), np.int64)  # the hidden and the cell state of each recurrence

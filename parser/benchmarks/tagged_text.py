@@ -20,7 +20,7 @@ class TaggedWord(NamedTuple):
 
 
 def read_tagged_text(path: Path) -> list[list[TaggedWord]]:
-    """Raises ValueError, with the line, for a word without a label."""
+    """Read the sentences of a file. Raises ValueError, with the line, for a word without a label."""
     sentences = []
     for number, line in enumerate(utf8_lines(path), start=1):
         if line:
@@ -31,7 +31,7 @@ def read_tagged_text(path: Path) -> list[list[TaggedWord]]:
 
 
 def _tagged(token: str, place: str) -> TaggedWord:
-    word, bar, label = token.rpartition("|")  # a word may hold a | itself
+    word, bar, label = token.rpartition("|")  # a word can contain a |
     if not (bar and word and label):
         raise ValueError(f"{place}: {token!r} is not a word, |, and its label")
     return TaggedWord(word, label)
@@ -48,7 +48,7 @@ def numbered(items: Iterable[str], least: int = 1) -> dict[str, int]:
 class TaggedSentence:
     """The numbers of words and labels.
 
-    spellings: by position, of the words that are read by characters, between two boundaries.
+    spellings: by position, the characters of each word that is read by characters, between two boundaries.
     """
 
     words: list[int]
@@ -66,7 +66,7 @@ class TagVocabulary:
 
     @classmethod
     def of(cls, sentences: Sequence[Sequence[TaggedWord]], rare: int) -> TagVocabulary:
-        """rare: words that occur less often are unknown."""
+        """Number the words of sentences. rare: words that occur less often are unknown."""
         words = [word for sentence in sentences for word in sentence]
         found = dict.fromkeys(word.label for word in words)
         return cls(

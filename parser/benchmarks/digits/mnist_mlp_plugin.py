@@ -43,9 +43,9 @@ class DigitClassifier(nn.Module):
     """Linear layers with ReLUs in between. Each tile of a layer computes a slice of its outputs."""
 
     def __init__(self, widths: Sequence[int], tiles: Sequence[int]):
-        """widths: of the input and of the output of each layer; tiles: of each layer but the last.
+        """widths: of the input and of each layer's output; tiles: the number in each layer but the last.
 
-        Raises ValueError if a layer cannot be cut into tiles of equal size.
+        Raises ValueError if a layer cannot be divided into tiles of equal size.
         """
         super().__init__()
         for width, count in zip(widths[1:-1], tiles, strict=True):
@@ -73,7 +73,7 @@ class DigitClassifier(nn.Module):
         return ()
 
     def graph(self, updates: Updates, workers: int) -> MessageGraph:
-        """Tiles of a layer are on different workers. Adjacent layers of one tile each share a worker."""
+        """Tiles of a layer are on different workers. Adjacent layers of a single tile share a worker."""
         graph = MessageGraph()
         graph.add(CONTROLLER, Controller(outputs=2))
         last = CONTROLLER
@@ -103,7 +103,7 @@ def _add_layer(
     worker: int,
     workers: int,
 ) -> str:
-    """Add a layer, and return its last node. worker: of the layer, or of the node that joins its tiles."""
+    """Add a layer, and return its last node. worker: runs the layer, or the node that joins its tiles."""
     if len(tiles) == 1:
         graph.add(name, updates.of(tiles[0]), worker)
         graph.connect(before, name)
@@ -193,7 +193,7 @@ class MnistPlugin(BatchMessagePlugin):
         images = sum(len(labels) for _, labels in batch)
         weights = [layer.weight.numel() for tiles in self._network.layers for layer in tiles]
         first = sum(layer.weight.numel() for layer in self._network.layers[0])
-        # The backward pass has two products for each, but the images need no gradient.
+        # The backward pass needs two products for each forward product, but the images need no gradient.
         return Work(
             images, images, 2.0 * images * (3 * sum(weights) - first), padding=0.0, batches=len(batch)
         )
@@ -204,7 +204,7 @@ class MnistPlugin(BatchMessagePlugin):
 
 
 def load_digits(settings: MnistSettings, seed: int) -> DigitBatch:
-    """Raises ValueError for broken files, and for those that do not belong together."""
+    """Read or generate digits. Raises ValueError for broken files, and if they do not belong together."""
     if settings.images and settings.labels:
         images, labels = (
             read_images(Path(data_path(settings.images))),

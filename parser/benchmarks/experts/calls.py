@@ -29,19 +29,19 @@ from parser.benchmarks.experts.network import (
 )
 
 CALLING_METHODS = ("none", "static", "grouped")
-"""Each call by itself; each expert once, on all its rows; all experts by one grouped matrix product."""
+"""Run each call by itself; each expert once, on all its rows; all experts by one grouped matrix product."""
 
 
 class Calls(ABC):
     """The calls of experts for a batch, in execution order."""
 
     def __init__(self, chosen: int, groups: Groups | None):
-        """chosen: the number of calls per example; groups: the execution order, None for that of examples."""
+        """chosen: the number of calls per example; groups: the execution order, None for example order."""
         self._chosen, self._groups = chosen, groups
 
     @abstractmethod
     def __len__(self) -> int:
-        """The number of calls, where those that run together count as one."""
+        """The number of calls. Calls that run together count as one."""
 
     @abstractmethod
     def forward(self, rows: Tensor, weights: ExpertWeights) -> tuple[Tensor, Tensor]:
@@ -54,7 +54,7 @@ class Calls(ABC):
     def backward(
         self, rows: Tensor, hidden: Tensor, gradient: Tensor, weights: ExpertWeights, d_rows: Tensor | None
     ) -> tuple[Tensor, ExpertWeights]:
-        """The called experts [used] and their gradients; all others are zero.
+        """The called experts [used] and their gradients. The gradients of all other experts are zero.
 
         rows, hidden: as in `forward`; gradient: [calls, outputs], with respect to the outputs; d_rows:
         [calls, inputs], filled with the gradient with respect to the rows, unless it is None.
@@ -67,7 +67,7 @@ class Calls(ABC):
         return examples.index_select(0, self._groups.order // self._chosen)
 
     def in_order(self, calls: Tensor) -> Tensor:
-        """[calls, n] Rows in the order of examples, permuted to execution order."""
+        """[calls, n] Permute rows from the order of examples to execution order."""
         return calls if self._groups is None else calls.index_select(0, self._groups.order)
 
     def put_back(self, calls: Tensor) -> Tensor:
@@ -131,7 +131,7 @@ class CallsByRun(Calls):
     def _weight_gradients(self, used: list[int], inputs: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
         """Gradients [used, m, n] and [used, n] of a layer's weights and biases.
 
-        inputs: [calls, m], of the layer; gradient: [calls, n], with respect to its outputs.
+        inputs: [calls, m], the layer's inputs; gradient: [calls, n], with respect to its outputs.
         """
         modules, sizes = self._runs
         weights = inputs.new_empty(len(used), inputs.shape[1], gradient.shape[1])  # [used, m, n]
@@ -153,12 +153,12 @@ class CallsByRun(Calls):
 
 
 def _mm(left: Tensor, right: Tensor, *, out: Tensor) -> None:
-    """As `torch.mm`, by the fastest kernel for several rows."""
+    """Like `torch.mm`, with the fastest kernel for several rows."""
     write_product(out, left, right.T)
 
 
 def _addmm(bias: Tensor, left: Tensor, right: Tensor, *, out: Tensor) -> None:
-    """As `torch.addmm`. Adding the bias last, to cached results, is faster than starting with it."""
+    """Like `torch.addmm`. It is faster to add the bias last, to cached results, than to start with it."""
     _mm(left, right, out=out)
     out.add_(bias)
 
@@ -181,7 +181,7 @@ class GroupedCalls(Calls):
     def backward(
         self, rows: Tensor, hidden: Tensor, gradient: Tensor, weights: ExpertWeights, d_rows: Tensor | None
     ) -> tuple[Tensor, ExpertWeights]:
-        """Returns as many experts as there could be called; those that were not called get zero gradients."""
+        """Returns as many experts as could be called; those that were not called get zero gradients."""
         ends = self._groups.ends
         d_hidden = grouped_product(gradient, weights.second.mT, ends)  # [calls, hidden]
         d_hidden = torch.ops.aten.threshold_backward(d_hidden, hidden, 0)
@@ -200,7 +200,7 @@ class GroupedCalls(Calls):
 
     def _weight_gradients(self, used: Tensor, inputs: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
         """See `CallsByRun._weight_gradients`. used: [used], sorted."""
-        # Experts between two of them have no calls, so the groups end at the same positions.
+        # Experts between two used ones have no calls, so the groups end at the same positions.
         ends = self._groups.ends.index_select(0, used)
         weights = grouped_product(inputs.T, gradient, ends)  # [used, m, n]
         biases = gradient.new_zeros(len(used), gradient.shape[1])  # [used, n]

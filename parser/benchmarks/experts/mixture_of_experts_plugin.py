@@ -79,7 +79,7 @@ class RegressionExamples(NamedTuple):
     """[batch, experts] For a noisy gate; None if there is none, or if it is drawn anew in each step."""
 
     def split(self, size: int) -> list[RegressionExamples]:
-        """In batches of at most this size."""
+        """Split the examples into batches of at most this size."""
         inputs, targets = self.inputs.split(size), self.targets.split(size)
         noise = [None] * len(inputs) if self.noise is None else self.noise.split(size)
         return [RegressionExamples(*each) for each in zip(inputs, targets, noise, strict=True)]
@@ -158,7 +158,7 @@ class MixtureOfExperts:
             self._optimizer.step()
 
     def _loss(self, batch: RegressionExamples) -> Tensor:
-        """The sum over examples of mean squared errors."""
+        """The mean squared errors, summed over examples."""
         outputs = self._outputs(batch)
         with self._setup.phase("forward"):
             return F.mse_loss(outputs, batch.targets, reduction="sum") / outputs.shape[1]
@@ -190,7 +190,7 @@ class MixtureOfExperts:
         return results
 
     def _make_examples(self, number: int, with_noise: bool) -> RegressionExamples:
-        """The same for every method."""
+        """Generate the examples, which are the same for every method."""
         sizes = self._network.sizes
         generator = torch.Generator().manual_seed(self._setup.seed)
         widths = (sizes.inputs, sizes.outputs, *([sizes.experts] if with_noise else []))
@@ -200,7 +200,7 @@ class MixtureOfExperts:
 
 
 def make_experts(sizes: ExpertSizes, method: str, mode: Mode) -> Experts:
-    """With the same weights for every method, if they are drawn from the same seed."""
+    """Create the experts of a method. All methods draw the same weights from the same seed."""
     fixed = mode == "infer"
     if method == LOOP:
         return LoopedExperts(sizes, fixed)
@@ -213,8 +213,8 @@ def expert_operations(sizes: ExpertSizes, training: bool) -> float:
     first = sizes.chosen * sizes.inputs * sizes.hidden
     second = sizes.chosen * sizes.hidden * sizes.outputs
     if training:
-        # The backward pass has one product for the weights and one for the inputs of a layer. The inputs of
-        # the network need no gradient, and the gate none if a single expert is chosen.
+        # The backward pass needs one product for the weights and one for the inputs of a layer. The inputs
+        # of the network need no gradient, nor does the gate if a single expert is chosen.
         gate *= 2 if sizes.chosen > 1 else 1
         first *= 2
         second *= 3
@@ -222,7 +222,7 @@ def expert_operations(sizes: ExpertSizes, training: bool) -> float:
 
 
 def missing_product(setup: Setup[MixtureOfExpertsSettings]) -> str | None:
-    """Why the grouped product is not available for one of the layers, or None."""
+    """Return why the grouped product is not available for one of the layers, or None."""
     settings = setup.settings
     widths = (settings.input_size, settings.hidden_size, settings.output_size)
     dtype = torch.bfloat16 if present_precision() == "bfloat16" else torch.float32
@@ -231,19 +231,19 @@ def missing_product(setup: Setup[MixtureOfExpertsSettings]) -> str | None:
 
 
 def needed_memory(setup: Setup[MixtureOfExpertsSettings]) -> int:
-    """Bytes of the experts' weights and, in training, of the gradients that a batch can have."""
+    """The bytes of the experts' weights and, in training, of the gradients that a batch can produce."""
     settings = setup.settings
     first = (settings.input_size + 1) * settings.hidden_size
     second = (settings.hidden_size + 1) * settings.output_size
     stored = settings.experts
     if setup.mode == "train":
-        dense = setup.method in (LOOP, LIBRARY)  # by autograd all experts have gradients
+        dense = setup.method in (LOOP, LIBRARY)  # autograd computes gradients of all experts
         stored += settings.experts if dense else min(settings.experts, setup.batch_size * settings.chosen)
     return 4 * stored * (first + second)
 
 
 def free_memory(device: torch.device) -> int | None:
-    """In bytes; None if unknown."""
+    """The free memory in bytes; None if unknown."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     return available_memory()

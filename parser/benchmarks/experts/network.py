@@ -1,4 +1,4 @@
-"""A sparsely gated mixture of experts (Shazeer et al. 2017): a gate chooses few of many for each example."""
+"""A sparsely gated mixture of experts (Shazeer et al. 2017): a gate chooses few experts for each example."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class ChosenExperts(NamedTuple):
 
 
 class Gate(nn.Module):
-    """Plain, or the noisy top-k gate of Shazeer et al. 2017, section 2.1.
+    """A plain gate, or the noisy top-k gate of Shazeer et al. 2017, section 2.1.
 
-    The latter is also that of Suarez & Zhu 2017, section 3.2, whose code has biases as well.
+    Suarez & Zhu 2017, section 3.2, use the noisy gate, too; their code also contains biases.
     """
 
     def __init__(self, inputs: int, experts: int, chosen: int, noisy: bool):
-        """chosen: the number of experts per example. noisy: whether scores have noise of learned scales."""
+        """chosen: the number of experts per example. noisy: whether scores get noise of learned scales."""
         super().__init__()
         self._chosen = chosen
         self.score = nn.Linear(inputs, experts)
@@ -50,7 +50,7 @@ class Gate(nn.Module):
     def forward(self, inputs: Tensor, noise: Tensor | None = None) -> ChosenExperts:
         """The experts with the highest scores; their shares are the softmax of these scores.
 
-        inputs: [batch, inputs]; noise: [batch, experts] of a noisy gate, drawn from a standard normal
+        inputs: [batch, inputs]; noise: [batch, experts] for a noisy gate, drawn from a standard normal
         distribution if it is not given. If one expert is chosen, the gate learns nothing.
         """
         scores = linear(inputs, self.score.weight, self.score.bias)  # [batch, experts]
@@ -64,7 +64,7 @@ class Gate(nn.Module):
 
 
 class ExpertWeights(NamedTuple):
-    """The weights of experts (linear, ReLU, linear); or of one expert; or their gradients."""
+    """The weights of several experts (linear, ReLU, linear) or of one expert, or their gradients."""
 
     first: Tensor
     """[experts, inputs, hidden]"""
@@ -108,19 +108,19 @@ class Experts(nn.Module, ABC):
 
     @abstractmethod
     def route(self, choice: ChosenExperts) -> Any:
-        """What `forward` needs to know of the gate's choice."""
+        """Prepare the gate's choice in the form that `forward` needs."""
 
     @abstractmethod
     def calls(self, routing: Any) -> int:
-        """The number of calls of experts, where those that run together count as one."""
+        """The number of calls of experts. Calls that run together count as one."""
 
     @abstractmethod
     def forward(self, inputs: Tensor, choice: ChosenExperts, routing: Any, around: Around) -> Tensor:
-        """[batch, outputs] inputs: [batch, inputs]; routing: of this choice, by `route`."""
+        """[batch, outputs] inputs: [batch, inputs]; routing: the result of `route` for this choice."""
 
 
 def weighted_sum(calls: Tensor, choice: ChosenExperts) -> Tensor:
-    """[batch, outputs] Of the outputs of each example's experts. calls: [batch * chosen, outputs]"""
+    """[batch, outputs] Sum the outputs of each example's experts. calls: [batch * chosen, outputs]"""
     if choice.share is None:
         return calls
     by_example = calls.view(*choice.share.shape, calls.shape[1])  # [batch, chosen, outputs]

@@ -1,9 +1,9 @@
-"""Mixtures of experts as they are usually written, with gradients by autograd: what ours are compared with.
+"""Mixtures of experts as they are usually written, with gradients by autograd, for comparison with ours.
 
-`LoopedExperts` is the loop of Mixtral in `transformers`: for each expert the numbers of its examples, its
-layers, `index_add_`. The stacks of weights are unbound once, because autograd would otherwise allocate the
-gradient of a whole stack for each expert. `SortedExperts` is what `transformers` does with
-`torch.nn.functional.grouped_mm`: sort, two grouped products, sort back.
+`LoopedExperts` is the loop of Mixtral in `transformers`: for each expert, it finds the numbers of its
+examples, runs its layers, and calls `index_add_`. The stacks of weights are unbound once, because autograd
+would otherwise allocate the gradient of a whole stack for each expert. `SortedExperts` does the same as
+`transformers` with `torch.nn.functional.grouped_mm`: sort, two grouped products, sort back.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class PlainExperts(Experts):
     """Experts whose products are computed in the precision of the process, whatever their size."""
 
     def __init__(self, sizes: ExpertSizes, fixed: bool):
-        """fixed: whether the weights stay as they are, so that they are converted to the precision once."""
+        """fixed: whether the weights never change, so that they are converted to the precision only once."""
         super().__init__(sizes)
         self._fixed = fixed
 
@@ -55,7 +55,7 @@ class Mask(NamedTuple):
 
 class LoopedExperts(PlainExperts):
     def route(self, choice: ChosenExperts) -> Mask:
-        """One host synchronisation."""
+        """Route with one host synchronisation."""
         experts = torch.arange(self.sizes.experts, device=choice.expert.device)
         examples = experts[:, None, None] == choice.expert.T  # [experts, chosen, batch]
         return Mask(examples.flatten(1).any(1).nonzero().flatten().tolist(), examples)
@@ -64,7 +64,7 @@ class LoopedExperts(PlainExperts):
         return len(routing.called)
 
     def forward(self, inputs: Tensor, choice: ChosenExperts, routing: Mask, around: Around) -> Tensor:
-        """One host synchronisation for each called expert."""
+        """Run the experts with one host synchronisation for each called expert."""
         outputs = inputs.new_zeros(len(inputs), self.sizes.outputs)  # [batch, outputs]
         factors = self._factors()
         experts = list(zip(*(stack.unbind() for stack in factors), strict=True))

@@ -1,18 +1,18 @@
 """Training with exploration and a dynamic oracle (Kiperwasser & Goldberg 2016).
 
 Each step compares the best correct transition, after which all reachable gold arcs stay reachable, with the
-best incorrect one. There is a hinge loss if the margin is violated, and sometimes the parser follows the
-incorrect one.
+best incorrect transition. There is a hinge loss if the margin is violated, and sometimes the parser follows
+the incorrect transition.
 
-The states are arc-hybrid, with ROOT behind the last word. The features are those with which Neubig et al.
+The states are arc-hybrid, with ROOT after the last word. The features are those with which Neubig et al.
 2017 ran the BiLSTM parser of Kiperwasser & Goldberg 2016: the leftmost and the rightmost dependents of the
-three topmost words of the stack and of the front of the buffer. A word without such a dependent stands for
-itself. Everything is on the host, in numpy. Transitions are Shift, Left (arc from the front to the top) and
-Right (arc from the second to the top); n words take 2n transitions.
+three topmost words of the stack and of the front of the buffer. A word without such a dependent is its own
+feature. Everything runs on the host, in numpy. Transitions are Shift, Left (arc from the front to the top)
+and Right (arc from the second to the top); n words take 2n transitions.
 
-This is not `parser/transitions/arc_hybrid.py`: here, as in the paper, ROOT is a word of the buffer that may
-have several dependents and needs no transition of its own, and a step of 64 sentences takes a fifth of the
-time that the costs and effects of tensors take there.
+This is not `parser/transitions/arc_hybrid.py`: here, as in the paper, ROOT is a word of the buffer that can
+have several dependents and needs no extra transition. Also, a step of 64 sentences takes a fifth of the time
+that is spent there on costs and effects in tensors.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from parser.batching.levels import Integers
 
 SHIFT, LEFT, RIGHT = range(3)
 CONTEXT_WORDS = 4
-"""Words of which a state has features: the third, second and first of the stack, the front of the buffer."""
+"""The words whose features represent a state: the top three of the stack and the front of the buffer."""
 FEATURES = 2 * CONTEXT_WORDS
 NOTHING = -1
 
@@ -40,10 +40,10 @@ TRANSITION_KINDS = 3
 
 
 class HybridStates:
-    """Words are numbered from 0, ROOT is n. Methods take the rows [rows] of the sentences concerned."""
+    """Words are numbered from 0, ROOT is n. Methods take the rows [rows] of the relevant sentences."""
 
     def __init__(self, heads: Sequence[Sequence[int]]):
-        """heads: of each sentence, the gold heads of its words; projective trees."""
+        """heads: the gold heads of the words in each sentence, which form projective trees."""
         count, most = len(heads), max(map(len, heads))
         self.words = np.array([len(own) for own in heads])
         self._heads = np.full((count, most + 1), NOTHING, np.int64)
@@ -68,7 +68,7 @@ class HybridStates:
     def features(self, rows: Integers) -> Integers:
         """[rows, FEATURES] The leftmost and the rightmost dependent of each word, or the word itself.
 
-        NOTHING where the stack has no such word.
+        NOTHING if the stack contains no such word.
         """
         words = np.stack([*(self._from_top(rows, below) for below in (2, 1, 0)), self._front[rows]], 1)
         sides = [
@@ -123,7 +123,7 @@ class HybridStates:
 
 @dataclass(frozen=True)
 class FeatureSentence:
-    """Word and tag numbers, with ROOT last; heads and labels of words. As a head, ROOT is n for n words."""
+    """Word and tag numbers, with ROOT last; heads and labels of words. ROOT as a head is n for n words."""
 
     words: list[int]
     tags: list[int]
@@ -137,7 +137,7 @@ class StateFeatures(NamedTuple):
     """The features of the sentences that are not complete."""
 
     rows: Integers
-    """[rows] Their positions in the batch."""
+    """[rows] The positions of the sentences in the batch."""
     words: Integers
     """[rows, FEATURES] See `HybridStates.features`."""
 
@@ -146,7 +146,7 @@ class Chosen(NamedTuple):
     """The steps with a loss."""
 
     places: list[int]
-    """Their positions among the scored states."""
+    """The positions of the steps among the scored states."""
     pairs: Integers
     """[steps] Correct transition * number of labelled transitions + incorrect transition."""
 
@@ -158,7 +158,8 @@ class Decisions:
     """
 
     def __init__(self, sentences: Sequence[FeatureSentence], labels: int, explore: float):
-        """labels: their number; explore: the probability of following a lower-scoring incorrect action."""
+        """labels: the number of labels; explore: the probability of following an incorrect transition with a
+        lower score."""
         self._count, self._explore = labels, explore
         self._states = HybridStates([sentence.heads for sentence in sentences])
         most = max(len(sentence.heads) for sentence in sentences)

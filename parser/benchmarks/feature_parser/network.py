@@ -1,7 +1,7 @@
 """The greedy parser over BiLSTM features (Kiperwasser & Goldberg 2016), with exploration.
 
-A state is scored from the BiLSTM vectors of the words in its features. Each step has a hinge loss; see
-`dynamic_oracle`.
+A state is scored from the BiLSTM vectors of the words in its features. The loss of each step is a hinge
+loss; see `dynamic_oracle`.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ class FeatureParserSizes:
     """Per BiLSTM layer and direction."""
     layers: int = 2
     middle_size: int = 100
-    """Of each of the two hidden layers."""
+    """The size of each of the two hidden layers."""
     explore: float = 0.1
 
 
 class FeatureParser(nn.Module):
     """The score of a labelled transition is the score of its kind plus its own; the output has both.
 
-    Each of the two is computed from a hidden layer of its own. Labelled transitions are Shift, then Left and
-    then Right with each label.
+    The two are computed from separate hidden layers. Labelled transitions are Shift, then Left with each
+    label, then Right with each label.
     """
 
     def __init__(self, sizes: FeatureParserSizes):
@@ -175,7 +175,7 @@ class RecordedFeatureParser:
         self._hinge = Template.of(Hinge(width), (width,))
 
     def losses(self, graph: Graph, sentences: Sequence[FeatureSentence], phase: TimedPhase) -> Values:
-        """The losses of all steps that have one. Runs the graph in each step; the last losses are pending.
+        """The losses of all steps with a loss. Runs the graph in each step; the last losses are pending.
 
         phase: see `Setup.phase`.
         """
@@ -198,7 +198,7 @@ class RecordedFeatureParser:
         return Values(graph, losses)
 
     def _vectors_of(self, graph: Graph, sentences: Sequence[FeatureSentence]) -> Integers:
-        """[sentences, words of the longest + 1] Vectors of words, and in the last place that of `NOTHING`."""
+        """[sentences, words of the longest + 1] The vectors of words, and the vector of `NOTHING` last."""
         nothing = graph.apply(self._nothing, (), (0,))[0].number
         found = np.full((len(sentences), max(len(sentence.words) for sentence in sentences) + 1), nothing)
         for row, sentence in zip(found, sentences, strict=True):
@@ -207,7 +207,7 @@ class RecordedFeatureParser:
         return found
 
     def _trace_vectors(self, length: int) -> Template:
-        """From the words and tags of a sentence to the vectors of its words."""
+        """The template that maps the words and tags of a sentence to the vectors of its words."""
 
         def write(writer: Writer, *given: Index) -> Sequence[Value]:
             inputs = writer.each(self._embed, [], [given[:length], given[length:]])[0]

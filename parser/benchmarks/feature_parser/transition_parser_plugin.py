@@ -104,7 +104,7 @@ class TransitionParser:
         return Work(
             sentences=len(batch),
             tokens=sum(len(sentence.heads) for sentence in batch),
-            # The backward pass has two products for each of the forward pass.
+            # The backward pass needs two products for each product of the forward pass.
             operations=3.0 * sum(forward_operations(self._network.sizes, len(tree.heads)) for tree in batch),
             padding=None if self._setup.method in ("library", "padded") else 0.0,
         )
@@ -147,7 +147,7 @@ def prepare_trees(
         middle_size=settings.middle_size,
         explore=settings.explore,
     )
-    draw = np.random.default_rng(seed % 2**64)  # no negative ones
+    draw = np.random.default_rng(seed % 2**64)  # seeds must not be negative
     numbers = [np.array([words[form] for form in (*tree.forms, ROOT_FORM)]) for tree in trees]
     rates = dropout_rates(np.bincount(np.concatenate(numbers)), settings.word_dropout)
     return sizes, [

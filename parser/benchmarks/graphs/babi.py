@@ -1,6 +1,6 @@
 """Questions about small graphs whose answers are nodes: bAbI tasks (Weston et al. 2015) in the GGNN format.
 
-The graphs of a task are bAbI stories in symbolic form (Li et al. 2016). `15_graphs.txt` has a line
+The graphs of a task are bAbI stories in symbolic form (Li et al. 2016). `15_graphs.txt` contains a line
 `source kind target` for each edge, then `? kind node answer`, and a blank line after each graph. Numbers
 start at 1 in the files, and at 0 here.
 """
@@ -22,29 +22,29 @@ from parser.benchmarks.graphs.labelled_graph import Edge, LabelledGraph, labelle
 IS, HAS_FEAR = 0, 1
 """Kinds of edges in task 15."""
 ASKED_HAS_FEAR = 0
-"""Its only kind of question: what somebody is afraid of."""
+"""The only kind of question in task 15: what somebody is afraid of."""
 INDIVIDUALS = 4
-"""In a graph of task 15, each of a different kind of animal; there is one question about each."""
+"""The number in a graph of task 15, each of a different kind of animal. There is one question about each."""
 INFLATED = 54
 """The number of nodes to which AMPNet (Gaunt et al. 2017) pads the graphs, to measure sparsity."""
 
 
 class GraphQuestion(NamedTuple):
     graph: LabelledGraph
-    """Its features [nodes, 1] are 1 at the node asked about, and 0 elsewhere."""
+    """The graph's features [nodes, 1] are 1 at the node asked about, and 0 elsewhere."""
     node: int
     """The node that the question is about."""
     kind: int
-    """Of the question, from 0."""
+    """The kind of the question, from 0."""
     answer: int
     """A node of the graph."""
 
 
 def read_graph_questions(folder: Path, task: int) -> list[GraphQuestion]:
-    """Questions in the order of the file. Every graph has all nodes of the task, also those without edges.
+    """Questions in the order of the file. Every graph contains all nodes of the task, even without edges.
 
-    folder: the one with `15_graphs.txt`, `15_node_ids.txt` and the others, if the task is 15. Raises
-    ValueError, with file and line, for what is not in the format, and for a task whose answers are no nodes.
+    folder: for task 15, contains `15_graphs.txt`, `15_node_ids.txt` and so on. Raises ValueError, with file
+    and line, for lines in another format, and for a task whose answers are not nodes.
     """
     _check_answers(folder / f"{task}_labels.txt", task)
     numbering = _Numbering(
@@ -159,7 +159,7 @@ def _mark(node: int, nodes: int) -> Tensor:
 
 
 def make_deductions(number: int, seed: int) -> list[GraphQuestion]:
-    """Questions in the form of task 15; the four questions about a graph are adjacent. Deterministic by seed.
+    """Generate questions in the form of task 15, determined by the seed. Those about a graph are adjacent.
 
     Each individual `is` of a different kind of animal; each kind `has fear` of another kind. Everything is
     uniformly distributed: the nodes that are individuals, their kinds, their fears, and the order of edges

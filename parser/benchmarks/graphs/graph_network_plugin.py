@@ -41,9 +41,9 @@ DENSE, EDGES = "dense", "edges"
 CHEMICAL_ACCURACIES = "error, times chemical accuracy"
 """The name of a note."""
 DEDUCTION = 15
-"""The number of bAbI's task."""
+"""The number of the task in bAbI."""
 EDGE_KINDS = {"deductions": 2, "molecules": len(ORDERS)}
-"""Of edges."""
+"""The number of kinds of edges, by task."""
 
 
 class GraphNetworkSettings(LoopMessageSettings):
@@ -113,7 +113,7 @@ class GraphNetworkPlugin(BatchMessagePlugin):
         self.setup = setup
         settings = setup.settings
         self._examples = load_examples(settings, settings.data, setup.seed)[: settings.examples]
-        has_own = settings.held_out or not settings.data  # what is made up tells nothing of real data
+        has_own = settings.held_out or not settings.data  # generated examples say nothing about real data
         self._held_out = load_examples(settings, settings.held_out, setup.seed + 1) if has_own else []
         self._kinds = EDGE_KINDS[settings.task]
         torch.manual_seed(setup.seed)
@@ -145,7 +145,7 @@ class GraphNetworkPlugin(BatchMessagePlugin):
         return 1 - sum(report.loss for report in reports) / sum(report.examples for report in reports)
 
     def notes(self) -> dict[str, float]:
-        """Also the mean absolute error on what is held out, as a multiple of chemical accuracy."""
+        """Also the mean absolute error on held-out examples, as a multiple of chemical accuracy."""
         accuracy = self.setup.settings.chemical_accuracy
         if accuracy is None or not self._held_out:
             return super().notes()
@@ -159,7 +159,7 @@ class GraphNetworkPlugin(BatchMessagePlugin):
         return super().notes() | {CHEMICAL_ACCURACIES: errors.abs().mean().item() / accuracy}
 
     def work(self, batch: Sequence[GraphBatch]) -> Work:
-        """By sparse propagation."""
+        """The work with sparse propagation."""
         network = self._network
         hidden, steps = network.hidden_size, network.steps
         nodes = sum(len(each.graph) for each in batch)
@@ -168,7 +168,7 @@ class GraphNetworkPlugin(BatchMessagePlugin):
         read = readout.score.in_features * (2 if readout.gate else 1)
         along_edges, changes = edges * hidden**2, 3 * nodes * hidden**2
         forward = steps * (along_edges + 2 * changes) + nodes * read
-        # The backward pass has two products for each, but the initial states need no gradient.
+        # The backward pass needs two products for each forward product; the initial states need no gradient.
         operations = 2.0 * (3 * forward - along_edges - changes)
         return Work(sum(len(each.answers) for each in batch), nodes, operations, batches=len(batch))
 
@@ -185,7 +185,7 @@ class GraphNetworkPlugin(BatchMessagePlugin):
 
 
 def load_examples(settings: GraphNetworkSettings, data: str | None, seed: int) -> list[GraphExample]:
-    """Read `data`, or generate examples without. Raises ValueError for broken files and too large graphs."""
+    """Read or generate examples. Raises ValueError for broken files and for too large graphs."""
     path = Path(data_path(data)) if data else None
     if settings.task == "molecules":
         molecules = read_molecules(path) if path else make_molecules(settings.made, seed)

@@ -19,7 +19,7 @@ class Edge(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LabelledGraph:
-    """Raises ValueError if its parts are inconsistent. Graphs are compared by identity."""
+    """A graph, compared by identity. Raises ValueError if its parts are inconsistent."""
 
     features: Tensor
     """[nodes, features] float32."""
@@ -81,7 +81,7 @@ def both_ways(graph: LabelledGraph) -> LabelledGraph:
 def with_isolated_nodes(graph: LabelledGraph, nodes: int) -> LabelledGraph:
     """Pad to `nodes` nodes.
 
-    The new ones have no edges and zero features. Raises ValueError if there are more.
+    The new nodes have no edges and zero features. Raises ValueError if the graph has more nodes.
     """
     if nodes < graph.nodes:
         raise ValueError(f"a graph of {graph.nodes} nodes cannot be made one of {nodes}")

@@ -2,7 +2,7 @@
 
 With messages of batches, propagation is sparse or dense, and the position in the state is (step, steps). With
 messages of single nodes and edges, as in the paper's figure, the messages of edges are summed by target and
-grouped again, so that one call of the GRU updates all nodes. Positions are, where `edge` counts from 1:
+grouped again, so that one call of the GRU updates all nodes. The positions, with `edge` counted from 1, are:
 
     graph     (step, steps, and for each node: edges to it, length of the routes, *routes)
     node      (step, steps, node, edges to it, 0, nodes, and for each edge from it: *route)
@@ -206,7 +206,7 @@ class EdgeMessages:
 
 
 def _all_routes(batch: GraphBatch) -> list[int]:
-    """What the position of a graph has after (step, steps)."""
+    """The part of a graph's position after (step, steps)."""
     nodes = len(batch.graph)
     to_node = torch.bincount(batch.targets, minlength=nodes).tolist()
     routes: list[list[int]] = [[] for _ in range(nodes)]
@@ -220,7 +220,7 @@ def _all_routes(batch: GraphBatch) -> list[int]:
 
 
 def _nodes(state: MessageState) -> list[tuple[MessageState, int]]:
-    """The nodes of a graph, with one row each."""
+    """The states of a graph's nodes, with one row each."""
     step, steps, *rest = state.position
     parts, place = [], 0
     while place < len(rest):
@@ -234,13 +234,13 @@ def _nodes(state: MessageState) -> list[tuple[MessageState, int]]:
 
 
 def _graph_of(state: MessageState) -> MessageState:
-    """Of a node: (step, steps, nodes)."""
+    """The state by which nodes are grouped, with the position (step, steps, nodes)."""
     step, steps, _, _, _, nodes, *_ = state.position
     return state.at(step, steps, nodes)
 
 
 def _with_routes(graph: MessageState, nodes: Sequence[MessageState]) -> MessageState:
-    """The position of a graph, from those of its nodes; the inverse of `_nodes`."""
+    """The state of a graph, with the position from those of its nodes; the inverse of `_nodes`."""
     step, steps, _ = graph.position
     routes = [(node.position[3], node.position[NODE_POSITION:]) for node in nodes]
     return graph.at(step, steps, *(number for to, own in routes for number in (to, len(own), *own)))
@@ -255,7 +255,7 @@ def _edges_from(state: MessageState) -> list[MessageState]:
 
 
 def _kind(state: MessageState) -> MessageState:
-    """Of an edge: (step, steps, kind, edges of this kind)."""
+    """The state by which edges are grouped: (step, steps, kind, edges of this kind)."""
     return state.at(*state.position[:4])
 
 
@@ -264,19 +264,19 @@ def _with_edges(kind: MessageState, edges: Sequence[MessageState]) -> MessageSta
 
 
 def _edges_of_kind(state: MessageState) -> list[tuple[MessageState, int]]:
-    """Incoming edges of their targets, with one row each."""
+    """The states of edges as incoming edges of their targets, with one row each."""
     step, steps, _, _, *edges = state.position
     triples = zip(edges[::3], edges[1::3], edges[2::3], strict=True)
     return [(state.at(step, steps, target, to_target, edge), 1) for edge, target, to_target in triples]
 
 
 def _target(state: MessageState) -> MessageState:
-    """Of a node itself, or of an incoming edge: (step, steps, target, edges to it)."""
+    """The state by which a node and its incoming edges are grouped: (step, steps, target, edges to it)."""
     return state.at(*state.position[:4])
 
 
 def _own_state(_: MessageState, members: Sequence[MessageState]) -> MessageState:
-    """The state of the node, which precedes those of incoming edges."""
+    """The state of the node itself, which comes before its incoming edges."""
     return members[0]
 
 

@@ -47,7 +47,7 @@ class Propagation(nn.Module):
 
 
 class Readout(nn.Module):
-    """[nodes] A score per node; if gated, a contribution to a number per graph, to be summed over nodes."""
+    """[nodes] A score per node or, if gated, a contribution to the number of its graph, which sums them."""
 
     def __init__(self, features: int, hidden_size: int, gated: bool):
         super().__init__()
@@ -62,10 +62,10 @@ class Readout(nn.Module):
 
 
 class GraphNetwork(nn.Module):
-    """selects: whether answers are nodes, by a softmax over the nodes of a graph; else they are numbers."""
+    """selects: whether answers are nodes, by a softmax over the nodes of a graph, or else numbers."""
 
     def __init__(self, features: int, kinds: int, hidden_size: int, steps: int, selects: bool):
-        """Raises ValueError if the features do not fit into the states, which they initialise."""
+        """Raises ValueError if the features do not fit into the states that they initialise."""
         super().__init__()
         if features > hidden_size:
             raise ValueError(f"{features} features do not fit into states of {hidden_size}")
@@ -79,11 +79,11 @@ class GraphNetwork(nn.Module):
         return F.pad(features, (0, self.hidden_size - features.shape[1]))
 
     def losses(self, batch: GraphBatch) -> Losses:
-        """By sparse propagation."""
+        """The losses, computed by sparse propagation."""
         return self.loss(self.scores(batch), batch.graph, batch.answers)
 
     def scores(self, batch: GraphBatch) -> Tensor:
-        """[nodes] By sparse propagation, what the readout says of each node; see `Readout`."""
+        """[nodes] The output of the readout, computed by sparse propagation; see `Readout`."""
         states, layers = self.begin(batch.features), self.propagation.edges
         for _ in range(self.steps):
             messages = sparse_messages(layers, states, batch.sources, batch.targets)
@@ -91,7 +91,7 @@ class GraphNetwork(nn.Module):
         return self.readout(states, batch.features)
 
     def losses_densely(self, batch: GraphBatch) -> Losses:
-        """By dense propagation. Raises ValueError for graphs of different sizes."""
+        """The losses, computed by dense propagation. Raises ValueError for graphs of different sizes."""
         dense = dense_propagation(self.propagation.edges, adjacencies(batch))
         states = self.begin(batch.features)
         for _ in range(self.steps):
@@ -104,7 +104,7 @@ def sparse_messages(
 ) -> Tensor:
     """[nodes, hidden] The sum of the messages to each node.
 
-    layers, sources: of each kind of edge, sources [edges]; states: [nodes, hidden]; targets: [all edges]
+    layers, sources: one for each kind of edge, sources [edges]; states: [nodes, hidden]; targets: [all edges]
     """
     messages = [layer(states[own]) for layer, own in zip(layers, sources, strict=True)]  # [edges, hidden]
     return torch.zeros_like(states).index_add(0, targets, torch.cat(messages))
@@ -127,7 +127,7 @@ def adjacencies(batch: GraphBatch) -> Tensor:
 
 
 class DensePropagation(NamedTuple):
-    """What is equal in all steps."""
+    """The tensors that are the same in all steps."""
 
     matrix: Tensor
     """[graphs, nodes * hidden, nodes * hidden]"""
@@ -135,7 +135,7 @@ class DensePropagation(NamedTuple):
     """[graphs, nodes, hidden]"""
 
     def messages(self, states: Tensor) -> Tensor:
-        """[all nodes, hidden] As `sparse_messages`, by one matrix product per graph.
+        """[all nodes, hidden] Like `sparse_messages`, but by one matrix product per graph.
 
         states: [all nodes, hidden].
         """
@@ -185,7 +185,7 @@ Answer: TypeAlias = int | float
 
 
 def batch_of(graphs: Sequence[LabelledGraph], answers: Sequence[Answer], kinds: int) -> GraphBatch:
-    """answers: one number or one node per graph; kinds: of edges. Raises ValueError for other kinds."""
+    """Batch graphs. answers: one number or node per graph. Raises ValueError for edges outside `kinds`."""
     sizes = np.array([graph.nodes for graph in graphs])
     starts = np.cumsum(sizes) - sizes
     kind = np.concatenate([graph.kinds for graph in graphs])

@@ -27,9 +27,9 @@ ORDERS = (1, 2, 3, 1.5)
 
 
 VALENCES = (1, 4, 3, 2, 1)
-"""By element; generated molecules have no charged atoms."""
+"""The valence of each element; generated molecules have no charged atoms."""
 ELECTRONEGATIVITIES = np.array([2.20, 2.55, 3.04, 3.44, 3.98])
-"""By element, on the Pauling scale."""
+"""The electronegativity of each element, on the Pauling scale."""
 FEWEST_ATOMS = 6
 """The minimum number of atoms; the maximum is 29, with nine heavy atoms."""
 # In percent, similar to QM9.
@@ -39,9 +39,9 @@ RINGS = {0: 11, 1: 40, 2: 31, 3: 15, 4: 3}
 AROMATIC_RING = 15
 AROMATIC_ELEMENTS = {CARBON: 85, NITROGEN: 15}
 HIGHER_BOND = 30
-"""Single bonds that become double, and double ones that become triple, where the valences allow it."""
+"""The share of single bonds that become double, and of double bonds that become triple, if valences allow."""
 MEAN, DEVIATION = 5.79, 1.51
-"""Of the polarity of generated molecules, measured on 100,000."""
+"""The mean and standard deviation of the polarity of 100,000 generated molecules."""
 
 
 class Molecule(NamedTuple):
@@ -52,7 +52,7 @@ class Molecule(NamedTuple):
 
 
 def read_molecules(path: Path) -> list[Molecule]:
-    """Raises ValueError, with the position of the molecule, for malformed files."""
+    """Read a file of molecules. Raises ValueError, with a molecule's position, for malformed files."""
     records = checked_type(read_json(path), list, "this", str(path))
     if not records:
         raise ValueError(f"{path}: no molecules")
@@ -122,7 +122,7 @@ def _target(record: object, place: str) -> float:
 def _finite(number: float) -> bool:
     try:
         return math.isfinite(number)
-    except OverflowError:  # an integer beyond what a float holds
+    except OverflowError:  # an integer that is too large for a float
         return False
 
 
@@ -139,7 +139,7 @@ def polarity(graph: LabelledGraph) -> float:
 
 
 def make_molecules(number: int, seed: int) -> list[Molecule]:
-    """Molecules with the sizes, elements and bonds of QM9, without charged atoms. Deterministic by seed.
+    """Generate molecules with the sizes, elements and bonds of QM9, without charged atoms, from a seed.
 
     The target is the standardised polarity, which depends only on the bonds of each atom and its neighbours.
     """
@@ -148,7 +148,7 @@ def make_molecules(number: int, seed: int) -> list[Molecule]:
 
 
 def _made(draw: random.Random) -> Molecule:
-    """Draw molecules until one has enough atoms."""
+    """Draw molecules until one is large enough, and return it."""
     while True:
         draft = _MoleculeBuilder(draw)
         if len(draft.elements) >= FEWEST_ATOMS:

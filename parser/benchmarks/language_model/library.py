@@ -1,4 +1,4 @@
-"""Language models of PyTorch's own layers: `nn.RNN` or `nn.LSTM` over the streams, then one linear layer.
+"""Language models of PyTorch's layers: `nn.RNN` or `nn.LSTM` over the streams, then one linear layer.
 
 This is how such models are usually written. PyTorch has no layer that is an LSTM with peepholes.
 """
@@ -17,21 +17,21 @@ from parser.batching.recurrence.weights import Weights
 from parser.benchmarks.language_model.network import EMBEDDING, INPUT, SCORES_LAYER
 
 GATES = ("input gate", "forget gate", "cell gate", "output gate")
-"""Of `examples.lstm`, in the order of `nn.LSTM`."""
+"""The gates of `examples.lstm`, in the order of `nn.LSTM`."""
 State: TypeAlias = Tensor | States
-"""Of an RNN, and of an LSTM."""
+"""The state of an RNN or of an LSTM."""
 LAYERS: dict[str, type[nn.RNN | nn.LSTM]] = {"elman": nn.RNN, "lstm": nn.LSTM}
-"""By the name of the example that computes the same."""
+"""PyTorch's layers by the name of the example that computes the same."""
 
 
 class LibraryModel(nn.Module):
     def __init__(
         self, network: str, symbols: int, embedding_size: int, hidden_size: int, scores: int, window: int
     ):
-        """network: a key of LAYERS. window: chunks that gradients go back over, 1 or 2.
+        """network: a key of LAYERS. window: the number of chunks for backpropagation, 1 or 2.
 
-        embedding_size: 0 where the symbols are connected directly to the recurrent layer, which must be that
-        of "elman" then: its input weights are the identity, and are not trained.
+        embedding_size: 0 if the symbols are connected directly to the recurrent layer. The network must then
+        be "elman": its input weights are the identity, and are not trained.
         """
         super().__init__()
         self._direct, self._window = embedding_size == 0, window
@@ -47,12 +47,12 @@ class LibraryModel(nn.Module):
 
     def forget(self) -> None:
         self._state: State | None = None
-        """At the beginning of the frames that gradients go back over."""
+        """The state before the frames of backpropagation."""
         self._before: Tensor | None = None
-        """The inputs of these frames that are of the chunk before."""
+        """The inputs of the frames of backpropagation in the previous chunk."""
 
     def forward(self, inputs: Tensor) -> None:
-        """For BPTT(2h; h), the chunk before runs again, without scores."""
+        """Run a chunk. For BPTT(2h; h), the previous chunk runs again, without scores."""
         state = self._state
         if self._before is not None:
             state = self._run(self._before, state)[1]
@@ -78,7 +78,7 @@ class LibraryModel(nn.Module):
         return hidden.to(vectors.dtype), _each(lambda part: part.to(vectors.dtype), last)
 
     def pairs(self, weights: Weights) -> Iterator[tuple[Tensor, slice, Tensor]]:
-        """Rows of its parameters, paired with those of the network of layers."""
+        """Yield rows of this model's parameters, paired with the parameters of the network of layers."""
         full = (each for each in weights.graph.connections if each.weight == "full")
         between = {(each.source, each.target): weights.of(each) for each in full}
         everything, size = slice(None), self.recurrent.hidden_size

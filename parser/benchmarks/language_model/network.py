@@ -51,14 +51,14 @@ class LanguageModel(Protocol):
         """inputs: [frames, streams]"""
 
     def loss(self, targets: Tensor) -> Tensor:
-        """Summed over frames and streams. targets: [frames, streams]"""
+        """The loss, summed over frames and streams. targets: [frames, streams]"""
 
     def backward(self) -> None:
         """Add to the gradients of the parameters."""
 
 
 def with_embedding(graph: LayerGraph, symbols: int) -> LayerGraph:
-    """The same graph, with an embedding of symbols instead of an input of vectors."""
+    """Return the same graph, with an embedding of symbols instead of an input of vectors."""
     vectors = Layer(size=graph.layers[INPUT].size, bias=False)
     moved = [
         each.model_copy(update={"source": EMBEDDING}) if each.source == INPUT else each

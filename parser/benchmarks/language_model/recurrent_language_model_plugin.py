@@ -49,7 +49,7 @@ from parser.system.settings import Settings
 
 LIBRARY = "library"
 CHECKED_STREAMS, CHECKED_FRAMES, CHECKED_CHUNKS = 4, 5, 3
-"""On which the methods must agree, for every batch size."""
+"""The sizes of the text on which the methods must agree, for every batch size."""
 SCORED_STREAMS, SCORED_FRAMES = 16, 32
 OF_EXAMPLES = ("network", "inputs", "hidden_size", "outputs", "embedding_size")
 """Settings that must not be combined with `graph`."""
@@ -177,7 +177,7 @@ class RecurrentLanguageModel:
             self._model.backward()
 
     def gradients(self, batch: Text) -> Sequence[Tensor] | None:
-        """See `GivesGradients`. The library has parameters of its own."""
+        """See `GivesGradients`. The library's model uses different parameters."""
         if not self._library:
             return None
         self._differentiate(batch)
@@ -209,7 +209,7 @@ class RecurrentLanguageModel:
         )
 
     def learn(self, epoch: int) -> None:
-        """One pass over the streams."""
+        """Train in one pass over the streams."""
         self._model.forget()
         for batch in self.batches():
             self.run(batch)
@@ -224,7 +224,7 @@ class RecurrentLanguageModel:
 
     @torch.no_grad()
     def _perplexity(self) -> float:
-        """Of the held-out words."""
+        """The perplexity of the held-out words."""
         model = self._scoring
         model.forget()
         losses = []
@@ -269,7 +269,7 @@ class RecurrentLanguageModel:
 
 
 def why_no_library(settings: RecurrentLanguageModelSettings) -> str | None:
-    """Why PyTorch's own layers do not compute such a network; None if they do."""
+    """Return why PyTorch's layers do not compute such a network, or None if they do."""
     if settings.graph or settings.network not in LAYERS:
         return f"library needs network: {' or '.join(LAYERS)}"
     if settings.network == "lstm" and not settings.embedding_size:
@@ -278,7 +278,7 @@ def why_no_library(settings: RecurrentLanguageModelSettings) -> str | None:
 
 
 def library_like(weights: Weights, settings: RecurrentLanguageModelSettings) -> LibraryModel:
-    """PyTorch's own layers with the same weights."""
+    """Create a model of PyTorch's layers with the same weights."""
     sizes = (settings.inputs, settings.embedding_size, settings.hidden_size, settings.outputs)
     library = LibraryModel(settings.network, *sizes, settings.window).to(weights.like.device)
     for parameter, rows, place in library.pairs(weights):

@@ -28,7 +28,7 @@ FOLLOWS = 0.6
 def read_words(paths: Iterable[str]) -> list[str]:
     """The lower-cased words of treebanks and of files with sentences of `word|label`.
 
-    Raises ValueError with the line of what is wrong, FileNotFoundError.
+    Raises FileNotFoundError, and ValueError with the line for malformed files.
     """
     words: list[str] = []
     for path in paths:
@@ -46,7 +46,7 @@ def _sentences(path: str) -> Iterator[Sequence[str]]:
 
 
 def generate_words(count: int, vocabulary: int, seed: int) -> list[str]:
-    """Words with Zipf-distributed frequencies; each word often has the same successor."""
+    """Generate words with Zipf-distributed frequencies; each word often has the same successor."""
     draw = random.Random(seed)
     weights = list(accumulate(1 / rank**ZIPF_EXPONENT for rank in range(1, vocabulary + 1)))
     words = list(range(vocabulary))
@@ -65,12 +65,12 @@ def ranks(words: Iterable[str]) -> dict[str, int]:
 
 
 def replace_rare(numbers: Iterable[int], limit: int) -> list[int]:
-    """Replace numbers from `limit` on by UNKNOWN."""
+    """Replace numbers that are not below `limit` by UNKNOWN."""
     return [number if number < limit else UNKNOWN for number in numbers]
 
 
 class Corpus(NamedTuple):
-    """The words as inputs and as targets, which may have vocabularies of different sizes."""
+    """The words as inputs and as targets, whose vocabularies can differ in size."""
 
     inputs: Tensor
     """[words]"""
@@ -103,10 +103,10 @@ def split_corpus(
     most: int | None,
     device: torch.device,
 ) -> Corpora:
-    """sizes: of the vocabularies of inputs and targets, by frequency in the training words.
+    """sizes: the sizes of the vocabularies of inputs and targets, by frequency in the training words.
 
-    held_out: the number of words at the end; most: training words at most, from the beginning. Raises
-    ValueError if none are left.
+    held_out: the number of words at the end; most: the maximum number of training words, from the beginning.
+    Raises ValueError if none are left.
     """
     until = len(words) - held_out
     if until < 2:
@@ -122,7 +122,7 @@ def split_corpus(
 
 
 def unigram_perplexity(trained: Corpus, chunks: Sequence[Text], symbols: int) -> float:
-    """Of the chunks' targets, by add-one smoothed frequencies in the training text."""
+    """The perplexity of the chunks' targets, by add-one smoothed frequencies in the training text."""
     counts = torch.bincount(trained.targets, minlength=symbols) + 1  # [symbols]
     shares = (counts / counts.sum()).log()  # [symbols]
     targets = torch.cat([chunk.targets.flatten() for chunk in chunks])  # [words]

@@ -2,8 +2,8 @@
 
 The lists of a batch have equal length. `none` trains batch by batch; `active-n` has n batches in flight.
 
-The lists have digits and an operation that reduces them to one digit. In a graph of messages, the position in
-the state is (step, steps): the next token, and the number of tokens.
+The lists contain digits and an operation that reduces them to one digit. In a graph of messages, the position
+in the state is (step, steps): the next token, and the number of tokens.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from parser.benchmarks.plugin import Methods, Plugin, Setup, Work
 
 RESULT_CLASSES = 10
 LONGEST_LIST = 9
-"""Digits per list. A sequence has at most ten tokens, since the first selects the operation."""
+"""Maximum number of digits in a list. With the operation's token, a sequence has at most ten tokens."""
 
 
 CHECKED_LISTS = 12
@@ -50,14 +50,14 @@ DIGIT_TOKENS = 10
 
 class Reduction(NamedTuple):
     operation: int
-    """Its index in OPERATIONS."""
+    """The index of the operation in OPERATIONS."""
     digits: tuple[int, ...]
     result: int
     """A digit."""
 
 
 def _mean(digits: Sequence[int]) -> Fraction:
-    """Exact, because rounding a half depends on it. 0 for no digits."""
+    """The exact mean, because rounding a half depends on it; 0 for no digits."""
     return Fraction(sum(digits), len(digits) or 1)
 
 
@@ -76,7 +76,7 @@ OPERATIONS: tuple[Callable[[Sequence[int]], Fraction | int], ...] = (_mean, _eve
 def reduce(operation: int, digits: Sequence[int]) -> int:
     """The exact result, rounded half to even, modulo 10 (in Python, -3 modulo 10 is 7).
 
-    Raises ValueError for an operation that does not exist, an empty list, and numbers that are no digits.
+    Raises ValueError for an operation that does not exist, an empty list, and numbers that are not digits.
     """
     if not 0 <= operation < len(OPERATIONS):
         raise ValueError(f"there is no operation {operation}: the last is {len(OPERATIONS) - 1}")
@@ -89,9 +89,9 @@ def reduce(operation: int, digits: Sequence[int]) -> int:
 
 
 def make_reductions(number: int, seed: int, longest: int = LONGEST_LIST) -> list[Reduction]:
-    """Operations, lengths from 1 to `longest`, and digits are uniformly distributed.
+    """Generate lists and their results, determined by the seed.
 
-    Deterministic by seed.
+    Operations, lengths from 1 to `longest`, and digits are uniformly distributed.
     """
     if longest < 1:
         raise ValueError(f"longest must be at least 1, not {longest}")
@@ -119,7 +119,7 @@ class RecurrentCell(nn.Module):
 
 class ListReducer(nn.Module):
     def __init__(self, tokens: int, results: int, hidden_size: int, replicas: int = 1):
-        """replicas: of the cell, with equal initial weights. An instance always uses the same replica."""
+        """replicas: the number of cells with equal initial weights. An instance always uses the same one."""
         super().__init__()
         self.hidden_size = hidden_size
         self.tokens = nn.Embedding(tokens, hidden_size)
@@ -132,7 +132,7 @@ class ListReducer(nn.Module):
             replica.load_state_dict(first.state_dict())
 
     def losses(self, batch: tuple[Tensor, Tensor]) -> Losses:
-        """With the first replica. batch: lists [lists, tokens] of equal length, and results [lists]"""
+        """The losses with the first replica. batch: lists [lists, tokens] of equal length, results [lists]"""
         lists, results = batch
         hidden, cell = self._initial_state(len(lists)), self.cells[0]
         for token in self.tokens(lists).unbind(1):
@@ -151,7 +151,7 @@ class ListReducer(nn.Module):
         return Instance(number, entries, training=training)
 
     def graph(self, updates: Updates, workers: int) -> MessageGraph:
-        """Replicas are on different workers, and what leads from step to step on that of the first one.
+        """Replicas are on different workers; the nodes between steps are on the worker of the first replica.
 
         A cell gets one gradient per step of each instance.
         """
@@ -192,7 +192,7 @@ class ListReducer(nn.Module):
 
 
 def _tokens_of_steps(state: MessageState) -> list[tuple[MessageState, int]]:
-    """For the position (steps, lists), the states of all steps, with as many tokens as lists each."""
+    """For the position (steps, lists), the states of all steps, each with one token per list."""
     steps, lists = state.position
     return [(state.at(step, steps), lists) for step in range(steps)]
 
@@ -210,7 +210,7 @@ class ListReductionSettings(LoopMessageSettings):
 
 
 Lists = tuple[Tensor, Tensor]
-"""[lists, tokens], where the first token is the operation; and results [lists]."""
+"""Lists [lists, tokens], whose first token is the operation; and results [lists]."""
 
 
 class ListReductionPlugin(BatchMessagePlugin):
@@ -252,7 +252,7 @@ class ListReductionPlugin(BatchMessagePlugin):
         tokens = sum(read.numel() for read, _ in batch)
         network = self._network
         cell, scores = network.cells[0].linear.weight.numel(), network.scores.weight.numel()
-        # The backward pass has two products for each of the forward pass.
+        # The backward pass needs two products for each product of the forward pass.
         return Work(lists, tokens, 6.0 * (tokens * cell + lists * scores), padding=0.0, batches=len(batch))
 
 

@@ -1,4 +1,4 @@
-"""Exact execution of programs on scenes, the targets of learning; and lessons, which ask more.
+"""Exact execution of programs on scenes, for training targets; and lessons, which contain more questions.
 
 A question is a weak training signal: one answer for eleven modules. A lesson combines questions about one
 image with questions about all their intermediate results, and shares common subprograms.
@@ -31,11 +31,11 @@ NodeResult: TypeAlias = "frozenset[int] | One | bool | int | str"
 
 
 class NotUniqueError(ValueError):
-    """`unique` is applied to no thing, or to several."""
+    """`unique` is not applied to exactly one thing."""
 
 
 def answer(program: Program, scene: Scene) -> str:
-    """One of ANSWERS.
+    """The answer to a program, one of ANSWERS.
 
     Raises NotUniqueError, and ValueError for a function with inputs of the wrong type.
     """
@@ -50,7 +50,7 @@ def in_words(result: NodeResult, module: str) -> str:
 
 
 def node_results(program: Program, scene: Scene) -> list[NodeResult]:
-    """The result of each node. Raises as `answer`."""
+    """The result of each node. Raises the same errors as `answer`."""
     found: list[NodeResult] = []
     for module, inputs in zip(program.modules, program.inputs, strict=True):
         found.append(apply(module, [found[node] for node in inputs], scene))
@@ -58,7 +58,7 @@ def node_results(program: Program, scene: Scene) -> list[NodeResult]:
 
 
 def apply(module: str, inputs: Sequence[NodeResult], scene: Scene) -> NodeResult:
-    """The result of a module. Raises as `answer`."""
+    """The result of a module. Raises the same errors as `answer`."""
     function, value = module_parts(module)
     match function.split("_"), inputs:
         case ["scene"], []:
@@ -111,17 +111,17 @@ def _alike(scene: Scene, thing: int, attribute: str) -> frozenset[int]:
 
 class Lesson(NamedTuple):
     program: Program
-    """It has several roots if questions share no nodes."""
+    """The merged program. It has several roots if questions share no nodes."""
     asked: tuple[int, ...]
-    """Its nodes whose results are answers."""
+    """The nodes of the program whose results are answers."""
     answers: tuple[str, ...]
     image: int
 
 
 def make_lesson(questions: Sequence[Question], scene: Scene, draw: random.Random) -> Lesson:
-    """The questions, and one more about each of their intermediate results.
+    """Combine questions about one image with one more about each of their intermediate results.
 
-    questions: about one image; scene: of that image. Raises ValueError for several images, and as `answer`.
+    scene: that of the image. Raises ValueError for several images, and the same errors as `answer`.
     """
     if len({question.image for question in questions}) != 1:
         raise ValueError("all questions of a lesson must be about one image")
@@ -138,7 +138,7 @@ def make_lesson(questions: Sequence[Question], scene: Scene, draw: random.Random
 
 
 def _about(found: NodeResult, draw: random.Random) -> str:
-    """A function that turns an intermediate result into an answer."""
+    """Draw a function that turns an intermediate result into an answer."""
     if isinstance(found, One):
         return f"query_{draw.choice(tuple(THING_ATTRIBUTES))}"
     return draw.choice(("exist", "count"))

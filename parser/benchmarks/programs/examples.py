@@ -91,7 +91,10 @@ class ProgramExample(NamedTuple):
 
 
 def load_questions(settings: ProgramExecutorSettings, seed: int) -> tuple[list[Question], Images]:
-    """Raises ValueError for broken files, and for images that are missing or of another size."""
+    """Read or generate questions and images.
+
+    Raises ValueError for broken files, and for images that are missing or of another size.
+    """
     channels, side = settings.feature_channels, settings.side
     if settings.questions is None:
         scenes, questions = make_questions(settings.made.questions, settings.made.scenes, seed)
@@ -128,7 +131,7 @@ def prepare_lesson(lesson: Lesson) -> ProgramExample:
 
 
 def prepare_program(program: Program, asked: Sequence[int]) -> ProgramCalls:
-    """asked: the nodes whose results are classified. Scene nodes are the image, not calls."""
+    """The calls of a program. asked: the nodes whose results are classified. Scene nodes become no calls."""
     value: dict[int, int] = {}  # of each node
     module: list[int] = []
     given: list[list[int]] = []

@@ -1,4 +1,4 @@
-"""Generated scenes, and questions about them with the kinds, lengths and depths of CLEVR's."""
+"""Generated scenes, and questions about them with the kinds, lengths and depths of CLEVR's questions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FILTERS = {0: 3, 1: 42, 2: 40, 3: 13, 4: 2}
 
 
 def make_questions(questions: int, scenes: int, seed: int) -> tuple[list[Scene], list[Question]]:
-    """Deterministic by seed. The image of a question is the index of its scene."""
+    """Generate scenes and questions, determined by the seed. A question's image is the index of its scene."""
     draw = random.Random(seed)
     made = [_scene(draw) for _ in range(scenes)]
     images = [number * scenes // questions for number in range(questions)]
@@ -54,7 +54,7 @@ def _scene(draw: random.Random) -> Scene:
 def _thing(cell: int, draw: random.Random) -> Thing:
     color, shape, material, size = (draw.choice(values) for values in THING_ATTRIBUTES.values())
     row, column = divmod(cell, GRID_SIDE)
-    # Away from the borders, so that rounding does not change the cell.
+    # Not near the borders, so that rounding does not change the cell.
     x, y = ((place + draw.uniform(0.1, 0.9)) / GRID_SIDE for place in (column, row))
     return Thing(color, shape, material, size, x, y)
 
@@ -94,7 +94,7 @@ class _Asker:
         self._draw = draw
 
     def ask(self) -> Program:
-        """The frequencies of kinds are those of the original generator."""
+        """Draw a program. Its kinds are as frequent as in the original generator."""
         kinds: dict[Callable[[], _PartialProgram], int] = {
             self._chain: 28,
             self._alike: 31,
@@ -141,7 +141,7 @@ class _Asker:
         return self._step(f"query_{attribute}", self._one(found, hidden=attribute))
 
     def _start(self) -> _PartialProgram:
-        """All things, or those that are related to one."""
+        """All things, or the things that are related to one thing."""
         everything = self._step(SCENE)
         return self._related(everything) if self._draw.random() < 0.5 else everything
 
@@ -161,7 +161,7 @@ class _Asker:
         return self._step("unique", found)
 
     def _filtered(self, found: _PartialProgram) -> _PartialProgram:
-        """Filter by attributes of a random thing of the scene; often nothing is left."""
+        """Filter by attributes of a random thing in the scene; often no thing is left."""
         thing = self._draw.choice(self._scene.things)
         for attribute in self._attributes()[: self._weighted(FILTERS)]:
             found = self._filter(found, attribute, thing)
@@ -178,7 +178,7 @@ class _Asker:
         return self._draw.choice(list(THING_ATTRIBUTES))
 
     def _attributes(self, hidden: str = "") -> list[str]:
-        """All but the hidden one, in random order."""
+        """All attributes except the hidden one, in random order."""
         shown = [attribute for attribute in THING_ATTRIBUTES if attribute != hidden]
         return self._draw.sample(shown, len(shown))
 

@@ -45,13 +45,13 @@ def channels_last(device: torch.device) -> bool:
 
 
 def rows(images: Tensor) -> Tensor:
-    """[n, width] A view if the memory format fits. images: [n, channels, side, side]"""
+    """[n, width] Flatten images, as a view if the memory format fits. images: [n, channels, side, side]"""
     ordered = images.permute(0, 2, 3, 1) if channels_last(images.device) else images
     return ordered.reshape(len(images), -1)
 
 
 def in_device_format(images: Tensor) -> Tensor:
-    """In the memory format of their device. images: [n, channels, side, side]"""
+    """Convert images to the memory format of their device. images: [n, channels, side, side]"""
     last = channels_last(images.device)
     return images.contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
 
@@ -68,7 +68,7 @@ class ResidualBlock(nn.Module):
 
 
 class JoiningBlock(nn.Module):
-    """From two images to one: a convolution of both, concatenated along channels, and a residual block."""
+    """Joins two images by a convolution, with both concatenated along channels, and a residual block."""
 
     def __init__(self, channels: int):
         super().__init__()
@@ -92,7 +92,7 @@ class _OnImages(Operation):
 
 
 class ApplyResidual(_OnImages):
-    """A `ResidualBlock`."""
+    """A `ResidualBlock` as an operation."""
 
     kept = 4
 
@@ -114,7 +114,7 @@ class ApplyResidual(_OnImages):
 
 
 class ApplyJoining(_OnImages):
-    """A `JoiningBlock`."""
+    """A `JoiningBlock` as an operation."""
 
     kept = 6
 
@@ -152,7 +152,7 @@ def operation_of(block: nn.Module, grid: Grid) -> tuple[Operation, int]:
 
 
 def _residual(block: ResidualBlock, image: Tensor, output: Tensor) -> Tensor:
-    """Write the output. Returns the hidden layer. All: [rows, channels, side, side]."""
+    """Write the output and return the hidden layer. All: [rows, channels, side, side]."""
     inner = block.first(image).relu_()
     torch.add(block.second(inner), image, out=output).relu_()
     return inner
@@ -185,7 +185,7 @@ def _input_gradient(layer: nn.Conv2d, gradient: Tensor, images: Tensor) -> Tenso
 
 
 def _add_gradients(layer: nn.Conv2d, gradient: Tensor, images: Tensor, gradients: ParameterGradients) -> None:
-    """Add those of the layer's parameters. gradient: with respect to its outputs."""
+    """Add the gradients of the layer's parameters. gradient: with respect to its outputs."""
     found = _convolution_backward(layer, gradient, images, [False, True, True])[1:]
     assert layer.bias is not None
     for parameter, part in zip((layer.weight, layer.bias), found, strict=True):
@@ -195,7 +195,7 @@ def _add_gradients(layer: nn.Conv2d, gradient: Tensor, images: Tensor, gradients
 def _convolution_backward(
     layer: nn.Conv2d, gradient: Tensor, images: Tensor, wanted: list[bool]
 ) -> tuple[Tensor, ...]:
-    """The requested gradients, of images, weights and bias."""
+    """The requested gradients among those of images, weights and bias."""
     return torch.ops.aten.convolution_backward(
         gradient,
         images,

@@ -45,7 +45,7 @@ class RandomImages:
 
 
 class Features:
-    """Reads features on demand, because a data set does not fit into memory."""
+    """Reads features on demand, because a whole data set does not fit into memory."""
 
     def __init__(self, path: Path) -> None:
         """Raises ValueError if the file or its dataset is missing or malformed."""
@@ -59,7 +59,7 @@ class Features:
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """Images, channels, height, width."""
+        """The numbers of images and channels, the height, and the width."""
         return self._features.shape
 
     def of(self, images: Sequence[int]) -> Tensor:
@@ -74,7 +74,7 @@ class Features:
 
 
 def _open(path: Path) -> Any:
-    """The dataset. It keeps its file open."""
+    """Open the dataset, which keeps its file open."""
     try:
         import h5py
     except ImportError:

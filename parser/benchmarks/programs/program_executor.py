@@ -29,10 +29,10 @@ from parser.benchmarks.programs.image_blocks import (
 )
 
 BY_COLUMNS, BY_LEVELS = LABELLINGS = ("columns", "levels")
-"""By position in the program; or by the greatest distance from the root, deepest first."""
+"""Calls are labelled by position in the program; or by greatest distance from the root, deepest first."""
 
 OFF_CENTRE, RESIDUAL, LAST_LAYER = 0.2, 0.3, 0.01
-"""Initial scales: of a convolution's weights off its centre, of residuals, of the last layer."""
+"""Initial scales of a convolution's weights off its centre, of residuals, and of the last layer."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,10 @@ class ExecutorSizes:
     channels: int
     """Channels between modules."""
     projected: int
-    """Channels of the classifier's first layer; hidden: units of its second."""
+    """Channels of the classifier's first layer; hidden: units of its second layer."""
     hidden: int
     unary: int
-    """The number of modules with one input; binary: with two."""
+    """The number of modules with one input; binary: of those with two inputs."""
     binary: int
     answers: int
 
@@ -72,7 +72,7 @@ class ProgramCalls:
 
 
 class ProgramExecutor(nn.Module):
-    """blocks: the modules, first all unary, then all binary ones."""
+    """blocks: the modules, first all unary modules, then all binary modules."""
 
     def __init__(self, sizes: ExecutorSizes):
         super().__init__()
@@ -146,7 +146,7 @@ class NumberedCalls(NamedTuple):
 
     @property
     def number(self) -> Integers:
-        """[calls] The number of the value that each computes."""
+        """[calls] The number of the value that each call computes."""
         return self.programs + np.arange(len(self.module))
 
     def batches(self) -> list[Integers]:
@@ -155,7 +155,7 @@ class NumberedCalls(NamedTuple):
 
 
 def number_calls(programs: Sequence[ProgramCalls], labelling: str) -> NumberedCalls:
-    """labelling: one of `LABELLINGS`."""
+    """Number the calls of all programs. labelling: one of `LABELLINGS`."""
     sizes = np.array([len(calls.module) for calls in programs])
     start = len(programs) + np.cumsum(sizes) - sizes  # [programs] the result of the first call
 
@@ -185,7 +185,7 @@ class RecordedExecutor:
         self._templates = [_template(block, executor.grid, wrap) for block in executor.blocks]
 
     def results(self, graph: Graph, images: Sequence[Value], programs: Sequence[ProgramCalls]) -> Integers:
-        """[results] Their numbers, program by program. images: one per program."""
+        """[results] The numbers of the results, program by program. images: one per program."""
         each = zip(images, programs, strict=True)
         return np.array(
             [value.number for image, calls in each for value in self._results(graph, image, calls)], np.int64
@@ -200,7 +200,7 @@ class RecordedExecutor:
         return [values[place] for place in calls.results.tolist()]
 
     def calls(self, numbered: NumberedCalls) -> list[StaticApplications]:
-        """As `StaticComputation` takes them."""
+        """The calls in the form for `StaticComputation`."""
         number, nothing = numbered.number, np.empty((len(numbered.module), 0), np.int64)
         found = []
         for which in batches(numbered.module):
@@ -218,7 +218,7 @@ def _template(block: nn.Module, grid: Grid, wrap: Callable[[Operation], Operatio
 
 
 def results_by_slices(executor: ProgramExecutor, images: Tensor, numbered: NumberedCalls) -> Tensor:
-    """[results, width] As in the authors' code: calls start with `cat` and end with slices.
+    """[results, width] Like the authors' code: each call concatenates its inputs and slices its outputs.
 
     In autograd, the backward pass of each slice allocates zeros for the whole batch, so its cost is quadratic
     in the rows of a call. images: [programs, channels, side, side]

@@ -181,7 +181,7 @@ class ProgramExecutorPlugin:
             return self.executor.scores(computation.rows(values, features.shape[1]))
 
     def _execute(self, batch: Sequence[ProgramExample]) -> tuple[Tensor, Computation, Integers]:
-        """The stem's features [questions, width], the computation, and which values are classified."""
+        """The stem's features [questions, width], the computation, and the numbers of classified values."""
         phase = self.setup.phase
         with phase("data"):
             images = self._images_of(batch)
@@ -257,7 +257,7 @@ def program_operations(sizes: ExecutorSizes, calls: ProgramCalls, training: bool
         sizes.projected * pooled + sizes.answers
     )
     forward = 2.0 * (stem + modules + len(calls.results) * classifier)
-    # The backward pass has two products for each, but the images need no gradient.
+    # The backward pass needs two products for each forward product, but the images need no gradient.
     return 3 * forward - 2.0 * first if training else forward
 
 

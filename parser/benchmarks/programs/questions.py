@@ -25,7 +25,7 @@ SCENE = "scene"
 class Function(NamedTuple):
     inputs: int
     values: tuple[str, ...] = ()
-    """The function takes one of these values; none if empty."""
+    """The values of which the function takes one; it takes none if this is empty."""
 
 
 def _of_each_attribute(family: str, inputs: int) -> dict[str, Function]:
@@ -55,7 +55,7 @@ MODULES = tuple(
     if function.inputs
     for value in function.values or ("",)
 )
-"""Modules with one input come before those with two."""
+"""The names of modules. Modules with one input come before those with two."""
 
 ANSWERS = (
     "yes",
@@ -72,7 +72,7 @@ def module_parts(module: str) -> tuple[str, str]:
 
 
 def answer_word(result: bool | int | str) -> str:
-    """An answer as written in the files."""
+    """An answer in the form of the files."""
     if isinstance(result, bool):
         return "yes" if result else "no"
     return str(result)
@@ -83,7 +83,7 @@ class Program:
     """Nodes in topological order; the root is the last."""
 
     modules: tuple[str, ...]
-    """Of each node: one of MODULES, or SCENE."""
+    """The module of each node: one of MODULES, or SCENE."""
     inputs: tuple[tuple[int, ...], ...]
 
     def __len__(self) -> int:
@@ -103,7 +103,7 @@ class Question:
 
 
 def compose(module: str, *inputs: Program) -> Program:
-    """The module applied to the results of other programs: `program("count", program(SCENE))`."""
+    """Apply a module to the results of other programs: `compose("count", compose(SCENE))`."""
     modules: list[str] = []
     edges: list[tuple[int, ...]] = []
     roots = []
@@ -116,7 +116,7 @@ def compose(module: str, *inputs: Program) -> Program:
 
 
 def read_questions(path: Path) -> list[Question]:
-    """Read CLEVR's own format. Raises ValueError, with the question and node, for malformed files."""
+    """Read CLEVR's format. Raises ValueError, with the question and node, for malformed files."""
     records = read_records(path, "questions")
     if not records:
         raise ValueError(f"{path}: no questions")
@@ -161,7 +161,7 @@ def _node(record: object, nodes: int, place: str) -> _ProgramNode:
 
 
 def _value(holder: dict, name: str, place: str) -> str:
-    """The value of a function. Generators omit the key if there is none."""
+    """The value of a function. Generators omit the key if there is no value."""
     key = "value_inputs" if "value_inputs" in holder else "side_inputs"
     given = field(holder, key, list, place) if key in holder else []
     allowed = PROGRAM_FUNCTIONS[name].values
@@ -188,7 +188,7 @@ def _program(nodes: Sequence[_ProgramNode], place: str) -> Program:
 
 
 def _inputs_first(nodes: Sequence[_ProgramNode], place: str) -> list[int]:
-    """A topological order; the given order if possible."""
+    """A topological order, which is the given order if possible."""
     if all(max(node.inputs, default=-1) < number for number, node in enumerate(nodes)):
         return list(range(len(nodes)))
     try:

@@ -32,20 +32,20 @@ class Thing(NamedTuple):
     material: str
     size: str
     x: float
-    """From left to right, from 0 to below 1."""
+    """The position from left to right, from 0 to below 1."""
     y: float
-    """From top to bottom, likewise."""
+    """The position from top to bottom, from 0 to below 1."""
 
 
 @dataclass(frozen=True)
 class Scene:
     things: tuple[Thing, ...]
     relationships: Mapping[str, tuple[tuple[int, ...], ...]]
-    """relationships["left"][i] are the things to the left of thing i."""
+    """`relationships["left"][i]` lists the things to the left of thing i."""
 
 
 def read_scenes(path: Path) -> dict[int, Scene]:
-    """Scenes by image. Raises ValueError, with the scene, for malformed files."""
+    """Read scenes, by image. Raises ValueError, with the scene, for malformed files."""
     scenes: dict[int, Scene] = {}
     for position, record in enumerate(read_records(path, "scenes")):
         place = f"{path}: scene {position}"
@@ -100,8 +100,8 @@ def _relationship(given: object, name: str, things: int, place: str) -> tuple[tu
 def paint(scenes: Sequence[Scene], channels: int, side: int, seed: int) -> Tensor:
     """[scenes, channels, side, side] The features of each thing in its cell, projected by a random matrix.
 
-    The elements for a thing have about unit variance. Things in the same cell are summed. seed: of the
-    matrix.
+    The elements for a thing have about unit variance. Things in the same cell are summed. seed: determines
+    the matrix.
     """
     at = torch.tensor(
         [
@@ -122,6 +122,6 @@ def _marks(thing: Thing) -> tuple[int, ...]:
 
 
 def _projection(channels: int, seed: int) -> Tensor:
-    """[channels, marks] A thing has one mark per attribute, and its presence."""
+    """[channels, marks] The random matrix. The marks of a thing are one per attribute, and its presence."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(channels, PRESENCE + 1, generator=generator) / math.sqrt(len(THING_ATTRIBUTES) + 1)

@@ -48,15 +48,15 @@ from parser.treebank.vocabulary import Vocabulary
 CHECKED_SENTENCES = 24
 """Sentences on which the methods must agree."""
 TRAINED_BATCH = 32
-"""Sentences of each batch on which the network is trained before inference is measured."""
+"""Sentences per batch when the network is trained before inference is measured."""
 STEP_GRAPH, REPLAY_GRAPH = "step-graph", "replay-graph"
 SENTENCES_PER_ROW = 4
-"""With continuous batching: sentences that are parsed in one run, for each row of the batch."""
+"""With continuous batching, the number of sentences per row of the batch that are parsed in one run."""
 
 
 class GraphedSteps:
     def __init__(self, examples: Examples, step: TrainingStep, epochs: Iterable[list[Tensor]], phase: Phase):
-        """epochs: batches that tell the shapes, of other epochs than those that are measured."""
+        """epochs: the batches that determine the shapes, from epochs other than the measured ones."""
         self._examples, self._step, self._phase = examples, step, phase
         self._shapes = shapes_of_epochs(examples, epochs)
         self._graphs = GraphedGradients(step)
@@ -77,11 +77,11 @@ class GraphedSteps:
             raise RuntimeError("a CUDA graph could not be captured")
 
     def shape_of(self, batch: Batch) -> Shape | None:
-        """That to which the batch is padded; None if it has no graph."""
+        """The shape to which the batch is padded; None if no graph fits it."""
         return fitting(self._shapes, Shape.of(batch))
 
     def gradients(self, rows: Tensor) -> Tensor:
-        """As `TrainingStep.gradients`, the loss alone."""
+        """Like `TrainingStep.gradients`, but returns only the loss."""
         with self._phase("scheduling"):
             batch = self._examples.batch(rows)
             shape = self.shape_of(batch)
@@ -89,12 +89,12 @@ class GraphedSteps:
         if padded is None:
             loss, _ = self._step.gradients([batch.to(self._step.inventory.kind.device)])
             return loss
-        with self._phase("forward"):  # and backward: the graph has both
+        with self._phase("forward"):  # and backward: the graph contains both
             loss, _ = self._graphs(padded)
         return loss
 
     def checked(self, rows: Tensor) -> Tensor:
-        """As `gradients`, by a graph of its own that is captured and replayed, with much padding."""
+        """Like `gradients`, but with much padding, by a separate graph that is captured and replayed."""
         batch, graphs = self._examples.batch(rows), GraphedGradients(self._step)
         padded = PaddedBatch.of(batch, Shape.around([Shape.of(batch), *self._shapes[-1:]]))
         for _ in range(3):
@@ -188,8 +188,8 @@ class StackParserPlugin:
         self._model.network.zero_grad()
 
     def batches(self) -> list[Tensor]:
-        """Numbers of sentences, [batch]. They have similar lengths, or with continuous batching any lengths,
-        the longest first."""
+        """The numbers of the sentences of each batch, [batch]. A batch contains similar lengths or, with
+        continuous batching, any lengths, the longest first."""
         setup, lengths = self._setup, self._examples.tokens.lengths
         if not self._is_continuous():
             return self._buckets(setup.seed)
@@ -224,7 +224,7 @@ class StackParserPlugin:
         return Work(
             sentences=len(batch),
             tokens=int(self._examples.tokens.lengths[batch].sum()),
-            # The backward pass has two products for each of the forward pass.
+            # The backward pass needs two products for each product of the forward pass.
             operations=float(self._operations[batch].sum()) * (3 if training else 1),
             padding=self._padding(batch),
         )
@@ -233,7 +233,7 @@ class StackParserPlugin:
         return self._setup.mode == "infer" and self._setup.method in ("step", STEP_GRAPH)
 
     def _gradients(self, *batches: Tensor) -> Tensor:
-        """Compute the gradients of the mean loss of a transition; returns the sum of the losses."""
+        """Compute the gradients of the mean loss per transition; return the sum of the losses."""
         if self._setup.method == REPLAY_GRAPH:
             return self._graphed.gradients(torch.cat(batches))
         step = replace(self._step, forward=None if self._setup.method == "replay" else self._forward)
@@ -242,7 +242,7 @@ class StackParserPlugin:
         return loss
 
     def _microbatches(self, rows: Tensor) -> Iterator[Batch]:
-        """One microbatch for all sentences, or without batching one for each."""
+        """Yield one microbatch for all sentences or, without batching, one for each."""
         phase = self._setup.phase
         for together in rows.split(1 if self._setup.method == NO_BATCHING else len(rows)):
             with phase("scheduling"):  # indices and levels of the oracle's trajectories
@@ -252,7 +252,7 @@ class StackParserPlugin:
             yield batch
 
     def _forward(self, batch: Batch, inventory: Inventory) -> BatchLoss:
-        """As `StackParser.forward`, but by the method that is measured."""
+        """Like `StackParser.forward`, but with the measured method."""
         network = self._model.network
         unbatched = score_sentence if network.is_plain else score_by_stepping
         methods = {NO_BATCHING: unbatched, "step-naive": score_with_paper_decoder, "step": score_by_stepping}
@@ -310,7 +310,7 @@ class StackParserPlugin:
         return 1 - needed / (of_stack + of_buffer + of_history)
 
     def _group(self) -> int | None:
-        """Replay may run its LSTMs over groups of sentences; other methods step through the whole batch."""
+        """The number of sentences over which replay runs its LSTMs at a time, or None for the whole batch."""
         return group_size(self._setup.device) if self._setup.method == "replay" else None
 
 
@@ -330,7 +330,7 @@ def replay_operations(examples: Examples, network: StackParser) -> Tensor:
     """[sentences] Floating-point operations of the matrix products that replay needs for a forward pass.
 
     Each LSTM needs an input product for each frame and a recurrent product for each frame with a successor.
-    A stack node needs one for all nodes above it together. The character convolution is not counted, because
+    A stack node needs only one for all nodes on top of it. The character convolution is not counted, because
     it runs once for each distinct form of a batch.
     """
     words, steps = examples.tokens.lengths, examples.steps.lengths
@@ -376,7 +376,7 @@ def replay_operations(examples: Examples, network: StackParser) -> Tensor:
 
 
 def _parents(examples: Examples) -> Tensor:
-    """[sentences] How many of each sentence's stack nodes have others upon them."""
+    """[sentences] The number of stack nodes in each sentence that have other nodes on top."""
     nodes = examples.nodes
     parent = nodes.values[:, 0]
     sentence = nodes.row_of_element()

@@ -2,9 +2,9 @@
 
 `manual` runs all sentences of a batch together, step by step, without padding. `manual-depth` and
 `manual-agenda` record the same steps in a graph, in which batching by depth or by agenda finds further
-batches, such as the outputs of both directions. `library` has PyTorch's LSTM over packed sequences, and
-`padded` over padded ones, which suits batches of similar lengths. `compiled`, `nested` and `vmap` are what
-PyTorch has for irregular sizes today.
+batches, such as the outputs of both directions. `library` runs PyTorch's LSTM over packed sequences, and
+`padded` over padded ones, which suits batches of similar lengths. `compiled`, `nested` and `vmap` use what
+PyTorch offers for irregular sizes today.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ BY_PYTORCH: Mapping[str, BiLSTM] = {
     "vmap": bilstm_vmapped,
     COMPILED: bilstm_compiled,
 }
-"""By method."""
+"""For each method, the function that runs the BiLSTM in another way that PyTorch offers."""
 CHECKED_SENTENCES = 6
 """Sentences on which the methods must agree."""
 
@@ -74,9 +74,9 @@ class TaggerSizes:
     """Per direction."""
     layers: int
     middle_size: int
-    """Of the layer between the BiLSTM and the labels; 0 for none."""
+    """The size of the layer between the BiLSTM and the labels; 0 for none."""
     characters: int = 0
-    """With the unknown one and the boundary; 0 for a tagger without characters."""
+    """The number of characters, with the unknown one and the boundary; 0 for a tagger without characters."""
     character_size: int = 64
 
 
@@ -174,7 +174,7 @@ class RecordedTagger:
         ]
 
     def _trace_sentence(self, length: int) -> Template:
-        """From the vectors of a sentence's words to the loss of each."""
+        """The template that maps the vectors of a sentence's words to their losses."""
 
         def write(writer: Writer, *given: Any) -> Sequence[Value]:
             words, labels = given[:length], given[length:]
@@ -184,7 +184,7 @@ class RecordedTagger:
         return Template.trace(write, (self._sizes.word_size,) * length, length)
 
     def _trace_spelling(self, length: int) -> Template:
-        """From the characters of a word to its vector."""
+        """The template that maps the characters of a word to its vector."""
 
         def write(writer: Writer, *characters: Index) -> Value:
             vectors = writer.each(self._character, [], [characters])[0]
@@ -277,7 +277,7 @@ class BiLSTMTagger:
         return Work(
             sentences=len(batch),
             tokens=sum(len(sentence.words) for sentence in batch),
-            # The backward pass has two products for each of the forward pass.
+            # The backward pass needs two products for each product of the forward pass.
             operations=3.0 * sum(tagger_operations(self._tagger.sizes, sentence) for sentence in batch),
             padding=None if self._setup.method in ("library", "padded", "vmap") else 0.0,
         )
@@ -319,7 +319,7 @@ def tagger_sizes(settings: BiLSTMTaggerSettings, vocabulary: TagVocabulary) -> T
 
 
 def tagger_operations(sizes: TaggerSizes, sentence: TaggedSentence) -> float:
-    """Floating-point operations of the products of a forward pass; first steps have no recurrent product."""
+    """Floating-point operations of the products of a forward pass; first steps need no recurrent product."""
 
     def bilstm(frames: int, inputs: int, hidden: int) -> int:
         return 2 * 4 * hidden * (frames * inputs + (frames - 1) * hidden)

@@ -14,13 +14,13 @@ from parser.benchmarks.taggers.lstm_steps import Cell, bilstm_by_steps, lstm_cel
 def bilstm_compiled(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> Tensor:
     """[frames, 2 * hidden] inputs: [frames, in], one sequence after the other.
 
-    The loop over steps stays outside: it has another length in each batch, and would be compiled for each. So
-    does `nn.LSTM`, which `torch.compile` leaves as it is.
+    The loop over steps is not compiled: its length differs by batch, so every length would be compiled.
+    `nn.LSTM` is not compiled either: `torch.compile` leaves it unchanged.
     """
     return bilstm_by_steps(lstm, inputs, lengths, _compiled_cell())
 
 
 @cache
 def _compiled_cell() -> Cell:
-    """One in a process. PyTorch compiles it when it is called."""
+    """The one compiled cell of a process. PyTorch compiles it when it is called."""
     return torch.compile(lstm_cell, dynamic=True)

@@ -1,7 +1,7 @@
-"""An LSTM in plain PyTorch, as it is written where there is no layer for it.
+"""An LSTM in plain PyTorch, as it is written if there is no layer for it.
 
-All sequences that have not ended make a step together, without padding: the longest come first, so those of
-a step are the first of those of the step before.
+All sequences that have not ended take a step together, without padding. The longest sequences come first, so
+the sequences of a step are the first ones of the previous step.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from parser.networks.bilstm import DIRECTIONS, weights_of
 States: TypeAlias = tuple[Tensor, Tensor]
 """Hidden and cell state."""
 Cell: TypeAlias = Callable[[Tensor, Tensor, Tensor, Tensor], States]
-"""As `lstm_cell`."""
+"""A function like `lstm_cell`."""
 Project: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""From inputs [frames, in], a weight and a bias to [frames, out]."""
+"""Maps inputs [frames, in], a weight and a bias to [frames, out]."""
 
 
 class _Steps(NamedTuple):
     """The frames of some sequences in the order in which one direction reads them."""
 
     order: Tensor
-    """[frames] The frames of the first step, those of the second, and so on."""
+    """[frames] The frames of the first step, then those of the second, and so on."""
     position: Tensor
     """[frames] The place of each frame in `order`."""
     sizes: list[int]
-    """[steps] The number of sequences in each."""
+    """[steps] The number of sequences in each step."""
 
 
 def _steps_of(lengths: Sequence[int], device: torch.device) -> tuple[_Steps, _Steps]:
-    """From the first frames to the last, and from the last to the first."""
+    """The steps from the first frames to the last, and those from the last to the first."""
     own = torch.tensor(lengths)
     longest_first = own.argsort(descending=True, stable=True)
     start, own = (own.cumsum(0) - own)[longest_first], own[longest_first]
@@ -77,7 +77,7 @@ def _run(gates: Tensor, weight: Tensor, steps: _Steps, cell: Cell) -> Tensor:
 
 
 def lstm_cell(of_input: Tensor, weight: Tensor, hidden: Tensor, memory: Tensor) -> States:
-    """Of one sequence or of several: [..., hidden] each; of_input: [..., 4 * hidden]."""
+    """The next states of one sequence or of several, [..., hidden] each. of_input: [..., 4 * hidden]."""
     gates = of_input + F.linear(hidden, weight)
     into, forget, new, out = gates.chunk(4, dim=-1)
     memory = forget.sigmoid() * memory + into.sigmoid() * new.tanh()

@@ -1,7 +1,7 @@
-"""A BiLSTM over PyTorch's nested tensors in the jagged layout, which have linear layers and no recurrence.
+"""A BiLSTM over PyTorch's nested tensors in the jagged layout, which support linear layers, not recurrence.
 
-PyTorch's LSTM refuses them, and no operation takes the words at one place of all sentences. So the steps go
-over the values of all words.
+PyTorch's LSTM rejects nested tensors, and no operation selects the words at one place of all sentences. So
+the steps run over the values of all words.
 """
 
 from __future__ import annotations

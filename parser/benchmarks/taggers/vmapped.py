@@ -25,8 +25,8 @@ def _layer(inputs: Tensor, weights: Sequence[Tensor]) -> Tensor:
 
 
 def _read(weights: Sequence[Tensor], vectors: Tensor) -> Tensor:
-    """[frames, hidden] Of one sentence. weights: of the input, of the recurrence, and biases, of which the
-    second is zero; vectors: [frames, in]."""
+    """[frames, hidden] The states of one sentence. weights: those of the input, of the recurrence, and two
+    biases, the second of which is zero; vectors: [frames, in]."""
     weight_in, weight, bias, _ = weights
     hidden = memory = vectors.new_zeros(weight.shape[1])
     states = []

@@ -1,8 +1,8 @@
 """A Tree-LSTM batched by hand, depth by depth, in plain PyTorch.
 
-The children of the nodes at one depth are the nodes at the next depth, all of them and no others. So the
-depths are run from the deepest to the roots, a call of the cell each, which needs only the states of the
-depth below.
+The children of the nodes at one depth are exactly the nodes at the next depth. So the depths are run from
+the deepest to the roots, with one call of the cell for each depth, which needs only the states of the next
+depth.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from parser.benchmarks.tree_lstm.network import BinaryTree, TreeLSTM
 
 NOTHING = -1
 Parents: TypeAlias = Callable[[Tensor, Tensor], Tensor]
-"""The states of nodes from those of their left and of their right children: hidden and cell states,
+"""A function from the states of left and of right children to those of their parents: hidden and cell states,
 [parents, 2 * hidden] each."""
 
 
@@ -35,18 +35,18 @@ class _Depths(NamedTuple):
     labels: Tensor
     """[nodes]"""
     leaves: list[int]
-    """Their number at each depth."""
+    """The number of leaves at each depth."""
     children: list[Tensor]
-    """[2 * parents] for each depth but that of the roots: its nodes, as positions within the depth; first
-    the left child of each parent, then the right ones."""
+    """[2 * parents] for each depth except that of the roots: its nodes as positions within the depth, first
+    the left child of each parent, then the right children."""
 
 
 def loss_by_depth(network: TreeLSTM, trees: Sequence[BinaryTree], parents: Parents | None = None) -> Tensor:
-    """The loss, summed over all nodes. parents: another way to compute them than this file's."""
+    """The loss, summed over all nodes. parents: replaces this module's function for parents."""
     parents = parents or partial(_parents, network)
     depths = _depths_of(trees, network.words.weight.device)
     *below_roots, leaf_roots = _leaves(network, depths.words).split(depths.leaves)
-    inner = leaf_roots[:0]  # at the greatest depth there are only leaves
+    inner = leaf_roots[:0]  # the greatest depth contains only leaves
     hidden = []
     for leaves, children in zip(below_roots, depths.children, strict=True):
         states = torch.cat([leaves, inner])  # [nodes of this depth, 2 * hidden]
@@ -97,12 +97,12 @@ def _depths_of(trees: Sequence[BinaryTree], device: torch.device) -> _Depths:
         _to(device, words[np.concatenate(leaves)]),
         _to(device, labels[np.concatenate(order)]),
         list(map(len, leaves)),
-        [_to(device, own) for own in children[1:]],  # the deepest nodes have none
+        [_to(device, own) for own in children[1:]],  # the deepest nodes have no children
     )
 
 
 def _by_node(tree: BinaryTree, start: int) -> tuple[Integers, Integers, Integers]:
-    """[nodes] The word, the left child and the right child of each node, NOTHING where it has none.
+    """[nodes] The word, the left child and the right child of each node, NOTHING if it has none.
 
     start: the number of the tree's first node.
     """

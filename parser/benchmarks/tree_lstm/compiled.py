@@ -14,9 +14,9 @@ from parser.benchmarks.tree_lstm.network import BinaryTree, TreeLSTM
 
 
 def compiled_loss(network: TreeLSTM) -> Callable[[Sequence[BinaryTree]], Tensor]:
-    """As `loss_by_depth` of the network. PyTorch compiles it when it is called.
+    """Return `loss_by_depth` for the network, with a compiled cell. PyTorch compiles it when it is called.
 
-    The loop over depths stays outside: it has another length in each batch, and would be compiled for each.
+    The loop over depths is not compiled: its length differs by batch, so every length would be compiled.
     """
     branch = Branch(network)
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from parser.system.files import utf8_lines
 
 TOKEN = re.compile(r"[()]|[^() \n]+")
-"""Brackets within words are escaped, and words may hold white space other than a blank."""
+"""Brackets within words are escaped, and words can contain white space other than a blank."""
 
 
 class LabelledTree(NamedTuple):
@@ -25,7 +25,7 @@ class LabelledTree(NamedTuple):
 
 
 def read_labelled_trees(path: Path) -> list[LabelledTree]:
-    """Raises ValueError, with the line, for what is no binary tree."""
+    """Read the trees of a file. Raises ValueError, with the line, for anything that is not a binary tree."""
     trees = []
     for number, line in enumerate(utf8_lines(path), start=1):
         if line:
@@ -39,7 +39,7 @@ def read_labelled_trees(path: Path) -> list[LabelledTree]:
 
 
 def parse_tree(text: str) -> LabelledTree:
-    """Raises ValueError for what is no binary tree."""
+    """Parse one tree. Raises ValueError for anything that is not a binary tree."""
     builder, open_nodes, done = _Builder(), [], False
     tokens = iter(TOKEN.findall(text))
     for token in tokens:
@@ -67,7 +67,7 @@ def parse_tree(text: str) -> LabelledTree:
 class _OpenNode(NamedTuple):
     label: int
     children: list[str | int]
-    """Words, or numbers of closed nodes by `_Builder.close`."""
+    """Words, or the numbers of closed nodes from `_Builder.close`."""
 
 
 class _Builder:
@@ -78,7 +78,7 @@ class _Builder:
         self._children: list[tuple[int, int]] = []
 
     def close(self, node: _OpenNode) -> int:
-        """The number of the node: leaves from -1 downwards, inner nodes from 0 upwards."""
+        """Add the node and return its number: leaves from -1 downwards, inner nodes from 0 upwards."""
         match node.children:
             case [str(word)]:
                 self._words.append(word)

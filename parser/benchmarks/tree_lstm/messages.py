@@ -1,7 +1,7 @@
 """A binary Tree-LSTM as a graph of messages (Gaunt et al. 2017).
 
-The words of a tree are one message, and so are the states that are scored; in between each node has its own
-message with the position (place, nodes). The place of the root is 1, the children of n are at 2n and 2n + 1;
+The words of a tree are one message, and so are the scored states. In between, each node sends its own message
+with the position (place, nodes). The place of the root is 1, and the children of n are at 2n and 2n + 1;
 `nodes` is the number of nodes in the tree.
 """
 
@@ -118,7 +118,7 @@ def _moved(state: MessageState, place: int) -> MessageState:
 
 
 def node_places(tree: BinaryTree) -> list[int]:
-    """The place of each node; see the module."""
+    """The place of each node; see the docstring of this module."""
     found = [ROOT_PLACE] * len(tree.labels)
     leaves = len(tree.words)
     for node in reversed(range(leaves, len(found))):

@@ -14,7 +14,7 @@ class Leaf(nn.Module):
         self.gates = network.leaf
 
     def forward(self, word: Tensor) -> tuple[Tensor, Tensor]:
-        """Hidden and cell state, [..., hidden] each. word: [..., word_size]"""
+        """The hidden and the cell state, [..., hidden] each. word: [..., word_size]"""
         input_gate, cell_gate, output_gate = self.gates(word).chunk(3, dim=-1)
         return _states(input_gate.sigmoid() * cell_gate.tanh(), output_gate)
 
@@ -27,7 +27,7 @@ class Branch(nn.Module):
     def forward(
         self, hidden_left: Tensor, cell_left: Tensor, hidden_right: Tensor, cell_right: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Hidden and cell state. All: [..., hidden]."""
+        """The hidden and the cell state of the parent. All: [..., hidden]."""
         gates = self.gates(torch.cat([hidden_left, hidden_right], dim=-1))
         cell_gate, input_gate, output_gate = gates.chunk(3, dim=-1)
         forgotten = (

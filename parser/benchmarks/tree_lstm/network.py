@@ -45,7 +45,7 @@ class BinaryTree:
     labels: Integers
     """[nodes]"""
     left: Integers
-    """[inner nodes] Their left children; right: their right children."""
+    """[inner nodes] The left child of each; right: the right child."""
     right: Integers
     height: Integers
     """[inner nodes] The greatest distance from a leaf, at least 1."""
@@ -106,15 +106,15 @@ class RecordedTreeLSTM:
         return Values(graph, hidden)
 
     def calls(self, trees: Sequence[BinaryTree]) -> tuple[list[StaticApplications], Integers]:
-        """The calls for some trees, as `StaticComputation` takes them, and the numbers of the losses.
+        """The calls for some trees, in the form for `StaticComputation`, and the numbers of the losses.
 
-        The level of a node is its height, that of a leaf 0. The losses come last.
+        The level of a node is its height, which is 0 for leaves. The losses come last.
         """
         sizes = np.array([len(tree.words) for tree in trees])
         leaves, nodes = int(sizes.sum()), int(2 * sizes.sum() - len(trees))
         numbers = _numbers(
             trees, sizes
-        )  # of each tree's nodes: first the leaves of all, then the others of all
+        )  # of the nodes of each tree: first the leaves of all trees, then all inner nodes
         left, right = (
             np.concatenate([own[children] for own, children in zip(numbers, side, strict=True)])
             for side in ([tree.left for tree in trees], [tree.right for tree in trees])
@@ -122,7 +122,7 @@ class RecordedTreeLSTM:
         height = np.concatenate([tree.height for tree in trees])
         labels = np.empty(nodes, np.int64)
         labels[np.concatenate(numbers)] = np.concatenate([tree.labels for tree in trees])
-        # Node n has the values 2n, its hidden state, and 2n + 1, its cell state.
+        # The values of node n are 2n, its hidden state, and 2n + 1, its cell state.
         number = np.arange(nodes)
         losses = 2 * nodes + number
         of_children = np.stack([2 * left, 2 * left + 1, 2 * right, 2 * right + 1], 1)
@@ -137,7 +137,7 @@ class RecordedTreeLSTM:
 
 
 def _numbers(trees: Sequence[BinaryTree], sizes: Integers) -> list[Integers]:
-    """The numbers of each tree's nodes, where the leaves of all trees come first, then all inner nodes."""
+    """The numbers of each tree's nodes. The leaves of all trees are numbered first, then all inner nodes."""
     leaf = sizes.cumsum() - sizes
     other = sizes.sum() + (sizes - 1).cumsum() - (sizes - 1)
     return [
@@ -165,7 +165,7 @@ def _writes_node(network: TreeLSTM) -> Callable[..., tuple[Value, Value]]:
 
 
 class TreeNode(Operation):
-    """From the hidden and cell states of the left and of the right child to those of their parent."""
+    """Computes the hidden and the cell state of a parent from those of its left and right child."""
 
     is_product = True
     kept = 2

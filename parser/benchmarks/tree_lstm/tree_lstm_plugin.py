@@ -2,7 +2,7 @@
 
 `levels` runs all nodes of equal height together, `manual` all nodes of equal depth, written by hand in plain
 PyTorch; both use the known trees and record nothing. `active-n` sends messages (Gaunt et al. 2017), with n
-trees in flight. `compiled` and `vmap` are what PyTorch has for irregular sizes today.
+trees in flight. `compiled` and `vmap` use what PyTorch offers for irregular sizes today.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ BY_AUTOGRAD: Mapping[str, Callable[[TreeLSTM], Callable[[Sequence[BinaryTree]], 
     "vmap": lambda network: partial(loss_vmapped, network),
     COMPILED: compiled_loss,
 }
-"""The loss of some trees by a network, by method."""
+"""For each method, the function that computes a network's loss on some trees."""
 CHECKED_TREES = 6
 """Trees on which the methods must agree."""
 
@@ -197,7 +197,7 @@ class TreeLSTMPlugin:
         return Work(
             sentences=len(batch),
             tokens=sum(len(tree.words) for tree in batch),
-            # The backward pass has two products for each of the forward pass.
+            # The backward pass needs two products for each product of the forward pass.
             operations=3.0 * sum(tree_operations(self._network, len(tree.words)) for tree in batch),
             padding=None if self._setup.method == "vmap" else 0.0,
         )
@@ -221,7 +221,7 @@ def prepare_tree(tree: LabelledTree, words: dict[str, int]) -> BinaryTree:
 
 
 def make_trees(made: MadeTrees, seed: int) -> list[LabelledTree]:
-    """Each node's label is the sum of the numbers of the words below, modulo the number of labels."""
+    """Generate trees. A node's label is the sum of the numbers of its words, modulo the number of labels."""
     draw = random.Random(seed)
     trees = []
     for _ in range(made.trees):

@@ -1,7 +1,7 @@
 """A Tree-LSTM that is written for one tree, and vectorized over padded trees by `torch.func.vmap`.
 
-A tree is read depth by depth, from the deepest nodes of all trees to the roots. At each depth all trees have
-as many nodes as the one with the most; every node computes what a parent would, and a leaf does not take it.
+A tree is read depth by depth, from the deepest nodes of all trees to the roots. At each depth, all trees are
+padded to the largest number of nodes. Every node computes the states of a parent; leaves do not use them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from parser.benchmarks.tree_lstm.modules import Branch, Leaf
 from parser.benchmarks.tree_lstm.network import BinaryTree, TreeLSTM
 
 NO_LABEL = -1
-"""Of nodes that are padding."""
+"""The label of padding."""
 
 
 class _Depth(NamedTuple):
@@ -28,9 +28,9 @@ class _Depth(NamedTuple):
 
     is_leaf: Tensor
     leaf: Tensor
-    """Its number among the leaves of its tree; 0 if it is none."""
+    """The number of each node among the leaves of its tree; 0 if it is not a leaf."""
     left: Tensor
-    """The place of its left child at the depth below; 0 if it has none. right: of the right child."""
+    """The place of its left child at the next depth, 0 if it has none; right: of its right child."""
     right: Tensor
     labels: Tensor
 
@@ -43,7 +43,7 @@ def loss_vmapped(network: TreeLSTM, trees: Sequence[BinaryTree]) -> Tensor:
     leaf, branch = Leaf(network), Branch(network)
 
     def scores(vectors: Tensor, depths: Sequence[_Depth]) -> Tensor:
-        """[nodes, labels] Of one tree. vectors: [leaves, word_size]"""
+        """[nodes, labels] The scores for one tree. vectors: [leaves, word_size]"""
         of_leaves = torch.cat(leaf(vectors), dim=1)  # [leaves, 2 * hidden]
         states, hidden = torch.zeros_like(of_leaves[:1]), []
         for depth in depths:
@@ -60,7 +60,7 @@ def loss_vmapped(network: TreeLSTM, trees: Sequence[BinaryTree]) -> Tensor:
 
 
 def _depths_of(trees: Sequence[BinaryTree]) -> list[_Depth]:
-    """The deepest nodes first."""
+    """The nodes of each depth, from the deepest to the roots."""
     sizes, leaves = (
         np.array(list(map(len, parts)))
         for parts in ([each.labels for each in trees], [each.words for each in trees])
@@ -76,7 +76,7 @@ def _depths_of(trees: Sequence[BinaryTree]) -> list[_Depth]:
         side[~is_leaf] = place[np.concatenate(children) + start[tree[~is_leaf]]]
 
     def padded(nodes: Integers, values: Integers, padding: int) -> Tensor:
-        """[trees, nodes] nodes: of one depth."""
+        """[trees, nodes] The values of the nodes of one depth, padded."""
         rows = np.full((len(trees), 1 + place[nodes].max()), padding, values.dtype)
         rows[tree[nodes], place[nodes]] = values[nodes]
         return torch.from_numpy(rows)
@@ -87,7 +87,7 @@ def _depths_of(trees: Sequence[BinaryTree]) -> list[_Depth]:
 
 
 def _places(depth: Integers, tree: Integers) -> Integers:
-    """[nodes] The place of each among the nodes of its tree that have its depth."""
+    """[nodes] The place of each node among the nodes of its tree at the same depth."""
     order = np.lexsort((tree, depth))
     begins = np.diff(depth[order], prepend=-1).astype(bool) | np.diff(tree[order], prepend=-1).astype(bool)
     first = np.flatnonzero(begins)
