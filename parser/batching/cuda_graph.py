@@ -1,4 +1,4 @@
-"""CUDA graphs: work that a GPU repeats costs the host one launch instead of thousands."""
+"""CUDA graphs: repeated work of a GPU costs the host one launch instead of thousands."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from parser.system.console import warn
 
 
 class CudaGraphs:
-    """Captures graphs on one device, until a capture fails for another reason than memory.
+    """Captures graphs on one device, until a capture fails for any reason other than a lack of memory.
 
-    They share memory: each overwrites the tensors that others have made. So what outlives the work must be in
-    tensors that were there before, which the work changes in place.
+    The graphs share memory: each overwrites the tensors that other graphs have created. Results that must
+    outlive the work therefore belong in tensors that exist before it, which the work changes in place.
     """
 
     def __init__(self, device: torch.device):
         self._device = device
         self._latest: torch.cuda.CUDAGraph | None = None
-        """Whose memory the next one shares."""
+        """The latest graph, whose memory the next one shares."""
         self._stream: torch.cuda.Stream | None = None
-        """Of all captures: memory of one stream is not used again in another."""
+        """The stream of all captures: the memory of one stream is not reused in another."""
         self.failed = False
-        """Whether one could not be captured."""
+        """Whether a graph could not be captured."""
         self._has_given_up = False
 
     def captured(self, work: Callable[[], None]) -> torch.cuda.CUDAGraph | None:
-        """None if that fails, or has failed before. What is captured is not done.
+        """Capture the work without doing it. Returns None if that fails, or has failed before.
 
-        If only memory is too small, others may still be captured.
+        After a failure by lack of memory, other work can still be captured.
         """
         if self._has_given_up:
             return None
@@ -49,7 +49,7 @@ class CudaGraphs:
             ):
                 work()
         except RuntimeError as error:
-            torch.cuda.set_stream(stream)  # PyTorch leaves that of the capture if its end fails
+            torch.cuda.set_stream(stream)  # PyTorch stays on the capture's stream if its end fails
             if not self.failed:
                 warn(f"goes on without CUDA graphs: {error}")
             self.failed, self._has_given_up = True, not isinstance(error, torch.OutOfMemoryError)
@@ -61,8 +61,8 @@ class CudaGraphs:
 class GraphedWork:
     """Work that a GPU does many times, each time with the same tensors in the same places.
 
-    It must neither wait nor upload. Its first call runs it as it is, by which libraries are made ready. The
-    second captures it. If that fails, it runs as it is ever after.
+    The work must neither wait nor upload. The first call runs it without a graph, which initialises
+    libraries. The second call captures it. If that fails, the work always runs without a graph.
     """
 
     def __init__(self, work: Callable[[], None], graphs: CudaGraphs):
@@ -77,4 +77,4 @@ class GraphedWork:
             self._graph.replay()
         else:
             self._work()
-        self._calls += 1  # not of one that failed
+        self._calls += 1  # calls that raised an error do not count

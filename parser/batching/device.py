@@ -1,4 +1,4 @@
-"""Computing: uploads that do not wait, too large batches, repeatable sums, and forked processes."""
+"""Computing on a device: asynchronous uploads, too large batches, repeatable sums, and forked processes."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from parser.system.console import warn
 from parser.system.machine import is_of_memory
 
 ALIGNMENT = 16
-"""Bytes; a tensor of any data type may begin at a multiple of it."""
+"""In bytes; a tensor of any data type can start at a multiple of this number."""
 IMPORTING_PROCESS = os.getpid()
-"""The one that imported PyTorch; another one, if this process was forked since."""
+"""The process that imported PyTorch; not this one if it was forked since."""
 Moved = TypeVar("Moved", bound="HasTensors")
 
 
 class HasTensors(Protocol):
     def map(self: Moved, function: Callable[[Tensor], Tensor]) -> Moved:
-        """A copy with a function applied to each tensor that a device needs, in a fixed order."""
+        """Return a copy with a function applied to each tensor that a device needs, in a fixed order."""
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """A copy on the device, without host synchronisation; the tensor itself if it is already there."""
+    """Return a copy on the device, without host synchronisation, or the tensor if it is already there."""
     if device.type == "cuda" and tensor.device.type == "cpu":
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
 
 
 def all_to_device(whole: Moved, device: torch.device) -> Moved:
-    """The object with its tensors on the device: of those on the host a copy, by one upload."""
+    """Return the object with all its tensors on the device. Tensors on the host are copied by one upload."""
     if device.type == "cuda":
         return Packed(whole).to(device)
     return whole.map(lambda tensor: tensor.to(device))
 
 
 class Packed(Generic[Moved]):
-    """A copy of an object, its tensors on the host in one pinned buffer, so that one upload moves all."""
+    """A copy of an object with its tensors on the host in one pinned buffer, so that one upload moves all."""
 
     def __init__(self, whole: Moved):
         tensors = _tensors(whole)
@@ -50,7 +50,7 @@ class Packed(Generic[Moved]):
         ends = list(accumulate(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes))
         self._starts = [0, *ends]
         self.buffer = torch.empty(self._starts[-1], dtype=torch.uint8, pin_memory=True)
-        """[bytes]"""
+        """[bytes] The pinned buffer."""
         places = _parts(self.buffer, tensors, self._starts)
 
         def packed(tensor: Tensor) -> Tensor:
@@ -60,11 +60,11 @@ class Packed(Generic[Moved]):
         self._whole = whole.map(packed)
 
     def to(self, device: torch.device) -> Moved:
-        """Without host synchronisation."""
+        """Return the object on the device, without host synchronisation."""
         return self.within(self.buffer.to(device, non_blocking=True))
 
     def within(self, uploaded: Tensor) -> Moved:
-        """The object with its tensors in a copy of `buffer`."""
+        """Return the object with its tensors in `uploaded`, a copy of `buffer`."""
         moved = _parts(uploaded, _tensors(self._whole), self._starts)
         return self._whole.map(lambda tensor: next(moved))
 
@@ -81,7 +81,7 @@ def _tensors(whole: HasTensors) -> list[Tensor]:
 
 
 def _parts(buffer: Tensor, tensors: Sequence[Tensor], starts: Sequence[int]) -> Iterator[Tensor]:
-    """The places of tensors in a buffer of bytes; those on a device stay themselves."""
+    """Yield the places of tensors in a buffer of bytes. Tensors on a device are yielded unchanged."""
     for tensor, start in zip(tensors, starts, strict=False):
         if _is_on_host(tensor):
             yield buffer[start : start + tensor.nbytes].view(tensor.dtype).view(tensor.shape)
@@ -105,9 +105,9 @@ class TooLongError(ValueError):
 
 
 def in_microbatches(compute: Callable[[Sequence[Tensor]], Result], rows: Tensor, lengths: Tensor) -> Result:
-    """compute([rows]), or if memory is too small, compute(twice as many microbatches) from the start.
+    """Return compute([rows]). If memory is too small, start again with twice as many microbatches.
 
-    rows: [batch] numbers of sentences; lengths: [sentences] in words. Raises TooLongError.
+    rows: [batch], numbers of sentences; lengths: [sentences], in words. Raises TooLongError.
     """
     count = 1
     while True:
@@ -125,7 +125,7 @@ def in_microbatches(compute: Callable[[Sequence[Tensor]], Result], rows: Tensor,
 
 @contextmanager
 def one_memory_error() -> Iterator[None]:
-    """Raises torch.OutOfMemoryError wherever memory is too small, also on the host."""
+    """Turn all errors about a lack of memory, also on the host, into torch.OutOfMemoryError."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
@@ -135,20 +135,20 @@ def one_memory_error() -> Iterator[None]:
 
 
 CUBLAS_WORKSPACES = ":4096:8"
-"""Without workspaces of fixed size, cuBLAS and cuDNN's LSTM may choose another algorithm each time."""
+"""Sizes of workspaces. Without fixed sizes, cuBLAS and cuDNN's LSTM may use another algorithm each time."""
 
 
 def fix_workspaces(wanted: bool, device: torch.device) -> None:
-    """cuBLAS reads this at its first product alone."""
+    """If wanted, fix the workspaces on CUDA. cuBLAS reads this setting only at its first product."""
     if wanted and device.type == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", CUBLAS_WORKSPACES)
 
 
 @contextmanager
 def deterministic_sums(wanted: bool, device: torch.device) -> Iterator[None]:
-    """If wanted, use deterministic kernels on CUDA until the block ends; on a CPU all are.
+    """If wanted, use deterministic kernels on CUDA until the block exits. On a CPU all kernels are.
 
-    `fix_workspaces` is to be called before the first product of the process. Operators that have no such
+    `fix_workspaces` must be called before the first product of the process. Operators without a deterministic
     kernel raise RuntimeError.
     """
     if not wanted or device.type != "cuda":
@@ -159,7 +159,7 @@ def deterministic_sums(wanted: bool, device: torch.device) -> Iterator[None]:
     before = torch.are_deterministic_algorithms_enabled(), memory.fill_uninitialized_memory
     only_warned = torch.is_deterministic_algorithms_warn_only_enabled()
     torch.use_deterministic_algorithms(True)
-    memory.fill_uninitialized_memory = False  # it would only find faults
+    memory.fill_uninitialized_memory = False  # it would only find errors
     try:
         yield
     finally:
@@ -170,8 +170,7 @@ def deterministic_sums(wanted: bool, device: torch.device) -> Iterator[None]:
 def compute_alone_after_fork() -> None:
     """In a forked process, compute with one thread. Must be called before anything is computed.
 
-    The threads with which the other process has computed are not there, and PyTorch would wait for them
-    forever.
+    The threads of the other process do not exist in this one, and PyTorch would wait for them forever.
     """
     if os.getpid() != IMPORTING_PROCESS:
         torch.set_num_threads(1)

@@ -1,11 +1,12 @@
 """Forests, and LSTMs over them, level by level.
 
-In a forest each node has at most one parent: stacks whose operations are known, or sequences. The recurrence
-of a StackLSTM (Dyer et al. 2015, equation 1; Ding & Koehn 2019, section 2): the previous state is that of the
-parent node, the row below on the stack. Levels are small, hence its own backward pass: the gradient of the
-recurrent weights is one matrix product over all levels at the end. Elementwise work is done for all nodes at
-once where it does not depend on the level, or, on CUDA, by the fused cell: a level takes then four kernels,
-and four backward. `d_x` is the gradient with respect to x."""
+In a forest each node has at most one parent. Stacks whose operations are known are forests, and so are
+sequences. The recurrence is that of a StackLSTM (Dyer et al. 2015, equation 1; Ding & Koehn 2019, section 2):
+the previous state is the state of the parent node, the row below on the stack. Because levels are small, the
+backward pass is written by hand: it computes the gradient of the recurrent weights by one matrix product over
+all levels at the end. Elementwise work that does not depend on the level is done for all nodes at once. On
+CUDA, the fused cell does it: a level then takes four kernels forward and four backward. `d_x` is the gradient
+with respect to x."""
 
 from __future__ import annotations
 
@@ -44,10 +45,10 @@ class Level(NamedTuple):
 
 @dataclass(frozen=True)
 class Forest:
-    """The nodes of a forest in execution order: by level, and within a level those with children first.
+    """The nodes of a forest in execution order: by level, and within a level nodes with children first.
 
     order: [nodes], the node at each position; position: [nodes], the position of each node; parent: [nodes],
-    for each position, the index of its parent within the `parents` of its level.
+    for each position, the index of the parent within the `parents` of the level.
     """
 
     order: Tensor
@@ -57,7 +58,10 @@ class Forest:
 
     @classmethod
     def of(cls, parent: Tensor, depth: Tensor) -> Forest:
-        """parent: [nodes], -1 for a root; depth: [nodes], 0 for a root, else the depth of its parent + 1."""
+        """Sort the nodes of a forest.
+
+        parent: [nodes], -1 for a root; depth: [nodes], 0 for a root, else the depth of the parent + 1.
+        """
         has_child = torch.zeros(len(parent), dtype=torch.bool)
         has_child[parent[parent >= 0]] = True
         order = torch.from_numpy(np.lexsort([(~has_child).numpy(), depth.numpy()]))
@@ -72,16 +76,16 @@ class Forest:
         return cls(order, position, parent_place, levels)
 
     def to(self, device: torch.device) -> Forest:
-        """Move `parent` to the device. Running needs no other tensor there."""
+        """Return a copy with `parent` on the device. No other tensor is needed there to run the LSTM."""
         return all_to_device(self, device)
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Forest:
-        """With a function applied to the tensor that a device needs."""
+        """Return a copy with a function applied to `parent`, the only tensor that a device needs."""
         return replace(self, parent=function(self.parent))
 
 
 def levels_of(sizes: Sequence[int], parent_counts: Sequence[int]) -> Iterator[Level]:
-    """sizes: nodes of each level; parent_counts: of these, the nodes with children, which come first."""
+    """Yield the levels. sizes: the number of nodes of each level; parent_counts: the number with children."""
     start, parents = 0, slice(0, 0)
     for size, parent_count in zip(sizes, parent_counts, strict=True):
         yield Level(slice(start, start + size), parents)
@@ -93,7 +97,8 @@ def levels_of(sizes: Sequence[int], parent_counts: Sequence[int]) -> Iterator[Le
 class StackForest:
     """The forest of states in a batch of stacks whose operations are known.
 
-    Node 0 is the first row of a stack, node t + 1 the row that step t writes. Tensors are [batch, steps + 1].
+    Node 0 is the first row of a stack. Node t + 1 is the row that step t writes. All tensors are
+    [batch, steps + 1].
     """
 
     parent: Tensor
@@ -103,11 +108,14 @@ class StackForest:
     depth: Tensor
     """The height of each node in its stack, 0 for node 0."""
     is_node: Tensor
-    """bool; False where the row of a step is never read, such as that of a pop."""
+    """bool; False if the row that a step writes is never read, such as the row of a pop."""
 
     @classmethod
     def of(cls, read: Tensor, move: Tensor) -> StackForest:
-        """read, move: [batch, steps], see `StackOperation`; without the push of the first row."""
+        """Follow the operations, without the push of the first row.
+
+        read, move: [batch, steps], see `StackOperation`.
+        """
         batch, steps = read.shape
         parent = read.new_full((batch, steps + 1), -1)
         top = read.new_zeros(batch, steps + 1)
@@ -127,10 +135,10 @@ class StackForest:
 
 
 def forest_lstm(gates: Tensor, weight: Tensor, forest: Forest) -> Tensor:
-    """Hidden states [nodes, hidden], in the order of `forest`.
+    """Return the hidden states [nodes, hidden] in execution order. Roots start from zero states.
 
-    gates: [nodes, 4 * hidden], the input contribution to the gates with the bias, in torch's order (input,
-    forget, cell, output); weight: [4 * hidden, hidden], the recurrent weights. Roots start from zero states.
+    gates: [nodes, 4 * hidden], the contribution of the inputs and the bias to the gates, in torch's order
+    (input, forget, cell, output); weight: [4 * hidden, hidden], the recurrent weights.
     """
     is_fused = has_fused_cell(gates) and forest.levels  # a forest may be empty
     function = _FusedForestLSTMFunction if is_fused else _PlainForestLSTMFunction
@@ -232,7 +240,7 @@ class _FusedForestLSTMFunction(Function):
         d_levels: list[Tensor] = []
         places = _places([parents.stop - parents.start for _, parents in levels])
         shapes = d_hidden.shape, (places[-1].stop, len(weight))
-        d_cell, summed = _zeros(d_hidden, shapes)  # the latter: over the children of each parent
+        d_cell, summed = _zeros(d_hidden, shapes)  # summed: over the children of each parent
         for (here, parents), place, states in reversed(list(zip(levels, places, saved, strict=True))):
             d_gates, d_previous = fused_cell_backward(d_hidden[here], d_cell[here], *states)
             d_levels.append(d_gates)
@@ -248,23 +256,22 @@ class _FusedForestLSTMFunction(Function):
 
 
 def _zeros(like: Tensor, shapes: Sequence[Sequence[int]]) -> Iterator[Tensor]:
-    """Tensors of these shapes, filled by one kernel."""
+    """Return tensors of zeros of these shapes, filled by one kernel."""
     sizes = [rows * columns for rows, columns in shapes]
     parts = like.new_zeros(sum(sizes)).split(sizes)
     return (part.view(shape) for part, shape in zip(parts, shapes, strict=True))
 
 
 def _places(sizes: list[int]) -> list[slice]:
-    """Where parts of these sizes lie, one after the other."""
+    """Return the slices of adjacent parts of these sizes."""
     return [slice(start, stop) for start, stop in pairwise(accumulate(sizes, initial=0))]
 
 
 def lstm_over_forest(lstm: nn.LSTM, inputs: Tensor, forest: Forest) -> Tensor:
-    """[nodes, hidden] Hidden states of the top layer over a forest. inputs: [nodes, input], in execution
-    order.
+    """Return the hidden states [nodes, hidden] of the top layer. inputs: [nodes, input], in execution order.
 
-    Layers run one after the other, so that each has a single input product for all nodes. Dropout between
-    layers is as in `torch.nn.LSTM`.
+    Layers run one after the other, so that each layer needs a single input product for all nodes. Dropout
+    between layers is the same as in `torch.nn.LSTM`.
     """
     hidden = forest_lstm(linear(inputs, *input_parameters(lstm, 0)), recurrent_weight(lstm, 0), forest)
     for layer in range(1, lstm.num_layers):

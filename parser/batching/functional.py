@@ -1,15 +1,15 @@
-"""As `torch.nn.functional`, where that is slow on a CPU: matrix products, linear layers and dropout.
+"""Replacements for functions of PyTorch that are slow on a CPU: matrix products, linear layers and dropout.
 
-The precision of products is PyTorch's own setting, of a whole process
-(`torch.set_float32_matmul_precision`): in full, with fewer bits of the factors, or in bfloat16. By itself
-PyTorch computes most products of "medium" in a higher precision; here the factors of large products are
-converted to bfloat16. Weights and elementwise operations stay float32.
+The precision of products is PyTorch's own setting for the whole process
+(`torch.set_float32_matmul_precision`): full precision, fewer bits of the factors, or bfloat16. With the
+setting "medium", PyTorch itself still computes most products in a higher precision; here the factors of large
+products are converted to bfloat16. Weights and elementwise operations stay float32.
 
 On a CPU, torch computes float32 products by MKL, which uses only half of the vector units of AMD processors
-since Zen 5. oneDNN, which torch also ships, is about twice as fast there, and no faster elsewhere
+since Zen 5. oneDNN, which torch also ships, is about twice as fast there, and no faster on other processors
 (`scripts/studies/batching/measure_products.py` prints both). torch has no public function for oneDNN's
-product. Where it pays and exists, the operator that torch's compiler uses is called, and torch's own product
-elsewhere. oneDNN generates a kernel for each new shape, which costs as much as many products, so the number
+product. If it is available and pays off, the operator that torch's compiler uses is called, otherwise torch's
+own product. oneDNN generates a kernel for each new shape, which costs as much as many products, so the number
 of rows is rounded up.
 """
 
@@ -29,13 +29,13 @@ from parser.batching import Precision
 from parser.system.machine import AMD, Processor, processor
 
 _NAMES: dict[Precision, str] = {"float32": "highest", "tf32": "high", "bfloat16": "medium"}
-"""PyTorch's names."""
+"""PyTorch's names of the precisions."""
 WITH_FLOAT32_SUMS = "2.8"
 """The first version of PyTorch whose products of bfloat16 factors can be float32."""
 AMPERE = (8, 0)
 """The compute capability of the first GPUs with tf32 and bfloat16."""
 CPU_EXTENSIONS = "amx_bf16", "avx512_bf16"
-"""Instructions that multiply bfloat16. Without them it is slower than float32."""
+"""CPU extensions that multiply bfloat16. Without them, bfloat16 is slower than float32."""
 ZEN_5 = 26
 """The CPU family of Zen 5."""
 MIN_ROWS = 24
@@ -43,9 +43,9 @@ MIN_ROWS = 24
 MIN_ROWS_TO_ACCUMULATE = 256
 """With fewer rows, oneDNN saves less than the extra addition to the large result costs."""
 MIN_MULTIPLICATIONS_IN_BFLOAT16 = 1 << 23
-"""With fewer on a CPU, conversions cost more than bfloat16 saves."""
+"""With fewer multiplications on a CPU, conversions cost more than bfloat16 saves."""
 SHAPES_PER_OCTAVE = 8
-"""Numbers of rows per power of two that get their own kernel; the padding is 1/16 of the rows on average."""
+"""The number of row counts per power of two that get their own kernel; padding is 1/16 of rows on average."""
 
 
 def set_precision(precision: Precision, device: torch.device) -> None:
@@ -57,7 +57,7 @@ def set_precision(precision: Precision, device: torch.device) -> None:
 
 @contextmanager
 def computing_in(precision: Precision, device: torch.device) -> Iterator[None]:
-    """As `set_precision`, until the block ends."""
+    """Like `set_precision`, until the block exits."""
     before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
     set_precision(precision, device)
     try:
@@ -68,19 +68,19 @@ def computing_in(precision: Precision, device: torch.device) -> Iterator[None]:
 
 
 def present_precision() -> Precision:
-    """That of this process."""
+    """Return the precision of this process."""
     name = torch.get_float32_matmul_precision()
     return next(precision for precision, its_name in _NAMES.items() if its_name == name)
 
 
 def refuse_unsupported(precision: Precision, device: torch.device) -> None:
-    """Raises ValueError if the device does not support the precision."""
+    """Check the precision. Raises ValueError if the device does not support it."""
     if reason := why_unsupported(precision, device, processor()):
         raise ValueError(f"precision {precision}: {reason}")
 
 
 def why_unsupported(precision: Precision, device: torch.device, processor: Processor) -> str | None:
-    """Why the device does not support the precision; None if it does."""
+    """Return why the device does not support the precision; None if it does."""
     if precision == "float32":
         return None
     if device.type == "cuda":
@@ -102,10 +102,10 @@ def why_unsupported(precision: Precision, device: torch.device, processor: Proce
 
 
 def _autocasts_lstms() -> bool:
-    """Whether PyTorch computes an LSTM in bfloat16 as `outputs_of` asks for it.
+    """Whether PyTorch can compute an LSTM in bfloat16 in the way that `outputs_of` requests.
 
-    It is tried, because what oneDNN uses of the processor's instructions can be limited from outside, and
-    autocast gives it LSTMs of bfloat16 without asking whether it has them.
+    This is tried out, because the instructions that oneDNN uses can be limited from outside, and autocast
+    passes LSTMs in bfloat16 to oneDNN without checking whether oneDNN supports them.
     """
     states = torch.zeros(1, 1, 1)
     weights = [torch.zeros(4, 1), torch.zeros(4, 1), torch.zeros(4), torch.zeros(4)]
@@ -120,8 +120,7 @@ def _autocasts_lstms() -> bool:
 def times_transposed(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
     """[rows, n] left @ right.T + bias, without gradients.
 
-    left: [rows, k], for any number of rows; right: [n, k], of few different shapes;
-    bias: [n].
+    left: [rows, k], for any number of rows; right: [n, k], in few different shapes; bias: [n].
     """
     if _suits_bfloat16(left, len(right)):
         return _product(_round_up(left, torch.bfloat16), right.to(torch.bfloat16), bias)[: len(left)]
@@ -129,12 +128,12 @@ def times_transposed(left: Tensor, right: Tensor, bias: Tensor | None = None) ->
 
 
 def by_onednn(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
-    """As `times_transposed`, always by oneDNN; for float32 on a CPU."""
+    """Like `times_transposed`, but always by oneDNN; for float32 on a CPU."""
     return _onednn(_round_up(left), right, bias)[: len(left)]
 
 
 def write_product(outputs: Tensor, left: Tensor, right: Tensor, bias: Tensor | None = None) -> None:
-    """As `times_transposed`, written to `outputs` [rows, n], which may be a view with strided rows."""
+    """Like `times_transposed`, but write to `outputs` [rows, n], which can be a view with strided rows."""
     if _suits_bfloat16(left, len(right)):
         outputs.copy_(_in_bfloat16(left, right))
         if bias is not None:
@@ -148,7 +147,7 @@ def write_product(outputs: Tensor, left: Tensor, right: Tensor, bias: Tensor | N
 
 
 def add_product(outputs: Tensor, left: Tensor, right: Tensor) -> None:
-    """As `write_product`, but added to `outputs`."""
+    """Like `write_product`, but add to `outputs`."""
     if _suits_bfloat16(left, len(right)):
         outputs += _in_bfloat16(left, right)
     elif _suits_onednn(left):
@@ -167,7 +166,7 @@ def transposed_times(left: Tensor, right: Tensor) -> Tensor:
 
 
 def write_transposed_product(outputs: Tensor, left: Tensor, right: Tensor) -> None:
-    """As `transposed_times`, written to `outputs` [m, n]."""
+    """Like `transposed_times`, but write to `outputs` [m, n]."""
     if _suits_bfloat16(left, right.shape[1]) or _suits_onednn(left):
         outputs.copy_(transposed_times(left, right))
     else:
@@ -175,7 +174,7 @@ def write_transposed_product(outputs: Tensor, left: Tensor, right: Tensor) -> No
 
 
 def add_transposed_product(outputs: Tensor, left: Tensor, right: Tensor) -> None:
-    """As `write_transposed_product`, but added to `outputs`."""
+    """Like `write_transposed_product`, but add to `outputs`."""
     if _suits_bfloat16(left, right.shape[1]) or _accumulates_by_onednn(left):
         outputs += transposed_times(left, right)
     else:
@@ -215,7 +214,7 @@ class _LinearFunction(Function):
 
 
 def _product(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
-    """[rows, n] left @ right.T + bias in float32, of factors in float32 or bfloat16."""
+    """[rows, n] left @ right.T + bias in float32. The factors are float32 or bfloat16."""
     if left.dtype == torch.float32:
         return _onednn(left, right, bias)
     product = _product_of_bfloat16(left, right)
@@ -270,7 +269,7 @@ def has_onednn() -> bool:
 
 
 def mkl_leaves_units_idle(processor: Processor) -> bool:
-    """Whether it has 512-bit vector units of which MKL uses 256 bits."""
+    """Whether the processor has 512-bit vector units of which MKL uses only 256 bits."""
     return processor.vendor == AMD and processor.family >= ZEN_5 and "avx512f" in processor.flags
 
 
@@ -279,12 +278,12 @@ def _onednn(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def _dense(matrix: Tensor) -> Tensor:
-    """The matrix in a contiguous layout; oneDNN has no fast product for others."""
+    """Return the matrix in a contiguous layout; oneDNN has no fast product for other layouts."""
     return matrix if matrix.is_contiguous() or matrix.T.is_contiguous() else matrix.contiguous()
 
 
 def _round_up(matrix: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-    """On a CPU with rows of zeros appended, up to the next number of rows that gets a kernel."""
+    """On a CPU, append rows of zeros up to the next number of rows that gets its own kernel."""
     rows = len(matrix)
     unit = max(8, 1 << max(0, rows.bit_length() - SHAPES_PER_OCTAVE.bit_length()))
     missing = 0 if matrix.is_cuda else -rows % unit
@@ -297,14 +296,14 @@ def _round_up(matrix: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
 
 
 RANDOM_LEVELS = 1 << 16
-"""Of a 16-bit random number, against which a probability is compared."""
+"""The number of values of a 16-bit random number, with which a probability is compared."""
 
 
 def dropout(tensor: Tensor, probability: float, training: bool) -> Tensor:
-    """As `torch.nn.functional.dropout`, but on a CPU one 64-bit random number serves four elements.
+    """Like `torch.nn.functional.dropout`, but on a CPU one 64-bit random number serves four elements.
 
-    PyTorch draws one number for each element, which took a seventh of a training step; this takes a fifth of
-    that time. The probability is rounded to a multiple of 1 / 65,536.
+    PyTorch draws one number for each element, which took a seventh of a training step; this function takes a
+    fifth of that time. The probability is rounded to a multiple of 1 / 65,536.
     """
     if not training or probability in (0, 1) or tensor.device.type != "cpu":
         return F.dropout(tensor, probability, training)

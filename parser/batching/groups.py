@@ -1,7 +1,7 @@
 """Group the calls of several modules, so that each module runs once.
 
-For structures that are known only one step ahead (Suarez & Zhu 2017, section 3), for example where a gate
-chooses the modules that run next. Grouping is a stable sort on the device.
+For structures that are known only one step ahead (Suarez & Zhu 2017, section 3), for example if a gate
+chooses the modules that run next. Calls are grouped by a stable sort on the device.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Runs(NamedTuple):
 
     @classmethod
     def one_by_one(cls, module: Tensor) -> Runs:
-        """One run per call, in the order of `module` [calls]. One host synchronisation."""
+        """Return one run per call, in the order of `module` [calls]. Takes one host synchronisation."""
         modules = module.tolist()
         return cls(modules, [1] * len(modules))
 
@@ -48,7 +48,7 @@ class Groups:
 
     @classmethod
     def of(cls, module: Tensor, modules: int) -> Groups:
-        """module: [calls] int64, from 0 to modules - 1. No host synchronisation."""
+        """Sort calls by module, without host synchronisation. module: [calls] int64, below `modules`."""
         ordered, order = module.sort(stable=True)
         places = torch.arange(len(module), device=module.device)
         position = torch.empty_like(order).scatter_(0, order, places)
@@ -63,17 +63,18 @@ class Groups:
         return self.ends.diff(prepend=self.ends.new_zeros(1))
 
     def runs(self) -> Runs:
-        """One run for each module that is called. One host synchronisation."""
+        """Return one run for each module that is called. Takes one host synchronisation."""
         sizes = self.sizes.tolist()
         called = [module for module, size in enumerate(sizes) if size]
         return Runs(called, [sizes[module] for module in called])
 
 
 def grouped_product(left: Tensor, right: Tensor, ends: Tensor) -> Tensor:
-    """The matrix products of all groups by one call, without gradients. `why_not_grouped` must return None.
+    """Compute the matrix products of all groups by one call, without gradients.
 
-    torch iterates over the groups if it has no kernel for the dtype, as for float32, and on a CPU. In the
-    precision bfloat16, float32 factors are converted, and the result is float32.
+    `why_not_grouped` must return None. torch iterates over the groups on a CPU, and if it has no kernel for
+    the dtype, such as float32. In the precision bfloat16, float32 factors are converted, and the result is
+    float32.
 
     ends: [groups] int32. With left [rows, k] and right [groups, k, n], each group's rows are multiplied by
     its matrix: [rows, n]. With left [k, rows] and right [rows, n], the result is summed over each group's
@@ -87,7 +88,7 @@ def grouped_product(left: Tensor, right: Tensor, ends: Tensor) -> Tensor:
 
 @cache
 def why_not_grouped(device: torch.device, dtype: torch.dtype, inputs: int, outputs: int) -> str | None:
-    """Why `grouped_product` is not available for matrices [inputs, outputs], or None. Tries it once."""
+    """Return why `grouped_product` is unavailable for matrices [inputs, outputs], or None; tries it once."""
     ends = torch.tensor([1, 2], dtype=torch.int32, device=device)
     left, above = (torch.ones(2, width, device=device, dtype=dtype) for width in (inputs, outputs))
     try:
@@ -101,9 +102,9 @@ def why_not_grouped(device: torch.device, dtype: torch.dtype, inputs: int, outpu
 
 
 def torchs_grouped_product() -> Callable[..., Tensor]:
-    """As `grouped_product`, with gradients, and in the dtype of its factors.
+    """Return torch's own function, which has gradients and computes in the dtype of its factors.
 
-    Its name depends on the version of torch. Raises AttributeError if there is none.
+    Its name depends on the version of torch. Raises AttributeError if torch has no such function.
     """
     public: Callable[..., Tensor] | None = getattr(F, "grouped_mm", None)
     return public or torch._grouped_mm

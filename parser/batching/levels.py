@@ -1,8 +1,8 @@
 """Level schedules of structures that are known in advance (Suarez & Zhu 2017, section 3).
 
-A structure is a directed acyclic graph of nodes, each a call of some kind. A labelling assigns a level to
-every node such that nodes of one level are independent; nodes of equal level and kind run as one call. With p
-kinds there are at most p calls per level. There are several labellings:
+A structure is a directed acyclic graph of nodes. Each node is a call of some kind. A labelling assigns a
+level to every node such that nodes of one level are independent. Nodes of equal level and kind run as one
+call, so with p kinds there are at most p calls per level. There are several labellings:
 
 - the height, the greatest distance from a leaf, lowest first: everything runs as early as possible;
 - the greatest distance from a root, deepest first: everything runs as late as possible (the paper's improved
@@ -21,9 +21,9 @@ Integers = NDArray[np.int64]
 
 
 def heights(nodes: int, used: Integers, user: Integers) -> Integers:
-    """[nodes] The greatest distance of each node from a leaf, a node that uses no other.
+    """[nodes] The greatest distance of each node from a leaf. A leaf is a node that uses no other node.
 
-    used, user: [edges], node `user[i]` uses node `used[i]`. Raises ValueError for a cycle.
+    used, user: [edges]; node `user[i]` uses node `used[i]`. Raises ValueError for a cycle.
     """
     order = used.argsort(kind="stable")
     users, counts = user[order], np.bincount(used, minlength=nodes)
@@ -43,14 +43,14 @@ def heights(nodes: int, used: Integers, user: Integers) -> Integers:
 
 
 def depths(nodes: int, used: Integers, user: Integers) -> Integers:
-    """[nodes] The greatest distance of each node from a root, a node that no other uses; see `heights`."""
+    """[nodes] The greatest distance of each node from a root, which no other node uses; see `heights`."""
     return heights(nodes, user, used)
 
 
 def batches(*keys: NDArray[Any]) -> list[Integers]:
-    """Batches of nodes, given by their indices, that are equal in all keys. keys: [nodes] each.
+    """Return batches of nodes that are equal in all keys, as indices of nodes. keys: [nodes] each.
 
-    Batches are sorted by the keys, the first key first; within a batch, nodes are sorted by index.
+    Batches are sorted by the keys, the first key first. Within a batch, nodes are sorted by index.
     """
     order = in_order(*keys)
     changes = np.zeros(max(0, len(order) - 1), bool)

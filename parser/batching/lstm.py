@@ -1,17 +1,17 @@
 """LSTM cells, plain and fused, without gradients, and PyTorch's own LSTM in the precision of the process.
 
-A cell is that of Hochreiter & Schmidhuber 1997 with forget gates. With the gates in torch's order:
+The cell is that of Hochreiter & Schmidhuber 1997 with forget gates. With the gates in torch's order:
 i, f, o = sigmoid, g = tanh;  c = f * previous c + i * g;  h = o * tanh(c).
 `d_x` is the gradient of the loss with respect to x.
 
 - On AMD processors torch's tanh is about ten times slower than its sigmoid, so it is computed there as 2
   sigmoid(2x) - 1. On other processors both are equally fast (`scripts/studies/batching/measure_products.py`
   prints both).
-- The fused cell is PyTorch's: on CUDA one kernel for what the plain cell needs ten for. Its operators are
-  private. So at first use their results are compared with those of the plain cell, and they are not used
-  where they are missing or differ.
-- In bfloat16 on a CPU, the states inside PyTorch's LSTM are bfloat16, too. On a GPU, it would run that of
-  cuDNN in float16, whose range is too small for gradients; there it has factors of TF32 instead.
+- The fused cell is PyTorch's: on CUDA it is one kernel, and the plain cell needs ten. Its operators are
+  private, so at first use their results are compared with those of the plain cell. They are not used if they
+  are missing or if the results differ.
+- In bfloat16 on a CPU, the states inside PyTorch's LSTM are bfloat16, too. On a GPU, PyTorch would run
+  cuDNN's LSTM in float16, whose range is too small for gradients; there it uses factors of TF32 instead.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from parser.system.machine import AMD, processor
 MINUS_ONE = torch.tensor(-1.0)
 SIGMOID_BACKWARD = torch.ops.aten.sigmoid_backward.grad_input
 TANH_BACKWARD = torch.ops.aten.tanh_backward.grad_input
-"""From the gradient and the activated tensor, written to `grad_input`."""
+"""Takes the gradient and the activated tensor, and writes the result to `grad_input`."""
 FUSED_OPERATOR = "_thnn_fused_lstm_cell"
 TOLERANCES = {torch.float32: 1e-5, torch.float64: 1e-12}
-"""Of the fused cell by data type, the others being unsupported."""
+"""The tolerance for results of the fused cell, by data type. Other data types are unsupported."""
 
 
 def tanh_is_slow(tensor: Tensor) -> bool:
@@ -45,7 +45,7 @@ def tanh_is_slow(tensor: Tensor) -> bool:
 
 
 def write_tanh(tensor: Tensor, out: Tensor) -> None:
-    """out: may be `tensor`."""
+    """Write the tanh of a tensor to `out`, which can be the tensor itself."""
     if tanh_is_slow(tensor):
         twice_less_one_(torch.add(tensor, tensor, out=out).sigmoid_())
     else:
@@ -57,12 +57,12 @@ def tanh(tensor: Tensor) -> Tensor:
 
 
 def twice_less_one_(tensor: Tensor) -> Tensor:
-    """2 * tensor - 1, in place and in one pass, of a tensor on the CPU."""
+    """Compute 2 * tensor - 1 in place and in one pass, for a tensor on the CPU."""
     return torch.add(MINUS_ONE, tensor, alpha=2, out=tensor)
 
 
 class FusedCell(NamedTuple):
-    """What a step gives. hidden, cell: [rows, hidden]; active: [rows, 4 * hidden] the activated gates."""
+    """The result of a step. hidden, cell: [rows, hidden]; active: [rows, 4 * hidden], the activated gates."""
 
     hidden: Tensor
     cell: Tensor
@@ -70,16 +70,19 @@ class FusedCell(NamedTuple):
 
 
 def fused_cell(of_input: Tensor, of_hidden: Tensor, previous_cell: Tensor) -> FusedCell:
-    """of_input, of_hidden: [rows, 4 * hidden], whose sum are the gates; previous_cell: [rows, hidden]."""
+    """Run one step by the fused operator.
+
+    of_input, of_hidden: [rows, 4 * hidden], whose sum is the gates; previous_cell: [rows, hidden].
+    """
     return FusedCell(*getattr(torch.ops.aten, FUSED_OPERATOR)(of_input, of_hidden, previous_cell))
 
 
 def fused_cell_backward(
     d_hidden: Tensor | None, d_cell: Tensor | None, previous_cell: Tensor, cell: Tensor, active: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The gradients of the gates [rows, 4 * hidden] and of the previous cell state [rows, hidden].
+    """Return the gradients of the gates [rows, 4 * hidden] and of the previous cell state [rows, hidden].
 
-    All [rows, hidden], but active [rows, 4 * hidden]; see `fused_cell`. None stands for zeros.
+    active: [rows, 4 * hidden], see `FusedCell`; all other arguments: [rows, hidden]. None stands for zeros.
     """
     backward = getattr(torch.ops.aten, f"{FUSED_OPERATOR}_backward_impl")
     d_gates, d_previous, _ = backward(d_hidden, d_cell, previous_cell, cell, active, False)
@@ -87,7 +90,7 @@ def fused_cell_backward(
 
 
 def has_fused_cell(gates: Tensor) -> bool:
-    """Whether there is a fused cell for tensors like `gates`."""
+    """Whether the fused cell can be used for tensors like `gates`."""
     return gates.is_cuda and gates.dtype in TOLERANCES and _agrees(gates.device, gates.dtype)
 
 
@@ -95,7 +98,7 @@ def has_fused_cell(gates: Tensor) -> bool:
 @torch.inference_mode(False)
 @torch.enable_grad()
 def _agrees(device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether the fused cell computes what the plain one does. The host waits for the answer."""
+    """Whether the fused cell computes the same as the plain cell. The host waits for the answer."""
     rows, hidden = 3, 5
     sizes = [4 * hidden, 4 * hidden, hidden, hidden, hidden]
     numbers = torch.linspace(-2, 2, rows * sum(sizes), device=device, dtype=dtype).sin().view(rows, -1)
@@ -104,7 +107,7 @@ def _agrees(device: torch.device, dtype: torch.dtype) -> bool:
         fused = fused_cell(of_input, of_hidden, previous)
         backward = fused_cell_backward(d_hidden, d_cell, previous, fused.cell, fused.active)
     except (AttributeError, RuntimeError) as error:
-        if FUSED_OPERATOR not in str(error):  # of something else, such as memory
+        if FUSED_OPERATOR not in str(error):  # another error, such as a lack of memory
             raise
         return False
     gates, before = (of_input + of_hidden).requires_grad_(), previous.clone().requires_grad_()
@@ -123,9 +126,9 @@ def _agrees(device: torch.device, dtype: torch.dtype) -> bool:
 
 
 def lstm_cell(of_input: Tensor, of_hidden: Tensor, previous_cell: Tensor) -> tuple[Tensor, Tensor]:
-    """Hidden and cell states, each [batch, hidden].
+    """Return the hidden and the cell state, each [batch, hidden].
 
-    of_input, of_hidden: [batch, 4 * hidden], whose sum are the gates before their activations;
+    of_input, of_hidden: [batch, 4 * hidden], whose sum is the gates before their activations;
     previous_cell: [batch, hidden].
     """
     function = _FusedCellFunction if has_fused_cell(of_input) else _PlainCellFunction
@@ -149,9 +152,10 @@ def activate_(gates: Tensor, hidden: int, cell_gate: int = 2) -> None:
 
 
 def activation_backward_(gradient: Tensor, active: Tensor, hidden: int, cell_gate: int = 2) -> Tensor:
-    """Turn the gradient with respect to activated gates into that before the activations, in place.
+    """Turn the gradient of activated gates into the gradient before the activations, in place.
 
-    gradient, active: [batch, gates * hidden], the latter the activated gates; cell_gate: as in `activate_`.
+    gradient: [batch, gates * hidden]; active: [batch, gates * hidden], the activated gates;
+    cell_gate: see `activate_`.
     """
     pairs = zip(_split(gradient, hidden, cell_gate), _split(active, hidden, cell_gate), strict=True)
     backwards = (SIGMOID_BACKWARD, TANH_BACKWARD, SIGMOID_BACKWARD)
@@ -161,15 +165,15 @@ def activation_backward_(gradient: Tensor, active: Tensor, hidden: int, cell_gat
 
 
 def _split(gates: Tensor, hidden: int, cell_gate: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The gates before the cell gate, the cell gate, and the gates after it."""
+    """Return the gates before the cell gate, the cell gate, and the gates after it."""
     start, stop = cell_gate * hidden, (cell_gate + 1) * hidden
     return gates[:, :start], gates[:, start:stop], gates[:, stop:]
 
 
 def cell_state_gradient(d_hidden: Tensor, output_gate: Tensor, tanh_cell: Tensor, d_cell: Tensor) -> Tensor:
-    """[batch, hidden] The full gradient with respect to the cell state: through h = o * tanh(c), and direct.
+    """Return the full gradient of the cell state: the part through h = o * tanh(c), and the direct part.
 
-    All [batch, hidden]. tanh_cell: tanh of the cell state; d_cell: the direct part.
+    All tensors are [batch, hidden]. tanh_cell: tanh of the cell state; d_cell: the direct part.
     """
     return torch.addcmul(d_cell, torch.ops.aten.tanh_backward(d_hidden, tanh_cell), output_gate)
 
@@ -228,10 +232,10 @@ States: TypeAlias = tuple[Tensor, Tensor]
 
 
 def outputs_of(lstm: nn.LSTM, inputs: Tensor | PackedSequence) -> Tensor:
-    """The hidden states of the top layer, from zero states.
+    """Return the hidden states of the top layer, starting from zero states.
 
-    inputs: [frames, batch, input], which gives [frames, batch, hidden]; or packed, which gives
-    [rows, hidden].
+    The result is [frames, batch, hidden] for inputs [frames, batch, input], and [rows, hidden] for packed
+    inputs.
     """
     data = inputs.data if isinstance(inputs, PackedSequence) else inputs
     with layers_precision(data):
@@ -241,9 +245,9 @@ def outputs_of(lstm: nn.LSTM, inputs: Tensor | PackedSequence) -> Tensor:
 
 
 def run_layer(inputs: Tensor, weights: Sequence[Tensor]) -> Tensor:
-    """[frames, batch, hidden] One layer of `torch.lstm` in one direction, from zero states.
+    """Run one layer of `torch.lstm` in one direction, from zero states. Returns [frames, batch, hidden].
 
-    inputs: [frames, batch, input]; weights: of the input, of the recurrence, and both biases.
+    inputs: [frames, batch, input]; weights: the input weights, the recurrent weights, and both biases.
     """
     states = inputs.new_zeros(1, inputs.shape[1], weights[1].shape[1])
     with layers_precision(inputs):
@@ -252,14 +256,17 @@ def run_layer(inputs: Tensor, weights: Sequence[Tensor]) -> Tensor:
 
 
 def run_cell(inputs: Tensor, states: States, weights: Sequence[Tensor]) -> States:
-    """`torch.lstm_cell`: the states after a frame. inputs: [batch, input]; states: [batch, hidden] each."""
+    """Return the states after a frame, by `torch.lstm_cell`.
+
+    inputs: [batch, input]; states: [batch, hidden] each; weights: see `run_layer`.
+    """
     with layers_precision(inputs):
         hidden, cell = torch.lstm_cell(inputs, states, *weights)
     return hidden.to(inputs.dtype), cell.to(inputs.dtype)
 
 
 def layers_precision(inputs: Tensor) -> AbstractContextManager[object]:
-    """In which PyTorch's own recurrent layers compute in the precision of the process."""
+    """A context in which PyTorch's own recurrent layers compute in the precision of the process."""
     on_cpu = inputs.device.type == "cpu" and inputs.dtype == torch.float32
     if on_cpu and present_precision() == "bfloat16":
         return torch.autocast("cpu", torch.bfloat16)
@@ -267,18 +274,18 @@ def layers_precision(inputs: Tensor) -> AbstractContextManager[object]:
 
 
 class LSTMStates(NamedTuple):
-    """Of all layers, side by side. Both are [rows, layers * hidden]."""
+    """The states of all layers, side by side. Both tensors are [rows, layers * hidden]."""
 
     hidden: Tensor
     cell: Tensor
 
     def between(self, start: int, stop: int) -> LSTMStates:
-        """A view of some rows."""
+        """Return a view of some rows."""
         return LSTMStates(self.hidden[start:stop], self.cell[start:stop])
 
 
 def input_parameters(lstm: nn.LSTM, layer: int) -> tuple[Tensor, Tensor]:
-    """The input weight [4 * hidden, input] and the sum of both biases [4 * hidden] of a layer."""
+    """Return the input weight [4 * hidden, input] and the sum of both biases [4 * hidden] of a layer."""
     bias = getattr(lstm, f"bias_ih_l{layer}") + getattr(lstm, f"bias_hh_l{layer}")
     return getattr(lstm, f"weight_ih_l{layer}"), bias
 
@@ -300,7 +307,7 @@ class InferenceLSTM:
         return times_transposed(inputs, *self._inputs[0])
 
     def write_projection(self, inputs: Tensor, out: Tensor) -> None:
-        """As `project`, written to `out` [rows, 4 * hidden]."""
+        """Like `project`, but write the result to `out` [rows, 4 * hidden]."""
         write_product(out, inputs, *self._inputs[0])
 
     def output(self, states: LSTMStates) -> Tensor:
@@ -308,14 +315,15 @@ class InferenceLSTM:
         return states.hidden[:, -self._size :]
 
     def zeros(self, rows: int) -> LSTMStates:
-        """The states before the first input."""
+        """Return the states before the first input."""
         weight = self._recurrent[0]
         return LSTMStates(*weight.new_zeros(2, rows, len(self._recurrent) * self._size))
 
     def advance(self, gates: Tensor, previous: LSTMStates, states: LSTMStates) -> None:
-        """Write the next states. gates: [rows, 4 * hidden], see `project`; they are overwritten.
+        """Compute the next states.
 
-        states: may be `previous`.
+        gates: [rows, 4 * hidden], see `project`; they are overwritten. states: the next states are written
+        here; can be the same object as `previous`.
         """
         layers = zip(
             self._inputs,
@@ -333,7 +341,10 @@ class InferenceLSTM:
 
 
 def _write_states(gates: Tensor, previous_cell: Tensor, hidden: Tensor, cell: Tensor) -> None:
-    """All [rows, hidden], but the gates [rows, 4 * hidden], in torch's order, before their activations."""
+    """Write the states after a step to `hidden` and `cell`. The gates are overwritten.
+
+    gates: [rows, 4 * hidden], in torch's order, before their activations; all others: [rows, hidden].
+    """
     activate_(gates, hidden.shape[1])
     input_gate, forget_gate, cell_gate, output_gate = gates.chunk(4, dim=1)
     torch.mul(forget_gate, previous_cell, out=cell)

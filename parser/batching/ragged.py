@@ -15,7 +15,8 @@ from torch import Tensor
 class Ragged:
     """Rows of different lengths.
 
-    values: [total, ...] elements of all rows, row by row. lengths: [rows] number of elements in each row.
+    values: [total, ...], the elements of all rows, row by row; lengths: [rows], the number of elements in
+    each row.
     """
 
     values: Tensor
@@ -47,30 +48,30 @@ class Ragged:
         return torch.arange(int(lengths.sum())) + shift.repeat_interleave(lengths)
 
     def select(self, rows: Tensor) -> Ragged:
-        """The given rows [selected], in this order."""
+        """Return the given rows [selected], in this order."""
         return Ragged(self.values[self.elements(rows)], self.lengths[rows])
 
     def row_of_element(self) -> Tensor:
-        """[total] Row of each element."""
+        """[total] The row of each element."""
         rows = torch.arange(len(self), device=self.lengths.device)
         return rows.repeat_interleave(self.lengths, output_size=len(self.values))
 
     def position_in_row(self) -> Tensor:
-        """[total] Position of each element in its row, from 0."""
+        """[total] The position of each element in its row, from 0."""
         starts = self.offsets.repeat_interleave(self.lengths, output_size=len(self.values))
         return torch.arange(len(self.values), device=self.lengths.device) - starts
 
     def unflatten(self) -> list[Tensor]:
-        """One tensor [length, ...] for each row."""
+        """Return one tensor [length, ...] for each row."""
         return list(self.values.split(self.lengths.tolist()))
 
 
 GROUP_ON_CPU = 64
-"""On a CPU every padded frame costs time, and larger groups gain nothing."""
+"""Sequences padded together on a CPU, where every padded frame costs time and larger groups gain nothing."""
 
 
 def group_size(device: torch.device) -> int | None:
-    """The best number of sequences to pad together; None for all, to save kernel launches on a GPU."""
+    """Return the best number of sequences to pad together; None for all, to save kernel launches on a GPU."""
     return GROUP_ON_CPU if device.type == "cpu" else None
 
 
@@ -88,7 +89,7 @@ class Padding:
 
     @classmethod
     def of(cls, lengths: Tensor, size: int | None) -> Padding:
-        """lengths: [sequences], preferably sorted; size: of a group, None for a single group."""
+        """lengths: [sequences], preferably sorted; size: the size of a group, None for a single group."""
         size = size or len(lengths)
         return cls(size, tuple((int(group.max()), len(group)) for group in lengths.split(size)))
 
@@ -97,14 +98,14 @@ class Padding:
         return sum(frames * sequences for frames, sequences in self.shapes)
 
     def row(self, frame: Tensor, sequence: Tensor) -> Tensor:
-        """[n] The flat row of frame [n] of sequence [n]."""
+        """[n] The flat row of each frame [n] of the sequence [n]."""
         frames, widths = torch.tensor(self.shapes).unbind(1)
         starts = (frames * widths).cumsum(0) - frames * widths
         group = sequence // self.size
         return starts[group] + frame * widths[group] + sequence % self.size
 
     def spread(self, frame: Tensor, sequence: Tensor, values: Tensor, fill: int) -> tuple[Tensor, ...]:
-        """Scatter values [n] to frames [n] of sequences [n]. Returns the blocks, `fill` everywhere else."""
+        """Scatter values [n] to frames [n] of sequences [n]. Returns the blocks, with `fill` elsewhere."""
         flat = values.new_full((self.rows,), fill)
         flat[self.row(frame, sequence)] = values
         blocks = flat.split([frames * sequences for frames, sequences in self.shapes])
@@ -120,8 +121,8 @@ def flatten(blocks: Sequence[Tensor]) -> Tensor:
 def gather_rows(table: Tensor, rows: Tensor) -> Tensor:
     """[..., size] Rows [...] of a table [rows, size].
 
-    For the gradient, `embedding` sorts the rows on a GPU, which takes many kernels, and `index_select` does
-    not. On a CPU the gradient of `embedding` is the faster one.
+    On a GPU, the gradient of `embedding` sorts the rows, which takes many kernels; that of `index_select`
+    does not. On a CPU the gradient of `embedding` is faster.
     """
     if table.is_cuda:
         return table.index_select(0, rows.flatten()).view(*rows.shape, table.shape[1])

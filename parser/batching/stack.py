@@ -36,13 +36,13 @@ class Stack:
     """Differentiable stacks of vectors, read and written in place.
 
     With plain indexing, autograd would save or zero a whole stack at each step. Here the backward pass of a
-    read adds to a shared gradient buffer, and that of a write takes its row out of it. This is correct only
-    if backward calls run in exactly the reverse order of the forward calls. A token that is passed from each
-    call to the next makes autograd keep that order. Reads without gradients are not part of it.
+    read adds to a shared gradient buffer, and the backward pass of a write takes its row out of the buffer.
+    This is correct only if backward calls run in exactly the reverse order of the forward calls. A token that
+    is passed from each call to the next makes autograd keep that order. Reads without gradients take no part.
     """
 
     def __init__(self, batch: int, size: int, like: Tensor, capacity: int = 16):
-        """Empty stacks of vectors [batch, size], with the dtype and device of `like`. Row 0 is zeros."""
+        """Create empty stacks of vectors [batch, size], of the dtype and device of `like`. Row 0 is zeros."""
         self._batch, self._capacity = batch, capacity
         self._rows = _Rows(like.new_zeros(capacity * batch, size))
         # [batch] Rows of equal height are adjacent, so that indices stay valid when the capacity grows.
@@ -69,17 +69,17 @@ class Stack:
             self._rows.values = new
 
     def top(self) -> Tensor:
-        """[batch, size] The vectors on top; zeros for an empty stack."""
+        """[batch, size] The vector on top of each stack; zeros for an empty stack."""
         return self._read(self._top)
 
     def previous(self, read: Tensor | int) -> Tensor:
-        """[batch, size] The vectors below the next ones. read: [batch], see `StackOperation`."""
+        """[batch, size] The vectors below those to write next. read: [batch], see `StackOperation`."""
         return self._read(self._below(read))
 
     def write(self, read: Tensor | int, move: Tensor | int, vectors: Tensor) -> None:
         """Write vectors [batch, size] above the previous rows, and move the pointers. read, move: [batch]."""
         index = self._below(read) + self._batch
-        if not torch.is_grad_enabled():  # they have no gradient, but those below them keep theirs
+        if not torch.is_grad_enabled():  # they get no gradient, but the vectors below keep theirs
             vectors = vectors.detach()
         with torch.enable_grad():
             self._token = _WriteFunction.apply(self._token, vectors, self._rows, index)
@@ -105,7 +105,7 @@ class _Rows:
 
     @property
     def gradients(self) -> Tensor:
-        """Zeros at the start of each backward pass, which may cover only some of the calls."""
+        """The gradients: zeros at the start of each backward pass, which may cover only some of the calls."""
         if self._gradients is None:
             self._gradients = torch.zeros_like(self.values)
             torch.autograd.Variable._execution_engine.queue_callback(self._forget)

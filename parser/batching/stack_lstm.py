@@ -30,14 +30,14 @@ class StackLSTM(nn.Module):
         """[batch, steps + 1, hidden] The state on top of each stack before each step, and after the last.
 
         vectors: [batch, steps, input]; the vectors of `POP` and `HOLD` have no effect. read, move: [batch,
-        steps] on the host, see `StackOperation`. Fill up shorter sequences with `HOLD`. Raises ValueError for
+        steps] on the host, see `StackOperation`. Pad shorter sequences with `HOLD`. Raises ValueError for
         other shapes, and if a stack contains too few vectors for an operation.
         """
         self._check(vectors, read, move)
         read, move = read.long(), move.long()
         stacks = StackForest.of(read, move)
         batch, columns = stacks.top.shape
-        # Column 0 is the empty stack, which has no node here.
+        # Column 0 is the empty stack, which is not a node here.
         is_node = stacks.is_node & (torch.arange(columns) > 0)  # [batch, columns]
         number = (is_node.flatten().cumsum(0) - 1).view(batch, columns)
         below = number.gather(1, stacks.parent.clamp(min=0)).masked_fill(stacks.parent <= 0, -1)
@@ -67,12 +67,12 @@ class StackLSTM(nn.Module):
             _check_heights(before[:, step], read[:, step], move[:, step], step)
 
     def begin(self, batch: int) -> SteppedStacks:
-        """Return empty stacks, to be operated on step by step."""
+        """Return empty stacks, for operations step by step."""
         return SteppedStacks(self.lstm, batch)
 
 
 class SteppedStacks:
-    """A batch of stacks of the states of an LSTM."""
+    """A batch of stacks of LSTM states."""
 
     def __init__(self, lstm: nn.LSTM, batch: int):
         self._lstm, self._steps = SteppedLSTM(lstm), 0
@@ -106,7 +106,7 @@ class SteppedStacks:
 
 
 def _check_vectors(vectors: Tensor, lstm: nn.LSTM) -> None:
-    """vectors: [..., input]. Raises ValueError for other widths and types."""
+    """Check vectors [..., input]. Raises ValueError for other widths and types."""
     dtype = recurrent_weight(lstm, 0).dtype
     if vectors.dtype != dtype:
         raise ValueError(
@@ -120,8 +120,10 @@ def _check_vectors(vectors: Tensor, lstm: nn.LSTM) -> None:
 
 
 def _check_heights(height: Tensor, read: Tensor, move: Tensor, step: int) -> None:
-    """Raises ValueError if a stack is too low, or an operation invalid. height: [batch]; read, move: [batch]
-    or []."""
+    """Check operations. height: [batch]; read, move: [batch] or [].
+
+    Raises ValueError if a stack is too low for its operation, or if an operation is invalid.
+    """
     _check_integers(read, move)
     for own in (read, move):
         if own.shape not in ((), height.shape):
@@ -140,5 +142,5 @@ def _check_integers(read: Tensor, move: Tensor) -> None:
 
 
 def _is_wrong(height: Tensor, read: Tensor, move: Tensor) -> Tensor:
-    """Whether each stack is too low, or its operation invalid. height, read, move: all of one shape."""
+    """Whether each stack is too low or its operation invalid. height, read, move: tensors of one shape."""
     return (height < read) | (height + move < 0) | (read < 0) | (move > 1 - read)

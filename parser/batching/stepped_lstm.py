@@ -1,4 +1,4 @@
-"""LSTMs one frame at a time, with gradients."""
+"""LSTMs that run one frame at a time, with gradients."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from parser.batching.functional import dropout, linear
 from parser.batching.lstm import input_parameters, lstm_cell, recurrent_weight
 
 States = Sequence[Tensor]
-"""The hidden and the cell state of each layer, [batch, hidden] each."""
+"""The hidden state and the cell state of each layer, [batch, hidden] each."""
 
 
 class SteppedLSTM:
-    """With the parameters of a `torch.nn.LSTM`."""
+    """Runs with the parameters of a `torch.nn.LSTM`."""
 
     def __init__(self, lstm: nn.LSTM):
         layers = range(lstm.num_layers)
@@ -26,7 +26,7 @@ class SteppedLSTM:
 
     @property
     def state_size(self) -> int:
-        """Size of the concatenated states."""
+        """The size of the concatenated states."""
         return 2 * self.lstm.num_layers * self.lstm.hidden_size
 
     def project(self, inputs: Tensor) -> Tensor:
@@ -34,7 +34,7 @@ class SteppedLSTM:
         return linear(inputs, *self._inputs[0])
 
     def advance(self, projected: Tensor, states: States) -> States:
-        """The states after a frame. projected: [batch, 4 * hidden], see `project`."""
+        """Return the states after a frame. projected: [batch, 4 * hidden], see `project`."""
         found: list[Tensor] = []
         for layer, recurrent in enumerate(self._recurrent):
             hidden, cell = states[2 * layer : 2 * layer + 2]
@@ -45,12 +45,12 @@ class SteppedLSTM:
         return found
 
     def first(self, inputs: Tensor) -> States:
-        """The states, [1, hidden] each, after one frame with the inputs [input]."""
+        """Return the states, [1, hidden] each, after one frame with the inputs [input]."""
         zeros = inputs.new_zeros(1, self.state_size)
         return self.advance(self.project(inputs[None]), self.split(zeros))
 
     def split(self, joined: Tensor) -> States:
-        """joined: [batch, state] the concatenated states."""
+        """The inverse of `join`. joined: [batch, state], the concatenated states."""
         return joined.split(self.lstm.hidden_size, dim=1)
 
     def output(self, joined: Tensor) -> Tensor:
@@ -59,10 +59,10 @@ class SteppedLSTM:
 
 
 def join(states: States) -> Tensor:
-    """[batch, state]"""
+    """[batch, state] The states, concatenated."""
     return torch.cat(list(states), dim=1)
 
 
 def output(states: States) -> Tensor:
-    """[batch, hidden] As `SteppedLSTM.output`, of states that are not concatenated."""
+    """[batch, hidden] Like `SteppedLSTM.output`, for states that are not concatenated."""
     return states[-2]

@@ -31,9 +31,9 @@ class Updates(NamedTuple):
     """The number of gradients that a node accumulates for an update (min_update_frequency)."""
 
     in_loop: int | None = None
-    """The same number for nodes that get several gradients per instance; None: the number `after`."""
+    """The same number for nodes that get several gradients per instance; None: use `after`."""
     table_optimizer: Callable[[Iterable[nn.Parameter]], Optimizer] | None = None
-    """The optimizer of tables with sparse gradients; None: the same as `optimizer`."""
+    """The optimizer of tables with sparse gradients; None: use `optimizer`."""
     backward_weights: BackwardWeights = "forward"
 
     def of(self, module: nn.Module) -> Parameterised:
@@ -44,12 +44,12 @@ class Updates(NamedTuple):
         return Parameterised(module, self.optimizer, after, self.backward_weights)
 
     def of_table(self, table: nn.Embedding) -> Parameterised:
-        """Its gradients do not depend on its weights, so it needs no copies of them."""
+        """A table's gradients do not depend on its weights, so no copies of the weights are needed."""
         return Parameterised(table, self.table_optimizer or self.optimizer, self.after, "present")
 
 
 class Parameterised(Node):
-    """A module whose parameters belong to this node, and are updated as soon as it has enough gradients.
+    """A module whose parameters belong to this node, and are updated as soon as it gets enough gradients.
 
     With `forward` weights, the backward pass of a message uses the weights of its forward pass, even if they
     were updated since (weight stashing), so gradients are exact for those weights. This costs one copy of the
@@ -93,10 +93,10 @@ class Parameterised(Node):
         self.refresh()
 
     def refresh(self) -> None:
-        """Must be called after the parameters were modified from outside."""
+        """Use the current parameters. Must be called after they were modified from outside."""
         if self._backward_weights == "forward":
             used = [weight.detach().clone() for weight in self._parameters]
-        else:  # `data` shares memory with the parameter, but autograd does not count updates as changes of it
+        else:  # `data` shares memory with the parameter, but autograd does not count its changes
             used = [weight.data for weight in self._parameters]
         self._weights = tuple(weight.requires_grad_() for weight in used)
         self._used.set(self._weights)
@@ -140,7 +140,7 @@ class Parameterised(Node):
 
 
 class _GradientSum:
-    """The sum of a parameter's gradients. It does not modify the first one, which may be a payload."""
+    """The sum of a parameter's gradients. The first gradient is not modified, because it can be a payload."""
 
     def __init__(self) -> None:
         self._total: Tensor | None = None
@@ -163,7 +163,7 @@ class _GradientSum:
 
 
 def mean_staleness(counted: Counter[int]) -> float:
-    """The mean of counted numbers, such as `staleness`. There must be at least one."""
+    """Return the mean of counted numbers, such as `staleness`. There must be at least one number."""
     return sum(number * count for number, count in counted.items()) / counted.total()
 
 
@@ -196,11 +196,11 @@ class ModuleWithWeights:
     def set(self, weights: Sequence[Tensor]) -> None:
         """Set the weights, in the order of the parameters that they replace."""
         for part, name, place in self._places:
-            object.__setattr__(part, name, weights[place])  # the module's own would look for parameters
+            object.__setattr__(part, name, weights[place])  # the module's method looks for parameters
 
 
 def parameterised_nodes(graph: MessageGraph) -> list[Parameterised]:
-    """The nodes of a graph that have parameters."""
+    """Return the nodes of a graph that have parameters."""
     return [node for node in graph.nodes.values() if isinstance(node, Parameterised)]
 
 

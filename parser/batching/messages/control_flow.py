@@ -1,4 +1,4 @@
-"""Nodes that depend on states only: conditions, joins, changes of the state (section 4); loops of them."""
+"""Nodes that depend on states only: conditions, joins, state changes (section 4); loops built from them."""
 
 from __future__ import annotations
 
@@ -129,13 +129,13 @@ class FlatMap(Node):
 
 
 def each_step(state: MessageState) -> Sequence[MessageState]:
-    """The states of all steps, for a state with the position (steps,)."""
+    """Return the states of all steps, for a state with the position (steps,)."""
     (steps,) = state.position
     return [state.at(step, steps) for step in range(steps)]
 
 
 def add_loop(graph: MessageGraph, before: str, first: str, last: str, worker: int = 0) -> tuple[str, int]:
-    """Add a loop from `before` through `first` to `last`, whose own nodes are on a worker.
+    """Add a loop from `before` through `first` to `last`. The loop's own nodes run on `worker`.
 
     Returns the output that is taken after all steps.
     """

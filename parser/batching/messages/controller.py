@@ -26,12 +26,12 @@ class Instance(NamedTuple):
     """Unique among the instances in flight."""
     entries: Sequence[Entry]
     reports: int = 1
-    """The number of reports that losses send about it."""
+    """The number of reports that loss nodes send about the instance."""
     training: bool = True
 
 
 class Report(NamedTuple):
-    """The report of a loss about an instance."""
+    """The report of a loss node about an instance."""
 
     state: MessageState
     training: bool

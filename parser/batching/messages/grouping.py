@@ -66,8 +66,8 @@ class Group(Node):
         size: Callable[[MessageState], int],
         joined: Callable[[MessageState, Sequence[MessageState]], MessageState] = lambda group, _: group,
     ):
-        """group: maps the state of a member to that of its group; size: the number of members of a group;
-        joined: the state of the combined message, from the group and its members in order.
+        """group: maps the state of a member to the state of its group; size: returns the number of members of
+        a group; joined: returns the state of the combined message, from the group and its members in order.
         """
         self._group, self._size, self._joined = group, size, joined
         self._waiting: dict[MessageState, dict[MessageState, Payload]] = {}
@@ -113,7 +113,7 @@ class Ungroup(Node):
         """parts: maps a state to the states and numbers of rows of the parts, in the order of the rows."""
         self._parts = parts
         self._splits: dict[MessageState, _Split] = {}
-        """By the state of each part whose gradient is missing."""
+        """The split messages, by the state of each part whose gradient is missing."""
 
     def forward(self, port: int, message: Message) -> list[Send]:
         parts = self._parts(message.state)
@@ -141,7 +141,7 @@ class Ungroup(Node):
 
 
 def _rows(payload: Payload) -> int:
-    """The number of rows. Raises ValueError if the tensors have different numbers."""
+    """Return the number of rows. Raises ValueError if the tensors differ in it."""
     counts = {len(tensor) for tensor in payload if tensor is not None}
     if len(counts) != 1:
         raise ValueError(f"all tensors of a message must have the same number of rows, not {sorted(counts)}")

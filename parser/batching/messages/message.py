@@ -69,7 +69,7 @@ class PayloadSum:
         self.payload: Payload = ()
 
     def add(self, payload: Payload) -> bool:
-        """Returns whether the sum is complete."""
+        """Add a payload. Returns whether the sum is complete."""
         self.payload = payload_sum(self.payload, payload) if self.payload else payload
         self._missing -= 1
         return not self._missing

@@ -27,11 +27,11 @@ class MessageGraph:
     running: dict[str, Node] = field(default_factory=dict)
     """The objects that receive the messages: the nodes, or wrappers of them."""
     worker: dict[str, int] = field(default_factory=dict)
-    """The number of each node's worker."""
+    """The worker of each node, by number."""
     after: dict[Port, Port] = field(default_factory=dict)
-    """The connected input, by output."""
+    """The input that is connected to each output."""
     before: dict[Port, Port] = field(default_factory=dict)
-    """The connected output, by input."""
+    """The output that is connected to each input."""
 
     def add(self, name: str, node: Node, worker: int = 0) -> None:
         """Add a node. Raises ValueError if the name is taken."""
@@ -41,9 +41,9 @@ class MessageGraph:
         self.worker[name] = worker
 
     def connect(self, source: str | tuple[str, int], target: str | tuple[str, int]) -> None:
-        """Connect an output with an input.
+        """Connect an output to an input.
 
-        Raises ValueError if one does not exist or is connected already.
+        Raises ValueError if one of them does not exist or is already connected.
         """
         output, given = _port(source), _port(target)
         self._check(output, "output", self.after)
@@ -51,7 +51,7 @@ class MessageGraph:
         self.after[output], self.before[given] = given, output
 
     def chain(self, *nodes: str) -> None:
-        """Connect the first output of each node with the first input of the next."""
+        """Connect the first output of each node to the first input of the next node."""
         for source, target in pairwise(nodes):
             self.connect(source, target)
 
@@ -80,7 +80,7 @@ class MessageGraph:
         return 1 + max(self.worker.values(), default=0)
 
     def outstanding(self) -> dict[str, int]:
-        """The number of items that each node keeps for outstanding messages, without nodes that keep none."""
+        """Return the number of items kept for outstanding messages by each node that keeps any."""
         return {name: held for name, node in self.running.items() if (held := node.outstanding())}
 
 

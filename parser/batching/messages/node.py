@@ -26,7 +26,7 @@ class Node(ABC):
     inputs = 1
     outputs = 1
     immediate = False
-    """Whether messages take hardly any time. If so, a worker handles its own messages to the node at once."""
+    """Whether handling a message takes hardly any time. A worker then handles its own messages at once."""
 
     @abstractmethod
     def forward(self, port: int, message: Message) -> list[Send]:
@@ -37,7 +37,7 @@ class Node(ABC):
         """Handle gradients at an output."""
 
     def outstanding(self) -> int:
-        """The number of items kept for outstanding messages; 0 after a complete run."""
+        """Return the number of items kept for outstanding messages; 0 after a complete run."""
         return 0
 
 
@@ -57,7 +57,7 @@ def compute(function: Callable[..., ModuleOutputs], payload: Payload, training: 
 
 
 def leaves(payload: Payload) -> tuple[Tensor, ...]:
-    """The tensors of a payload, each detached if it is part of an autograd graph."""
+    """Return the tensors of a payload, each detached if it is part of an autograd graph."""
     found = tuple(tensor for tensor in payload if tensor is not None)
     assert len(found) == len(payload), "a payload of values must not contain None"
     return tuple(tensor if tensor.is_leaf else tensor.detach().requires_grad_() for tensor in found)
@@ -86,7 +86,7 @@ def local_gradients(
 
 
 class Transform(Node):
-    """Applies a function without parameters to the payload. The function may depend on the state."""
+    """Applies a function without parameters to the payload. The function can depend on the state."""
 
     def __init__(self, function: Callable[..., ModuleOutputs]):
         """function: takes the state and the tensors of the payload."""
@@ -112,13 +112,13 @@ class Transform(Node):
 
 class Losses(NamedTuple):
     loss: Tensor
-    """Scalar, summed over the examples."""
+    """The loss, a scalar, summed over the examples."""
     right: int
     examples: int
 
 
 def losses_of(scores: Tensor, labels: Tensor) -> Losses:
-    """scores: [examples, classes]; labels: [examples]"""
+    """Return the losses of a classifier. scores: [examples, classes]; labels: [examples]."""
     right = int((scores.argmax(1) == labels).sum())
     return Losses(nn.functional.cross_entropy(scores, labels, reduction="sum"), right, len(labels))
 

@@ -2,8 +2,8 @@
 
 Each process builds the same graph, and runs the nodes of the worker with its rank. The functions of a node
 can therefore depend on an instance only through its messages. torchrun starts the processes of `Processes`.
-`LocalProcesses` starts its own processes on this machine. They get commands through a pipe, and exit when it
-is closed. They also exit if the first process is killed.
+`LocalProcesses` starts its own processes on this machine. They get commands through a pipe, and exit when the
+pipe is closed. They also exit if the first process is killed.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ from parser.system.python_processes import environment, python
 
 SharedT = TypeVar("SharedT")
 STOPPED, FINISHED, FAILED, EXITED = -1, -2, -3, -4
-"""Sent instead of a size: the run is complete; the process has finished it; it has failed; it leaves."""
+"""Sent instead of a size: the run is complete; the sender has finished it; it has failed; it leaves."""
 TIMEOUT = timedelta(days=365)
-"""Time limit of `share` and `gather`. A process may have to wait long; gloo detects dead processes."""
+"""The time limit of `share` and `gather`. A process can have to wait long; gloo detects dead processes."""
 
 FAILURE_TIMEOUT = 10.0
 """Seconds to wait for the messages of each other process after this one has failed."""
 LOCALHOST = "127.0.0.1"
 JOIN_TIMEOUT = timedelta(seconds=120)
-"""Time limit for all processes to start."""
+"""The time limit for all processes to start."""
 END_TIMEOUT = 10.0
-"""Seconds for a process to exit by itself."""
+"""Seconds to wait for a process to exit by itself."""
 RUN, UPDATE, SHARE, STALENESS = "run", "update", "share", "staleness"
 """Commands, each with an argument; see the functions of `LocalProcesses`."""
 
@@ -62,11 +62,11 @@ class Processes:
     """A context manager for this process. Messages are exchanged while it is entered."""
 
     def __init__(self, first: str | None = None):
-        """To be called in all processes.
+        """Connect to the other processes. Must be called in all processes.
 
-        first: name or address of the machine with the first process; by default MASTER_ADDR, which torchrun
-        sets. Raises ValueError if torch.distributed is not initialised, and OSError if another process cannot
-        be reached.
+        first: the name or address of the machine with the first process; by default MASTER_ADDR, which
+        torchrun sets. Raises ValueError if torch.distributed is not initialised, and OSError if another
+        process cannot be reached.
         """
         if not dist.is_initialized():
             raise ValueError(
@@ -77,7 +77,7 @@ class Processes:
         self._together = dist.new_group(timeout=TIMEOUT, backend="gloo")
         self._connections = Connections(first or os.environ.get("MASTER_ADDR", LOCALHOST))
         self._finished: dict[int, SimpleQueue[str | None]] = {rank: SimpleQueue() for rank in self._others}
-        """From each other process: None for each run that it has finished; or why it will finish no more."""
+        """By process: None for each run that it has finished, or the reason why it will finish no more."""
         self._mailbox = Mailbox()
         self._failures: list[str] = []
         self._receivers = [
@@ -150,7 +150,7 @@ class Processes:
         return [worker.busy]
 
     def _wait_for_others(self) -> None:
-        """No message of the next run must arrive before all processes have finished this one."""
+        """Wait, so that no message of the next run arrives before all processes have finished this run."""
         self._tell(FINISHED)
         for finished in self._finished.values():
             if failure := finished.get():
@@ -159,7 +159,7 @@ class Processes:
     def share(self, graph: MessageGraph, source: int | None = None) -> None:
         """Broadcast all parameters from the processes that own their nodes, or from one process.
 
-        To be called in all processes. Raises LostError.
+        Must be called in all processes. Raises LostError.
         """
         for name, node in graph.nodes.items():
             if isinstance(node, Parameterised):
@@ -170,7 +170,7 @@ class Processes:
                 node.refresh()
 
     def gather(self, own: SharedT) -> list[SharedT]:
-        """Return an object of each process, in all processes. All must call it. Raises LostError."""
+        """Return one object from each process, in all processes. All must call this. Raises LostError."""
         found: list[Any] = [None] * self._size
         with _losses():
             dist.all_gather_object(found, own, group=self._together)
@@ -184,13 +184,13 @@ class Processes:
             raise LostError(_lost(rank)) from error
 
     def tell_failure(self, error: BaseException) -> None:
-        """Notify the other processes of a failure. They pass it on, so that all name the first cause."""
+        """Notify the other processes of a failure. They pass it on, so that all report the first cause."""
         cause = self._failures[0] if self._failures else f"worker {self.rank} has failed: {error}"
         self._tell(FAILED, np.frombuffer(cause.encode(), np.uint8))
 
     def _tell(self, what: int, content: Bytes | None = None) -> None:
         for rank in self._others:
-            with suppress(OSError):  # a lost process cannot be told
+            with suppress(OSError):  # a lost process cannot be notified
                 self._connections.send_number(rank, what)
                 if content is not None:
                     self._connections.send(rank, content)
@@ -219,7 +219,7 @@ class Processes:
 
 @contextmanager
 def _losses() -> Iterator[None]:
-    """Gloo reports the loss of another process by a RuntimeError."""
+    """Raise LostError for gloo's RuntimeError, which reports the loss of another process."""
     try:
         yield
     except RuntimeError as error:
@@ -231,7 +231,7 @@ def _lost(rank: int) -> str:
 
 
 class LocalProcesses:
-    """This process, with the first worker, and processes for the other workers."""
+    """This process, which runs the first worker, and processes for the other workers."""
 
     def __init__(self, graph: MessageGraph, make_graph: Callable[[], MessageGraph]):
         """make_graph: makes the same graph in the other processes; it is pickled.
@@ -284,7 +284,7 @@ class LocalProcesses:
         try:
             return self._processes.run(graph, instances, max_active, report, trace)
         except BaseException as error:
-            self._processes.tell_failure(error)  # the others would wait
+            self._processes.tell_failure(error)  # the other processes would wait
             raise
 
     def update(self) -> None:
@@ -331,7 +331,7 @@ class LocalProcesses:
 
 
 def _start_process(rank: int, size: int, port: int, line: int) -> tuple[subprocess.Popen[bytes], BinaryIO]:
-    """A process that ends with the lifeline, and a pipe for its commands."""
+    """Start a process that exits with the lifeline. Returns the process and a pipe for its commands."""
     theirs, ours = os.pipe()
     precision = present_precision()
     of_cpu = "float32" if precision == "tf32" else precision
@@ -343,13 +343,13 @@ def _start_process(rank: int, size: int, port: int, line: int) -> tuple[subproce
 
 
 def _join(store: dist.Store, rank: int, size: int) -> None:
-    if sys.platform == "linux":  # without it gloo looks for the address of the host's name
+    if sys.platform == "linux":  # otherwise gloo looks up the address of the host's name
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=JOIN_TIMEOUT)
 
 
 def follow_commands(rank: int, size: int, port: int, precision: Precision, file: int) -> None:
-    """Another process: follow the commands from an open file."""
+    """The main function of another process: follow the commands from an open file."""
     tune_process()
     torch.set_num_threads(1)
     set_precision(precision, torch.device("cpu"))

@@ -26,27 +26,28 @@ from parser.batching.messages.workers import Delivery
 
 Bytes = NDArray[np.uint8]
 Offer = tuple[tuple[str, int], bytes]
-"""The address at which a process listens, and what others must know to connect."""
+"""The address at which a process listens, and the secret that others must send to connect."""
 NUMBER = struct.Struct("<q")
 SECRET_BYTES = 16
 CONNECT_TIMEOUT = 60.0
-"""Seconds for all processes to connect."""
+"""Seconds to wait for all processes to connect."""
 STRANGER_TIMEOUT = 5.0
-"""Seconds for a process that has connected to say who it is."""
+"""Seconds to wait until a connected process identifies itself."""
 TENSOR_ALIGNMENT = 8
 """In bytes, so that tensors can be read in place."""
 
 
 class Connections:
-    """Sends numbers and bytes. Each direction of each connection is for one thread at a time.
+    """Sends numbers and bytes. Only one thread at a time must use a direction of a connection.
 
     All methods raise OSError if the other process is lost.
     """
 
     def __init__(self, first: str):
-        """To be called in all processes. Each listens at the address by which it reaches `first`.
+        """Connect all processes. Must be called in each of them.
 
-        first: name or address of the machine with the first process.
+        first: the name or address of the machine with the first process. Each process listens at the address
+        from which it reaches this machine.
         """
         rank, size = dist.get_rank(), dist.get_world_size()
         self._sockets: dict[int, socket.socket] = {}
@@ -86,7 +87,7 @@ class Connections:
         self._sockets[rank].sendall(NUMBER.pack(number))
 
     def send(self, rank: int, content: Bytes) -> None:
-        """The number of bytes, then the bytes."""
+        """Send the number of bytes, then the bytes."""
         self._sockets[rank].sendall(NUMBER.pack(len(content)))
         self._sockets[rank].sendall(content.data)
 
@@ -94,7 +95,7 @@ class Connections:
         return _number(self._sockets[rank])
 
     def receive(self, rank: int, size: int) -> Bytes:
-        """[size]"""
+        """[size] Receive a number of bytes."""
         return _read(self._sockets[rank], size)
 
     def close(self) -> None:
@@ -113,14 +114,14 @@ def _listening(first: str, backlog: int) -> socket.socket:
 
 
 def _open_connection(address: tuple[str, int], secret: bytes, rank: int) -> socket.socket:
-    """Connected with another process, of which the address and the secret are known."""
+    """Connect to another process, whose address and secret are known."""
     found = socket.create_connection(address, CONNECT_TIMEOUT)
     found.sendall(secret + NUMBER.pack(rank))
     return _ready(found)
 
 
 def _accept_connection(server: socket.socket, secret: bytes) -> tuple[socket.socket, int]:
-    """A connection, and the rank of the other process. Strangers do not know the secret.
+    """Accept a connection from a process that knows the secret. Returns it, and the rank of the process.
 
     Raises TimeoutError after the timeout of `server`.
     """
@@ -146,7 +147,7 @@ def _number(source: socket.socket) -> int:
 
 
 def _read(source: socket.socket, size: int) -> Bytes:
-    """[size]"""
+    """[size] Read a number of bytes."""
     content = np.empty(size, np.uint8)
     rest = content.data
     while rest:
@@ -158,7 +159,7 @@ def _read(source: socket.socket, size: int) -> Bytes:
 
 
 def delivery_to_bytes(delivery: Delivery) -> Bytes:
-    """[bytes]"""
+    """[bytes] A delivery as bytes, for `delivery_from_bytes`."""
     forward, to, (payload, state, training) = delivery
     descriptions = [None if tensor is None else _description(tensor) for tensor in payload]
     head = json.dumps([forward, to, state, training, descriptions]).encode()
@@ -173,7 +174,7 @@ def delivery_to_bytes(delivery: Delivery) -> Bytes:
 
 
 def delivery_from_bytes(content: Bytes) -> Delivery:
-    """content: [bytes]; the payload shares its memory."""
+    """The inverse of `delivery_to_bytes`. content: [bytes], whose memory the payload shares."""
     head = content[TENSOR_ALIGNMENT : TENSOR_ALIGNMENT + int(content[:TENSOR_ALIGNMENT].view(np.int64)[0])]
     forward, to, (instance, position), training, descriptions = json.loads(head.tobytes())
     start = TENSOR_ALIGNMENT + _aligned(head)
@@ -204,5 +205,5 @@ def _bytes(tensor: Tensor) -> Bytes:
 
 
 def _aligned(part: Bytes) -> int:
-    """The number of bytes, rounded up to the alignment."""
+    """Return the number of bytes, rounded up to the alignment."""
     return -(-len(part) // TENSOR_ALIGNMENT) * TENSOR_ALIGNMENT

@@ -1,4 +1,4 @@
-"""Workers: each runs its nodes, one message at a time; backward messages have priority (section 5).
+"""Workers. Each runs its nodes, one message at a time. Backward messages have priority (section 5).
 
 `run` uses one thread for each worker, `processes.py` one process.
 """
@@ -26,7 +26,7 @@ class Delivery(NamedTuple):
 
 
 class Route(NamedTuple):
-    """The destination of a port's messages: a port, its worker, and whether its node is immediate."""
+    """The destination of a port's messages: a port, the worker, and whether the node is immediate."""
 
     to: Port
     worker: int
@@ -38,7 +38,7 @@ class Stop(NamedTuple):
 
 
 class Span(NamedTuple):
-    """The time in which a message was handled."""
+    """The period in which a message was handled."""
 
     worker: int
     node: str
@@ -48,7 +48,7 @@ class Span(NamedTuple):
     """The start, by `time.perf_counter`."""
     ended: float
     waiting: int
-    """The number of messages in the worker's queues, without those still in its mailbox."""
+    """The number of messages in the worker's queues, without messages that are still in the mailbox."""
 
 
 Mailbox: TypeAlias = SimpleQueue[Delivery | Stop]
@@ -74,7 +74,7 @@ class Worker:
         self._gradients: deque[Delivery] = deque()
         self._values: deque[Delivery] = deque()
         self.busy = 0.0
-        """CPU seconds of this thread, without the time in which it waits for the interpreter lock."""
+        """CPU seconds of this thread, without the time spent waiting for the interpreter lock."""
 
     def begin(
         self, instances: Iterable[Instance], max_active: int, report: Callable[[Report], object]
@@ -117,7 +117,7 @@ class Worker:
         return True
 
     def _handle(self, forward: bool, to: Port, message: Message) -> None:
-        """Handle a message, and at once also those that it sends to immediate nodes of this worker."""
+        """Handle a message, and at once those that the node sends to immediate nodes of this worker."""
         node, began = self._graph.running[to.node], time.perf_counter() if self._trace else 0.0
         try:
             sends = (node.forward if forward else node.backward)(to.number, message)
@@ -159,7 +159,7 @@ class Worker:
 
 
 def _routes(graph: MessageGraph, connections: Mapping[Port, Port]) -> Mapping[str, Mapping[int, Route]]:
-    """By node, and by the number of its port."""
+    """Return the routes by node and by the number of the node's port."""
     routes: dict[str, dict[int, Route]] = {name: {} for name in graph.nodes}
     for (node, port), to in connections.items():
         routes[node][port] = Route(to, graph.worker[to.node], graph.nodes[to.node].immediate)
@@ -208,7 +208,7 @@ def run(
         shared.stop(error)
         raise
     finally:
-        torch.set_num_threads(own_threads)  # each worker takes one, and libraries know of one number only
+        torch.set_num_threads(own_threads)  # workers set it to 1, and some libraries share one number
     if shared.error:
         raise shared.error
     return [worker.busy for worker in workers]

@@ -15,7 +15,7 @@ from parser.batching.operations.parameter_gradients import ParameterGradients
 from parser.batching.operations.value_gradients import ValueGradients
 
 Versions = tuple[int, ...]
-"""How often each parameter of an operation has been changed in place, as autograd counts it."""
+"""The number of in-place changes of each parameter of an operation, as counted by autograd."""
 
 
 class TapeEntry(NamedTuple):
@@ -24,18 +24,19 @@ class TapeEntry(NamedTuple):
     step: Step
     batch: OperationBatch
     versions: Versions
-    """When it ran."""
+    """The versions at the time when the batch ran."""
 
 
 @torch.no_grad()
 def backpropagate(
     tape: Sequence[TapeEntry], blocks: Mapping[int, Tensor], last: Read, gradient: Tensor, unbatched: bool
 ) -> tuple[ValueGradients, ParameterGradients]:
-    """The gradients of all values and parameters. The tape can be used again.
+    """Return the gradients of all values and parameters. The tape can be used again.
 
-    blocks: the values, by width: [rows, width]; last: some of them; gradient: of these, [length, width].
-    unbatched: batches are single operations, whose parameters' gradients are added one by one. Raises
-    RuntimeError, as autograd does, if a parameter has been changed in place since.
+    blocks: the values by width, [rows, width] each; last: the values from which to backpropagate; gradient:
+    [length, width], with respect to `last`; unbatched: batches are single operations, whose parameters'
+    gradients are added one by one. Like autograd, raises RuntimeError if a parameter has been changed in
+    place since the batches ran.
     """
     led = _batches_that_lead_to(last, tape, blocks)
     _check_unchanged(led)
@@ -63,12 +64,12 @@ def backpropagate(
         else:
             operation.accumulate([found.kept], parameters)
     for operation, rows in kept.values():
-        operation.accumulate(rows[::-1], parameters)  # in the order of the schedule, in which rows lie
+        operation.accumulate(rows[::-1], parameters)  # in schedule order, like the rows
     return values, parameters
 
 
 def trained_parameters(tape: Iterable[TapeEntry]) -> list[Tensor]:
-    """Those of the batches that need gradients, each once."""
+    """Return the parameters of the batches that need gradients, each once."""
     operations = {entry.step.operation: None for entry in tape}
     found = {parameter: None for operation in operations for parameter in operation.parameters}
     return [parameter for parameter in found if parameter.requires_grad]
@@ -92,7 +93,7 @@ def _check_unchanged(tape: Iterable[TapeEntry]) -> None:
 def _batches_that_lead_to(
     last: Read, tape: Sequence[TapeEntry], blocks: Mapping[int, Tensor]
 ) -> list[TapeEntry]:
-    """Those that compute a value which is read last or by another of them; the last batch comes first."""
+    """Return the batches whose values are in `last` or read by another such batch, the last batch first."""
     needed = {width: np.zeros(len(block), np.bool_) for width, block in blocks.items()}
 
     def need(read: Read) -> None:
@@ -111,5 +112,5 @@ def _batches_that_lead_to(
 
 
 def _in_rows(place: Tensor | None, count: int) -> Tensor | None:
-    """[count, width], or [count, arguments * width] for a pack of several arguments."""
+    """Return a view [count, width], or [count, arguments * width] for a pack of several arguments."""
     return place if place is None or len(place) == count else place.view(count, -1)

@@ -1,4 +1,4 @@
-"""A schedule: which operations run together, and in which order."""
+"""Schedules: which operations run together, and in which order."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from parser.batching.operations.wiring import Origin
 
 
 class KindBatches(NamedTuple):
-    """The batches of one kind of operations. Arrays have an entry for each operation, batch by batch."""
+    """The batches of one kind of operation. Arrays have an entry for each operation, batch by batch."""
 
     kind: Origin
-    """Any origin of that kind."""
+    """Any origin of this kind."""
     numbers: Sequence[int]
     """The places of the batches in the schedule."""
     bounds: Integers
-    """[batches + 1] Where each begins among the operations, and where the last one ends."""
+    """[batches + 1] The position of the first operation of each batch, and the end of the last batch."""
     first: Integers
-    """[operations] The value that is the first output."""
+    """[operations] The number of the value that is the first output."""
     arguments: Integers
-    """[operations, arguments] Values."""
+    """[operations, arguments] The numbers of the argument values."""
     indices: Integers
-    """[operations] The index of each; of any value if the kind takes none."""
+    """[operations] The index of each operation; any number if the kind takes none."""
 
     @property
     def sizes(self) -> Integers:
-        """[batches]"""
+        """[batches] The number of operations of each batch."""
         return self.bounds[1:] - self.bounds[:-1]
 
 
 class Batches(NamedTuple):
-    """The operations of a batch are of one kind and independent of each other."""
+    """Batches of operations. The operations of a batch are of one kind and independent of each other."""
 
     order: Integers
-    """[operations] Batch by batch."""
+    """[operations] The operations, batch by batch."""
     bounds: Integers
-    """[batches + 1] Where each begins in `order`, and where the last one ends."""
+    """[batches + 1] The position in `order` at which each batch starts, and the end of the last one."""
 
     @classmethod
     def by(cls, key: Integers) -> Batches:
-        """A batch for each different value of `key` [operations], the lowest first."""
+        """Return a batch for each different value of `key` [operations], the lowest first."""
         order = key.argsort(kind="stable")
         ordered = key[order]
         changes = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
@@ -52,7 +52,7 @@ class Batches(NamedTuple):
 
     @classmethod
     def single(cls, pending: Pending) -> Batches:
-        """Each operation by itself, in the order in which they were recorded."""
+        """Return a batch for each operation, in the order of recording."""
         return cls(pending.first.argsort(), np.arange(len(pending) + 1))
 
     def by_kind(self, pending: Pending) -> list[KindBatches]:
@@ -81,9 +81,10 @@ class Batches(NamedTuple):
 
 
 def at_once(applications: Sequence[Applications], kinds: Kinds, start: int) -> list[KindBatches] | None:
-    """A batch for each operation of each template, if all arguments are computed and no two kinds are equal.
+    """Return a batch for each operation of each template.
 
-    start: the number of the first value that may have to be computed.
+    Returns None unless all arguments are computed and no two kinds are equal. start: the number of the first
+    value that can still need computing.
     """
     wirings = [own.template.wiring for own in applications]
     if any(len(wiring.origins) < len(wiring.origin) for wiring in wirings):

@@ -1,7 +1,7 @@
 """Cells: a whole template fused into one operation, the coarse grain.
 
-Its operations run one after the other on the rows of a batch. The scheduler sees a single operation, and the
-values between the operations need no rows in the graph's memory.
+The operations of the template run one after the other on the rows of a batch. The scheduler sees a single
+operation, and intermediate values need no rows in the graph's memory.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ Packs = tuple[tuple[int, ...], ...]
 
 
 def _packs_of(template: Template) -> Packs:
-    """What one operation of the template takes as a pack, and no other takes, is a pack of the cell."""
+    """Return the cell's packs: packs of operations, if nothing else uses their values, or single values."""
     uses = Counter(value for node in template.nodes for value in node.arguments)
     first: dict[int, tuple[int, ...]] = {}  # pack by its first argument
     inside: set[int] = set()
@@ -117,14 +117,14 @@ class _Node(NamedTuple):
     packs: list[list[int]]
     """For each input of the operation, the values that are concatenated."""
     values: range
-    """The values that it computes."""
+    """The values that the operation computes."""
     outputs: list[tuple[int, int | None]]
-    """The width of each computed value, and its position among the results if it is one."""
+    """The width of each computed value, and its position among the results if it is a result."""
     has_index: bool
 
 
 def _nodes_of(template: Template, packs: Packs) -> list[_Node]:
-    """packs: the packs of the cell."""
+    """Return the operations of the template. packs: the packs of the cell."""
     own: dict[tuple[int, ...], int] = {pack: number for number, pack in enumerate(packs)}
     shift = len(packs) - template.arguments
     results = {value: number for number, value in enumerate(template.results)}
@@ -164,7 +164,7 @@ class _GradientBuffer:
         self._own: set[int] = set()  # values whose gradients may be modified
 
     def at(self, value: int) -> Tensor:
-        """[rows, width]"""
+        """[rows, width] The gradient of a value."""
         if value not in self._gradients:
             self._gradients[value] = torch.zeros_like(self._values[value])
             self._own.add(value)
@@ -191,6 +191,6 @@ def trace_template(
     widths: Sequence[int],
     indices: int = 0,
 ) -> Template:
-    """Like `Template.trace`, with all operations fused into one if the grain is `cell`."""
+    """Like `Template.trace`, but fuse all operations into one if the grain is `cell`."""
     template = Template.trace(write, widths, indices)
     return Template.of(CellOperation(template), widths) if grain == "cell" else template

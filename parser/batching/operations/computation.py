@@ -1,6 +1,6 @@
 """Values that are computed in batches: forward in order, and backward in reverse order.
 
-Common to computations whose structure is recorded and those whose structure is known in advance.
+This is the common part of computations with a recorded structure and with a structure known in advance.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from parser.batching.operations.value_gradients import ValueGradients
 
 
 class GivenRows(NamedTuple):
-    """Where external values are."""
+    """The place of external values."""
 
     width: int
     start: int
@@ -61,7 +61,7 @@ class Computation:
 
     @torch.no_grad()
     def run(self, steps: Sequence[Step]) -> None:
-        """Run the batches of `schedule` in order. Errors get a note that names the operation."""
+        """Run the batches returned by `schedule`, in order. Errors get a note that names the operation."""
         if self._fault != NOT_RUN:
             self._check()
         self._reserve()
@@ -83,7 +83,7 @@ class Computation:
         self._fault = ""
 
     def rows(self, values: Integers, width: int) -> Tensor:
-        """[values, width] A copy of computed values, all of the same width. Raises ValueError.
+        """[values, width] Return a copy of computed values of equal width. Raises ValueError.
 
         Unless gradients are off, autograd differentiates the copy with respect to the parameters and the
         given tensors. As with any tensor, its backward pass runs only once unless the graph is retained, and
@@ -105,7 +105,7 @@ class Computation:
         return found
 
     def _copied(self, rows: Integers, width: int) -> Tensor:
-        """[rows, width]"""
+        """[rows, width] A copy of rows."""
         if not len(rows):
             return torch.empty(0, width, device=self._device, dtype=self._dtype)
         return self._blocks[width].index_select(0, to_device(torch.from_numpy(rows), self._device))
@@ -114,10 +114,10 @@ class Computation:
         """Backpropagate from computed values, and add to the parameters' `.grad`, without autograd.
 
         gradient: [values, width], the gradient of the loss with respect to the values; None if the values are
-        losses of width 1, which are summed. It can be called only once, because it frees what the forward
-        pass has saved. Returns the gradients with respect to the given tensors. Batches that do not lead to
-        the values are left out, as in autograd. Raises ValueError, and RuntimeError if a parameter was
-        changed in place since the values were computed.
+        losses of width 1, which are summed. Returns the gradients with respect to the given tensors. Can be
+        called only once, because it frees what the forward pass has saved. Batches that do not lead to the
+        values are left out, as in autograd. Raises ValueError, and RuntimeError if a parameter was changed in
+        place since the values were computed.
         """
         if not self._gradients:
             raise ValueError(
@@ -135,8 +135,9 @@ class Computation:
     def _backpropagate(
         self, batches: int, rows: Integers, gradient: Tensor
     ) -> tuple[ValueGradients, ParameterGradients]:
-        """batches: as many as had run when the rows were read; rows: of values of one width; gradient: [rows,
-        width], with respect to them. Raises RuntimeError.
+        """Backpropagate from rows of values of one width. Raises RuntimeError.
+
+        batches: the number that had run when the rows were read; gradient: [rows, width].
         """
         if batches > len(self._tape):
             raise RuntimeError(
@@ -149,7 +150,7 @@ class Computation:
         return backpropagate(self._tape[:batches], blocks, read, gradient, self._unbatched)
 
     def _gradient(self, gradient: Tensor | None, values: int) -> Tensor:
-        """[values, width] That of losses if there is none. Raises ValueError."""
+        """[values, width] The given gradient, or that of losses if it is None. Raises ValueError."""
         if gradient is None:
             return torch.ones(values, 1, device=self._device, dtype=self._dtype)
         if gradient.dim() != 2 or len(gradient) != values:
@@ -187,12 +188,12 @@ class Computation:
             raise ValueError(f"values cannot be read: {self._fault}")
 
     def _make_room(self, values: int) -> None:
-        """For at least this number of values in total."""
+        """Make room for at least this number of values in total."""
         if values > len(self._row):
             self._row = np.concatenate([self._row, np.empty(values, np.int64)])
 
     def _reserve(self) -> None:
-        """Have blocks for all rows in use."""
+        """Make sure that there are blocks for all rows in use."""
         for width, rows in self._used.items():
             held = self._blocks.get(width)
             if held is not None and len(held) >= rows:
@@ -214,7 +215,7 @@ def _gather(values: Tensor, read: Read, count: int) -> Tensor:
 
 
 class _Run(NamedTuple):
-    """What autograd knows of a computation."""
+    """What autograd needs to know about a computation."""
 
     forward: Callable[[], Tensor]
     backward: Callable[[Tensor], tuple[ValueGradients, ParameterGradients]]
@@ -233,7 +234,7 @@ class _Values(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        _ = ctx.saved_tensors  # none, but autograd refuses a second time unless the graph is retained
+        _ = ctx.saved_tensors  # empty, but a second access is an error unless the graph is retained
         run: _Run = ctx.run
         of_values, of_parameters = run.backward(gradient)
         return None, *(of_values.of(*place) for place in run.given), *map(of_parameters.of, run.parameters)

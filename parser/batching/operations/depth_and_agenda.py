@@ -1,8 +1,8 @@
 """Batching schedules: by depth or by agenda (Neubig et al. 2017, section 3.2).
 
-The agenda is that of the paper, but it schedules groups: operations that the same line of code has recorded,
-and that have equally many such operations before them, wait for each other. So the n-th steps of all
-sequences are one batch, and their outputs are another, whatever is ready first.
+The agenda is that of the paper, but it schedules groups of operations that wait for each other. A group
+contains operations that the same line of code has recorded, with an equal number of such operations before
+each. So the n-th steps of all sequences are one batch and their outputs are another, whatever is ready first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WAITING = -1
 
 
 def by_depth(pending: Pending) -> Batches:
-    """Batches of equal depth and kind, as TensorFlow Fold makes them (Looks et al. 2017)."""
+    """Return batches of operations of equal depth and kind, as in TensorFlow Fold (Looks et al. 2017)."""
     depth = heights(len(pending), *pending.edges)
     return Batches.by(depth * len(pending.kinds.all) + pending.kind)
 
@@ -40,9 +40,9 @@ def by_agenda(pending: Pending) -> Batches:
 
 
 def _in_agenda_order(pending: Pending, part: Integers, depth: Integers) -> Integers | None:
-    """[operations] The number of the batch of each; None if groups wait for each other in a circle.
+    """[operations] The batch number of each operation; None if groups wait for each other in a circle.
 
-    part: [operations]; operations of equal origin and part are a group. depth: [operations]
+    part: [operations]; operations of equal origin and part are a group. depth: [operations].
     """
     group, origins = _groups(pending.origin, part)
     kinds = np.array(pending.kinds.of_origin)[origins].tolist()
@@ -78,7 +78,7 @@ def _in_agenda_order(pending: Pending, part: Integers, depth: Integers) -> Integ
 
 
 def _groups(origin: Integers, part: Integers) -> tuple[Integers, Integers]:
-    """[operations] The group of each; and the origin of each group."""
+    """Return the group of each operation [operations], and the origin of each group [groups]."""
     parts = int(part.max()) + 1
     key = origin * parts + part
     exists = np.zeros(int(key.max()) + 1, np.int64)
@@ -87,7 +87,7 @@ def _groups(origin: Integers, part: Integers) -> tuple[Integers, Integers]:
 
 
 def _waiting(group: Integers, groups: int, pending: Pending) -> tuple[list[list[int]], list[int]]:
-    """For each group, the groups that use its values, and the number of groups whose values it uses."""
+    """For each group, return the groups that use its values, and the number of those whose values it uses."""
     used, user = pending.edges
     edges = np.unique(group[used] * groups + group[user])
     followers: list[list[int]] = [[] for _ in range(groups)]
@@ -97,7 +97,7 @@ def _waiting(group: Integers, groups: int, pending: Pending) -> tuple[list[list[
 
 
 def _priorities(pending: Pending, depth: Integers) -> list[tuple[float, bool, int]]:
-    """The priority of each kind; the lowest runs first."""
+    """Return the priority of each kind; the lowest runs first."""
     totals = np.bincount(pending.kind, minlength=len(pending.kinds.all))
     means = np.bincount(pending.kind, depth, len(totals)) / totals.clip(min=1)
     return [

@@ -30,11 +30,11 @@ SEQUENCE_LAYERS = (
     nn.TransformerEncoderLayer,
     nn.TransformerDecoderLayer,
 )
-"""Layers that take a matrix for a sequence, and read its rows together."""
+"""Layers that treat a matrix as a sequence, and read its rows together."""
 
 
 class Elementwise(Operation):
-    """Inputs and output have the same width; there are no parameters."""
+    """An operation without parameters, whose inputs and output have the same width."""
 
     def __init__(self, width: int):
         self.outputs = (width,)
@@ -120,7 +120,7 @@ class LogSoftmax(Elementwise):
 
 
 class Dropout(Elementwise):
-    """Inverted dropout. The identity unless training."""
+    """Inverted dropout; the identity unless training."""
 
     def __init__(self, width: int, probability: float, training: bool):
         super().__init__(width)
@@ -232,7 +232,7 @@ class CrossEntropy(Pick):
 
 
 def _column(batch: OperationBatch) -> Tensor:
-    """[rows, 1]"""
+    """[rows, 1] The index as a column."""
     assert batch.index is not None
     return batch.index[:, None]
 
@@ -267,7 +267,7 @@ class Lookup(Operation):
 
 
 class Linear(Operation):
-    """weight @ x + bias, where x may be the concatenation of several values of equal width."""
+    """weight @ x + bias, where x can be the concatenation of several values of equal width."""
 
     is_product = True
     kept = 2
@@ -321,7 +321,7 @@ class MatrixProduct(Operation):
         return OperationGradients((d_left.flatten(1), d_right.flatten(1)))
 
     def _factors(self, batch: OperationBatch) -> tuple[Tensor, Tensor]:
-        """[batch, rows, inner] and [batch, inner, columns]"""
+        """Return the factors, [batch, rows, inner] and [batch, inner, columns]."""
         return batch.inputs[0].reshape(self._left), batch.inputs[1].reshape(self._right)
 
 
@@ -362,7 +362,7 @@ class Module(Operation):
     def forward(self, batch: OperationBatch) -> None:
         inputs = [value.detach().requires_grad_() for value in batch.inputs]
         with torch.enable_grad(), self._mode():
-            # Clones, because other batches write into the same block, which autograd would report.
+            # Clones, because autograd would report that other batches write into the same block.
             results = self.module(*(value.clone() for value in inputs))
         results = results if isinstance(results, tuple) else (results,)
         self._check(results, batch.outputs)
@@ -409,8 +409,8 @@ class Module(Operation):
     def accumulate(self, batches: Sequence[tuple[Tensor, ...]], gradients: ParameterGradients) -> None:
         for batch in batches:
             for parameter, gradient in zip(self.parameters, batch, strict=True):
-                # Sums are added up in place, and what autograd returns may share its memory: with the
-                # gradient of another parameter, as in a + b, or of an input.
+                # Sums are added up in place, and a tensor that autograd returns may share its memory with
+                # the gradient of an input or of another parameter, as in a + b.
                 is_first = gradients.of(parameter) is None
                 gradients.add(parameter, gradient.clone() if is_first else gradient)
 
@@ -428,7 +428,7 @@ class Module(Operation):
 
 
 def _check_rows(module: nn.Module) -> None:
-    """Raises ValueError for layers of PyTorch that also compute a row from other rows."""
+    """Raises ValueError for layers of PyTorch that use other rows to compute a row."""
     if isinstance(module, SEQUENCE_LAYERS):
         raise ValueError(
             f"{type(module).__name__} reads the rows of a matrix as one sequence, but those of a batch are "

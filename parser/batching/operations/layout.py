@@ -1,8 +1,8 @@
 """The memory layout of values, and the rows that each batch reads and writes.
 
 All values of one width are rows of one block, in the order of the schedule: the first outputs of all batches
-before the second ones. An argument whose rows are contiguous and in order is used in place; any other is
-gathered by one `index_select`.
+come before the second outputs. An argument whose rows are contiguous and in order is used in place; any other
+argument is gathered by one `index_select`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Booleans = NDArray[np.bool_]
 
 
 class Read(NamedTuple):
-    """Rows of the block of a width."""
+    """Rows of the block of values of one width."""
 
     width: int
     columns: slice
@@ -32,7 +32,7 @@ class Read(NamedTuple):
     """The first row."""
     length: int
     rows: Integers
-    """[length]"""
+    """[length] The rows, on the host."""
     on_device: Tensor | None = None
     """[length] The rows; None if they are contiguous and in order."""
 
@@ -49,7 +49,7 @@ class Step(NamedTuple):
     length: int
     inputs: list[Read]
     indices: Tensor | None
-    """[length] The index of each operation, if it takes one."""
+    """[length] The index of each operation, if operations of this kind take one."""
     outputs: list[tuple[int, int]]
     """The width and the first row of each output."""
 
@@ -57,7 +57,7 @@ class Step(NamedTuple):
 def lay_out(
     by_kind: Sequence[KindBatches], row: Integers, used: dict[int, int], device: torch.device
 ) -> list[Step]:
-    """Give rows to all outputs, and find those of the arguments.
+    """Assign rows to all outputs, and find the rows of the arguments.
 
     row: [values], the row of each computed value; used: the number of rows in use, by width. Both are
     updated.
@@ -84,9 +84,9 @@ def lay_out(
 def _give_rows(
     by_kind: Sequence[KindBatches], row: Integers, used: dict[int, int]
 ) -> list[list[tuple[int, list[int]]]]:
-    """For each kind, the width of each output and the first row of each batch.
+    """Assign rows to outputs. Returns, for each kind and output, the width and the first row of each batch.
 
-    Batches follow each other in the order of the schedule; the first outputs of all come before the second.
+    Batches follow each other in the order of the schedule. The first outputs of all come before the second.
     """
     found: list[list[tuple[int, list[int]]]] = [[] for _ in by_kind]
     for place in range(max(len(own.kind.operation.outputs) for own in by_kind)):
@@ -104,7 +104,7 @@ def _give_rows(
 
 
 def _starts(kinds: Sequence[KindBatches], start: int) -> list[Integers]:
-    """The first row of each batch of each kind, in the order of the schedule. start: the first of all."""
+    """Return the first row of each batch of each kind. start: the first row of the first batch scheduled."""
     numbers = np.concatenate([own.numbers for own in kinds])
     sizes = np.concatenate([own.sizes for own in kinds])
     order = numbers.argsort()
@@ -119,11 +119,11 @@ class _Input(NamedTuple):
     width: int
     columns: slice
     rows: Integers
-    """[operations * arguments of the pack]"""
+    """[operations * arguments of the pack] The rows of the arguments."""
     bounds: Integers
-    """[batches + 1] Where each batch begins in `rows`, and where the last one ends."""
+    """[batches + 1] The position in `rows` at which each batch starts, and the end of the last one."""
     in_place: Booleans
-    """[batches] Whether its rows are contiguous and in order."""
+    """[batches] Whether the rows are contiguous and in order."""
 
 
 def _inputs(own: KindBatches, row: Integers) -> list[_Input]:
@@ -141,7 +141,7 @@ def _inputs(own: KindBatches, row: Integers) -> list[_Input]:
 def _on_device(
     by_kind: Sequence[KindBatches], inputs: Sequence[Sequence[_Input]], device: torch.device
 ) -> Iterator[Sequence[Tensor]]:
-    """What is needed of each input's rows and of the indices, each batch by batch. Sent in one transfer."""
+    """Send the needed rows of each input, and the indices, by one transfer. Yields one tensor per batch."""
     parts = []
     for own, read in zip(by_kind, inputs, strict=True):
         parts += [(part.rows, part.bounds) for part in read if not part.in_place.all()]
@@ -156,7 +156,7 @@ def _on_device(
 
 
 def _reads(part: _Input, on_device: Sequence[Tensor | None]) -> list[Read]:
-    """What each batch reads. on_device: their rows."""
+    """Return what each batch reads. on_device: the rows of each batch."""
     starts, stops = part.bounds[:-1], part.bounds[1:]
     return [
         Read(

@@ -1,4 +1,4 @@
-"""An LSTM for graphs of operations: a step is one operation, or the dozen elementary operations in it.
+"""An LSTM for graphs of operations: a step is one operation, or a dozen elementary operations.
 
 `d_x` is the gradient of the loss with respect to x.
 """
@@ -45,10 +45,10 @@ class LSTMTemplates(NamedTuple):
 def lstm_templates(
     weight_in: Tensor, weight: Tensor, bias: Tensor, grain: Grain, values: int = 1
 ) -> LSTMTemplates:
-    """One layer in one direction. Its results are the hidden state and the cell state, [hidden] each.
+    """Return one layer in one direction. Its results are the hidden state and the cell state, [hidden] each.
 
     weight_in: [4 * hidden, in], weight: [4 * hidden, hidden], bias: [4 * hidden], gates in torch's order;
-    values: how many values of equal width are concatenated to one input.
+    values: the number of values of equal width that are concatenated to one input.
     """
     hidden = weight.shape[1]
     project = Template.of(Linear(weight_in, bias), (weight_in.shape[1] // values,) * values)
@@ -74,19 +74,19 @@ def lstm_templates(
 
 
 def slices(writer: Writer, gates: Value, hidden: int) -> list[Value]:
-    """The value cut into slices of width `hidden`."""
+    """Cut the value into slices of width `hidden`."""
     return [writer.slice(gates, start, start + hidden) for start in range(0, writer.width(gates), hidden)]
 
 
 def write_forget(writer: Writer, forget_gate: Value, cell: Value) -> Value:
-    """An earlier cell state after its forget gate; the gate is given before its activation."""
+    """Apply a forget gate to an earlier cell state. The gate is given before its activation."""
     return writer.multiply(writer.sigmoid(forget_gate), cell)
 
 
 def write_states(
     writer: Writer, input_gate: Value, cell_gate: Value, output_gate: Value, *forgotten: Value
 ) -> tuple[Value, Value]:
-    """Hidden and cell state. Gates are given before their activations; forgotten: see `write_forget`."""
+    """Return the hidden and cell state. Gates are given before activation; forgotten: see `write_forget`."""
     cell = writer.multiply(writer.sigmoid(input_gate), writer.tanh(cell_gate))
     for previous in forgotten:
         cell = writer.add(cell, previous)
@@ -128,7 +128,7 @@ class LSTMStart(Operation):
         return OperationGradients((d_gates,))
 
     def _gates(self, gates: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The input gate, the cell gate and the output gate, [rows, hidden] each."""
+        """Return the input gate, the cell gate and the output gate, [rows, hidden] each."""
         hidden = self.outputs[0]
         return gates[:, :hidden], gates[:, -2 * hidden : -hidden], gates[:, -hidden:]
 
@@ -170,7 +170,7 @@ class LSTMStep(Operation):
         torch.mul(d_cell, cell_gate, out=d_input)
         torch.mul(d_cell, previous_cell, out=d_forget)
         torch.mul(d_hidden, tanh_cell, out=d_output)
-        # For few rows, all at once is faster than in two parts. The cell gate, no sigmoid, comes later.
+        # For few rows, one call is faster than two. The cell gate, which is not a sigmoid, comes later.
         SIGMOID_BACKWARD(d_gates, active, grad_input=d_gates)
         torch.mul(d_cell, input_gate, out=d_cell_gate)
         TANH_BACKWARD(d_cell_gate, cell_gate, grad_input=d_cell_gate)

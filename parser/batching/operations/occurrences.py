@@ -1,8 +1,8 @@
 """How often operations of the same origin are on a path to an operation.
 
-Those that have the same number of them before are independent, and there can be no fewer batches than the
-greatest number of them on a path. Paths are taken to run through applications: one that enters an application
-is as long as the longest within.
+Operations with the same number of such operations before them are independent, and there can be no fewer
+batches than the greatest number on a path. Paths are taken to run through whole applications: a path that
+enters an application is as long as the longest path within it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from parser.batching.operations.pending import COMPUTED, Pending
 
 
 class Occurrences(NamedTuple):
-    """[operations] each."""
+    """All arrays are [operations]."""
 
     before: Integers
-    """The most operations of its origin on a path to it."""
+    """The greatest number of preceding operations of the same origin on a path to the operation."""
     depth: Integers
-    """The most operations on a path to it."""
+    """The greatest number of preceding operations on a path to the operation."""
 
 
 def occurrences(pending: Pending) -> Occurrences:
@@ -36,7 +36,7 @@ def occurrences(pending: Pending) -> Occurrences:
 
 
 def _before_applications(pending: Pending) -> Integers | None:
-    """[applications, origins + 1] The most operations of each origin, and of all, on the paths to each.
+    """[applications, origins + 1] The most operations of each origin, and of all, on a path to each.
 
     None if no application uses the results of another.
     """
@@ -60,7 +60,7 @@ def _before_applications(pending: Pending) -> Integers | None:
 
 
 def _between_applications(pending: Pending) -> tuple[Integers, Integers]:
-    """[edges] each: an application, and another that uses its results."""
+    """Return applications [edges], and for each another application that uses its results [edges]."""
     used, user, start = [], [], 0
     for own in pending.applications:
         count, arguments = own.arguments.shape

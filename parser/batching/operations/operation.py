@@ -24,7 +24,7 @@ class OperationBatch:
 
     def __init__(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], index: Tensor | None):
         self.inputs = inputs
-        """[rows, width] each. They may be views of other batches' outputs and must not be modified."""
+        """[rows, width] each. They can be views of other batches' outputs and must not be modified."""
         self.outputs = outputs
         """[rows, width] each, filled by `forward`."""
         self.index = index
@@ -32,10 +32,10 @@ class OperationBatch:
         self.saved: Any = None
         """What `forward` saves for `backward`."""
         self.input_gradients: Sequence[Tensor | None] = (None,) * len(inputs)
-        """Tensors into which `backward` may write the gradients of inputs, to save copies; None for none."""
+        """Tensors into which `backward` can write the gradients of inputs, to save copies; None for none."""
 
     def empty_gradient(self, place: int) -> Tensor:
-        """A tensor for the gradient of an input, from `input_gradients` or new, with any contents."""
+        """Return a tensor for the gradient of an input, from `input_gradients` or new, with any contents."""
         found = self.input_gradients[place]
         return torch.empty_like(self.inputs[place]) if found is None else found
 
@@ -53,7 +53,7 @@ class Operation:
     """A kind of computation. Operations with equal signatures can run in one batch."""
 
     outputs: tuple[int, ...]
-    """The widths of its output values."""
+    """The widths of the output values."""
     has_index = False
     """Whether each application takes an integer: a row of a table, or a label."""
     index_bound: int | None = None
@@ -64,15 +64,15 @@ class Operation:
     The agenda breaks ties in favour of cheap operations.
     """
     parameters: tuple[Tensor, ...] = ()
-    """The parameters that it reads, trained or not."""
+    """The parameters that the operation reads, trained or not."""
     kept = 0
-    """Number of tensors in `OperationGradients.kept`."""
+    """The number of tensors in `OperationGradients.kept`."""
     keeps_rows = True
     """Whether kept tensors are rows, collected over batches; otherwise they are added after each batch."""
     only_gathers = False
     """Whether `accumulate` merely concatenates, so that unbatched runs need not call it per batch."""
     columns = ALL
-    """The columns of its inputs that it reads. `OperationBatch.inputs` holds only these."""
+    """The columns of the inputs that the operation reads. `OperationBatch.inputs` holds only these."""
 
     @property
     def name(self) -> str:
@@ -97,15 +97,18 @@ class Operation:
         raise NotImplementedError
 
     def backward(self, batch: OperationBatch, gradients: Sequence[Tensor]) -> OperationGradients:
-        """gradients: with respect to the outputs, [rows, width] each; must not be modified."""
+        """Compute the gradients of a batch.
+
+        gradients: with respect to the outputs, [rows, width] each; must not be modified.
+        """
         raise NotImplementedError
 
     def accumulate(self, batches: Sequence[tuple[Tensor, ...]], gradients: ParameterGradients) -> None:
-        """Add the parameters' gradients of some batches. batches: the kept tensors of each."""
+        """Add the parameters' gradients of some batches. batches: the kept tensors of each batch."""
 
 
 def concatenate_kept(batches: Sequence[tuple[Tensor, ...]]) -> list[Tensor]:
-    """The kept tensors, each concatenated over the batches."""
+    """Return the kept tensors, each concatenated over the batches."""
     return [concatenate_rows(parts) for parts in zip(*batches, strict=True)]
 
 

@@ -25,7 +25,7 @@ GRAPH_METHODS = (NONE, *SCHEDULES)
 
 
 class Graph(Computation, Writer):
-    """A lazily evaluated graph. Arrays that are passed as values contain their numbers.
+    """A lazily evaluated graph. Arrays that are passed as values contain the values' numbers.
 
     Operations are recorded by `apply` or by the methods of `Writer`. `forward` computes everything that is
     pending; recording can continue afterwards. `values` returns tensors that autograd differentiates. It is
@@ -56,7 +56,7 @@ class Graph(Computation, Writer):
     def apply(self, template: Template, values: Sequence[Value], indices: Sequence[Index] = ()) -> Values:
         """Record one application of a template, and return its results.
 
-        Raises ValueError, and records nothing, if the template takes other values or indices.
+        Raises ValueError, and records nothing, if the template does not take these values or indices.
         """
         numbers, widths = numbers_of(values, self), self._widths
         given = tuple([widths[number] for number in numbers])
@@ -96,7 +96,7 @@ class Graph(Computation, Writer):
         recorded, first = self._recorded.get(template), len(self._widths)
         if recorded is None:
             recorded = self._recorded_of(template)
-        own = array("q", indices) if template.indices else indices  # first: it refuses what is no integer
+        own = array("q", indices) if template.indices else indices  # first, because it checks the types
         recorded.append(first)
         recorded.extend(numbers)
         recorded.extend(own)
@@ -112,9 +112,10 @@ class Graph(Computation, Writer):
         values: Sequence[Sequence[Value] | Integers] | Integers,
         indices: Sequence[Sequence[Index]] | Integers = (),
     ) -> tuple[Values, ...]:
-        """Like `Writer.each`, recorded at once. values, indices: [arguments or indices, applications]
+        """Like `Writer.each`, but record all applications at once.
 
-        If it raises ValueError, nothing is recorded.
+        values: [arguments, applications]; indices: [indices, applications]. Raises ValueError, and records
+        nothing, if the template does not take these values or indices.
         """
         template.check_counts(len(values), len(indices))
         if not template.arguments + template.indices:
@@ -134,7 +135,7 @@ class Graph(Computation, Writer):
         return tuple(Values(self, range(first + place, stop, step)) for place in template.result_places)
 
     def add_values(self, rows: Tensor) -> Values:
-        """Add values computed outside the graph. rows: [values, width]. Returns them. Raises ValueError."""
+        """Add and return values computed outside the graph. rows: [values, width]. Raises ValueError."""
         first = len(self._widths)
         self._give(first, rows)
         count, width = rows.shape
@@ -162,7 +163,7 @@ class Graph(Computation, Writer):
         return lay_out(self._batches(applications, start), self._row, self._used, self._device)
 
     def values(self, values: Sequence[Value] | Integers) -> Tensor:
-        """[values, width] A copy of values of equal width, after computing all pending operations.
+        """[values, width] Compute all pending operations, and return a copy of values of equal width.
 
         The shape is [0, 0] if there are no values. Autograd differentiates the result, see `rows`. Raises
         ValueError for values of different widths.
@@ -199,7 +200,7 @@ class Graph(Computation, Writer):
         return tuple([widths[number] for number in numbers])
 
     def _batches(self, applications: Sequence[Applications], start: int) -> list[KindBatches]:
-        """start: the number of the first value that has not been scheduled before."""
+        """Batch the operations. start: the number of the first value that has not been scheduled before."""
         if self._method == NONE:
             pending = Pending(applications, self._kinds, start)
             return Batches.single(pending).by_kind(pending)
@@ -210,14 +211,14 @@ class Graph(Computation, Writer):
         return found
 
     def _check_widths(self, template: Template, arguments: Integers) -> None:
-        """arguments: [applications, arguments]. Raises ValueError."""
+        """Check the widths of arguments [applications, arguments]. Raises ValueError."""
         given = np.frombuffer(self._widths, np.int64)[arguments]
         wrong = np.flatnonzero((given != template.argument_widths).any(1))
         if len(wrong):
             template.check(tuple(given[wrong[0]].tolist()), template.indices)
 
     def _recorded_of(self, template: Template) -> array[int]:
-        """[applications, 1 + arguments + indices] The first value that each computes, and its inputs."""
+        """[applications, 1 + arguments + indices] The first computed value, arguments and indices of each."""
         found = self._recorded.get(template)
         if found is None:
             self._check_types(template)
@@ -225,7 +226,7 @@ class Graph(Computation, Writer):
         return found
 
     def _check_types(self, template: Template) -> None:
-        """Raises ValueError if a parameter has another data type than the graph."""
+        """Raises ValueError if the data type of a parameter differs from that of the graph."""
         for operation, _ in template.wiring.origins:
             for parameter in operation.parameters:
                 if parameter.dtype != self._dtype and parameter.is_floating_point():
@@ -244,7 +245,7 @@ def _applications(template: Template, recorded: array[int]) -> Applications:
 
 
 def _fill(rows: Integers, columns: Sequence[Sequence[int] | Integers] | Integers) -> None:
-    """rows: [applications, columns]; columns: [columns, applications]. Raises ValueError."""
+    """Copy columns [columns, applications] to rows [applications, columns]. Raises ValueError."""
     for place, column in enumerate(columns):
         own = np.asarray(column)
         if len(own) != len(rows):

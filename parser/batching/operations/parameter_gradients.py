@@ -9,13 +9,13 @@ from parser.batching.functional import transposed_times
 
 
 class ParameterGradients:
-    """Those of parameters that need none are left out."""
+    """Sums of gradients. Parameters that need no gradients are left out."""
 
     def __init__(self) -> None:
         self._sums: dict[Tensor, Tensor] = {}
 
     def add(self, parameter: Tensor, gradient: Tensor) -> None:
-        """gradient: in the parameter's shape, and not modified by anybody else later."""
+        """Add a gradient, in the parameter's shape. Nobody else must modify it later."""
         if not parameter.requires_grad:
             return
         total = self._sums.get(parameter)
@@ -27,17 +27,20 @@ class ParameterGradients:
             total += gradient
 
     def add_product(self, weight: Tensor, gradient: Tensor, inputs: Tensor) -> None:
-        """weight: [out, in]; gradient: [rows, out], of the outputs; inputs: [rows, in]."""
+        """Add gradient.T @ inputs to the gradient of a weight.
+
+        weight: [out, in]; gradient: [rows, out], with respect to the outputs; inputs: [rows, in].
+        """
         if weight.requires_grad:
             self.add(weight, transposed_times(gradient, inputs))
 
     def add_sum(self, bias: Tensor, gradient: Tensor) -> None:
-        """bias: [out]; gradient: [rows, out], of the outputs."""
+        """Add the sum of rows. bias: [out]; gradient: [rows, out], with respect to the outputs."""
         if bias.requires_grad:
             self.add(bias, gradient.sum(0))
 
     def add_rows(self, table: Tensor, rows: Tensor, gradient: Tensor, sparse: bool) -> None:
-        """table: [entries, width]; rows: [rows], which were read; gradient: [rows, width]."""
+        """Add gradients [rows, width] of table rows. table: [entries, width]; rows: [rows], their numbers."""
         if not table.requires_grad:
             return
         if sparse:
@@ -51,15 +54,15 @@ class ParameterGradients:
         self._sums[table].index_add_(0, rows, gradient)
 
     def of(self, parameter: Tensor) -> Tensor | None:
-        """None if no batch has added any."""
+        """Return the gradient of a parameter; None if no batch has added any."""
         return self._sums.get(parameter)
 
     def add_to_parameters(self) -> None:
-        """Add all to the parameters' `.grad`."""
+        """Add all gradients to the parameters' `.grad`."""
         for parameter, gradient in self._sums.items():
             parameter.grad = gradient if parameter.grad is None else _sum(parameter.grad, gradient)
 
 
 def _sum(first: Tensor, second: Tensor) -> Tensor:
-    """PyTorch adds a sparse tensor to a dense one, not the other way round."""
+    """Return first + second. PyTorch adds a sparse tensor to a dense one, but not the other way round."""
     return second + first if first.is_sparse else first + second

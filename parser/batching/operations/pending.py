@@ -1,4 +1,4 @@
-"""What has been recorded and is to be computed: applications of templates, and their operations as arrays."""
+"""Recorded work that is not computed yet: applications of templates, and their operations as arrays."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from parser.batching.operations.template import Template
 from parser.batching.operations.wiring import Origin
 
 COMPUTED = -1
-"""In the place of the operation that computes a value: it is computed already."""
+"""Replaces the operation that computes a value, for values that are computed already."""
 
 
 @dataclass(frozen=True, eq=False)
 class Applications:
-    """Of one template. All its operations' outputs are values, numbered one after the other."""
+    """The applications of one template. The outputs of each application are values with adjacent numbers."""
 
     template: Template
     first: Integers
@@ -26,10 +26,10 @@ class Applications:
     arguments: Integers
     """[applications, arguments] The numbers of the argument values."""
     indices: Integers
-    """[applications, indices]"""
+    """[applications, indices] The indices given to each application."""
 
     def values_of(self, places: Sequence[int]) -> Integers:
-        """[applications, places] places: numbers of the template's values."""
+        """[applications, places] The numbers of values. places: numbers of the template's values."""
         arguments = self.template.arguments
         if places == tuple(range(arguments)):
             return self.arguments
@@ -41,11 +41,11 @@ class Applications:
 
 
 class Kinds:
-    """Numbers origins, and their kinds: those of a kind can share a batch."""
+    """Numbers origins and their kinds. Operations of one kind can share a batch."""
 
     def __init__(self) -> None:
         self.all: list[Origin] = []
-        """One of each kind."""
+        """One origin of each kind."""
         self.of_origin: list[int] = []
         """The kind of each origin."""
         self._kinds: dict[Hashable, int] = {}
@@ -53,7 +53,7 @@ class Kinds:
         self._of_templates: dict[Template, Integers] = {}
 
     def origins_of(self, template: Template) -> Integers:
-        """The numbers of the template's origins."""
+        """Return the numbers of the template's origins."""
         found = self._of_templates.get(template)
         if found is None:
             found = np.array([self._number(origin) for origin in template.wiring.origins], np.int64)
@@ -77,21 +77,21 @@ class Pending:
     """
 
     def __init__(self, applications: Sequence[Applications], kinds: Kinds, start: int):
-        """start: the number of the first value that may have to be computed. There is an application."""
+        """applications: at least one; start: the number of the first value that can still need computing."""
         self.applications, self.kinds, self._start = applications, kinds, start
         wirings = [own.template.wiring for own in applications]
         first = np.concatenate([own.first for own in applications])
         self.template = np.arange(len(applications)).repeat([len(own.first) for own in applications])
-        """[applications] The number of its template."""
+        """[applications] The number of the application's template."""
         self._places, self.application = _parts(self.template, [len(wiring.origin) for wiring in wirings])
         self.origin = self.of_wirings(
             [kinds.origins_of(own.template)[own.template.wiring.origin] for own in applications]
         )
-        """The number of its origin."""
+        """The number of the operation's origin."""
         self.kind = np.array(kinds.of_origin)[self.origin]
-        """The number of its kind."""
+        """The number of the operation's kind."""
         self.first = first[self.application] + self.of_wirings([wiring.first_output for wiring in wirings])
-        """The number of the value that is its first output."""
+        """The number of the value that is the operation's first output."""
         self.arguments = _arguments(applications, self.template, first)
         """[arguments of all operations] Values, operation by operation."""
 
@@ -99,12 +99,12 @@ class Pending:
         return len(self.kind)
 
     def of_wirings(self, parts: Sequence[Integers]) -> Integers:
-        """parts: for each template, an array with an entry for each of its operations."""
+        """Return one array for all operations. parts: for each template, an entry for each operation."""
         return np.concatenate(parts)[self._places]
 
     @cached_property
     def indices(self) -> Integers:
-        """Its index; 0 if it takes none."""
+        """The index of the operation; 0 if it takes none."""
         flat = np.concatenate([*(own.indices.ravel() for own in self.applications), np.zeros(1, np.int64)])
         sizes = np.array([own.template.indices for own in self.applications])[self.template]
         place = self.of_wirings([own.template.wiring.index_place for own in self.applications])
@@ -117,28 +117,28 @@ class Pending:
 
     @cached_property
     def argument_starts(self) -> Integers:
-        """Where the arguments of each begin in `arguments`."""
+        """The position in `arguments` at which those of the operation start."""
         return self.argument_counts.cumsum() - self.argument_counts
 
     @cached_property
     def givers(self) -> Integers:
-        """[arguments of all operations] The operations that compute them, or `COMPUTED`."""
+        """[arguments of all operations] The operation that computes each argument, or `COMPUTED`."""
         return self.givers_of(self.arguments)
 
     def givers_of(self, values: Integers) -> Integers:
-        """The operation that computes each value, or `COMPUTED`."""
+        """Return the operation that computes each value, or `COMPUTED`."""
         return np.where(values < self._start, COMPUTED, self._giver.take(values - self._start, mode="clip"))
 
     @cached_property
     def edges(self) -> tuple[Integers, Integers]:
-        """[edges] each: an operation, and another that uses its value."""
+        """Operations [edges], and for each another operation that uses its value [edges]."""
         user = np.arange(len(self)).repeat(self.argument_counts)
         within = self.givers != COMPUTED
         return self.givers[within], user[within]
 
     @cached_property
     def _giver(self) -> Integers:
-        """[values from the start on] The operation that computes each of them."""
+        """[values from `start` on] The operation that computes each value."""
         outputs = np.array([len(kind.operation.outputs) for kind in self.kinds.all])[self.kind]
         first = self.first - self._start
         giver = np.full(int((first + outputs).max()), COMPUTED)
@@ -150,9 +150,10 @@ class Pending:
 
 
 def _parts(template: Integers, sizes: Sequence[int]) -> tuple[Integers, Integers]:
-    """[parts] each, application by application: a place among all templates' parts; and the application.
+    """For each part [parts], application by application, its place among all templates' parts, and the
+    application.
 
-    template: [applications] The number of its template; sizes: the number of parts of each template.
+    template: [applications], the number of each application's template; sizes: the parts of each template.
     """
     of_template = np.array(sizes)
     own = of_template[template]
@@ -162,7 +163,10 @@ def _parts(template: Integers, sizes: Sequence[int]) -> tuple[Integers, Integers
 
 
 def _arguments(applications: Sequence[Applications], template: Integers, first: Integers) -> Integers:
-    """[arguments of all operations] template: as in `_parts`; first: [applications]."""
+    """[arguments of all operations] The numbers of the argument values, operation by operation.
+
+    template: see `_parts`; first: [applications], the first value that each application computes.
+    """
     of_wirings = [own.template.wiring.arguments for own in applications]
     places, application = _parts(template, list(map(len, of_wirings)))
     local = np.concatenate(of_wirings)[places]

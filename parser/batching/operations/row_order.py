@@ -1,7 +1,7 @@
 """The order of operations within batches, from which the order of rows in memory follows.
 
-Any order is right. In this one, most batches read rows that lie one after another: step n + 1 of a recurrence
-reads the first rows that step n has written, because the sequences that end at step n come last in it.
+Any order is correct. In this order, most batches read contiguous rows: step n + 1 of a recurrence reads the
+first rows that step n has written, because the sequences that end at step n are the last rows of step n.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from parser.batching.operations.pending import COMPUTED, Pending
 from parser.batching.operations.wiring import Origin
 
 UNREAD = np.iinfo(np.int64).max
-"""In the place of the reader of a value: only the caller reads it."""
+"""Replaces the reader of a value that only the caller reads."""
 
 
 def in_order_of_readers(batches: Batches, pending: Pending) -> Batches:
-    """The same batches, each in the order in which later batches first read its values.
+    """Return the same batches, each in the order in which later batches first read its values.
 
     In a batch that is read, operations of one origin stay together. A batch whose values only the caller
-    reads is in the order of those that it reads first itself.
+    reads is in the order of the values that the batch itself reads first.
     """
     order, bounds, reader = batches.order.copy(), batches.bounds.tolist(), np.full(len(pending) + 1, UNREAD)
     starts, givers, origin = pending.argument_starts, pending.givers, pending.origin
@@ -59,7 +59,10 @@ def _mixed(batches: Batches, origin: Integers) -> list[bool]:
 
 
 def _together(order: Integers, origin: Integers) -> Integers:
-    """The order, but with equal origins together, each where its first is. origin: [batch], not in order."""
+    """Return the order with equal origins together, each at the place of its first operation.
+
+    origin: [batch], in the original order.
+    """
     ordered, place = origin[order], np.arange(len(order))
     first = np.empty(int(origin.max()) + 1, np.int64)
     first[ordered[::-1]] = place[::-1]
@@ -67,14 +70,14 @@ def _together(order: Integers, origin: Integers) -> Integers:
 
 
 class _Reads(NamedTuple):
-    """The order in which batches of one kind read: pack by pack, and a pack operation by operation."""
+    """The order in which batches of one kind read: pack by pack, and within a pack operation by operation."""
 
     before: Integers
-    """[arguments] The number of arguments in the packs before its own."""
+    """[arguments] The number of arguments in the packs before the argument's pack."""
     size: Integers
-    """[arguments] The number of arguments in its pack."""
+    """[arguments] The number of arguments in the argument's pack."""
     place: Integers
-    """[arguments] The place within its pack."""
+    """[arguments] The place of the argument within its pack."""
 
     @classmethod
     def of(cls, kind: Origin) -> _Reads:
@@ -86,5 +89,5 @@ class _Reads(NamedTuple):
         return cls(before, size, place)
 
     def of_batch(self, rows: int) -> Integers:
-        """[rows, arguments]"""
+        """[rows, arguments] The place of each read in this order."""
         return np.arange(rows)[:, None] * self.size + self.place + rows * self.before

@@ -18,7 +18,7 @@ from parser.batching.operations.row_order import in_order_of_readers
 from parser.batching.operations.template import Template
 
 UNKNOWN = -1
-"""In the place of a number: there is no such value."""
+"""Replaces the number of a value that does not exist."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,17 +27,17 @@ class StaticApplications:
 
     template: Template
     first_result: Integers
-    """[applications] Its number."""
+    """[applications] The number of the first result."""
     arguments: Integers
     """[applications, arguments] The numbers of the argument values."""
     indices: Integers
-    """[applications, indices]"""
+    """[applications, indices] The indices given to each application."""
     level: Integers
-    """[applications] Above the levels of all applications whose results it uses."""
+    """[applications] The level, higher than those of all applications whose results this one uses."""
 
 
 class StaticComputation(Computation):
-    """Nothing is recorded: each operation of a template is a batch with those of equal level."""
+    """Records nothing: each operation of a template is one batch for all applications of equal level."""
 
     def __init__(
         self, device: torch.device | str, dtype: torch.dtype = torch.float32, gradients: bool = True
@@ -56,7 +56,7 @@ class StaticComputation(Computation):
         self._renumber(np.arange(first, first + count), np.arange(start, start + count))
 
     def schedule(self, calls: Sequence[StaticApplications]) -> list[Step]:
-        """The batches of all applications. Raises ValueError for other values than a template takes."""
+        """Return the batches of all applications. Raises ValueError for values that do not fit a template."""
         self._check()
         calls = [call for call in calls if len(call.first_result)]
         if not calls:
@@ -81,7 +81,7 @@ class StaticComputation(Computation):
         return super().backward(self._of_width(values, gradient.shape[1]), gradient)
 
     def _number_results(self, call: StaticApplications) -> Integers:
-        """[applications] The number of the first value that each computes."""
+        """[applications] Number the results. Returns the number of the first value that each computes."""
         widths, count = np.array(call.template.computed_widths), len(call.first_result)
         first = len(self._width) + len(widths) * np.arange(count)
         self._width = np.concatenate([self._width, np.tile(widths, count)])
@@ -90,7 +90,10 @@ class StaticComputation(Computation):
         return first
 
     def _arguments(self, call: StaticApplications) -> Integers:
-        """[applications, arguments] Raises ValueError for other values or indices than the template takes."""
+        """[applications, arguments] The internal numbers of the arguments.
+
+        Raises ValueError for values or indices that the template does not take.
+        """
         template = call.template
         template.check_counts(call.arguments.shape[1], call.indices.shape[1])
         template.check_indices(call.indices)
@@ -107,7 +110,7 @@ class StaticComputation(Computation):
         return own
 
     def _own(self, given: Integers) -> Integers:
-        """What the values are known by here. Raises ValueError for values that there are not."""
+        """Return the internal numbers of the caller's values. Raises ValueError for unknown values."""
         known = (given >= 0) & (given < len(self._number))
         own = self._number[np.where(known, given, 0)] if len(self._number) else np.full_like(given, UNKNOWN)
         for wrong in given[~known | (own == UNKNOWN)][:1]:
@@ -121,7 +124,7 @@ class StaticComputation(Computation):
 
 
 def _batch_keys(calls: Sequence[StaticApplications]) -> Integers:
-    """[operations] Ordered by level, then by template, then by the operation's place in it."""
+    """[operations] Sort keys: by level, then by template, then by the operation's place in the template."""
     nodes = [len(call.template.wiring.origin) for call in calls]
     ends = np.cumsum(nodes)
     level = np.concatenate([call.level.repeat(count) for call, count in zip(calls, nodes, strict=True)])

@@ -65,7 +65,7 @@ class Writer(ABC):
         """Return the width of the value with this number."""
 
     def width(self, value: Value) -> int:
-        """Return the number of a value's elements. Raises TypeError and ValueError, see `numbers_of`."""
+        """Return the number of elements of a value. Raises TypeError and ValueError, see `numbers_of`."""
         if isinstance(value, Value) and value.writer is self:
             return self.width_of(value.number)
         return self.width_of(*numbers_of((value,), self))
@@ -98,7 +98,7 @@ class Writer(ABC):
         return tuple(zip(*found, strict=True))
 
     def lookup(self, table: Tensor, row: Index, sparse: bool = False) -> Value:
-        """A row of the table. sparse: use a sparse gradient, which contains only the rows that were read."""
+        """Read a row of the table. sparse: use a sparse gradient, which contains only rows that were read."""
         return self.operate(Lookup(table, sparse), (), row)[0]
 
     def linear(self, weight: Tensor, *values: Value, bias: Tensor | None = None) -> Value:
@@ -122,7 +122,7 @@ class Writer(ABC):
         return self.operate(Scale(self.width(value), float(factor), float(shift)), (value,))[0]
 
     def matrix_product(self, left: Value, right: Value, inner: int) -> Value:
-        """left @ right, of values that hold matrices row by row: left [rows, inner], right [inner, columns].
+        """left @ right, for values that hold matrices row by row: left [rows, inner], right [inner, columns].
 
         `inner` is the width of the vectors for an inner product, and 1 for a scalar times a vector. Raises
         ValueError if `inner` does not divide the widths.
@@ -134,7 +134,7 @@ class Writer(ABC):
         return self.operate(MatrixProduct(rows, inner, columns), (left, right))[0]
 
     def inner_product(self, left: Value, right: Value) -> Value:
-        """The sum of the products of the elements, a value of width 1."""
+        """Return the sum of the products of the elements, a value of width 1."""
         return self.matrix_product(left, right, self._common(left, right))
 
     def tanh(self, value: Value) -> Value:
@@ -172,7 +172,7 @@ class Writer(ABC):
         return self.operate(Sum(self._common(*values), len(values)), values)[0]
 
     def _common(self, *values: Value) -> int:
-        """The common width of the values. Raises ValueError if they differ."""
+        """Return the common width of the values. Raises ValueError if they differ."""
         if not values:
             raise ValueError("an operation needs at least one value")
         width = self.width(values[0])
@@ -188,7 +188,11 @@ def _check(width: int, expected: int, what: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Template:
-    """widths: all values' widths; arguments, indices: how many values and integers an application takes."""
+    """A traced computation.
+
+    widths: the widths of all values; arguments, indices: the numbers of values and integers that an
+    application takes.
+    """
 
     widths: tuple[int, ...]
     arguments: int
@@ -209,12 +213,12 @@ class Template:
 
     @cached_property
     def taken(self) -> tuple[int, ...]:
-        """The widths of its arguments."""
+        """The widths of the arguments."""
         return self.widths[: self.arguments]
 
     @cached_property
     def computed_widths(self) -> array[int]:
-        """The widths of the values that its operations compute."""
+        """The widths of the values that the operations compute."""
         return array("q", self.widths[self.arguments :])
 
     @cached_property
@@ -243,7 +247,7 @@ class Template:
         return found
 
     def check_indices(self, indices: Integers) -> None:
-        """Raises ValueError for indices out of range. indices: [applications, indices]."""
+        """Check indices [applications, indices]. Raises ValueError for indices out of range."""
         wrong = np.argwhere((indices < 0) | (indices >= np.array(self.index_bounds, np.int64)))
         for application, place in wrong[:1].tolist():
             bound, name = self._index_limits[place]
@@ -253,9 +257,9 @@ class Template:
             )
 
     def check(self, widths: tuple[int, ...], indices: int) -> None:
-        """Raises ValueError if an application takes other values, or another number of indices.
+        """Check what is given to an application. Raises ValueError if the template takes something else.
 
-        widths: the widths of the given values.
+        widths: the widths of the given values; indices: the number of given indices.
         """
         if widths == self.taken and indices == self.indices:
             return
@@ -265,7 +269,7 @@ class Template:
         )
 
     def check_counts(self, values: int, indices: int) -> None:
-        """Raises ValueError if an application takes other numbers of values or indices."""
+        """Raises ValueError if an application takes a different number of values or indices."""
         for given, taken, what in ((values, self.arguments, "values"), (indices, self.indices, "indices")):
             if given != taken:
                 raise ValueError(f"{given} {what} given, but the template takes {taken}")
@@ -340,7 +344,7 @@ class _Tracer(Writer):
     def apply(
         self, template: Template, values: Sequence[Value], indices: Sequence[Index] = ()
     ) -> Sequence[Value]:
-        """The template's operations become the tracer's own."""
+        """Copy the template's operations into the traced template."""
         template.check(tuple(map(self.width, values)), len(indices))
         own = [*values]
         for node in template.nodes:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Value:
-    """A vector that may not be computed yet.
+    """A vector that is possibly not computed yet.
 
     Operators record operations: `a + b`, `a - b` and `a * b` of equal widths, element by element, where one
     operand may be a number, as in `1 - a`; `-a` and `a / number`; `weight @ a`, with a matrix [out, width];
@@ -33,7 +33,7 @@ class Value:
 
     @property
     def width(self) -> int:
-        """The number of its elements."""
+        """The number of elements."""
         return self.writer.width(self)
 
     def __add__(self, other: Value | float) -> Value:
@@ -94,7 +94,7 @@ class Value:
 
 
 class Values(Sequence[Value]):
-    """Several values of a writer. The object of a value is created only when you take it out."""
+    """Several values of a writer. The object of a value is created only when it is accessed."""
 
     __slots__ = ("numbers", "writer")
 
@@ -118,8 +118,11 @@ class Values(Sequence[Value]):
 
 
 def numbers_of(values: Sequence[Value], writer: Writer) -> Sequence[int] | Integers:
-    """Raises TypeError for what is no value, ValueError for a value of another writer."""
-    if type(values) is Values:  # as fast as it gets: this is in every operation
+    """Return the numbers of values.
+
+    Raises TypeError for objects that are not values, and ValueError for values of another writer.
+    """
+    if type(values) is Values:  # fast, because every operation calls this
         if values.writer is writer:
             return values.numbers
         raise _of_another()
@@ -142,7 +145,7 @@ def _not_values(found: Any) -> TypeError:
 
 
 def number(found: object) -> float:
-    """Raises TypeError for what is none."""
+    """Return a number as a float. Raises TypeError for other objects."""
     if isinstance(found, Real):
         return float(found)
     raise not_a_value(found, " or a number")

@@ -1,4 +1,4 @@
-"""The gradients of values: sums over all that read them."""
+"""The gradients of values: sums over all operations that read them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from parser.batching.operations.operation import ALL
 
 
 class ValueGradients:
-    """The first gradient of a row is written, further ones are added.
+    """The first gradient of a row is written, and further gradients are added.
 
-    Rows are set to zero first only where that is not possible: no operation reads them, or the first gradient
-    is not of all columns, or not the first of all rows that it is added to, or of one row twice.
+    Rows are set to zero in advance only if writing is impossible: if no operation reads them, or if the first
+    gradient does not cover all columns, is not the first for all of its rows, or contains a row twice.
     """
 
     def __init__(self, values: Mapping[int, Tensor], reads: Sequence[Read], add_all: bool):
@@ -41,18 +41,21 @@ class ValueGradients:
             _clear(total, own.unwritten)
 
     def of(self, width: int, start: int, count: int) -> Tensor:
-        """[count, width] From row `start` on; a view."""
+        """[count, width] The gradients from row `start` on; a view."""
         return self._by_width[width][start : start + count]
 
     def place(self, number: int) -> Tensor | None:
-        """[length, width] A view of the rows of a read; None if others read them, or they lie apart."""
+        """[length, width] A view of the rows of a read; None if other reads share them or they lie apart."""
         if not self._only[number]:
             return None
         read = self._reads[number]
         return self.of(read.width, read.start, read.length)
 
     def add(self, number: int, gradient: Tensor | None) -> None:
-        """number: of the read; gradient: [length, columns], or a reshaped form of it; None for zero."""
+        """Add the gradient of a read.
+
+        number: the number of the read; gradient: [length, columns], or a reshaped form of it; None for zero.
+        """
         read = self._reads[number]
         _add(self._by_width[read.width], read, gradient, self._first[number])
 
@@ -61,9 +64,9 @@ class _Order(NamedTuple):
     first: list[bool]
     """Whether the gradient of each read is the first of all its rows."""
     only: list[bool]
-    """Whether it is the only one, and the rows lie one after another."""
+    """Whether the gradient of each read is the only one, and the rows are contiguous."""
     unwritten: Integers
-    """The rows for which no gradient is the first."""
+    """The rows to which no first gradient is written."""
 
 
 def _order(reads: Sequence[Read], rows: int) -> _Order:
@@ -93,12 +96,12 @@ def _clear(total: Tensor, rows: Integers) -> None:
 
 
 def _add(total: Tensor, read: Read, gradient: Tensor | None, first: bool) -> None:
-    """first: write it instead of adding it."""
+    """Add a gradient to the total, or write it if it is the first."""
     if gradient is None:
         if first:
             total[read.in_place or read.on_device] = 0.0
         return
-    if len(gradient) != read.length:  # of a pack of several arguments
+    if len(gradient) != read.length:  # the gradient of a pack of several arguments
         gradient = gradient.reshape(read.length, -1)
     if read.columns != ALL:
         total = total[:, read.columns]
@@ -115,6 +118,6 @@ def _add(total: Tensor, read: Read, gradient: Tensor | None, first: bool) -> Non
 
 
 def _apart(gradient: Tensor, total: Tensor) -> Tensor:
-    """In another storage than the total: index operations refuse the same, even for different rows."""
+    """Copy a gradient that shares its storage with the total: index operations refuse that for any rows."""
     shared = gradient.untyped_storage().data_ptr() == total.untyped_storage().data_ptr()
     return gradient.clone() if shared else gradient

@@ -23,24 +23,24 @@ class TemplateNode:
     operation: Operation
     arguments: tuple[int, ...]
     index: int | None
-    """The position of its index among the template's indices."""
+    """The position of the node's index among the template's indices."""
     first: int
-    """The number of its first output."""
+    """The number of the node's first output."""
 
 
 class Origin(NamedTuple):
-    """The operation object, and the widths of its arguments.
+    """An operation object, and the widths of its arguments.
 
-    All applications of a template share its origins, and so do single operations of equal signature in a
-    graph.
+    All applications of a template share the template's origins. Single operations of equal signature in a
+    graph share one origin, too.
     """
 
     operation: Operation
     widths: tuple[int, ...]
-    """Of its arguments."""
+    """The widths of the arguments."""
 
     def signature(self) -> Hashable:
-        """Equal for operations that can share a batch."""
+        """A key that is equal for operations that can share a batch."""
         return self.operation.signature(), self.widths
 
 
@@ -48,25 +48,29 @@ class Wiring(NamedTuple):
     """Arrays have an entry for each operation, unless another shape is given."""
 
     origins: tuple[Origin, ...]
-    """The different ones."""
+    """The different origins."""
     origin: Integers
-    """Its position among them."""
+    """The position of the operation's origin in `origins`."""
     first_output: Integers
-    """Its number, counted from the first value that the template computes."""
+    """The number of the first output, counted from the first value that the template computes."""
     index_place: Integers
-    """The position of its index among the template's indices; -1 for none."""
+    """The position of the operation's index among the template's indices; -1 for none."""
     arguments: Integers
     """[arguments of all operations] Values of the template, operation by operation."""
     occurrence: Integers
-    """How often its origin occurs before it, on the path to it on which that is most often."""
+    """The greatest number of preceding operations of the same origin on a path to the operation."""
     depth: Integers
-    """The length of the longest path to it."""
+    """The length of the longest path to the operation."""
     longest: Integers
-    """[origins + 1] The most occurrences of each on a path through the template; and its longest path."""
+    """[origins + 1] The most occurrences of each origin on a path through the template; last, the length of
+    the longest path."""
 
 
 def wiring_of(nodes: Sequence[TemplateNode], widths: Sequence[int]) -> Wiring:
-    """widths: of the template's values. Raises ValueError if there are no nodes."""
+    """Find the structure of a template. Raises ValueError if there are no nodes.
+
+    widths: the widths of the template's values.
+    """
     if not nodes:
         raise ValueError("a template needs at least one operation")
     number: dict[Origin, int] = {}
@@ -100,7 +104,7 @@ def wiring_of(nodes: Sequence[TemplateNode], widths: Sequence[int]) -> Wiring:
 
 
 def nodes_of(wiring: Wiring, arguments: int) -> tuple[TemplateNode, ...]:
-    """The nodes of a template with that number of arguments."""
+    """Return the nodes of a template with the given number of arguments."""
     origins = [wiring.origins[place] for place in wiring.origin.tolist()]
     values = iter(wiring.arguments.tolist())
     return tuple(

@@ -27,7 +27,7 @@ from parser.batching.recurrence.weights import Bundle, Source, Weights
 
 
 class Chunk(NamedTuple):
-    """The state of a chunk that the passes work on."""
+    """The state of a chunk, on which both passes work."""
 
     weights: Weights
     values: Frames
@@ -46,27 +46,27 @@ class WeightGradients:
         """The last gradient of a table whose rows are not a copy, and the address of their memory."""
 
     def add_products(self, parameter: nn.Parameter, left: Tensor, right: Tensor) -> None:
-        """left.T @ right; left: [rows, m], right: [rows, n]."""
+        """Add left.T @ right; left: [rows, m], right: [rows, n]."""
         if parameter.grad is None:
             write_transposed_product(self._begin(parameter), left, right)
         else:
             add_transposed_product(parameter.grad, left, right)
 
     def add_sums(self, parameter: nn.Parameter, rows: Tensor) -> None:
-        """rows: [rows, size]"""
+        """Add the sum of rows [rows, size]."""
         if parameter.grad is None:
             torch.sum(rows, 0, out=self._begin(parameter))
         else:
             parameter.grad += rows.sum(0)
 
     def add_elements(self, parameter: nn.Parameter, left: Tensor, right: Tensor) -> None:
-        """Sums over rows of elementwise products; left, right: [rows, size]."""
+        """Add the sum over rows of elementwise products; left, right: [rows, size]."""
         self.add_sums(parameter, left * right)
 
     def add_rows(self, parameter: nn.Parameter, numbers: Tensor, rows: Tensor) -> None:
-        """rows: [rows, size], gradients of the table entries `numbers` [rows].
+        """Add rows [rows, size], the gradients of the table entries `numbers` [rows].
 
-        The first rows become a part of `grad` without a copy. Call `keep_rows` before they are overwritten.
+        The first rows become part of `grad` without a copy. Call `keep_rows` before they are overwritten.
         """
         gradient = torch.sparse_coo_tensor(
             numbers[None].clone(), rows, parameter.shape, check_invariants=False
@@ -78,7 +78,7 @@ class WeightGradients:
             parameter.grad = parameter.grad + gradient
 
     def keep_rows(self, parameter: nn.Parameter, rows: Tensor) -> None:
-        """Copy what `grad` has of these rows, if they are a part of it and were not a copy."""
+        """Copy `grad` if it shares the memory of these rows."""
         gradient, address = self._lent.get(parameter, (None, 0))
         if gradient is not None and address == rows.untyped_storage().data_ptr():
             del self._lent[parameter]
@@ -100,9 +100,9 @@ def write_gradients(
     count: int = 1,
     without: Collection[int] = (),
 ) -> None:
-    """Gradients of all weights but tables, for the given frames, or if start is None for all frames.
+    """Record the gradients of all weights except tables, for some frames, or for all if start is None.
 
-    without: numbers of connections to leave out.
+    without: the numbers of connections to leave out.
     """
 
     def frames(first: int) -> tuple[int, int]:
@@ -132,7 +132,7 @@ def write_gradients(
 
 
 def write_table_gradients(tape: Tape, chunk: Chunk, gradients: WeightGradients) -> None:
-    """Gradients of tables, always for all frames at once."""
+    """Record the gradients of tables, always for all frames at once."""
     for bundle, source, numbers, errors in _table_rows(chunk):
         table = chunk.weights.matrix(bundle, source)
         tape.write(gradients.add_rows, table, numbers, errors)
@@ -142,13 +142,13 @@ def write_table_gradients(tape: Tape, chunk: Chunk, gradients: WeightGradients) 
 
 
 def write_kept_rows(tape: Tape, chunk: Chunk, gradients: WeightGradients) -> None:
-    """Copy the gradients of tables from the chunk before, in case that they are still accumulated."""
+    """Record copies of the last chunk's gradients of tables, in case they are still being accumulated."""
     for bundle, source, _, errors in _table_rows(chunk):
         tape.write(gradients.keep_rows, chunk.weights.matrix(bundle, source), errors)
 
 
 def _table_rows(chunk: Chunk) -> Iterator[tuple[Bundle, Source, Tensor, Tensor]]:
-    """Bundles with tables: the symbols [rows], and the errors [rows, width] of all frames."""
+    """Yield bundles and their tables, with the symbols [rows] and the errors [rows, width] of all frames."""
     for bundle in chunk.weights.bundles:
         first = _first(chunk, bundle)
         for source in bundle.sources:
@@ -168,7 +168,7 @@ class DiagonalSums:
     def __init__(self, tape: Tape, chunk: Chunk, part: Component):
         self._tape, self._chunk = tape, chunk
         self._sums: dict[int, Tensor] = {}
-        """By the number of the connection, [streams, size]."""
+        """The sums [streams, size], by the number of the connection."""
         for number, connection in enumerate(chunk.weights.graph.connections):
             if connection.weight == "diagonal" and connection.target in part.layers:
                 total = chunk.errors.rows(connection.target, chunk.first[connection.target]).new_zeros(
@@ -186,7 +186,7 @@ class DiagonalSums:
                 self._tape.write(total.addcmul_, errors, values)
 
     def finish(self, gradients: WeightGradients) -> set[int]:
-        """The numbers of the connections."""
+        """Add the sums to the gradients. Returns the numbers of the connections."""
         for number, total in self._sums.items():
             connection = self._chunk.weights.graph.connections[number]
             self._tape.write(gradients.add_sums, self._chunk.weights.diagonal(connection), total)
@@ -194,11 +194,11 @@ class DiagonalSums:
 
 
 class _Term(NamedTuple):
-    """A contribution to the errors of a layer, through all full connections to a bundle or one connection."""
+    """A contribution to a layer's errors: through all full connections to a bundle, or one connection."""
 
     through: tuple[Bundle, Source] | Connection
     target: str
-    """One target; those of a bundle are all inside the layer's component or all outside."""
+    """One target. The targets of a bundle are all inside the layer's component, or all outside."""
     delay: int
     first: int
     """The first frame of the layer that gets a contribution."""
@@ -207,7 +207,10 @@ class _Term(NamedTuple):
 def backward_tape(
     chunk: Chunk, parts: Sequence[Component], gradients: WeightGradients, gradients_by_frame: bool
 ) -> Tape:
-    """parts: as in the forward pass; gradients_by_frame: accumulate gradients of weights in every frame."""
+    """Record the backward pass of a chunk.
+
+    parts: as in the forward pass; gradients_by_frame: accumulate gradients of weights in every frame.
+    """
     writer = _BackwardWriter(chunk)
     graph = chunk.weights.graph
     write_kept_rows(writer.tape, chunk, gradients)
@@ -246,21 +249,21 @@ class _BackwardWriter:
         self._weights, self._values, self._errors, self._frames, self._first = chunk
         self._graph = self._weights.graph
         self._begun: set[str] = set()
-        """Layers that hold errors from other components, in all frames."""
+        """The layers that hold errors from other components, in all frames."""
         self._elsewhere: dict[tuple[str, int], Tensor] = {}
-        """By layer and frame, errors that alias those of another layer instead of a copy."""
+        """Errors that are not copied but alias the errors of another layer, by layer and frame."""
 
     def blocks(self, part: Component) -> list[tuple[int, int]]:
-        """Blocks of frames that are processed together, as (first frame, number), from last to first."""
+        """Return blocks of frames to process together, as (first frame, number), from last to first."""
         first = min(self._first[layer] for layer in part.layers)
         if part.recurrent:
             return [(frame, 1) for frame in reversed(range(first, self._frames))]
         return [(first, self._frames - first)]
 
     def write_outside(self, members: frozenset[str], layer: str) -> None:
-        """Errors of a layer from other components, in all frames.
+        """Record the errors of a layer from other components, in all frames.
 
-        The caller has set those of new output frames.
+        The caller has set the errors of outputs in new frames.
         """
         terms = [term for term in self._terms(layer) if term.target not in members]
         first, is_output = self._first[layer], self._graph.layers[layer].output
@@ -294,7 +297,7 @@ class _BackwardWriter:
         self.write_outside(frozenset([layer]), layer)
 
     def write_stage(self, part: Component, stage: Sequence[str], start: int, count: int) -> None:
-        """The errors of independent layers of a part, from the errors of the layers above."""
+        """Record the errors of independent layers of a part, from the errors of the layers above."""
         for layer in stage:
             place = self._errors.rows(layer, start, count)
             total = TapeSum(self.tape, place, layer in self._begun)
@@ -350,13 +353,13 @@ class _BackwardWriter:
         return product
 
     def _errors_of(self, layer: str, start: int, count: int) -> Tensor:
-        """[count * streams, size]"""
+        """[count * streams, size] The errors of a layer from frame `start` on."""
         if (layer, start) in self._elsewhere:
             return self._elsewhere[layer, start]
         return self._errors.rows(layer, start, count)
 
     def _must_lie_in_place(self, part: Component, layer: str) -> bool:
-        """Whether its errors are read over all frames. If not, they may alias those of another layer."""
+        """Whether the layer's errors are read over all frames. If not, they can alias another layer's."""
         into = self._graph.into(layer)
         weighted = any(each.weight != "identity" for each in into) or self._graph.has_bias(layer)
         # The errors of inputs are read over all frames, even if everything is one part.
@@ -394,4 +397,4 @@ ACTIVATION_GRADIENTS: dict[str, Callable[[Tensor, Tensor, Tensor], None]] = {
     "relu": _backward_relu,
     "complement": _backward_complement,
 }
-"""Takes the errors of the outputs, the outputs, and a tensor for the errors of the inputs."""
+"""Functions of the errors of the outputs, the outputs, and a tensor for the errors of the inputs."""

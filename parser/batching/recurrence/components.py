@@ -10,14 +10,14 @@ import networkx as nx
 from parser.batching.recurrence.layer_graph import Connection, LayerGraph, as_digraph
 
 MIN_ELEMENTS = 16 * 1024
-"""Elements of a layer in a frame. With fewer, the calls for each frame cost more than the cache saves."""
+"""With fewer elements of a layer in a frame, the calls for each frame cost more than the cache saves."""
 
 
 class Component(NamedTuple):
     stages: tuple[tuple[str, ...], ...]
-    """Its layers in topological order. Layers of a stage are independent of each other within a frame."""
+    """The layers in topological order. Layers of one stage are independent of each other within a frame."""
     recurrent: bool
-    """Whether it must run frame by frame."""
+    """Whether the component must run frame by frame."""
     members: frozenset[str]
     """Connections from these layers are computed within the loop over frames."""
 
@@ -45,15 +45,15 @@ def components(graph: LayerGraph) -> list[Component]:
 
 
 def all_by_frame(graph: LayerGraph) -> list[Component]:
-    """The whole network as a single recurrent component, so that everything runs frame by frame."""
+    """Return the whole network as a single recurrent component, so that everything runs frame by frame."""
     layers = [name for name, layer in graph.layers.items() if not layer.is_input]
     return [Component(_stages(graph, layers), True, frozenset(graph.layers))]
 
 
 def with_elementwise_neighbours(graph: LayerGraph, parts: Sequence[Component]) -> list[Component]:
-    """Each cycle with the layers around it that no full connection separates from it, as one loop.
+    """Merge each cycle with the layers around it that no full connection separates from it into one loop.
 
-    In a loop, values that were just computed are still in a CPU's cache, and no product is made smaller.
+    In a loop, values that were just computed are still in a CPU's cache, and no product becomes smaller.
     """
     merged = _condensed(graph, [frozenset(part.layers) for part in parts])
     for part in parts:
@@ -69,7 +69,7 @@ def with_elementwise_neighbours(graph: LayerGraph, parts: Sequence[Component]) -
 
 
 def first_frames(graph: LayerGraph, parts: Sequence[Component], back: int) -> dict[str, int]:
-    """The first frame of each layer that is reached by the errors of the frames from 0 on.
+    """Return the first frame of each layer that is reached by the errors of the frames from 0 on.
 
     back: the maximum number of earlier frames; parts: see `components`.
     """
@@ -83,7 +83,7 @@ def first_frames(graph: LayerGraph, parts: Sequence[Component], back: int) -> di
 
 
 def first_values(graph: LayerGraph, first: Mapping[str, int]) -> dict[str, int]:
-    """The first frame of each layer whose values the forward or the backward pass reads.
+    """Return the first frame of each layer whose values the forward or the backward pass reads.
 
     first: see `first_frames`.
     """
@@ -95,7 +95,7 @@ def first_values(graph: LayerGraph, first: Mapping[str, int]) -> dict[str, int]:
 
 
 def _first_read(graph: LayerGraph, connection: Connection, first: Mapping[str, int]) -> int:
-    """The first frame of the source that is read, for values or for the errors of earlier frames."""
+    """Return the first frame of the source that is read, for values or for the errors of earlier frames."""
     into = graph.into(connection.target)
     factor = graph.layers[connection.target].kind == "multiplicative" and len(into) > 1
     if connection.weight != "identity" or factor:
@@ -111,7 +111,7 @@ def _first(graph: LayerGraph, layer: str, found: Mapping[str, int], back: int) -
 def _neighbour(
     graph: LayerGraph, merged: nx.DiGraph, cycle: frozenset[str]
 ) -> tuple[nx.DiGraph, frozenset[str]] | None:
-    """The merged groups after one more joined the cycle, and the cycle; None if no other can."""
+    """Return the merged groups after one more has joined the cycle, and the cycle; None if no other can."""
     for group in (*merged.predecessors(cycle), *merged.successors(cycle)):
         between = [
             each.weight
@@ -131,7 +131,7 @@ def _neighbour(
 
 
 def _condensed(graph: LayerGraph, groups: Iterable[frozenset[str]]) -> nx.DiGraph:
-    """The graph of groups of layers; without the inputs."""
+    """Return the graph of groups of layers, without the inputs."""
     group_of = {layer: group for group in groups for layer in group}
     found = nx.DiGraph()
     found.add_nodes_from(group_of.values())
@@ -159,7 +159,7 @@ def _stages(graph: LayerGraph, members: Iterable[str]) -> tuple[tuple[str, ...],
 
 
 def with_cached_loops(graph: LayerGraph, parts: Sequence[Component], streams: int) -> list[Component]:
-    """For a CPU: the parts, or cycles with the elementwise layers around them where this is faster."""
+    """For a CPU, return the parts, with elementwise layers merged into cycles if this is faster."""
     cycles = [part for part in parts if part.recurrent]
     if cycles and all(is_better_in_loop(graph, part, streams) for part in cycles):
         return with_elementwise_neighbours(graph, parts)
@@ -167,7 +167,7 @@ def with_cached_loops(graph: LayerGraph, parts: Sequence[Component], streams: in
 
 
 def is_better_in_loop(graph: LayerGraph, part: Component, streams: int) -> bool:
-    """Whether a CPU should do an elementwise operation frame by frame, although it could do it at once.
+    """Whether a CPU should do an elementwise operation frame by frame, although it could do all at once.
 
     It then reads values that are still in the cache.
     """

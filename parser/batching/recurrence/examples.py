@@ -16,7 +16,7 @@ def elman(inputs: Layer, size: int) -> LayerGraph:
 
 
 def peephole_lstm(inputs: Layer, size: int) -> LayerGraph:
-    """Hwang & Sung 2015, Figure 1: gates are connected to the cell, and no layer to earlier outputs."""
+    """Hwang & Sung 2015, Figure 1: gates are connected to the cell, but no layer to earlier outputs."""
     layers, connections = _lstm("input", "output", size, recurrent_output=False)
     for gate, delay in (("input gate", 1), ("forget gate", 1), ("output gate", 0)):
         connections.append(Connection(source="cell", target=gate, weight="diagonal", delay=delay))
@@ -24,12 +24,12 @@ def peephole_lstm(inputs: Layer, size: int) -> LayerGraph:
 
 
 def lstm(inputs: Layer, size: int) -> LayerGraph:
-    """As torch.nn.LSTM: gates are connected to the previous output."""
+    """The same as torch.nn.LSTM: gates are connected to the previous output."""
     return _graph(inputs, *_lstm("input", "output", size, recurrent_output=True))
 
 
 def gru(inputs: Layer, size: int) -> LayerGraph:
-    """As torch.nn.GRU."""
+    """The same as torch.nn.GRU."""
     layers = {
         "reset gate": Layer(size=size, activation="sigmoid"),
         "update gate": Layer(size=size, activation="sigmoid"),
@@ -78,11 +78,11 @@ EXAMPLES: Mapping[str, Callable[[Layer, int], LayerGraph]] = {
     "gru": gru,
     "two-layers": two_layers,
 }
-"""Each builds a graph from an input layer and the hidden size."""
+"""Functions that build a graph from an input layer and the hidden size."""
 
 
 def with_scores(graph: LayerGraph, scores: int) -> LayerGraph:
-    """The same graph with an additive layer `scores` above `output`, as its only output."""
+    """Return the same graph with an additive layer `scores` above `output`, as the only output."""
     hidden = graph.layers["output"].model_copy(update={"output": False})
     return LayerGraph(
         layers={**graph.layers, "output": hidden, "scores": Layer(size=scores, output=True)},
@@ -102,7 +102,10 @@ def _elman(source: str, name: str, size: int) -> Parts:
 
 
 def _lstm(source: str, name: str, size: int, recurrent_output: bool) -> Parts:
-    """Layers of an LSTM with forget gates; recurrent_output: connect the gates to its previous output."""
+    """Return the layers and connections of an LSTM with forget gates.
+
+    recurrent_output: connect the gates to the previous output.
+    """
     gates = ("input gate", "forget gate", "output gate")
     layers = {
         **{gate: Layer(size=size, activation="sigmoid") for gate in gates},

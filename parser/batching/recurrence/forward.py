@@ -1,8 +1,8 @@
 """The forward pass of a chunk, recorded on a tape (Hwang & Sung 2015).
 
 Contributions from other components are computed over all frames at once, with one product for all layers of a
-bundle. Within a recurrent component, each frame then adds only the contributions inside the cycle: first
-those of earlier frames, then those of the same frame, layer by layer.
+bundle. Within a recurrent component, each frame then adds only the contributions inside the cycle: first the
+contributions of earlier frames, then those of the same frame, layer by layer.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor, Tensor], object]] = {
     "relu": _write_relu,
     "complement": _write_complement,
 }
-"""By name; takes the sums and a tensor for the values, which may be the same. `identity` is left out."""
+"""Functions of the sums and a tensor for the values, which can be the same; all names but `identity`."""
 
 
 def forward_tape(weights: Weights, parts: Sequence[Component], values: Frames, frames: int) -> Tape:
@@ -63,14 +63,14 @@ class _ForwardWriter:
         self.tape = Tape()
         self._weights, self._graph, self._values = weights, weights.graph, values
         self._begun: set[str] = set()
-        """Layers that hold a partial sum from other components, over all frames."""
+        """The layers that hold a partial sum from other components, over all frames."""
         self._products: set[str] = set()
-        """Layers that hold products of the current frame."""
+        """The layers that hold products of the current frame."""
         self._at_once: set[str] = set()
-        """The subset whose products of sources in the same frame are included."""
+        """The layers among `_products` that include products of sources in the same frame."""
 
     def write_outside(self, part: Component, frames: int) -> None:
-        """Contributions from other parts, over all frames, except to multiplicative layers."""
+        """Record contributions from other parts, over all frames, except to multiplicative layers."""
         for layer in part.layers:
             bundle = self._weights.bundle_of[layer]
             sources = [source for source in bundle.sources if source.layer not in part.members]
@@ -78,7 +78,7 @@ class _ForwardWriter:
                 self._write_products(bundle, sources, 0, frames, started=False)
                 self._begun |= set(bundle.layers)
         if not part.recurrent:
-            return  # `write_stage` adds the others, as it has all frames
+            return  # `write_stage` adds elementwise contributions, because it handles all frames
         for layer in part.layers:
             if self._graph.layers[layer].kind == "additive":
                 outside = [each for each in self._elementwise(layer) if each.source not in part.members]
@@ -87,7 +87,7 @@ class _ForwardWriter:
                     self._begun.add(layer)
 
     def write_delayed(self, part: Component, start: int, count: int) -> None:
-        """Contributions of a part's own earlier frames, through full connections."""
+        """Record contributions of a part's own earlier frames, through full connections."""
         self._products, self._at_once = set(), set()
         for layer in part.layers:
             bundle = self._weights.bundle_of[layer]
@@ -97,13 +97,13 @@ class _ForwardWriter:
                 self._products |= set(bundle.layers)
 
     def write_stage(self, part: Component, stage: Sequence[str], start: int, count: int) -> None:
-        """Independent layers of a part, in some frames."""
+        """Record independent layers of a part, in some frames."""
         self._write_products_at_once(part, stage, start, count)
         together = [
             (layers, ACTIVATIONS.get(self._graph.layers[layers[0]].activation))
             for layers in activation_groups(self._weights, stage)
         ]
-        # The activation of a single layer reads its sum where it is, and is not applied to a copy.
+        # The activation of a single layer reads the sum in place, without a copy.
         single = {layers[0] for layers, apply in together if len(layers) == 1 and apply}
         sums = {}
         for layer in stage:
@@ -127,7 +127,7 @@ class _ForwardWriter:
                 self.tape.write(apply, place if found is None else found, place)
 
     def _write_products_at_once(self, part: Component, layers: Sequence[str], start: int, count: int) -> None:
-        """Products of bundles with sources in the same part and frame, if they are not written yet."""
+        """Record products of bundles with sources in the same part and frame, if not recorded yet."""
         for layer in layers:
             bundle = self._weights.bundle_of[layer]
             inner = [source for source in bundle.sources if source.layer in part.members and not source.delay]
@@ -140,7 +140,7 @@ class _ForwardWriter:
     def _write_products(
         self, bundle: Bundle, sources: Sequence[Source], start: int, count: int, started: bool
     ) -> None:
-        """The bundle's products with these sources. The bias is included unless a sum is started already."""
+        """Record the bundle's products with these sources, and the bias unless a sum is started already."""
         place = self._values.together(bundle.layers, start, count)
         parameter = self._weights.bias_of(bundle)
         bias = None if parameter is None else parameter.detach()
@@ -193,9 +193,9 @@ class _ForwardWriter:
 
 
 def is_only_added(graph: LayerGraph, layer: str) -> bool:
-    """Whether it is a product of two layers that is only added to a sum of the same frame.
+    """Whether a layer is a product of two layers that is only added to a sum of the same frame.
 
-    Product and sum are then computed together, and the values of this layer are not stored.
+    The product and the sum are then computed together, and the values of this layer are not stored.
     """
     own, out = graph.layers[layer], graph.out_of(layer)
     if own.kind != "multiplicative" or own.activation != "identity" or own.output or len(out) != 1:
@@ -205,7 +205,7 @@ def is_only_added(graph: LayerGraph, layer: str) -> bool:
 
 
 def activation_groups(weights: Weights, stage: Sequence[str]) -> list[tuple[str, ...]]:
-    """Groups of layers of a stage that are adjacent in a bundle and have the same activation."""
+    """Return groups of layers of a stage that are adjacent in a bundle and have the same activation."""
     found = []
 
     def kind(layer: str) -> tuple[bool, str]:
@@ -217,9 +217,9 @@ def activation_groups(weights: Weights, stage: Sequence[str]) -> list[tuple[str,
 
 
 def _write_rows(place: Tensor, table: Tensor, numbers: Tensor, bias: Tensor | None, add: bool) -> None:
-    """Write rows of a table with the bias, or add them to what is there."""
+    """Write rows of a table plus the bias to `place`, or add the rows to its contents."""
     if add:
-        place += table.index_select(0, numbers)  # which refuses negative numbers
+        place += table.index_select(0, numbers)  # raises an error for negative numbers
         return
     torch.index_select(table, 0, numbers, out=place)
     if bias is not None:

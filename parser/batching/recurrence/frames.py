@@ -39,11 +39,11 @@ class Frames:
                 self._blocks[name] = (block, start, own)
 
     def rows(self, layer: str, start: int, count: int = 1) -> Tensor:
-        """[count * streams, size] From frame `start` on; a view."""
+        """[count * streams, size] The rows of a layer from frame `start` on; a view."""
         return self.together((layer,), start, count)
 
     def together(self, layers: Sequence[str], start: int, count: int = 1) -> Tensor:
-        """[count * streams, sizes] Of adjacent layers of one bundle, from frame `start` on; a view."""
+        """[count * streams, sizes] Rows of adjacent layers of one bundle, from frame `start` on; a view."""
         block, first, columns = self._blocks[layers[0]]
         until = self._blocks[layers[-1]][2].stop
         assert first <= start <= start + count <= self._last, (layers, start, count)
@@ -51,7 +51,7 @@ class Frames:
         return rows[:, columns.start : until]
 
     def chunk(self, layer: str) -> Tensor:
-        """[frames, streams, size] From frame 0 on; a view."""
+        """[frames, streams, size] The layer from frame 0 on; a view."""
         block, first, columns = self._blocks[layer]
         return block[-first:, :, columns]
 
@@ -59,7 +59,7 @@ class Frames:
         """Move on to the next chunk: the last frames become earlier frames."""
         for block, first in self._each():
             if first < 0:
-                # In pieces that do not overlap.
+                # Copy in pieces that do not overlap.
                 for start in range(0, -first, self._last):
                     until = min(start + self._last, -first)
                     block[start:until].copy_(block[start + self._last : until + self._last])

@@ -49,8 +49,8 @@ class Connection(_Part):
 
 
 class LayerGraph(_Part):
-    """A network of layers and connections. Raises pydantic's ValidationError, which names the layers, if it
-    cannot be run."""
+    """A network of layers and connections. If the network cannot be run, raises pydantic's ValidationError,
+    which names the layers."""
 
     layers: dict[str, Layer] = Field(min_length=2)
     connections: list[Connection]

@@ -34,7 +34,7 @@ class TapeSum:
 
     @property
     def value(self) -> Tensor | None:
-        """The sum: `place`, or the only contribution; None if there is none."""
+        """The sum: `place`, or the only contribution; None without contributions."""
         return self._found
 
     def add(self, rows: Tensor) -> None:

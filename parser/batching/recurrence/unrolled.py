@@ -28,7 +28,7 @@ from parser.batching.recurrence.weights import Weights
 class Unrolled:
     """Runs a network, forward and backward, chunk by chunk.
 
-    It refers to the tensors of the weights: after moving them to another device, create a new object.
+    It refers to the tensors of the weights: after moving the weights to another device, create a new object.
     """
 
     def __init__(
@@ -42,12 +42,12 @@ class Unrolled:
         input_errors: bool = False,
         gradients: WeightGradients | None = None,
     ):
-        """frames: new frames per chunk and stream; back: see the module. by_frame: compute every connection
+        """frames: new frames per chunk and stream; back: see the module; by_frame: compute every connection
         frame by frame, forward and backward; gradients_by_frame: also accumulate the weights' gradients frame
-        by frame. input_errors: compute the errors of inputs. gradients: an object to share with other
-        `Unrolled` of the same weights.
+        by frame; input_errors: compute the errors of inputs; gradients: an object to share with other
+        `Unrolled` objects of the same weights.
 
-        Memory: the values and errors of frames + back frames.
+        The memory is that of the values and errors of frames + back frames.
         """
         if min(frames, streams) < 1 or back < 0:
             raise ValueError(f"need frames, streams >= 1 and back >= 0, not {frames}, {streams}, {back}")
@@ -74,7 +74,7 @@ class Unrolled:
 
     @torch.no_grad()
     def forward(self, inputs: Mapping[str, Tensor]) -> None:
-        """Compute the next chunk. inputs: [frames, streams, size] each, [frames, streams] for symbols.
+        """Compute the next chunk. inputs: [frames, streams, size] each, or [frames, streams] for symbols.
 
         Raises ValueError for missing inputs and wrong shapes.
         """
@@ -88,11 +88,11 @@ class Unrolled:
         self._seen += self._frames
 
     def output(self, layer: str) -> Tensor:
-        """[frames, streams, size] The layer in the last chunk; a view that the next chunk overwrites."""
+        """[frames, streams, size] The values in the last chunk; a view that the next chunk overwrites."""
         return self._values.chunk(layer)
 
     def error(self, layer: str) -> Tensor:
-        """[frames, streams, size] The errors of a layer, a view.
+        """[frames, streams, size] The errors of a layer; a view.
 
         Fill in the errors of outputs before `backward`, which fills in the errors of inputs. Raises
         ValueError for layers whose errors are not computed.
@@ -137,7 +137,7 @@ class Unrolled:
                 raise ValueError(f"input {name!r} must have the shape {list(shape)}, not {list(rows.shape)}")
 
     def _first_errors(self, back: int) -> dict[str, int]:
-        """Like `first_frames`, but for inputs only the frames of the chunk itself."""
+        """Like `first_frames`, but for inputs only from the first frame of the chunk itself."""
         graph = self._weights.graph
         first = first_frames(graph, self._in_cycles, back)
         return {
@@ -152,7 +152,7 @@ class Unrolled:
 
 
 def training_operations(weights: Weights, frames: int, streams: int, back: int) -> float:
-    """The minimum number of floating-point operations for the products of a training step.
+    """Return the minimum number of floating-point operations for the products of a training step.
 
     The arguments are those of `Unrolled`. Errors of inputs are not computed; tables of symbols need no
     products.

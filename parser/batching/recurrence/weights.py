@@ -1,4 +1,4 @@
-"""The parameters of a network. Layers with equal sources share one matrix, for a single product."""
+"""The parameters of a network. Layers with equal sources share one matrix, so they need a single product."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Source(NamedTuple):
 class Bundle(NamedTuple):
     """Layers whose full connections come from the same sources: they are columns of one matrix.
 
-    If only some of their sources are the same, as in a GRU, layers have separate products.
+    Layers that share only some of their sources, as in a GRU, have separate products.
     """
 
     layers: tuple[str, ...]
@@ -34,7 +34,7 @@ class Bundle(NamedTuple):
 
 
 def bundles_of(graph: LayerGraph) -> list[Bundle]:
-    """A partition of all layers but the inputs. Within a bundle, layers of equal activation are adjacent."""
+    """Partition all layers except the inputs. Within a bundle, layers of equal activation are adjacent."""
     parts = components(graph)
     number = {layer: place for place, part in enumerate(parts) for layer in part.layers}
     first = first_frames(graph, parts, back=1)  # errors of earlier frames reach some layers and not others
@@ -87,7 +87,7 @@ class Weights(nn.Module):
         return self.get_buffer("_like")
 
     def matrix(self, bundle: Bundle, source: Source) -> nn.Parameter:
-        """[width, size of the source]; for symbols [symbols, width]."""
+        """[width, size of the source] The weights of a source, or for symbols a table [symbols, width]."""
         key = self._key(bundle, source)
         if not self.is_table(source):
             return self._matrices[key]
@@ -100,7 +100,7 @@ class Weights(nn.Module):
         return self.graph.layers[source.layer].kind == "symbols"
 
     def bias_of(self, bundle: Bundle) -> nn.Parameter | None:
-        """[width] The bias of a bundle; None if it has none."""
+        """[width] The bias of a bundle; None for a bundle without bias."""
         return self._biases[str(self.bundles.index(bundle))] if bundle.has_bias else None
 
     def diagonal(self, connection: Connection) -> nn.Parameter:
