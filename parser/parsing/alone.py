@@ -1,4 +1,4 @@
-"""Parsing a sentence alone on a CPU, in plain numbers: faster than a batch of few sentences."""
+"""Parsing single sentences on a CPU, in plain numbers: faster than a batch of few sentences."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from parser.transitions.system import Place, State
 from parser.treebank.sentence import NO_HEAD
 
 DEPTHS, WORDS_LEFT, HEADS, HEADLESS = (1, 2, 3), (0, 1, 2), (NO_HEAD, 0, 1), (0, 1)
-"""Of situations: the depth of the stack and the words in the buffer, the last standing for more; the head of
-S0: none, ROOT or a word; the words on the stack without a head, 1 standing for more."""
+"""What distinguishes situations: the depth of the stack and the words in the buffer, whose last values stand
+for more, too; the head of S0 (none, ROOT or a word); the words on the stack without a head, 1 for any."""
 
 
 class Situation(NamedTuple):
-    """States in which the same is legal."""
+    """States in which the same transitions are legal."""
 
     is_finished: bool
     legal: list[int]
-    """The labelled transitions."""
+    """The legal labelled transitions."""
     weights: list[tuple[Array, Array]]
-    """Of each network: those of the scores of the legal transitions, [hidden, legal], and biases [legal]."""
+    """For each network, weights [hidden, legal] and biases [legal] of the scores of the legal transitions."""
     keeps_root: Array
     """[places, legal] See `Inventory.keeps_root`."""
 
     def narrowed(self, places: Array) -> Situation:
-        """With some of the transitions alone. places: [n] in `legal`."""
+        """The situation with only some of the transitions. places: [n] their places in `legal`."""
         if len(places) == len(self.legal):
             return self
         legal = [self.legal[place] for place in places]
@@ -48,10 +48,10 @@ class Situation(NamedTuple):
 
 
 class AloneParser:
-    """What parsing sentences one at a time needs of models."""
+    """Parses sentences one at a time."""
 
     def __init__(self, models: Sequence[Model]):
-        """models: on the CPU, whose scores are averaged."""
+        """models: on the CPU; their scores are averaged."""
         self._model = models[0]
         inventory = models[0].inventory
         self._networks = [
@@ -68,7 +68,7 @@ class AloneParser:
         return TransitionArrays(self._model.inventory, LabelChoices.of(self._model.vocabulary))
 
     def _without(self, index: int, blocked: int) -> Situation:
-        """A situation without the kinds of transitions that are blocked, which are bits."""
+        """A situation without the blocked kinds of transitions. blocked: one bit for each kind."""
         if not blocked:
             return self._situations[index]
         if (index, blocked) not in self._narrowed:
@@ -82,7 +82,10 @@ class AloneParser:
         probabilities: bool = False,
         constraints: SentenceConstraints | None = None,
     ) -> Arcs:
-        """tables: of each model [W + 2, token], the vectors of a sentence's words, of ROOT and of the end."""
+        """Parse a sentence.
+
+        tables: for each model [W + 2, token], the vectors of the words, of ROOT and of the end.
+        """
         parsers = [network.begin(table) for network, table in zip(self._networks, tables, strict=True)]
         length = len(tables[0]) - 2
         found = PlainProbabilities(length) if probabilities else None
@@ -134,13 +137,13 @@ def _mean_scores(parsers: Sequence[PlainParser], weights: Sequence[tuple[Array, 
 
 
 def _index(depth: int, left: int, head: int, headless: int) -> int:
-    """Of a situation, in the order of `product`."""
+    """The index of a situation, in the order of `product`."""
     place = (min(depth, 3) - 1) * len(WORDS_LEFT) + min(left, 2)
     return (place * len(HEADS) + min(head, 1) + 1) * len(HEADLESS) + (headless > 0)
 
 
 def _situations(inventory: Inventory, scores: Sequence[tuple[Array, Array]]) -> list[Situation]:
-    """All situations, in the order of `_index`: what is legal there is asked of the system itself.
+    """All situations, in the order of `_index`. The transition system itself decides what is legal.
 
     scores: the weights and biases of each network.
     """
@@ -168,7 +171,7 @@ def _situations(inventory: Inventory, scores: Sequence[tuple[Array, Array]]) -> 
 
 
 class PlainProbabilities:
-    """As `ArcProbabilities`, of one sentence."""
+    """Like `ArcProbabilities`, for one sentence."""
 
     def __init__(self, words: int):
         self.of_arcs = [1.0] * (words + 2)
@@ -183,8 +186,11 @@ class PlainProbabilities:
         effects: Effects[int],
         words: tuple[int, int, int, int],
     ) -> None:
-        """scores: [legal]; None if one transition alone is legal. best: the one that is taken, of the legal
-        ones. words: at the places, before it is taken."""
+        """Add a transition before it is taken.
+
+        scores: [legal]; None if only one transition is legal. best: the index of the transition among the
+        legal ones. words: those at the places, before it is taken.
+        """
         probabilities: Array = np.ones(1) if scores is None else _softmax(scores)
         if effects.dependent != Place.NOWHERE:
             own, dependent = float(probabilities[best]), words[effects.dependent]

@@ -1,6 +1,6 @@
 """Alternatives: the most probable heads of each word by the scorers of arcs, with the best label of each.
 
-A word has them by itself: those of all words together need be no tree.
+They are found for each word on its own: those of all words together need not form a tree.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ Alternatives = tuple[tuple[Alternative, ...], ...]
 
 class Wanted(NamedTuple):
     opinion: SecondOpinion
-    """Of a sentence."""
+    """The opinion on the sentence."""
     heads: int
-    """Of each word, at most. Those with a probability of 0 are none."""
+    """Most alternatives of each word. Heads with a probability of 0 are left out."""
     constraints: SentenceConstraints | None
 
 
 def alternatives(reparser: Reparser, wanted: Sequence[Wanted]) -> list[Alternatives]:
-    """Of each sentence those of its words, the most probable one first."""
+    """The alternatives of the words of each sentence, the most probable first."""
     arcs = [_most_probable(own.opinion, own.heads) for own in wanted]
     labels = reparser.models[0].vocabulary.labels
     best = iter(reparser.label_scores(arcs).argmax(1).tolist())
@@ -38,7 +38,7 @@ def alternatives(reparser: Reparser, wanted: Sequence[Wanted]) -> list[Alternati
         of_words: list[list[Alternative]] = [[] for _ in opinion.log_probabilities]
         for word, head in zip(words, heads, strict=True):
             probability = float(np.exp(opinion.log_probabilities[word, head]))
-            label = labels.string(next(best)).partition(MARK)[0]  # without what a lifted word has
+            label = labels.string(next(best)).partition(MARK)[0]  # without the mark of a lifted word
             given = own.constraints.labels[word] if own.constraints else BLANK
             of_words[word].append(Alternative(head, label if given == BLANK else given, probability))
         found.append(tuple(map(tuple, of_words)))
@@ -46,7 +46,7 @@ def alternatives(reparser: Reparser, wanted: Sequence[Wanted]) -> list[Alternati
 
 
 def refuse_without_scorer(model: Model) -> None:
-    """Raises ValueError if the model has no scorer of arcs, which knows alternatives."""
+    """Raises ValueError if the model has no scorer of arcs, which alternatives need."""
     if not any(each.network.arcs for each in model.members):
         raise ValueError(
             "alternatives need a model with a scorer of arcs: train one with parser.network.arcs"
@@ -54,7 +54,7 @@ def refuse_without_scorer(model: Model) -> None:
 
 
 def as_text(found: Alternatives) -> Iterator[str]:
-    """Of each word what MISC has of it: `probability:head:label` of each alternative, with commas between."""
+    """For each word, the text in MISC: `probability:head:label` of each alternative, separated by commas."""
     for of_word in found:
         yield ",".join(f"{own.probability:.4f}:{own.head}:{_escaped(own.label)}" for own in of_word)
 

@@ -1,8 +1,8 @@
-"""The probabilities of arcs, gathered while parsers make them.
+"""The probabilities of arcs, computed while parsers make the arcs.
 
-The probability of an arc is that of the labelled transition that made it, among the legal ones. Of an arc
-from ROOT this alone says little: most systems make it when nothing else is legal. What decided it are the
-transitions before, after each of which ROOT could still become the head of the word. So the probabilities of
+The probability of an arc is that of the labelled transition that made it, among the legal ones. For an
+arc from ROOT this alone says little: most systems make it when nothing else is legal. It was decided by the
+earlier transitions, after each of which ROOT could still become the head of the word. So the probabilities of
 all transitions that would have kept ROOT possible are summed at each step, and the product of these sums is
 multiplied with the probability of the last transition.
 """
@@ -23,24 +23,24 @@ class _Products(NamedTuple):
     """In the flat layout of `State`, [words + 1] each."""
 
     of_arcs: Tensor
-    """Of the arc to each word."""
+    """The probability of the arc to each word."""
     kept: Tensor
-    """Of the transitions that kept ROOT possible as the head of each word, while that was at one of their
-    places."""
+    """The product for the transitions that kept ROOT possible as the head of each word, while the word was at
+    one of their places."""
     rootless: Tensor
-    """Of those that made no word of the sentence the dependent of ROOT; at its first word."""
+    """The product for those that made no word of the sentence a dependent of ROOT; at its first word."""
 
 
 class ArcProbabilities:
     def __init__(self, inventory: Inventory, size: int):
-        """size: of flat tensors."""
+        """size: the length of flat tensors."""
         self._inventory = inventory
         ones = torch.ones(3, size, device=inventory.kind.device)
         self._products = _Products(*ones)
 
     @property
     def of_arcs(self) -> Tensor:
-        """[words + 1] Of the arc to each word, in the flat layout of `State`."""
+        """[words + 1] The probability of the arc to each word, in the flat layout of `State`."""
         return self._products.of_arcs
 
     def reserve(self, size: int) -> None:
@@ -48,13 +48,15 @@ class ArcProbabilities:
         self._products = with_room(self._products, size, room=1)
 
     def forget(self, start: int, stop: int) -> None:
-        """Other sentences are there from now on."""
+        """Reset the places from start to stop, for other sentences."""
         for product in self._products:
             product[start:stop] = 1
 
     def add(self, state: State, scores: Tensor, taken: Tensor) -> None:
-        """Called before the transitions `taken` [batch] are applied. scores: [batch, transitions], see
-        `mask_illegal`."""
+        """Add the transitions `taken` [batch], before they are applied.
+
+        scores: [batch, transitions], see `mask_illegal`.
+        """
         inventory = self._inventory
         is_no_op = taken == inventory.no_op
         probabilities = scores.softmax(1)  # [batch, transitions]
@@ -66,7 +68,7 @@ class ArcProbabilities:
         of_arcs, all_kept, rootless = self._products
         from_root = own * all_kept[dependent] * rootless[sentence]
         of_arcs[dependent] = torch.where(is_from_root, from_root, own).to(of_arcs.dtype)
-        # Finished sentences have no legal transitions, so no probabilities.
+        # Finished sentences have no legal transitions, and so no probabilities.
         kept = self._keeping(state, probabilities).masked_fill(is_no_op, 1.0)  # [places, batch]
         all_kept[index[:-1]] *= kept[:-1]
         rootless[sentence] *= kept[-1]

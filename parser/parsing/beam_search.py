@@ -1,9 +1,9 @@
 """Beam search: the best trees of each sentence, by the mean log probability of their transitions.
 
-Each sentence has several rows of a batched parser, its hypotheses. At each step their best continuations
-together go on, wherever they come from, and one row always follows the greedy parser. The mean is that of
-all transitions that a hypothesis has taken: those of arc-eager need not be equally many for all trees of a
-sentence. Different transitions may lead to equal trees.
+Each sentence has several rows of a batched parser, its hypotheses. At each step the best continuations of all
+of them survive, whichever they come from, and one row always follows the greedy parser. The mean is over all
+transitions that a hypothesis has taken: with arc-eager, their number can differ between trees of a sentence.
+Different transitions can lead to equal trees.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from parser.transitions.inventory import Inventory
 from parser.transitions.system import State
 
 WIDTH = 2
-"""Hypotheses for each tree that is wanted: some lead to equal trees, and more of them find better ones."""
+"""Hypotheses for each requested tree: some lead to equal trees, and more of them find better trees."""
 MAX_ROWS = 256
-"""Hypotheses of all sentences that are searched at the same time, unless one has more."""
+"""Most hypotheses of all sentences searched at the same time, unless a single sentence has more."""
 
 
 def search(
@@ -45,9 +45,9 @@ def search(
     constraints: Sequence[SentenceConstraints | None],
     width: int,
 ) -> list[list[Arcs]]:
-    """Of each sentence so many hypotheses at most, with their scores: first the greedy one.
+    """At most `width` hypotheses of each sentence, with their scores; the greedy one first.
 
-    models: whose scores are averaged. read: the sentences by each of them.
+    models: their scores are averaged. read: the sentences as each model reads them.
     """
     parsers, inventory = stepper_of(models), models[0].inventory
     parsers.join(1, read)
@@ -66,9 +66,9 @@ def search(
 
 
 def best_of(trees: Sequence[ParsedTree], count: int, opinion: SecondOpinion | None) -> list[ParsedTree]:
-    """So many different ones at most by their scores, the best first; of equal ones the best counts.
+    """At most `count` different trees, the best first. Of equal trees, the best score counts.
 
-    opinion: of the scorers of arcs. It changes scores and order of these trees, and chooses none.
+    opinion: that of the scorers of arcs, which affects scores and order of the chosen trees, not the choice.
     """
     best: dict[tuple[tuple[int, ...], tuple[str, ...]], ParsedTree] = {}
     for tree in sorted(trees, key=_score, reverse=True):
@@ -85,7 +85,7 @@ def _score(tree: ParsedTree) -> float:
 
 
 def _groups(lengths: Tensor, width: int) -> Iterator[Tensor]:
-    """Numbers of sentences of similar length that are searched together; the longest first."""
+    """Yield the numbers of sentences of similar length that are searched together, the longest first."""
     order = lengths.argsort(descending=True, stable=True)
     while len(order):
         rows = min(MAX_ROWS, MAX_FRAMES // int(lengths[order[0]]))
@@ -95,12 +95,12 @@ def _groups(lengths: Tensor, width: int) -> Iterator[Tensor]:
 
 
 class _Beams:
-    """Rows [sentences * width]: those of a sentence stand together, and the first of them is greedy."""
+    """Rows [sentences * width]: those of a sentence are adjacent, and the first of them is greedy."""
 
     def __init__(
         self, inventory: Inventory, parsers: InferenceStepper, lengths: Tensor, before: Tensor, width: int
     ):
-        """lengths, before: [sentences] in words, and the places before their first ones; on the host."""
+        """lengths, before: [sentences] in words, and the places before the first words; on the host."""
         self._inventory, self._parsers, self._width = inventory, parsers, width
         self._lengths, self._longest = lengths.tolist(), int(lengths.max())
         device, rows = inventory.kind.device, len(lengths) * width
@@ -111,15 +111,15 @@ class _Beams:
         self._greedy = row[::width]
         """[sentences] The greedy rows."""
         self._is_dead = row % width > 0
-        """[rows] bool: those that are no hypotheses, as there are not enough."""
+        """[rows] bool: which rows hold no hypothesis, because there are not enough."""
         self._sums = torch.zeros(rows, device=device).masked_fill(self._is_dead, ILLEGAL_SCORE)
-        """[rows] Of the logarithms of the probabilities of transitions."""
+        """[rows] The sums of the log probabilities of transitions."""
         self._taken = torch.zeros_like(row)
-        """[rows] Transitions."""
+        """[rows] The number of transitions taken."""
         self._constraints: ConstrainedBatch | None = None
 
     def constrain(self, choices: LabelChoices, constraints: Sequence[SentenceConstraints | None]) -> None:
-        """constraints: of each sentence."""
+        """Set the constraints of each sentence."""
         if any(constraints):
             self._constraints = ConstrainedBatch(self._inventory, choices, len(self._state.heads))
             of_rows = [own for own in constraints for _ in range(self._width)]
@@ -139,18 +139,18 @@ class _Beams:
         return Places.of(self._state, self._before)
 
     def _step(self, places: Places) -> Places:
-        """places: the present ones. Returns the next ones."""
+        """Take a step. places: the current places. Returns the next ones."""
         inventory, state = self._inventory, self._state
         finished = inventory.system.finished(state)
         scores = mask_illegal(inventory, state, self._parsers.scores(places), self._constraints)
         greedy = best_transitions(inventory, state, scores).index_select(0, self._greedy)
         logs = scores.log_softmax(1)  # [rows, transitions]
-        logs = logs.masked_fill(logs.isnan(), ILLEGAL_SCORE)  # of the finished ones, and if weights overflow
+        logs = logs.masked_fill(logs.isnan(), ILLEGAL_SCORE)  # in finished rows, and if weights overflow
         of_no_op = torch.zeros_like(self._sums).masked_fill(~finished, ILLEGAL_SCORE)
         sums = self._sums[:, None] + torch.cat([logs, of_no_op[:, None]], 1)  # [rows, transitions + 1]
         taken = self._taken + ~finished
         means = sums / taken[:, None]
-        means[self._greedy, greedy] = torch.inf  # so that they are the first ones
+        means[self._greedy, greedy] = torch.inf  # so that these come first
         choices = means.shape[1]
         best, chosen = means.view(len(self._greedy), -1).topk(self._width)  # [sentences, width]
         parents = (chosen // choices + self._greedy[:, None]).flatten()
@@ -167,7 +167,7 @@ class _Beams:
         return places
 
     def _select(self, parents: Tensor) -> None:
-        """Go on with the hypotheses [rows], of which some may be there more than once."""
+        """Continue with the hypotheses `parents` [rows], which can contain duplicates."""
         state = self._state
         for name in ("stack", "depth", "front", "headless"):
             setattr(state, name, getattr(state, name).index_select(0, parents))
@@ -181,12 +181,12 @@ class _Beams:
         self._parsers.select(parents)
 
     def _by_row(self, of_words: Tensor) -> Tensor:
-        """[rows, longest] A view. of_words: in the flat layout of the state."""
+        """[rows, longest] A view of a tensor in the flat layout of the state."""
         rows = len(self._taken)
         return of_words[: rows * self._longest].view(rows, self._longest)
 
     def hypotheses(self) -> Iterator[list[Arcs]]:
-        """Of each sentence."""
+        """Yield the hypotheses of each sentence."""
         scores = (self._sums / self._taken).tolist()
         heads, labels = (self._by_row(each).tolist() for each in (self._state.heads, self._state.labels))
         is_dead = self._is_dead.tolist()

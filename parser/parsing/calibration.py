@@ -1,9 +1,9 @@
-"""Calibration: probabilities of arcs that are the shares of right ones among them.
+"""Calibration: makes the probabilities of arcs match the shares of correct arcs.
 
-Parsers are too sure: the transitions of an arc that they took by mistake were often as good as certain. Beta
+Parsers are overconfident: the transitions of a wrong arc were often as good as certain to them. Beta
 calibration (Kull, Silva Filho & Flach 2017) keeps the order of arcs by their probabilities, and so how well
-these find errors. A temperature alone, which has one number for high and low probabilities, leaves about
-twice the error.
+these find errors. A temperature alone, a single number for high and low probabilities, leaves about twice
+the error.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from parser.parsing.model import Model
 
 Floats = NDArray[np.float64]
 LEAST = 1e-6
-"""What is added to a probability and to its complement, of which a logarithm is taken: float32 has hardly a
-smaller complement, and the order of greater probabilities stays."""
+"""Added to a probability and to its complement before taking logarithms: float32 has hardly a smaller
+complement, and the order of greater probabilities stays."""
 
 
 @dataclass(frozen=True)
 class Calibration:
     settings: CalibrationSettings | None
-    """None: probabilities stay what they are."""
+    """None leaves probabilities unchanged."""
 
     @classmethod
     def of(cls, model: Model) -> Calibration:
-        """For a parser or an ensemble: the mean of those of the models that have one."""
+        """The calibration of a parser or an ensemble: the mean over the models that have one."""
         own = [each.settings.calibration for each in model.members]
         found = [(each.right, each.wrong, each.offset) for each in own if each]
         if not found:
@@ -40,7 +40,7 @@ class Calibration:
         return cls(CalibrationSettings(right=right, wrong=wrong, offset=offset))
 
     def __call__(self, probabilities: Sequence[float]) -> Sequence[float]:
-        """Those of arcs as parser and scorers say them, calibrated."""
+        """The calibrated probabilities. probabilities: those of arcs, by parser and scorers."""
         if self.settings is None or not len(probabilities):
             return [min(own, 1.0) for own in probabilities]  # sums may be above
         weights = np.array([self.settings.right, self.settings.wrong, self.settings.offset])
@@ -49,7 +49,7 @@ class Calibration:
 
 
 def features(probabilities: Floats) -> Floats:
-    """[arcs, 3] What `CalibrationSettings.right`, `wrong` and `offset` are the weights of."""
+    """[arcs, 3] The features whose weights are `CalibrationSettings.right`, `wrong` and `offset`."""
     exact = probabilities.astype(float).clip(0, 1)
     return np.stack([np.log(exact + LEAST), -np.log(1 - exact + LEAST), np.ones_like(exact)], 1)
 
@@ -60,7 +60,7 @@ def logistic(values: Floats) -> Floats:
 
 
 def with_calibration(model: Model, calibration: CalibrationSettings | None) -> Model:
-    """The parser, or each of an ensemble, with another calibration."""
+    """The parser, or each parser of an ensemble, with another calibration."""
     settings = model.settings.model_copy(update={"calibration": calibration})
     others = tuple(with_calibration(each, calibration) for each in model.others)
     return replace(model, settings=settings, others=others)

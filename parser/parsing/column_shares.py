@@ -1,7 +1,7 @@
 """Whether the columns of an input resemble those of the dev treebank: shares of blank and of unknown values.
 
 A model that reads tags gives bad trees for an input without tags or with those of another tag set. So it
-keeps the shares of its dev treebank, as `columns.json`.
+stores the shares of its dev treebank in `columns.json`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ColumnShares(BaseModel):
     blank: float = Field(ge=0, le=1)
     """Share of the values that are "_"."""
     unknown: float = Field(ge=0, le=1)
-    """Share of the other values that do not occur in training, or that have a part which does not."""
+    """Share of the other values that do not occur in training, or that have a part that does not."""
 
 
 _AS_JSON = TypeAdapter(dict[str, ColumnShares])
@@ -87,12 +87,12 @@ def _whole(string: str) -> tuple[str]:
 
 
 def column_shares(lexicons: Mapping[str, Lexicon], sentences: Sequence[Sentence]) -> dict[str, ColumnShares]:
-    """The shares in all given sentences. lexicons: of the columns that a network reads."""
+    """The shares in all given sentences. lexicons: those of the columns that a network reads."""
     return {name: own.shares for name, own in column_counts(lexicons, sentences).items()}
 
 
 def column_counts(lexicons: Mapping[str, Lexicon], sentences: Sequence[Sentence]) -> dict[str, Counts]:
-    """The values in all given sentences, by column. lexicons: of the columns that a network reads."""
+    """The counts of values in all given sentences, by column. lexicons: see `column_shares`."""
     counts = {name: Counts() for name in lexicons}
     for name, own in counts.items():
         strings = (string for sentence in sentences for string in strings_of(sentence, name))
@@ -104,13 +104,13 @@ class InputColumnCheck:
     """Checks the columns of a stream of sentences. Warns at most once for each column."""
 
     def __init__(self, lexicons: Mapping[str, Lexicon], dev: Mapping[str, ColumnShares]):
-        """lexicons: of the columns that the network reads. dev: shares in the dev treebank; may be empty."""
+        """lexicons: see `column_shares`. dev: shares in the dev treebank; can be empty."""
         self._lexicons, self._dev = lexicons, dev
         self._counts = {name: Counts() for name in lexicons}
         self._warned: set[str] = set()
 
     def check(self, sentences: Iterable[AnySentence], warn: Callable[[str], None]) -> Iterator[AnySentence]:
-        """Yield the sentences, and what stands for none, unchanged; call `warn` with messages about them."""
+        """Yield all items unchanged, including None, and call `warn` with messages about the sentences."""
         passed: list[Sentence] = []
         words = 0
         for sentence in sentences:

@@ -1,4 +1,4 @@
-"""As `ConstrainedBatch`, of a sentence that is parsed alone, in plain numbers."""
+"""Like `ConstrainedBatch`, for a sentence that is parsed alone, in plain numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from parser.transitions.system import Place
 
 
 class TransitionArrays:
-    """What constraints read of labelled transitions; [transitions] each. It does not change."""
+    """The properties of labelled transitions that constraints need; [transitions] each. Immutable."""
 
     def __init__(self, inventory: Inventory, choices: LabelChoices):
         self.of_kinds = [int(each.obstacles or 0) for each in inventory.system.transitions]
@@ -32,7 +32,7 @@ class TransitionArrays:
 
 
 class ConstrainedSentence:
-    """The constraints of a sentence, and what was counted of it."""
+    """The constraints of a sentence, and the dependents counted so far."""
 
     def __init__(self, transitions: TransitionArrays, constraints: SentenceConstraints):
         self._transitions = transitions
@@ -40,17 +40,17 @@ class ConstrainedSentence:
         self._label_rows = [ANY_LABEL, *constraints.label_rows, ANY_LABEL]
         self._limits = np.array(constraints.limits)
         self._counted = [0, *constraints.counted, 0]
-        """By words, from ROOT to what is after the last one."""
+        """The bits of each word, from ROOT to the end of the buffer."""
 
     def blocked(self, stack: Sequence[int], front: int, heads: Sequence[int], headless: int) -> int:
-        """The kinds of transitions that have obstacles, as bits. heads: of ROOT and of each word."""
+        """The kinds of transitions that have obstacles, as bits. heads: those of ROOT and of each word."""
         found = obstacles_alone(stack, front, heads, headless, self._facts)
         return sum(1 << kind for kind, own in enumerate(self._transitions.of_kinds) if own & found)
 
     def choose(self, legal: Sequence[int], words: Sequence[int]) -> Array | None:
-        """[n] The places in `legal` of the transitions that labels and limits leave; None for all of them.
+        """[n] The places in `legal` of the transitions that labels and limits allow; None for all of them.
 
-        legal: transitions without obstacles. words: at the places.
+        legal: transitions without obstacles. words: those at the places.
         """
         rows = [self._label_rows[word] for word in words[: Place.NOWHERE]]
         if not (any(rows) or len(self._limits)):
@@ -62,7 +62,7 @@ class ConstrainedSentence:
         for place, row in enumerate(rows):
             if row != ANY_LABEL:
                 left &= own.allowed[row][numbers] | (dependents != place)
-                if LabelChoices.exact_label(row):  # it is given, and was counted before
+                if LabelChoices.exact_label(row):  # given, and so counted before
                     is_counted |= dependents == place
         if len(self._limits):
             bits = self._limits[own.labels[numbers]]
@@ -73,6 +73,6 @@ class ConstrainedSentence:
         return np.flatnonzero(within if within.any() else left)
 
     def count(self, head: int, label: int) -> None:
-        """An arc was made."""
+        """Count an arc that was made."""
         if head and len(self._limits):
             self._counted[head] |= int(self._limits[label])

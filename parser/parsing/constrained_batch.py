@@ -1,4 +1,4 @@
-"""The constraints of the sentences in a running batch, and the transitions that they leave."""
+"""The constraints of the sentences in a running batch, and the transitions that they allow."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from parser.transitions.system import Place, State
 
 NOWHERE = {Place.NOWHERE}
 LIMITS_ROOM = 8
-"""Rows of bits at first. They double when more limits come, and then tensors move."""
+"""Initial rows of bits. Their number doubles when more limits come, and then tensors move."""
 
 
 class WordConstraints(NamedTuple):
-    """In the flat layout of `State`."""
+    """Tensors in the flat layout of `State`."""
 
     facts: Tensor
     """[words + 1, 4] See `WordFacts`."""
@@ -31,16 +31,16 @@ class WordConstraints(NamedTuple):
     limits: Tensor
     """[words + 1] The row of the limits of the word's sentence; 0 without any."""
     counted_first: Tensor
-    """[words + 1] The bits of dependents that count, before parsing."""
+    """[words + 1] The bits of dependents that count and are known before parsing."""
     counted: Tensor
-    """[words + 1] The same with those that were found."""
+    """[words + 1] The same bits, with those of dependents found since."""
 
 
 class ConstrainedBatch:
-    """Sentences without constraints may be among them. Nothing here waits for the device."""
+    """The constraints of a batch, where some sentences can have none. Nothing here waits for the device."""
 
     def __init__(self, inventory: Inventory, choices: LabelChoices, size: int):
-        """size: of flat tensors."""
+        """size: the length of flat tensors."""
         self._inventory, self._device = inventory, inventory.kind.device
         transitions = inventory.system.transitions
         self._obstacles = Obstacles.of(inventory.system, self._device)
@@ -51,7 +51,7 @@ class ConstrainedBatch:
             place: own | (self._dependents != place)
             for place in sorted({each.dependent for each in transitions} - NOWHERE)
         }
-        """By the places of dependents: [rows, transitions] bool."""
+        """[rows, transitions] bool, by the place of the dependent."""
         row = torch.arange(len(own), device=self._device)
         self._is_known = (row >= OF_LABELS) & (row % 2 == 0)
         """[rows] bool: the arc is given with its label."""
@@ -75,14 +75,14 @@ class ConstrainedBatch:
         self.forget(max(0, before - 1), len(self._words.facts))
 
     def forget(self, start: int, stop: int) -> None:
-        """The sentences that are there from now on have no constraints, as far as is known."""
+        """Reset the places from start to stop: until `join`, sentences there have no constraints."""
         for part in self._words:
             part[start:stop] = 0
         for column, value in enumerate(NOTHING_GIVEN):
             self._words.facts[start:stop, column] = value
 
     def begin(self, start: int, stop: int) -> None:
-        """The sentences at these places are begun anew."""
+        """Restart the sentences at the places from start to stop."""
         self._words.counted[start:stop] = self._words.counted_first[start:stop]
 
     def join(
@@ -91,9 +91,9 @@ class ConstrainedBatch:
         constraints: Sequence[SentenceConstraints | None],
         others: Sequence[SentenceConstraints] = (),
     ) -> bool:
-        """Sentences join at places that have been forgotten. Returns whether steps must be captured anew.
+        """Add sentences at places that were reset by `forget`. Returns whether steps must be captured again.
 
-        bases: the places before their first words. others: the constraints of those that are there already.
+        bases: the places before their first words. others: the constraints of sentences already there.
         """
         rows: list[tuple[int, ...]] = []
         places: list[int] = []
@@ -118,12 +118,14 @@ class ConstrainedBatch:
 
     @property
     def _has_limits(self) -> bool:
-        """Whether steps look at them."""
+        """Whether steps check limits."""
         return len(self._limits) > 1
 
     def legal(self, state: State, kinds: Tensor) -> Tensor:
-        """[batch, transitions] bool: the labelled transitions. kinds: [batch, kinds] bool, what is legal
-        without constraints."""
+        """[batch, transitions] bool: which labelled transitions are legal.
+
+        kinds: [batch, kinds] bool, which kinds are legal without constraints.
+        """
         words = state.words()  # [places, batch]
         legal = self._inventory.with_labels(kinds & self._obstacles.free(state, words, self._words.facts))
         index = state.flat_index(words)  # [places, batch]
@@ -143,23 +145,23 @@ class ConstrainedBatch:
         words.counted.index_copy_(0, index, words.counted.index_select(0, index) | bits)
 
     def _within_limits(self, index: Tensor, rows: Tensor, legal: Tensor) -> Tensor:
-        """[batch, transitions] bool: those that exceed no limit, or all if there is none.
+        """[batch, transitions] bool: the legal transitions that exceed no limit, or all if each exceeds one.
 
         index: [places, batch] of the words. rows: [places, batch] of the labels. legal: [batch, transitions]
         """
-        limits = self._words.limits[index].amax(0)  # of the sentences; ROOT and no word have none
+        limits = self._words.limits[index].amax(0)  # of the sentences; 0 for ROOT and for no word
         bits = self._bits.index_select(0, limits)[:, :-1]  # [batch, transitions]
         exceeds = bits & self._words.counted[index].index_select(0, self._heads).T != 0
-        # What is given was counted before.
+        # Given arcs were counted before.
         exceeds &= ~self._is_known[rows].index_select(0, self._dependents).T
         within = legal & ~exceeds
         return torch.where(within.any(1, keepdim=True), within, legal)
 
     def _keep_limits(self, which: Iterable[tuple[int, ...]]) -> None:
-        """Forget the others. Sentences that had them are done."""
+        """Keep only these limits. Sentences with other limits are done."""
         kept = [(), *(limits for limits in which if limits)]
         before = to_device(torch.tensor([self._limits[limits] for limits in kept]), self._device)
-        numbers = before.new_zeros(len(self._bits))  # [limits] the new ones by those before
+        numbers = before.new_zeros(len(self._bits))  # [limits] new numbers, by old number
         numbers[before] = torch.arange(len(kept), device=self._device)
         self._words.limits.copy_(numbers[self._words.limits])
         self._bits[: len(kept)] = self._bits.index_select(0, before)

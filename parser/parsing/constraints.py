@@ -1,7 +1,7 @@
 """Conditions on trees: given arcs and labels, at most one dependent with a label, words that are no root.
 
-Given arcs and labels stay, whatever the parser would prefer. The other conditions are broken if nothing else
-is left, and the tree says where.
+Given arcs and labels stay, whatever the parser would prefer. The other conditions are broken if the parser
+has no other choice left, and the parsed tree lists the violations.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from parser.treebank.sentence import NO_HEAD, Sentence
 from parser.treebank.set_aside import set_aside
 
 LIFTED = 1 << 62
-"""The bit of lifted dependents that count: where they end is not known before the tree is whole."""
+"""The bit of lifted dependents that count: their final heads are unknown until the tree is complete."""
 MAX_LIMITS = 60
 KEPT_LIMITS = 256
-"""Lists of limits whose bits are kept; strangers may ask for ever new ones."""
+"""Lists of limits whose bits are kept. A bound is needed because strangers can keep sending new lists."""
 SHOWN = 8
-"""Labels of a message."""
+"""Labels shown in a message."""
 NonProjective = Literal["refuse", "given"]
 
 
@@ -74,22 +74,22 @@ UNCONSTRAINED = Constraints()
 
 
 class SentenceConstraints(NamedTuple):
-    """Those of a sentence, in the numbers of a model. Of word 1 first, unless stated otherwise."""
+    """The constraints of a sentence, for a model. Tuples start with word 1 unless stated otherwise."""
 
     heads: tuple[int, ...]
-    """The given ones; NO_HEAD for none."""
+    """The given heads; NO_HEAD for words without one."""
     labels: tuple[str, ...]
-    """The given ones; `_` for none."""
+    """The given labels; `_` for words without one."""
     kept_heads: tuple[int, ...]
-    """The given ones but those that are put back after parsing."""
+    """The given heads, except those that are put back after parsing."""
     may_be_root: tuple[bool, ...]
     label_rows: tuple[int, ...]
     """See `LabelChoices`."""
     limits: tuple[int, ...]
-    """By the number of a label its bits, one for each limit that it counts for; empty without any."""
+    """The bits of each label, by its number: one for each limit that it counts for. Empty without limits."""
     at_most_one: tuple[str, ...]
     no_roots: tuple[bool, ...]
-    """Words that may not be the root, if another one can."""
+    """Words that must not be the root if another word can be."""
 
     @property
     def facts(self) -> list[WordFacts]:
@@ -97,7 +97,7 @@ class SentenceConstraints(NamedTuple):
 
     @property
     def counted(self) -> list[int]:
-        """Of each word the bits of its dependents that are known before parsing."""
+        """The bits of the dependents of each word that are known before parsing."""
         if not self.limits:
             return [0] * len(self.heads)
         found = [LIFTED] * len(self.heads)
@@ -107,7 +107,7 @@ class SentenceConstraints(NamedTuple):
         return found
 
     def possible_heads(self) -> NDArray[np.bool_]:
-        """[n, n + 1] Of each word which heads it may have, the first of which is ROOT."""
+        """[n, n + 1] Which heads each word can have; the first is ROOT."""
         count = len(self.heads)
         possible = np.ones((count, count + 1), bool)
         possible[:, 0] = self.may_be_root
@@ -118,7 +118,7 @@ class SentenceConstraints(NamedTuple):
         return possible
 
     def exceeded(self, arcs: Arcs) -> int:
-        """How many dependents are more than a limit allows."""
+        """The number of dependents that exceed a limit."""
         if not self.limits:
             return 0
         counts: Counter[tuple[int, int]] = Counter()
@@ -135,9 +135,9 @@ class SentenceConstraints(NamedTuple):
     def completed(
         self, heads: Sequence[int], labels: Sequence[str]
     ) -> tuple[tuple[int, ...], tuple[str, ...], tuple[str, ...]]:
-        """The tree with all that is given, and of each word which constraint it does not keep, or "".
+        """The heads and labels with everything that is given, and the broken constraints of each word, or "".
 
-        heads, labels: of the tree that was found, in which no word is lifted.
+        heads, labels: those of the tree that was found, in which no word is lifted.
         """
         found, of_words = put_back(heads, labels, self.heads)
         of_words = [
@@ -146,7 +146,7 @@ class SentenceConstraints(NamedTuple):
         return tuple(found), tuple(of_words), self._violations(found, of_words)
 
     def with_certain(self, probabilities: Sequence[float]) -> Sequence[float]:
-        """Those of arcs, which are 1 where head and label are given."""
+        """The probabilities of arcs, with 1 for those whose head and label are given."""
         known = (
             head != NO_HEAD and label != BLANK for head, label in zip(self.heads, self.labels, strict=True)
         )
@@ -167,12 +167,12 @@ class SentenceConstraints(NamedTuple):
 
 
 def counts_for(label: str, limit: str) -> bool:
-    """Whether a dependent with the label is one of those that are limited."""
+    """Whether a dependent with the label counts for the limit."""
     return label == limit or without_subtype(label) == limit
 
 
 class _Given(NamedTuple):
-    """What is given of a sentence; of word 1 first."""
+    """What is given for a sentence; tuples start with word 1."""
 
     has_any: bool
     heads: tuple[int, ...]
@@ -180,7 +180,7 @@ class _Given(NamedTuple):
     kept_heads: tuple[int, ...]
     may_be_root: tuple[bool, ...]
     faults: list[tuple[int, str]]
-    """With the words that they are at. If there are some, the rest is not whole."""
+    """Words, each with a message. If there are any, the other fields are incomplete."""
 
     @classmethod
     def nothing(cls, words: int) -> _Given:
@@ -228,11 +228,11 @@ class ConstraintReader:
 
     @cached_property
     def _plain_labels(self) -> set[str]:
-        """Without what lifted words have; each sentence with limits asks for them."""
+        """The labels without the marks of lifted words; cached, as each sentence with limits needs them."""
         return {label.partition(MARK)[0] for label in self._vocabulary.labels.strings}
 
     def check(self, wanted: Constraints) -> SentenceCheck | None:
-        """What tells the faults of sentences of a file; None if nothing of them is kept."""
+        """A check that returns the faults of a sentence of a file; None if nothing given is kept."""
         if not wanted.keep:
             return None
 
@@ -245,13 +245,17 @@ class ConstraintReader:
         return faults
 
     def faults(self, sentence: Sentence, wanted: Constraints) -> list[tuple[int, str]]:
-        """Why there is no tree with what is given, at which words."""
+        """The words whose given heads or labels allow no tree, each with a message."""
         return self._given(sentence, wanted).faults
 
     def read(
         self, sentence: Sentence, wanted: Constraints, tags: Mapping[str, Sequence[str]]
     ) -> SentenceConstraints | None:
-        """None if all trees keep them. tags: the predicted ones by column. Raises ValueError."""
+        """The constraints of a sentence; None if all trees satisfy them.
+
+        tags: the predicted tags, by column. Raises ValueError for constraints that model or sentence rules
+        out.
+        """
         given = self._given(sentence, wanted)
         if not (given.has_any or wanted.at_most_one or wanted.not_root):
             return None
@@ -299,7 +303,7 @@ class ConstraintReader:
         return _Given(True, heads, sentence.labels, kept, may_be_root, faults)
 
     def _heads(self, sentence: Sentence) -> tuple[int, ...]:
-        """The given heads; 0 also for words with a label that the root alone has."""
+        """The given heads; 0 also for words with a label that only the root can have."""
         return tuple(
             0 if head == NO_HEAD and self.choices.is_of_root_alone(label) else head
             for head, label in zip(sentence.heads, sentence.labels, strict=True)
@@ -318,7 +322,10 @@ class ConstraintReader:
     def _may_be_root(
         self, labels: Sequence[str], kept: Sequence[int], aside: Sequence[int]
     ) -> tuple[bool, ...]:
-        """aside: words that get other heads afterwards, and are not the root if another one can be."""
+        """Whether each word can be the root.
+
+        aside: words that get other heads afterwards, and are not the root if another word can be.
+        """
         fitting = tuple(
             may and (label == BLANK or self.choices.of_root(label))
             for may, label in zip(possible_roots(kept), labels, strict=True)

@@ -1,9 +1,9 @@
-"""The projective trees of greatest sum (Eisner 1996), for a batch of sentences at once.
+"""The projective trees with the greatest sum of scores (Eisner 1996), for a batch of sentences at once.
 
-A span is complete if its head, at one of its ends, has all of its dependents in it; it is incomplete if its
-ends are head and dependent and what is between them is complete. Spans of one width are computed together.
-They are stored by their start or by their end and by their width, so that the parts of all spans of one width
-lie in slices.
+A span is complete if its head, at one of its ends, has all of its dependents in the span. It is incomplete if
+its ends are head and dependent and the spans between them are complete. Spans of one width are computed
+together. They are stored by start or end and by width, so that the parts of all spans of one width lie in
+slices.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ class _Splits(NamedTuple):
     """[sentences, start, width] Where the best span of each kind is split, as a distance from its start."""
 
     incomplete: Numbers
-    """Between the last word of the left part and the first one of the right part."""
+    """Between the last word of the left part and the first word of the right part."""
     left: Numbers
-    """Of complete spans with the head at the right end: the dependent's part begins there."""
+    """For complete spans with the head at the right end: the start of the dependent's part."""
     right: Numbers
-    """Of those with the head at the left end: the last dependent."""
+    """For complete spans with the head at the left end: the last dependent."""
 
 
 def is_projective_tree(heads: Sequence[int]) -> bool:
-    """Whether heads, of word 1 first, are those of a projective tree with one word below ROOT."""
+    """Whether heads, from word 1 on, are those of a projective tree with one word below ROOT."""
     return heads.count(0) == 1 and not cycles(heads) and is_projective(heads)
 
 
 def projective_trees(scores: Scores, lengths: Numbers) -> list[list[int]]:
-    """Of each sentence the heads of its words; one word is below ROOT, which is 0.
+    """The heads of the words of each sentence; one word is below ROOT, which is 0.
 
-    scores: [sentences, longest, longest + 1] Of each word the scores of its heads, of which the first is
-    ROOT. What is after the end of a sentence is not read. lengths: [sentences] in words, at least 1.
+    scores: [sentences, longest, longest + 1] the scores of the heads of each word, the first of which is
+    ROOT. Scores after the end of a sentence are not read. lengths: [sentences] in words, at least 1.
     """
     splits, by_root = _best_spans(scores)
     found = []
@@ -52,8 +52,8 @@ def projective_trees(scores: Scores, lengths: Numbers) -> list[list[int]]:
 
 
 def _best_spans(scores: Scores) -> tuple[_Splits, Scores]:
-    """The splits, and [sentences, word, end] the sums of the spans from the first word to the end whose head
-    is the word, which is in them."""
+    """The splits, and [sentences, word, end] the sums of the spans from the first word to `end` whose head is
+    `word`, inside the span."""
     sentences, longest, _ = scores.shape
     shape = (sentences, longest, longest)
     # Sums by [sentence, start, width] or [sentence, end, width].
@@ -79,16 +79,16 @@ def _best_spans(scores: Scores) -> tuple[_Splits, Scores]:
 
 
 def _best(first: Scores, second: Scores) -> tuple[Scores, Numbers]:
-    """[sentences, spans] The greatest sums of two parts, and where they are split.
+    """[sentences, spans] The greatest sums of two parts, and their splits.
 
-    first, second: [sentences, spans, splits] The sums of the parts by their widths, from 0 or 1 on.
+    first, second: [sentences, spans, splits] the sums of the parts by width, from 0 or 1 on.
     """
     sums = first + second[:, :, ::-1]
     return sums.max(2), sums.argmax(2)
 
 
 def _by_root(left: Scores, right_by_end: Scores) -> Scores:
-    """As in `_best_spans`. left: [sentences, width] of the spans from the first word."""
+    """The sums as in `_best_spans`. left: [sentences, width] those of spans from the first word."""
     word = np.arange(left.shape[1])
     width = word - word[:, None]  # [word, end]
     right = right_by_end[:, word, np.maximum(width, 0)]  # [sentences, word, end]
@@ -96,7 +96,7 @@ def _by_root(left: Scores, right_by_end: Scores) -> Scores:
 
 
 def _heads(splits: _Splits, root: int, length: int) -> list[int]:
-    """From the splits of one sentence [start, width]. root: the word below ROOT, from 0."""
+    """The heads, from the splits of one sentence [start, width]. root: the word below ROOT, from 0."""
     heads = [0] * length
     waiting = [(0, root, False), (root, length - 1, True)]  # complete spans, and whether the head is first
     while waiting:

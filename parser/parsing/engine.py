@@ -1,4 +1,4 @@
-"""The engine of a parser: sentences that may come at any time are parsed together."""
+"""The engine of a parser, which parses sentences together, whenever they arrive."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ from parser.treebank.projectivity import deprojectivize
 from parser.treebank.sentence import Sentence
 
 GROUP_SENTENCES, GROUP_WORDS = 256, 4_096
-"""Those whose words are encoded together, at most. More gain little, and others wait for them."""
+"""Most sentences and words that are encoded together. More gain little, and let others wait longer."""
 FEW = 32
 """Sentences that are parsed one after the other on a CPU, which is faster than a batch of them."""
 LATE_STEPS = 2
-"""For which few sentences wait for others on a CPU, at most, as encoding few takes almost as long as many."""
+"""Most steps that a few sentences wait for others on a CPU: encoding few takes almost as long as many."""
 SHARE_ALONE, MAX_CREDIT = 1 / 20, 200.0
-"""Words that may be parsed alone for each that the batch has parsed: a tenth of the time, as a word alone
-takes twice as long. And how many may come at once."""
+"""Words that can be parsed alone for each word that the batch has parsed: a tenth of the time, because a word
+alone takes twice as long. The second value limits how many of them accumulate."""
 MAX_WAITING = 16 * WINDOW
-"""Words that may wait, unless asked for otherwise."""
+"""The default for the number of words that may wait."""
 SLOW = 0.05
-"""Seconds. An input that lets wait so long gets its trees before more is read."""
+"""In seconds. If reading a sentence takes longer, the trees of earlier ones come before more is read."""
 Tags = Mapping[str, tuple[str, ...]]
 
 
@@ -76,21 +76,21 @@ class _Read(NamedTuple):
 
 
 class EngineLoad(NamedTuple):
-    """What there is to compute."""
+    """The work that an engine has left."""
 
     waiting: int
-    """Sentences."""
+    """Sentences that wait."""
     waiting_words: int
     running: int
     """Sentences that are parsed together."""
     batch_size: int
-    """How many there may be."""
+    """The largest number of sentences that are parsed together."""
 
 
 class Engine:
-    """Threads may share it: whichever waits for a tree computes for all, one at a time.
+    """Parses sentences for several threads: one that waits for a tree computes for all, one at a time.
 
-    The weights of the model must not change as long as it is used.
+    The weights of the model must not change while the engine is in use.
     """
 
     def __init__(self, model: Model, batch_size: int = BATCH_SIZE, max_waiting: int = MAX_WAITING):
@@ -99,16 +99,16 @@ class Engine:
         self._is_on_gpu = model.device.type == "cuda"
         self._batch: RunningBatch | None = None
         self._running: dict[int, _Running] = {}
-        """By the slot in the batch."""
+        """Keyed by the slot in the batch."""
         self._alone: deque[_Alone] = deque()
-        """Those that are read and are parsed one after the other."""
+        """Sentences that have been read and are parsed one after the other."""
         self._joining: list[Request] = []
         self._credit = MAX_CREDIT
-        """Words that may be parsed alone beside the batch."""
+        """Words that can still be parsed alone next to the batch."""
         self._late = 0
-        """Steps for which the next sentences have waited for others."""
+        """Steps that the next sentences have waited for others."""
         self._most_words = math.inf
-        """Of the sentences in the batch, as far as the memory is known to be enough."""
+        """The limit on the words of the batch, which is lowered when memory runs out."""
         self._reparser, self._calibration = Reparser.of(model), Calibration.of(model)
         self._scheduler, self._source = Scheduler(), RequestSource()
         self._scheduling, self._computing, self._ending = Lock(), Lock(), Lock()
@@ -121,7 +121,7 @@ class Engine:
     ) -> Request:
         """Hand in a sentence, which is parsed by calls of `step` and `result`.
 
-        Computes while too many words wait. source: that shares the time with others.
+        Computes while too many words wait. source: the source that shares the time with others.
         """
         source = self._source if source is None else source
         request = Request(sentence, options, source, self._ending)
@@ -133,7 +133,7 @@ class Engine:
                 self.step()
 
     def hand_in(self, request: Request) -> None:
-        """Let it wait. Raises queue.Full if too many words do."""
+        """Add a request to those that wait. Raises queue.Full if too many words wait already."""
         with self._scheduling:
             words = self._scheduler.words
             if words and words + len(request.sentence) > self._max_waiting:
@@ -142,28 +142,31 @@ class Engine:
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing to compute; for the thread that computes."""
+        """Whether there is nothing to compute. To be called by the thread that computes."""
         with self._scheduling:
             return not (self._running or self._alone or len(self._scheduler))
 
     @property
     def load(self) -> EngineLoad:
-        """For any thread, which does not wait for a step."""
+        """The work left. Any thread can ask for it, without waiting for a step."""
         with self._scheduling:
             waiting, words = len(self._scheduler), self._scheduler.words
         return EngineLoad(waiting + len(self._alone), words, len(self._running), self._batch_size)
 
     def result(self, request: Request) -> ParsedTree:
-        """The tree, for which this thread computes, or another one.
+        """The tree of a request, computed by this thread or by another one.
 
-        Raises what went wrong with the sentence, and CancelledError of concurrent.futures.
+        Raises the error of the sentence if it failed, and CancelledError of concurrent.futures.
         """
         while not request.has_ended:
             self.step(request)
         return request.tree()
 
     def step(self, wanted: Request | None = None) -> None:
-        """Compute for all until the next refill. wanted: nothing is computed if it is done by then."""
+        """Compute for all requests until the next refill.
+
+        wanted: if this request has ended by the time it is this thread's turn, nothing is computed.
+        """
         with self._computing:
             if wanted and wanted.has_ended:
                 return
@@ -188,10 +191,10 @@ class Engine:
     ) -> Iterator[tuple[Sentence, ParsedTree]]:
         """Parse sentences in bounded memory, and yield the trees in the order of the sentences.
 
-        sentences: with None where the next one is not there yet; what has been read is parsed then.
-        read_ahead: words that are read and not yielded, at most, or a single longer sentence. begin_with:
-        the same before the first tree. Raises ValueError if the memory is too small for a sentence, or if no
-        tree has what is given of it.
+        sentences: None stands for a sentence that has not arrived yet; then those read so far are parsed.
+        read_ahead: most words that are read and not yet yielded, unless a single sentence is longer.
+        begin_with: the same limit before the first tree. Raises ValueError if the memory is too small for a
+        sentence, or if no tree contains the arcs and labels that are given for it.
         """
         ahead, pending = ReadAhead(begin_with, read_ahead), deque[Request]()
         source, following, has_more = RequestSource(), iter(sentences), True
@@ -228,7 +231,7 @@ class Engine:
         return AloneParser(self._model.members)
 
     def _parse_few(self) -> bool:
-        """Parse the next sentence alone, if there are few; returns whether there are."""
+        """Parse the next sentence alone if there are few. Returns whether there are."""
         if self._running or self._is_on_gpu:
             return False
         if not self._alone:
@@ -240,7 +243,7 @@ class Engine:
         return self._parse_alone()
 
     def _parse_beside(self) -> None:
-        """Parse a sentence alone, if it is of a source that has few and the batch has no room for it."""
+        """Parse a sentence alone if its source has few sentences and the batch has no room for it."""
         if self._batch and self._batch.waiting and self._credit > 0 and not self._is_on_gpu:
             with self._scheduling:
                 group = self._scheduler.take_of_small(FEW)
@@ -250,7 +253,7 @@ class Engine:
             self._parse_alone()
 
     def _read_alone(self, group: Sequence[Request]) -> None:
-        """Let requests wait for `_parse_alone`; those whose sentences cannot be read fail."""
+        """Read sentences for `_parse_alone`. Requests whose sentences cannot be read fail."""
         self._joining = list(group)
         for read in self._readable(group):
             tables = zip(*(own.tables() for own in read.by_model), strict=True)
@@ -258,7 +261,7 @@ class Engine:
             self._forget_joining(read)
 
     def _parse_alone(self) -> bool:
-        """Parse a sentence that has been read; returns whether there was one."""
+        """Parse the next of the sentences that have been read. Returns whether there was one."""
         if not self._alone:
             return False
         running, tables = self._alone[0]
@@ -274,7 +277,7 @@ class Engine:
         return True
 
     def _admit(self) -> None:
-        """Let waiting sentences join the batch, if it will have room for them."""
+        """Let waiting sentences join the batch if it will have room for them."""
         if (self._batch and 2 * self._batch.waiting >= self._batch_size) or self._waits_for_others():
             return
         room = self._most_words - self._words_in_batch
@@ -288,7 +291,7 @@ class Engine:
         self._joining = []
 
     def _waits_for_others(self) -> bool:
-        """Whether few sentences are to join a large batch, and may do so later."""
+        """Whether few sentences are about to join a large batch, and can do so later."""
         with self._scheduling:
             waiting = len(self._scheduler)
         is_few = 0 < 2 * waiting < len(self._running) and not self._is_on_gpu
@@ -300,7 +303,10 @@ class Engine:
         return sum(len(running.request.sentence) for running in self._running.values())
 
     def _readable(self, group: Sequence[Request]) -> Iterator[_Read]:
-        """The sentences as models read them. Those that get several trees are searched at once."""
+        """Yield the sentences as the models read them.
+
+        Sentences for which several trees are requested are not yielded, but searched immediately.
+        """
         alike: dict[int, list[Request]] = {}
         for request in group:
             alike.setdefault(request.options.trees, []).append(request)
@@ -312,7 +318,7 @@ class Engine:
                     self._search(read, trees)
 
     def _search(self, read: _Read, trees: int) -> None:
-        """Finish requests for so many trees."""
+        """Finish requests for several trees by a beam search. trees: how many are requested."""
         try:
             with one_memory_error():
                 found = search(self._model.members, read.by_model, read.constraints, WIDTH * trees)
@@ -325,8 +331,8 @@ class Engine:
         self._forget_joining(read)
 
     def _readable_parts(self, group: Sequence[Request]) -> Iterator[_Read]:
-        """As `_readable`. If reading fails, halves are tried: each sentence fails alone."""
-        if not group or not self._joining:  # which wait again since memory was too small
+        """Like `_readable`. If reading fails, each half is tried, so that each sentence fails alone."""
+        if not group or not self._joining:  # the requests wait again because the memory was too small
             return
         try:
             with one_memory_error():
@@ -358,7 +364,7 @@ class Engine:
         return RunningBatch(self._model.members, self._batch_size, in_graph=self._is_on_gpu)
 
     def _forget_joining(self, read: _Read) -> None:
-        """They are elsewhere now."""
+        """Remove the requests that are stored elsewhere now."""
         joined = set(read.requests)
         self._joining = [request for request in self._joining if request not in joined]
 
@@ -390,7 +396,7 @@ class Engine:
         read: Sequence[ReadSentences],
         constraints: Sequence[SentenceConstraints | None],
     ) -> Sequence[SecondOpinion | None]:
-        """Of each sentence what the scorers of arcs say of it, if anybody wants to know."""
+        """The opinion of the scorers of arcs on each sentence; None for all if nothing needs them."""
         reparser = self._reparser
         is_asked = any(own.options.needs_scorers for own in group)
         if reparser and (reparser.changes_trees or is_asked):
@@ -404,7 +410,7 @@ class Engine:
         return [None] * len(group)
 
     def _advance(self) -> None:
-        """Take steps with the sentences in the batch, and finish the requests of those that are done."""
+        """Take steps with the sentences in the batch, and finish the requests whose sentences are done."""
         if not self._batch or not self._running:
             return
         try:
@@ -419,11 +425,11 @@ class Engine:
         self._finish_all([(self._running[slot], arcs) for slot, arcs in found.items()])
         for slot in found:
             del self._running[slot]
-        if not self._running and not self._is_on_gpu:  # whose graph is of use for the next ones
+        if not self._running and not self._is_on_gpu:  # a GPU keeps the batch, whose graph is reused
             self._batch = None
 
     def _finish_all(self, found: Sequence[tuple[_Running, Arcs]]) -> None:
-        """Finish requests with the trees that parser and scorers find together. Each fails alone."""
+        """Finish requests with the trees that parser and scorers find together. Each request fails alone."""
         wanted = [(running, arcs) for running, arcs in found if not running.request.has_ended]
         opinions = [running.opinion for running, _ in wanted if running.opinion]
         trees = [arcs for running, arcs in wanted if running.opinion]
@@ -443,7 +449,7 @@ class Engine:
             self._finish(running, [next(reparsed) if running.opinion else arcs], own)
 
     def _alternatives(self, found: Sequence[_Running]) -> dict[Request, Alternatives]:
-        """Of the sentences for which they are asked, if there are any."""
+        """The alternatives of the sentences for which they are requested."""
         if not self._reparser:
             return {}
         wanted = {
@@ -473,7 +479,7 @@ class Engine:
         labels = tuple(map(self._model.vocabulary.labels.string, arcs.labels))
         heads, labels = deprojectivize(arcs.heads, labels)
         violations: tuple[str, ...] = ()
-        # That of a sentence too long for the scorer is the parser's own, of which no calibration is known.
+        # If a sentence is too long for the scorer, the parser's own probabilities stay uncalibrated.
         calibration = self._calibration if running.opinion or not self._reparser else Calibration(None)
         own = calibration(arcs.probabilities) if running.request.options.probabilities else None
         if running.constraints:
@@ -483,7 +489,7 @@ class Engine:
         return ParsedTree(heads, labels, probabilities, running.tags, violations, others, arcs.score)
 
     def _relieve(self) -> None:
-        """Go on with fewer sentences at a time, since the memory is too small for so many."""
+        """Continue with fewer sentences at a time, because the memory is too small for so many."""
         together = [*self._joining, *(running.request for running in self._running.values())]
         torch.cuda.empty_cache()  # CUDA's libraries cannot use what PyTorch keeps
         if len(together) == 1:
@@ -499,7 +505,7 @@ class Engine:
         self._start_over()
 
     def _start_over(self) -> None:
-        """Leave the batch. What was in it waits again."""
+        """Discard the batch. All unfinished requests wait again."""
         unfinished = [
             *self._joining,
             *(alone.running.request for alone in self._alone),

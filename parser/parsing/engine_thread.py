@@ -1,4 +1,4 @@
-"""A thread that computes for an engine: those who want trees, threads and tasks of asyncio, only wait."""
+"""A thread that computes for an engine, while threads and asyncio tasks that want trees only wait."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from parser.treebank.sentence import Sentence
 
 
 class AwaitedRequest(Request):
-    """It notes that it has ended, and has what wakes up those who wait for it."""
+    """A request that notes its end, with the object that wakes up whoever waits for it."""
 
     __slots__ = ("_ended", "waiter")
 
@@ -33,7 +33,7 @@ class AwaitedRequest(Request):
         lock: Lock,
         ended: deque[AwaitedRequest],
     ):
-        """ended: to which it is appended when it ends."""
+        """ended: the queue to which the request is appended when it ends."""
         super().__init__(sentence, options, source, lock)
         self._ended = ended
         self.waiter: Event | asyncio.Future[None] | None = None
@@ -43,27 +43,27 @@ class AwaitedRequest(Request):
 
 
 class EngineThread:
-    """Threads and tasks may share it. The thread begins with the first request, and sleeps without any.
+    """Parses sentences in a thread, for any number of threads and asyncio tasks.
 
-    An error of the engine reaches all who wait then, as RuntimeError with the error as its cause; later
-    requests are tried. As a context it is closed at the end. What still waits when the program ends is
-    cancelled.
+    The thread starts with the first request, and sleeps when there is nothing to do. If the engine fails, all
+    who are waiting get a RuntimeError with the error as its cause; later requests are tried. When used as a
+    context manager, it is closed at the end. Requests that still wait when the program exits are cancelled.
     """
 
     def __init__(self, engine: Engine):
-        """engine: for which nobody else computes."""
+        """engine: one for which nothing else computes."""
         self._engine, self._source, self._process = engine, RequestSource(), os.getpid()
         self._changed, self._ending = Condition(), Lock()
         self._thread: Thread | None = None
         self._is_closed = False
         self._has_failed = False
-        """The engine failed although nobody waited: it is not tried again before the next request."""
+        """Whether the engine failed while nobody waited. It is not tried again before the next request."""
         self._unfinished: set[AwaitedRequest] = set()
-        """Those who wait for these have not been woken up."""
+        """Requests whose waiters have not been woken up."""
         self._ended: deque[AwaitedRequest] = deque()
-        """Of the unfinished ones."""
+        """The unfinished requests that have ended."""
         self._unadmitted: deque[tuple[AwaitedRequest, Event]] = deque()
-        """Of the unfinished ones, those for which the engine had no room, and what tells that it has."""
+        """The unfinished requests for which the engine had no room, with events that are set on admission."""
 
     def __enter__(self) -> Self:
         return self
@@ -80,9 +80,9 @@ class EngineThread:
         source: RequestSource | None = None,
         wait: bool = True,
     ) -> ParsedTree:
-        """The tree, for asyncio. If the task is cancelled, so is the request.
+        """Parse a sentence in an asyncio task. If the task is cancelled, so is the request.
 
-        For arguments and what is raised see `add` and `result`.
+        For the arguments and errors, see `add` and `result`.
         """
         request = self._request(sentence, options, source)
         request.waiter = ended = asyncio.get_running_loop().create_future()
@@ -102,8 +102,9 @@ class EngineThread:
     ) -> AwaitedRequest:
         """Hand in a sentence, from any thread.
 
-        source: that shares the time with others. wait: whether to wait while too many words do; otherwise
-        queue.Full is raised. Raises RuntimeError if this is closed, and in a forked process.
+        source: the source that shares the time with others. wait: whether to wait while too many words
+        wait already; otherwise queue.Full is raised. Raises RuntimeError if this is closed, and in a forked
+        process.
         """
         request = self._request(sentence, options, source)
         if admitted := self._hand_in(request, wait):
@@ -111,10 +112,10 @@ class EngineThread:
         return request
 
     def result(self, request: AwaitedRequest) -> ParsedTree:
-        """Wait for a tree, in any thread but that of an event loop.
+        """Wait for the tree of a request, in any thread except that of an event loop.
 
-        Raises what went wrong with the sentence, RuntimeError if the engine failed, and CancelledError of
-        concurrent.futures.
+        Raises the error of the sentence if it failed, RuntimeError if the engine failed, and CancelledError
+        of concurrent.futures.
         """
         self._refuse_fork()
         with self._changed:
@@ -127,9 +128,9 @@ class EngineThread:
         return request.tree()
 
     async def ended(self, request: AwaitedRequest) -> None:
-        """Wait, in a task, until `request.tree()` returns or raises. Nobody else may wait for the request.
+        """Wait, in a task, until the request has ended. Nobody else may wait for the same request.
 
-        Of many sentences this needs no task for each; see `add`.
+        With `add`, this parses many sentences without a task for each.
         """
         with self._changed:
             if request.has_ended:
@@ -138,7 +139,11 @@ class EngineThread:
         await waiter
 
     def close(self, cancel: bool = False, join: bool = True) -> None:
-        """Take no more requests. cancel: those that wait, instead of parsing them. join: wait for the end."""
+        """Accept no more requests.
+
+        cancel: whether to cancel the waiting ones instead of parsing them. join: whether to wait until the
+        thread has ended.
+        """
         atexit.unregister(self._close_at_exit)
         if os.getpid() != self._process:
             return
@@ -152,7 +157,7 @@ class EngineThread:
             self._thread.join()
 
     def _close_at_exit(self) -> None:
-        """The interpreter does not wait for such threads, nor should it end while one computes."""
+        """The interpreter does not wait for daemon threads, but should not exit while one computes."""
         self.close(cancel=True)
 
     def _request(
@@ -162,7 +167,7 @@ class EngineThread:
         return AwaitedRequest(sentence, options, source, self._ending, self._ended)
 
     def _hand_in(self, request: AwaitedRequest, wait: bool) -> Event | None:
-        """Returns what tells that there is room for it, if there is none yet; see `add`."""
+        """Hand in a request, see `add`. If there is no room yet, returns an event set on admission."""
         self._refuse_fork()
         admitted = None
         with self._changed:
@@ -190,7 +195,7 @@ class EngineThread:
 
     def _start(self) -> None:
         thread = Thread(target=self._run, name="engine", daemon=True)
-        thread.start()  # which may fail, and then the next request tries again
+        thread.start()  # if this fails, the next request tries again
         self._thread = thread
         atexit.register(self._close_at_exit)
 
@@ -209,7 +214,7 @@ class EngineThread:
             self._wake()
 
     def _has_work(self) -> bool:
-        """Sleep until there is some; False if there will be none."""
+        """Sleep until there is work. Returns False if there will be none."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_closed or self._can_compute)
             return self._can_compute
@@ -219,7 +224,7 @@ class EngineThread:
         return not (self._has_failed or self._engine.is_idle)
 
     def _admit(self) -> None:
-        """Let those that wait outside come in, as long as there is room."""
+        """Hand in the requests that wait outside the engine, as long as there is room."""
         with self._changed, suppress(Full):
             while self._unadmitted:
                 request, admitted = self._unadmitted[0]
@@ -244,7 +249,7 @@ class EngineThread:
                 loop.call_soon_threadsafe(_resolve, futures)
 
     def _fail(self, error: BaseException) -> None:
-        """Tell all who wait."""
+        """Pass an error of the engine to all who wait."""
         with self._changed:
             waiting = [request for request in self._unfinished if not request.has_ended]
             self._has_failed = not waiting
@@ -258,7 +263,7 @@ class EngineThread:
 
 
 def _resolve(futures: list[asyncio.Future[None]]) -> None:
-    """In the thread of their loop."""
+    """Wake up the tasks that wait. Called in the thread of their loop."""
     for future in futures:
         if not future.done():
             future.set_result(None)

@@ -1,7 +1,7 @@
 """Several models that parse together: their scores are averaged at every transition.
 
 They may read and predict different columns and know different words, but have the same transition system and
-labels. The tokenizer of the first one divides texts."""
+labels. The tokenizer of the first model divides texts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def numbers_in(model: Model, source: Model) -> Tensor:
 
 
 SHOWN = 3
-"""Transitions of a message."""
+"""Transitions shown in a message."""
 
 
 class ModelChoice(NamedTuple):
@@ -51,13 +51,14 @@ class ModelChoice(NamedTuple):
     paths: tuple[Path, ...]
     """Folders and packages."""
     treebank: str | None = None
-    """As one of which treebanks they parse, for models that were trained on several; by default the first."""
+    """The treebank to parse for, if models were trained on several; by default the first one."""
 
 
 def load_models(models: ModelChoice, device: torch.device) -> Model:
-    """The models in folders and packages, as one; a package may hold several.
+    """Load the models in folders and packages as one; a package can contain several.
 
-    Raises ValueError if one is missing or broken, if they do not fit together, or do not know the treebank.
+    Raises ValueError if one is missing or broken, if they do not fit together, or if they do not know the
+    treebank.
     """
     (name, first), *others = load_each(models.paths, device)
     for other_name, other in others:
@@ -68,7 +69,7 @@ def load_models(models: ModelChoice, device: torch.device) -> Model:
 
 
 def load_each(paths: Sequence[Path], device: torch.device) -> list[tuple[str, Model]]:
-    """The models in folders and packages, which need not fit together, with their names for messages.
+    """Load the models in folders and packages, which need not fit together. Returns names for messages, too.
 
     Raises ValueError if one is missing or broken.
     """
@@ -76,9 +77,9 @@ def load_each(paths: Sequence[Path], device: torch.device) -> list[tuple[str, Mo
 
 
 def of_treebank(models: Sequence[Model], treebank: str | None) -> list[Model]:
-    """The models as parsers of that treebank; those without an embedding of the treebank stay as they are.
+    """The models as parsers of a treebank; those without an embedding of treebanks stay as they are.
 
-    Raises ValueError if one does not know it, or if none has an embedding.
+    Raises ValueError if one does not know the treebank, or if none has an embedding.
     """
     if treebank is None:
         return list(models)
@@ -97,9 +98,9 @@ def of_treebank(models: Sequence[Model], treebank: str | None) -> list[Model]:
 
 
 def contents(paths: Sequence[Path]) -> dict[str, bytes]:
-    """The files of models in folders and packages: names and contents for a package of all.
+    """The files of models in folders and packages, as names and contents for a package of all.
 
-    The documents of the first one of several are those of all, too.
+    With several models, the documents of the first also become those of the package.
     """
     models = _files_of_all(paths)
     folders = [f"{member_folder(number)}/" for number in range(1, len(models) + 1)] if models[1:] else [""]
@@ -116,7 +117,7 @@ def contents(paths: Sequence[Path]) -> dict[str, bytes]:
 
 
 def _files_of_all(paths: Sequence[Path]) -> list[ModelFiles]:
-    """Those of each model."""
+    """The files of each model."""
     return [files for path in paths for files in members_of(model_files(path))]
 
 
@@ -128,7 +129,7 @@ def model_paths(folder: Path) -> list[Path]:
 
 
 def _contradiction(first: Model, other: Model) -> str:
-    """Why two models cannot parse together, if they cannot."""
+    """The reason why two models cannot parse together; empty if they can."""
     systems = [model.settings.system for model in (first, other)]
     if systems[0] != systems[1]:
         return f"its transition system is {systems[1]}, not {systems[0]}"

@@ -1,4 +1,4 @@
-"""Models at half their size, to be given away: weights in 16 bits, which are read as float32.
+"""Models of half the size, for distribution: weights are stored in 16 bits and read as float32.
 
 float16, not bfloat16: weights are small numbers, for which three more bits of precision are worth more than a
 range that none of them needs (`scripts/studies/accuracy/compare_precisions.py`).
@@ -16,13 +16,13 @@ from parser.parsing.model_format import CARD, WEIGHTS
 
 HALF = torch.float16
 NOTE = "\nThe weights were rounded to float16 after these scores were measured.\n"
-"""At the end of a card."""
+"""Appended to a card."""
 
 
 def in_half_precision(files: Mapping[str, bytes]) -> dict[str, bytes]:
     """The files of one model or of an ensemble, with their weights as float16.
 
-    A frozen transformer stays as it is. Raises ValueError for a weight that is beyond what float16 can be.
+    A frozen transformer stays as it is. Raises ValueError for a weight outside the range of float16.
     """
     change = {WEIGHTS: _halved, CARD: _told}
     return {name: change.get(name_in_model(name), bytes)(own) for name, own in files.items()}

@@ -1,7 +1,7 @@
-"""Which labels the arc to a word may have, if its label or its head is given.
+"""The labels that the arc to a word can have if its label or its head is given.
 
-A word whose head is given gets no label of lifted words, which would be moved from its head after parsing.
-One whose label alone is given may be lifted: it gets the label back when it is moved.
+A word whose head is given gets no label of lifted words, which would move it to another head after parsing.
+A word whose label alone is given can be lifted: it gets the label back when it is moved.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from parser.treebank.sentence import NO_HEAD
 from parser.treebank.vocabulary import Vocabulary
 
 ANY_LABEL, UNLIFTED = 0, 1
-"""Rows of `LabelChoices.table`. After them are two for each label: that label alone, and that label or one of
+"""Rows of `LabelChoices.table`. Two rows for each label follow: that label alone, and that label or one of
 lifted words that becomes it."""
 OF_LABELS = 2
 
@@ -27,7 +27,7 @@ OF_LABELS = 2
 @dataclass(frozen=True)
 class LabelChoices:
     strings: Sequence[str]
-    """All labels, of number 1 first."""
+    """All labels, starting with number 1."""
     word_labels: frozenset[int]
     root_labels: frozenset[int]
 
@@ -37,7 +37,7 @@ class LabelChoices:
 
     @cached_property
     def _numbers(self) -> dict[str, list[int]]:
-        """Of each label without mark the numbers of itself, if there is one, and of its lifted forms."""
+        """For each label without mark, its own number, if it has one, and those of its lifted forms."""
         found: dict[str, list[int]] = {}
         for number, label in enumerate(self.strings, 1):
             found.setdefault(label.partition(MARK)[0], []).append(number)
@@ -49,7 +49,7 @@ class LabelChoices:
 
     @cached_property
     def table(self) -> Tensor:
-        """[rows, labels] bool: which labels arcs may have."""
+        """[rows, labels] bool: which labels arcs can have."""
         plain = torch.tensor([MARK not in label for label in ("", *self.strings)])
         table = torch.zeros(OF_LABELS + 2 * len(plain), len(plain), dtype=torch.bool)
         table[ANY_LABEL], table[UNLIFTED] = True, plain
@@ -60,11 +60,11 @@ class LabelChoices:
 
     @staticmethod
     def exact_label(row: int) -> int:
-        """The number of the label that a row has alone; 0 for other rows."""
+        """The number of the only label of a row; 0 for rows with several."""
         return (row - OF_LABELS) // 2 if row >= OF_LABELS and row % 2 == 0 else 0
 
     def row(self, head: int, label: str) -> int:
-        """Of a word. head: the given one, or NO_HEAD. label: the given one, which fits, or `_`."""
+        """The row of a word. head: the given head, or NO_HEAD. label: the given label, which fits, or `_`."""
         if label == BLANK:
             return ANY_LABEL if head == NO_HEAD else UNLIFTED
         if head == NO_HEAD:
@@ -72,23 +72,23 @@ class LabelChoices:
         return OF_LABELS + 2 * self._places[label]
 
     def of_words(self, label: str) -> bool:
-        """Whether arcs from words may have it, or a lifted form of it."""
+        """Whether arcs from words can have the label or a lifted form of it."""
         return not self.word_labels.isdisjoint(self._numbers.get(label, ()))
 
     def of_root(self, label: str) -> bool:
-        """Whether the arc from ROOT may have it."""
+        """Whether the arc from ROOT can have the label."""
         return self._places.get(label) in self.root_labels
 
     def is_of_root_alone(self, label: str) -> bool:
         return self.of_root(label) and not self.of_words(label)
 
     def fits(self, head: int, label: str) -> bool:
-        """Whether the arc from that head, or NO_HEAD for any, may have it."""
+        """Whether the arc from a head, or from any head for NO_HEAD, can have the label."""
         if head == NO_HEAD:
             return self.of_words(label) or self.of_root(label)
         return self.of_root(label) if head == 0 else self._places.get(label) in self.word_labels
 
     def known(self, of_root: bool) -> set[str]:
-        """The labels without marks of arcs from ROOT, or from words."""
+        """The labels of arcs from ROOT, or from words, without marks."""
         numbers = self.root_labels if of_root else self.word_labels
         return {self.strings[number - 1].partition(MARK)[0] for number in numbers}

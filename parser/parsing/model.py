@@ -1,4 +1,4 @@
-"""A trained parser, and saving it to and loading it from a folder."""
+"""A trained parser, with methods that save it to a folder and load it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from parser.transformer.pretrained import PretrainedTransformer
 
 WEIGHT_TYPES = torch.float32, torch.float16
-"""In which weights are stored."""
+"""The types in which weights can be stored."""
 VECTORS = f"tokens.embeddings.{PRETRAINED}.weight"
 BROKEN = (
     SafetensorError,
@@ -73,16 +73,16 @@ BROKEN = (
 
 @dataclass(frozen=True)
 class Model:
-    """All that is needed to parse: settings, vocabulary, transitions and weights."""
+    """Everything that parsing needs: settings, vocabulary, transitions and weights."""
 
     settings: ParserSettings
     vocabulary: Vocabulary
     inventory: Inventory
     network: StackParser
     dev_shares: Mapping[str, ColumnShares] = field(default_factory=dict)
-    """By column: shares of blank and of unknown values in the dev treebank; empty without dev."""
+    """The shares of blank and of unknown values in the dev treebank, by column; empty without dev."""
     others: tuple[Model, ...] = ()
-    """The other models of an ensemble, whose scores are averaged with its own."""
+    """The other models of an ensemble, whose scores are averaged with those of this one."""
 
     @classmethod
     def build(
@@ -93,10 +93,10 @@ class Model:
         vectors: Tensor | None = None,
         transformer: PretrainedTransformer | None = None,
     ) -> Model:
-        """A model with new weights.
+        """Returns a model with new weights.
 
-        vectors: [words, size], pretrained vectors of the vocabulary's words. transformer: the one of the
-        settings, if they have one. Raises ValueError if it does not suit them.
+        vectors: [words, size], pretrained vectors of the vocabulary's words. transformer: the one that the
+        settings name, if any. Raises ValueError if it does not suit the settings.
         """
         inventory = Inventory.of(system_of(settings), vocabulary)
         network = new_network(settings.network, vocabulary, len(inventory), vectors, transformer)
@@ -115,7 +115,7 @@ class Model:
 
     @property
     def read_lexicons(self) -> dict[str, Lexicon]:
-        """Of the columns of a file that it or another model of the ensemble reads."""
+        """The lexicons of the columns of a file that any model of the ensemble reads."""
         found: dict[str, Lexicon] = {}
         for each in self.members:
             for name in each.settings.network.read_columns:
@@ -124,16 +124,16 @@ class Model:
 
     @property
     def predicted_columns(self) -> list[str]:
-        """Those that it or another model of the ensemble predicts."""
+        """The columns that any model of the ensemble predicts."""
         return list(dict.fromkeys(name for each in self.members for name in each.vocabulary.predicted))
 
     def watch(self) -> InputColumnCheck:
-        """Warns about input that lacks what the model reads."""
+        """Returns a check that warns about input that lacks what the model reads."""
         shares = {name: own for each in reversed(self.members) for name, own in each.dev_shares.items()}
         return InputColumnCheck(self.read_lexicons, shares)
 
     def save(self, folder: Path, scores: dict[str, Any]) -> None:
-        """Write the files of the folder, each atomically. scores: of the model, for people to read."""
+        """Write the files of the folder, each atomically. scores: the model's scores, for people to read."""
         folder.mkdir(parents=True, exist_ok=True)
         weights = {name: tensor.contiguous() for name, tensor in self.network.state_dict().items()}
         for name, content in (
@@ -149,12 +149,12 @@ class Model:
 
     @classmethod
     def load(cls, path: Path, device: torch.device) -> Model:
-        """As `load_model`, from a folder or a package."""
+        """Load a model from a folder or a package, like `load_model`."""
         return load_model(model_files(path), device)
 
     @classmethod
     def read(cls, files: ModelFiles, device: torch.device) -> Model:
-        """Raises OtherFormatError, and one of the exceptions `BROKEN`."""
+        """Read a model from its files. Raises OtherFormatError, or one of the exceptions `BROKEN`."""
         with _naming(SETTINGS):
             settings = settings_from_json(text_of(files, SETTINGS))
         if missing := missing_files(files):
@@ -175,7 +175,7 @@ class Model:
 
 
 def read_weights(files: ModelFiles) -> dict[str, Tensor]:
-    """As float32. Raises ValueError for weights of other types than the format has, and for infinite ones."""
+    """The weights as float32. Raises ValueError for types outside the format and for infinite values."""
     weights = files.weights(WEIGHTS)
     for name, weight in weights.items():
         if weight.dtype not in WEIGHT_TYPES:
@@ -186,11 +186,11 @@ def read_weights(files: ModelFiles) -> dict[str, Tensor]:
 
 
 def load_model(files: ModelFiles, device: torch.device) -> Model:
-    """Raises ValueError if there is no model, or a broken one, or one of another format, or if a library that
-    it needs is missing.
+    """Load a model from its files, onto a device.
 
-    Safe for untrusted models: nothing in them is executed, and the sizes are checked before memory is
-    allocated.
+    Raises ValueError if there is no model, if it is broken or of another format, or if a library that it
+    needs is missing. Safe for untrusted models: nothing in them is executed, and the sizes are checked
+    before memory is allocated.
     """
     if files.has(f"{member_folder(1)}/{SETTINGS}"):
         raise ValueError(f"{files.name}: holds several models, where one is needed")
@@ -217,7 +217,7 @@ def new_network(
     vectors: Tensor | None,
     transformer: PretrainedTransformer | None,
 ) -> StackParser:
-    """A network with new weights; see `Model.build`. transitions: how many there are."""
+    """A network with new weights; see `Model.build`. transitions: their number."""
     lexicon_sizes = {name: len(lexicon) for name, lexicon in vocabulary.columns.items()}
     predicted_sizes = {name: len(lexicon) for name, lexicon in vocabulary.predicted.items()}
     encoder = None
@@ -231,7 +231,7 @@ def new_network(
 
 @contextmanager
 def _naming(file: str) -> Iterator[None]:
-    """Raises ValueError with the name of the file for what is wrong in it."""
+    """Add the name of the file to each ValueError of the block."""
     try:
         yield
     except ValidationError as error:
@@ -241,7 +241,7 @@ def _naming(file: str) -> Iterator[None]:
 
 
 def _refuse_other_columns(settings: ParserSettings, vocabulary: Vocabulary) -> None:
-    """Raises ValueError if the vocabulary does not have the columns of the settings."""
+    """Raises ValueError if the vocabulary's columns are not those of the settings."""
     network = settings.network
     found = [*(name for name in vocabulary.columns if name != PRETRAINED), *vocabulary.predicted]
     wanted = [*network.columns, *network.tags.predict]
@@ -255,9 +255,9 @@ def _refuse_other_sizes(
     transformer: PretrainedTransformer | None,
     shapes: Shapes,
 ) -> None:
-    """Raises ValueError with the names of weights whose sizes do not fit settings and vocabulary.
+    """Raises ValueError that names the weights whose sizes do not fit settings and vocabulary.
 
-    shapes: of the weights by their names in the file.
+    shapes: the sizes of the weights, by their names in the file.
     """
     found = dict(shapes)
     vectors = None

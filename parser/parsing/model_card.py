@@ -1,6 +1,6 @@
-"""What the card of a model says to programs: the front matter of its README.md, as Hugging Face's hub has it.
+"""The machine-readable part of a model card: the front matter of its README.md, as on Hugging Face's hub.
 
-A card may be a stranger's: nothing of it is believed but what is shown to people.
+A card can come from a stranger: its content is only shown to people, not relied on.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from parser.parsing.model_format import CARD
 
 FRONT_MATTER = re.compile(r"\ufeff?---[ \t\r]*\n(.*?\n)---[ \t\r]*(?:\n|\Z)", re.DOTALL)
 Given = Literal["raw text", "gold tokens", "gold tokens and tags"]
-"""What a parser is given, as the cards say it."""
+"""The input of a parser, in the words of the cards."""
 OF_TEXT: Final = "raw text"
 OF_TOKENS: Final = "gold tokens"
 OF_TAGS: Final = "gold tokens and tags"
 
 
 class _CardPart(BaseModel):
-    """With what else the hub, or another program, knows."""
+    """A part of a card. Fields for the hub or other programs are ignored."""
 
     model_config = ConfigDict(extra="ignore", populate_by_name=True)
 
@@ -60,12 +60,12 @@ class _IndexEntry(_CardPart):
 class ModelCard(_CardPart):
     license: str = ""
     license_name: str = ""
-    """Of a licence that the hub does not know."""
+    """The name of a licence that the hub does not know."""
     model_index: list[_IndexEntry] = Field([], alias="model-index")
 
     @property
     def licence(self) -> str:
-        """Of the data, empty if it is not told."""
+        """The licence of the data; empty if the card does not name it."""
         return " ".join((self.license_name or self.license).split())
 
     @property
@@ -74,7 +74,10 @@ class ModelCard(_CardPart):
             yield from entry.results
 
     def score(self, measure: str, given: str) -> float | None:
-        """Of a parser that is given raw text, or gold tokens; on test, or on dev without one."""
+        """The first score of a measure for the given input, such as raw text; None if there is none.
+
+        It is that on test, or on dev if there is no test.
+        """
         for result in self.results:
             if result.task.name.endswith(given):
                 for metric in result.metrics:

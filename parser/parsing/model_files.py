@@ -1,8 +1,8 @@
-"""The files of a model: in a folder, or in one package that `stack-parser pack` has made.
+"""The files of a model: in a folder, or in a package made by `stack-parser pack`.
 
-A package is a zip file. Its weights are stored as they are; its texts, which have a greatest size, are
-compressed. All are read in place: nothing is extracted. An ensemble has the files of each model in a folder
-of their own, `model-1` and so on.
+A package is a zip file. Its weights are stored as they are; its texts, whose size is limited, are
+compressed. All files are read in place: nothing is extracted. An ensemble has a folder for the files of each
+model: `model-1` and so on.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ from parser.system.files import atomic_file
 
 MEMBER = "model-"
 DATE = (1980, 1, 1, 0, 0, 0)
-"""Of all members, so that packages of equal models are equal."""
+"""The date of all members, so that packages of equal models are equal."""
 DAMAGED = zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError, struct.error
-"""What reading a damaged package raises, or one that is encrypted or compressed in another way."""
+"""Exceptions from reading a package that is damaged, encrypted or compressed in another way."""
 HEADER_LENGTH = 8
-"""Bytes of a number, at the beginning of a safetensors file."""
+"""Bytes of the number at the start of a safetensors file."""
 Shapes = dict[str, tuple[int, ...]]
 
 
 class ModelFiles(Protocol):
     name: str
-    """For messages."""
+    """The name for messages."""
 
     def has(self, name: str) -> bool: ...
 
     def content(self, name: str) -> bytes:
-        """Raises ValueError if a text has more bytes than the format allows."""
+        """The bytes of a file. Raises ValueError if a text is longer than the format allows."""
 
     def weights(self, name: str) -> dict[str, Tensor]:
         """The tensors of a safetensors file, on the host. Raises what the library raises."""
 
     def shapes(self, name: str) -> Shapes:
-        """Of these tensors, without reading them."""
+        """The shapes of the tensors, without reading them."""
 
 
 class Folder:
@@ -74,7 +74,7 @@ class Folder:
 
 class Package:
     def __init__(self, path: Path):
-        """Raises ValueError if the file is no package."""
+        """Raises ValueError if the file is not a package."""
         self._path, self.name = path, str(path)
         with self._opened("neither a model's folder nor a package of one") as package:
             self._members = {member.filename: member for member in package.infolist()}
@@ -82,7 +82,7 @@ class Package:
             raise ValueError(f"{path}: neither a model's folder nor a package of one: it has no {SETTINGS}")
         size = path.stat().st_size
         for member in self._members.values():
-            # What has no greatest size could be far larger than the package.
+            # A file without a size limit could be far larger than the package.
             is_stored = member.compress_type == zipfile.ZIP_STORED
             if is_stored and member.file_size != member.compress_size:
                 raise ValueError(f"{path}: {member.filename} has two sizes")
@@ -111,7 +111,7 @@ class Package:
 
     @contextmanager
     def _opened(self, what: str) -> Iterator[zipfile.ZipFile]:
-        """Raises ValueError, which names `what`, for whatever is wrong with the package."""
+        """Open the package. Raises ValueError that mentions `what` if the package is damaged."""
         try:
             with zipfile.ZipFile(self._path) as package:
                 yield package
@@ -121,7 +121,7 @@ class Package:
 
 
 class MemberFiles:
-    """Those of one model of an ensemble."""
+    """The files of one model of an ensemble."""
 
     def __init__(self, files: ModelFiles, folder: str):
         self._files, self._folder = files, folder
@@ -152,22 +152,22 @@ def _read(file: IO[bytes], name: str) -> bytes:
 
 
 def name_in_model(name: str) -> str:
-    """That of a file, which may be of a model of an ensemble."""
+    """The name of a file without the folder of a model of an ensemble."""
     return re.sub(rf"^{MEMBER}\d+/", "", name)
 
 
 def _most_bytes(name: str) -> int | None:
-    """Of a text; None for weights."""
+    """The size limit of a text; None for weights."""
     return MAX_BYTES.get(name_in_model(name))
 
 
 def _compression(name: str) -> int:
-    """Of a member of a package: texts become a third, weights hardly smaller."""
+    """The compression of a member of a package: texts shrink to a third, weights hardly at all."""
     return zipfile.ZIP_STORED if _most_bytes(name) is None else zipfile.ZIP_DEFLATED
 
 
 def text_of(files: ModelFiles, name: str) -> str:
-    """Raises ValueError if the file is not UTF-8, or larger than the format allows."""
+    """The text of a file. Raises ValueError if it is not UTF-8 or longer than the format allows."""
     try:
         return files.content(name).decode("utf-8")
     except UnicodeDecodeError as error:
@@ -175,12 +175,12 @@ def text_of(files: ModelFiles, name: str) -> str:
 
 
 def model_files(path: Path) -> ModelFiles:
-    """Raises ValueError for a file that is no package."""
+    """The files of a folder or a package. Raises ValueError for a file that is not a package."""
     return Package(path) if os.path.isfile(path) else Folder(path)
 
 
 def refuse_without_model(files: ModelFiles) -> None:
-    """Raises ValueError, which names a folder in it that has one, if there is no model."""
+    """Raises ValueError if there is no model; the message names a subfolder that contains one."""
     if files.has(SETTINGS) or files.has(f"{member_folder(1)}/{SETTINGS}"):
         return
     if not Path(files.name).exists():
@@ -191,24 +191,24 @@ def refuse_without_model(files: ModelFiles) -> None:
 
 
 def missing_files(files: ModelFiles) -> str:
-    """Which files a model lacks, as a part of a message; empty if it lacks none."""
+    """The missing files of a model, as a part of a message; empty if none is missing."""
     names = [name for name in NEEDED if not files.has(name)]
     return f"{', '.join(names)} missing" if names else ""
 
 
 def members_of(files: ModelFiles) -> list[ModelFiles]:
-    """Those of each model of an ensemble, or of the only model."""
+    """The files of each model of an ensemble, or of the only model."""
     folders = takewhile(lambda folder: files.has(f"{folder}/{SETTINGS}"), map(member_folder, count(1)))
     return [MemberFiles(files, folder) for folder in folders] or [files]
 
 
 def member_folder(number: int) -> str:
-    """Of a model of an ensemble. number: from 1."""
+    """The folder of a model of an ensemble. number: starts at 1."""
     return f"{MEMBER}{number}"
 
 
 def pack(files: Mapping[str, bytes], output: Path) -> None:
-    """Write a package, which appears under its name when it is complete."""
+    """Write a package. It appears under its name when it is complete."""
     with atomic_file(str(output)) as file:
         write_package(files, file)
 
@@ -220,7 +220,7 @@ def write_package(files: Mapping[str, bytes], file: BinaryIO) -> None:
 
 
 def digest_of(models: Sequence[Path]) -> str:
-    """A hash of the files in folders and packages, without those that only people read."""
+    """A hash of the files in folders and packages, except those that only people read."""
     found = hashlib.sha256()
     for model in models:
         paths = sorted(path for path in model.rglob("*") if path.is_file()) if model.is_dir() else [model]

@@ -1,6 +1,6 @@
-"""The format of a model: the names of its files, how large they may be, and the number of the format.
+"""The format of a model: the names of its files, their size limits, and the number of the format.
 
-docs/model-format.md describes the files. Whatever reads them may be given files of strangers.
+docs/model-format.md describes the files. Code that reads them must expect files from strangers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from parser.system.console import shortened
 from parser.system.version import __version__
 
 FORMAT = 1
-"""It changes when programs could misread each other's models. No other format is read."""
+"""Changes when programs could misread each other's models. No other format is read."""
 SETTINGS, VOCABULARY, WEIGHTS, COLUMN_SHARES = (
     "settings.json",
     "vocabulary.json",
@@ -23,18 +23,18 @@ SETTINGS, VOCABULARY, WEIGHTS, COLUMN_SHARES = (
     "columns.json",
 )
 NEEDED = SETTINGS, VOCABULARY, WEIGHTS, COLUMN_SHARES
-"""Every model has them."""
+"""Files that every model must have."""
 SCORES = "scores.json"
-"""For people; nothing reads it but what adds to it."""
+"""For people. Only code that adds to it reads it."""
 TOKENIZER = "tokenizer.json"
-"""It is read when text is to be parsed. That of a trained kind has the binary of another library in it."""
+"""Read when text is parsed. That of a trained kind contains a binary of another library."""
 TRANSFORMER_CONFIG, TRANSFORMER_TOKENIZER, TRANSFORMER_WEIGHTS = (
     "transformer/config.json",
     "transformer/tokenizer.json",
     "transformer/model.safetensors",
 )
 TRANSFORMER_CLASS = "transformer/tokenizer_config.json"
-"""For Hugging Face's library, which reads that folder, too. This program does not."""
+"""For Hugging Face's library, which can read the folder, too. This program does not read the file."""
 FILES = (
     *NEEDED,
     SCORES,
@@ -59,7 +59,7 @@ MAX_BYTES = {
     TRANSFORMER_TOKENIZER: 1 << 28,
     TRANSFORMER_CLASS: 1 << 10,
 }
-"""Of the texts. Vocabularies with pretrained vectors, and tokenizers, have some ten million."""
+"""Size limits of the texts. Vocabularies with pretrained vectors, and tokenizers, take some ten million."""
 
 
 class OtherFormatError(Exception):
@@ -67,7 +67,7 @@ class OtherFormatError(Exception):
 
 
 class _AnySettingsFile(BaseModel):
-    """What settings of any format are taken to have."""
+    """The fields that are expected in settings of any format."""
 
     format: Any = None
     version: Any = None
@@ -80,7 +80,7 @@ class _SettingsFile(BaseModel):
 
     format: int
     version: str
-    """Of the program that made it."""
+    """The version of the program that wrote the file."""
     parser: ParserSettings
 
 

@@ -1,6 +1,6 @@
-"""Models by names: those of a folder, those that are installed as packages, and those that ship.
+"""Models by name: those in a folder, those installed as packages, and those shipped with the program.
 
-Nothing of a folder is executed. What is installed is a program's own choice, and is imported.
+Nothing in a folder is executed. What is installed is a program's own choice, and is imported.
 """
 
 from __future__ import annotations
@@ -14,28 +14,30 @@ from pathlib import Path
 from parser.system.console import listed, quoted
 
 SUFFIX = ".stackparser"
-"""Of the files that are models."""
+"""The suffix of model files."""
 FOLDER = "PARSER_MODELS"
-"""The environment variable that names a folder of models."""
+"""The environment variable with the path of a folder of models."""
 SHIPPED = Path(__file__).parents[2] / "models"
-"""The folder of the checkout; a program that was installed from a wheel has none."""
+"""The folder in the checkout; a program that was installed from a wheel has none."""
 INSTALLED, PREFIX = "stack_parser.models", "stack_parser_"
-"""The group of entry points that are paths of installed models."""
+"""The group of entry points that give paths of installed models, and the prefix of their packages."""
 NAME = re.compile(r"\w[\w. -]*")
 SHOWN = 20
-"""Names in a message."""
+"""Names shown in a message."""
 
 
 def name_of(path: Path) -> str:
-    """The name of the model in a folder, as that of its run, or in a file; may be empty. What is only called
-    `model` has the name of what it lies in, as the package of an installed one."""
+    """The name of a model in a folder, such as that of its run, or in a file; can be empty.
+
+    A model that is called only `model` gets the name of the folder around it, such as that of a package.
+    """
     place = path.resolve()
     own = place.name.removesuffix(SUFFIX)
     return place.parent.name if own == "model" else own
 
 
 def models_in(folder: Path) -> dict[str, Path]:
-    """By name, those of a folder. Raises ValueError if there is none."""
+    """The models in a folder, by name. Raises ValueError if there is none."""
     found = _files(folder)
     if not found:
         raise ValueError(f"{folder}: has no model, which would be a file NAME{SUFFIX}")
@@ -47,9 +49,9 @@ def _files(folder: Path) -> dict[str, Path]:
 
 
 def model_in(folder: Path, name: str) -> Path:
-    """The model of a name, such as wolof-wtb or UD_Wolof-WTB, or of a language that has only one.
+    """The model with a name, such as wolof-wtb or UD_Wolof-WTB, or for a language with only one model.
 
-    Raises ValueError if there is none, or several.
+    Raises ValueError if there is none, or if there are several.
     """
     models = models_in(folder)
     found = _meant(models, name)
@@ -61,7 +63,7 @@ def model_in(folder: Path, name: str) -> Path:
 
 
 def _meant(names: Iterable[str], name: str) -> list[str]:
-    """Those that are of the treebank or, without any, of the language of that name."""
+    """The names that mean the treebank called `name` or, if there are none, the language called so."""
     wanted = name.removeprefix("UD_").replace(" ", "_").lower()
     models = [(own, own.lower()) for own in names]
     found = [own for own, lower in models if lower == wanted]
@@ -69,15 +71,16 @@ def _meant(names: Iterable[str], name: str) -> list[str]:
 
 
 def package_of(name: str) -> str:
-    """That of the wheel of a model, as stack_parser_wolof_wtb of wolof-wtb or UD_Wolof-WTB."""
+    """The package of a model's wheel, such as stack_parser_wolof_wtb for wolof-wtb or UD_Wolof-WTB."""
     return PREFIX + re.sub(r"[^a-z0-9]+", "_", name.removeprefix("UD_").lower()).strip("_")
 
 
 def find_model(text: str) -> Path:
-    """A path, or the model of that name: installed, in the folder that PARSER_MODELS names, or shipped.
+    """The path of a model that is given as a path or by name.
 
-    What exists is a path, and so is a name of nothing; but if PARSER_MODELS names a folder, ValueError is
-    raised for the latter.
+    Names are those of models that are installed, in the folder that PARSER_MODELS names, or shipped. A text
+    that is an existing path or no known name is returned as a path. But if PARSER_MODELS names a folder,
+    ValueError is raised for an unknown name.
     """
     if os.path.exists(text) or not NAME.fullmatch(text):
         return Path(text)

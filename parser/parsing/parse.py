@@ -19,7 +19,7 @@ def parse_stream(
     batch_size: int = BATCH_SIZE,
     options: ParseOptions = TREE_ALONE,
 ) -> Iterator[tuple[Sentence, ParsedTree]]:
-    """As `Engine.stream`, by an engine of its own. The sentences of a list are there at once."""
+    """Parse sentences with a new engine, see `Engine.stream`. A list is read ahead from the start."""
     begin_with = READ_AHEAD if isinstance(sentences, Sequence) else 1
     return Engine(model, batch_size).stream(sentences, options, begin_with=begin_with)
 

@@ -1,4 +1,4 @@
-"""What is wanted of the tree of a sentence."""
+"""Options for parsing a sentence."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from dataclasses import dataclass
 from parser.parsing.constraints import UNCONSTRAINED, Constraints
 
 MAX_TREES = 1_000
-"""Of a sentence. Memory grows with them."""
+"""Most trees of a sentence. The memory that is needed grows with them."""
 
 
 @dataclass(frozen=True)
 class ParseOptions:
     probabilities: bool = False
-    """Whether it has those of its arcs."""
+    """Whether to compute the probabilities of the arcs."""
     constraints: Constraints = UNCONSTRAINED
-    """What it must have."""
+    """Conditions on the tree."""
     alternatives: int = 0
-    """How many heads of each word it tells, if the model scores arcs."""
+    """How many of the most probable heads of each word to return, if the model scores arcs."""
     trees: int = 1
-    """How many trees the sentence gets, found by a beam search, if there are so many."""
+    """How many trees to return, if there are that many. Several are found by a beam search."""
 
     def __post_init__(self) -> None:
-        """Raises ValueError for what cannot be had, or not together."""
+        """Raises ValueError for impossible values and combinations."""
         if not 1 <= self.trees <= MAX_TREES:
             raise ValueError(f"{self.trees:,} trees of a sentence: it can have from 1 to {MAX_TREES:,}")
         if self.trees > 1 and (self.probabilities or self.alternatives):
@@ -32,7 +32,7 @@ class ParseOptions:
 
     @property
     def needs_scorers(self) -> bool:
-        """Whether scorers of arcs are asked even where they change no trees."""
+        """Whether the scorers of arcs are needed even if they change no trees."""
         return self.probabilities or self.alternatives > 0 or self.trees > 1
 
 

@@ -42,7 +42,7 @@ class ParsedTree(NamedTuple):
     """The most probable heads of each word. Empty unless requested, and for sentences that are too long for
     the scorers of arcs."""
     score: float | None = None
-    """The mean log probability of its transitions, plus that of its arcs by the scorers. None unless several
-    trees are requested."""
+    """The mean log probability of the tree's transitions, plus that of its arcs by the scorers. None unless
+    several trees are requested."""
     others: tuple[ParsedTree, ...] = ()
     """The next best trees, as many as are requested or found."""

@@ -1,4 +1,4 @@
-"""Reading, parsing and writing parts of files, in a process that may have others beside it."""
+"""Reading, parsing and writing parts of files, possibly in one of several processes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class SentenceOutput(NamedTuple):
     content: bytes
     """The lines of the sentence."""
     is_dropped: bool
-    """Whether its enhanced dependencies were."""
+    """Whether enhanced dependencies were dropped."""
 
 
 class ParsedPart(NamedTuple):
@@ -55,7 +55,7 @@ class ParsedPart(NamedTuple):
     """Sentences whose enhanced dependencies were dropped."""
     faults: Faults
     columns: dict[str, Counts]
-    """The values of the columns that the model reads."""
+    """Counts of the values in the columns that the model reads."""
 
 
 class PartParser:
@@ -71,7 +71,7 @@ class PartParser:
         form: TextFormat | None = None,
         tokenizer: StoredTokenizer | None = None,
     ):
-        """form: of the text that is parsed, if it is no treebank. tokenizer: see `tokenizer_of`."""
+        """form: that of the text, if the input is not a treebank. tokenizer: see `tokenizer_of`."""
         self._model = model_of_worker(models, threads, precision)
         self._batch_size, self._options, self._retag, self._deps = batch_size, options, retag, deps
         self._check = ConstraintReader(self._model).check(options.constraints)
@@ -82,7 +82,7 @@ class PartParser:
         return parsed
 
     def run_together(self, parts: Sequence[TreebankPart | TextPart]) -> list[ParsedPart]:
-        """Parse parts as if they were one, since parts of few sentences would leave batches half empty."""
+        """Parse parts as if they were one, because small parts would leave batches half empty."""
         read = [self._read(part) for part in parts]
         all_sentences = chain.from_iterable(sentences for sentences, _ in read)
         parsed = parse_stream(self._model, all_sentences, self._batch_size, self._options)
@@ -98,7 +98,7 @@ class PartParser:
         return found
 
     def _read(self, part: TreebankPart | TextPart) -> tuple[list[Sentence], Faults]:
-        """The sentences of a text are numbered from 1."""
+        """The sentences of a part and its faults. The sentences of a text are numbered from 1."""
         if isinstance(part, TreebankPart):
             return read_part(part, tree=self._check is not None, partial=self._check)
         assert self._reader
@@ -115,10 +115,10 @@ def model_of_worker(models: ModelChoice, threads: int, precision: Precision) -> 
 
 
 def output_of(sentence: Sentence, tree: ParsedTree, retag: bool, deps: Deps) -> SentenceOutput:
-    """The lines of a sentence with its tree and, if the tree has them, tags, probabilities and what else.
+    """The lines of a sentence with its tree and with tags, probabilities and the like, if the tree has them.
 
-    Several trees are so many sentences. retag: whether tags replace those of the sentence. deps: what becomes
-    of its enhanced dependencies, which were derived from the tree that it had.
+    Each of several trees becomes a sentence. retag: whether tags replace those of the sentence. deps: how to
+    treat its enhanced dependencies, which were derived from its earlier tree.
     """
     trees, content, is_dropped = (tree, *tree.others), "", False
     for number, each in enumerate(trees, 1):
@@ -131,7 +131,7 @@ def output_of(sentence: Sentence, tree: ParsedTree, retag: bool, deps: Deps) -> 
 
 
 def _lines_of(sentence: Sentence, tree: ParsedTree, retag: bool, deps: Deps) -> tuple[Sequence[str], bool]:
-    """And whether enhanced dependencies were dropped; see `output_of`."""
+    """The lines for one tree, and whether enhanced dependencies were dropped; see `output_of`."""
     sentence = without_marks(with_tags(sentence, tree.tags, retag))
     if tree.probabilities:
         sentence = with_probabilities(sentence, tree.probabilities)

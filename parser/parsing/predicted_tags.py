@@ -18,7 +18,7 @@ from parser.treebank.vocabulary import UNKNOWN, Vocabulary
 
 
 class Vote(NamedTuple):
-    """What a model says of a column."""
+    """The prediction of one model for a column."""
 
     values: tuple[str, ...]
     scores: Tensor
@@ -32,7 +32,7 @@ class Vote(NamedTuple):
 
 
 class _Choice(NamedTuple):
-    """What all models together say of it."""
+    """The values of a column that all models choose together."""
 
     values: tuple[str, ...]
     best: Tensor
@@ -40,10 +40,10 @@ class _Choice(NamedTuple):
 
     @classmethod
     def of(cls, votes: Sequence[Vote]) -> _Choice:
-        """The value of the highest mean of the probabilities.
+        """Choose the value with the highest mean probability.
 
-        The models may know other values, which are matched as strings; a value that a model does not know has
-        no probability there.
+        The models may know different values, which are matched as strings. A value that a model does not know
+        gets no probability from it.
         """
         if len(votes) == 1:
             [vote] = votes
@@ -59,7 +59,7 @@ class _Choice(NamedTuple):
 
 
 def votes_of(vocabulary: Vocabulary, words: WordVectors, tag_scores: Sequence[Tensor]) -> dict[str, Vote]:
-    """Of a model, by column. tag_scores: see `StackParser.encode_distinct`."""
+    """The votes of a model, by column. tag_scores: see `StackParser.encode_distinct`."""
     row = to_device(words.row[:-2], words.table.device)
     return {
         name: Vote(lexicon.strings, scores[:, UNKNOWN + 1 :], row)
@@ -68,7 +68,7 @@ def votes_of(vocabulary: Vocabulary, words: WordVectors, tag_scores: Sequence[Te
 
 
 def _choices(of_models: Sequence[Mapping[str, Vote]]) -> dict[str, _Choice]:
-    """By column. of_models: the votes of each model; those that do not predict a column have none on it."""
+    """The choices by column. of_models: the votes of each model, on the columns that it predicts."""
     names = dict.fromkeys(chain.from_iterable(of_models))
     return {name: _Choice.of([own[name] for own in of_models if name in own]) for name in names}
 
@@ -76,7 +76,7 @@ def _choices(of_models: Sequence[Mapping[str, Vote]]) -> dict[str, _Choice]:
 def predicted_tags(
     of_models: Sequence[Mapping[str, Vote]], sentences: Sequence[Sentence]
 ) -> list[Mapping[str, tuple[str, ...]]]:
-    """For each sentence, the values of all words by column. of_models: what each says of the words of all."""
+    """For each sentence, the values of all words by column. of_models: each model's votes on all words."""
     chosen = _choices(of_models)
     if not chosen:
         return [{} for _ in sentences]  # without a wait for the device

@@ -11,9 +11,9 @@ from parser.parsing.model import Model
 
 
 class ProcessEngine:
-    """The engine of a model in the present process. Copied by pickling as the model alone.
+    """The engine of a model in the current process. Pickling copies only the model.
 
-    A forked process gets its own: another thread may have computed in the earlier one during the fork.
+    A forked process gets a new engine: another thread may have computed in the old one during the fork.
     """
 
     def __init__(self, model: Model, batch_size: int = BATCH_SIZE):

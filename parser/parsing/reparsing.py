@@ -1,8 +1,8 @@
 """Reparsing (Sagae & Lavie 2006): the tree that the parser and its scorer of arcs find together.
 
-It is the projective tree of the greatest sum of the logarithms of the scorer's probabilities, where the arcs
-of the parser's own tree have a bonus. Arcs that the parser did not make get the label that the scorer of
-labels finds best. Word vectors are read when a sentence is, the rest is done on the host.
+It is the projective tree with the greatest sum of the scorer's log probabilities, where the arcs of the
+parser's own tree get a bonus. Arcs that the parser did not make get the label that the scorer of labels
+finds best. Word vectors are read when a sentence is, the rest is done on the host.
 """
 
 from __future__ import annotations
@@ -29,35 +29,38 @@ from parser.parsing.model import Model
 from parser.parsing.parsed_tree import Arcs
 
 MAX_WORDS = 500
-"""Of a sentence. Time grows with the cube of them: here it is a quarter of a second, for 2,000 words 20 s."""
+"""Longest sentence. Time grows with the cube of its words: 0.25 s for 500, 20 s for 2,000."""
 Floats = NDArray[np.float32]
 
 
 class SecondOpinion(NamedTuple):
-    """What the scorers say of a sentence of n words."""
+    """The opinion of the scorers on a sentence of n words."""
 
     log_probabilities: Floats
-    """[n, n + 1] Of each word those of its heads, the first of which is ROOT."""
+    """[n, n + 1] The log probabilities of the heads of each word, the first of which is ROOT."""
     greatest: Floats
-    """[n] The greatest one of each word."""
+    """[n] The greatest log probability of each word."""
     table: Tensor
     """[W + 2, token] The word vectors of this sentence and others, from which labels are scored."""
     start: int
     """The row of the first word."""
 
     def among(self, possible: NDArray[np.bool_]) -> SecondOpinion:
-        """If the others are impossible, what is left of each word sums to one. possible: [n, n + 1] bool"""
+        """The opinion if only some heads are possible; their probabilities sum to 1 for each word.
+
+        possible: [n, n + 1] bool
+        """
         logs = np.where(possible, self.log_probabilities, np.float32(-np.inf))
         logs -= np.logaddexp.reduce(logs, 1, keepdims=True)
         return self._replace(log_probabilities=logs, greatest=logs.max(1))
 
     def of_arcs(self, heads: Sequence[int]) -> Floats:
-        """[n] The logarithms of the probabilities of the arcs."""
+        """[n] The log probabilities of the arcs from `heads` [n]."""
         return self.log_probabilities[np.arange(len(heads)), heads]
 
 
 class ArcsOfSentence(NamedTuple):
-    """Arcs between its words, which need be no tree."""
+    """Arcs between the words of a sentence, which need not form a tree."""
 
     opinion: SecondOpinion
     words: Sequence[int]
@@ -66,7 +69,7 @@ class ArcsOfSentence(NamedTuple):
     """From 1; 0 for ROOT."""
 
     def rows(self) -> Iterator[tuple[int, int]]:
-        """Of head and dependent of each arc, in the table."""
+        """Yield the table rows of head and dependent of each arc."""
         start, root = self.opinion.start, len(self.opinion.table) - 2
         for head, word in zip(self.heads, self.words, strict=True):
             yield start + head - 1 if head else root, start + word
@@ -75,14 +78,14 @@ class ArcsOfSentence(NamedTuple):
 @dataclass(frozen=True)
 class Reparser:
     models: Sequence[Model]
-    """Those of an ensemble that score arcs; at least one. The first one scores labels for all, and the bonus
-    is the mean of those of the models that have one."""
+    """The models of an ensemble that score arcs, at least one. The first scores labels for all. The bonus is
+    the mean over the models that have one."""
     numbers: Sequence[int]
-    """Of each label of the first one, its number in the trees."""
+    """The number in the trees of each label of the first model."""
 
     @classmethod
     def of(cls, model: Model) -> Reparser | None:
-        """For a parser or an ensemble; None if none of its models scores arcs."""
+        """The reparser of a parser or an ensemble; None if none of its models scores arcs."""
         scoring = [each for each in model.members if each.network.arcs]
         if not scoring:
             return None
@@ -91,14 +94,14 @@ class Reparser:
 
     @property
     def changes_trees(self) -> bool:
-        """Whether it does more than to change probabilities."""
+        """Whether reparsing can change trees, and not only probabilities."""
         return self._bonus is not None
 
     @torch.inference_mode()
     def opinions(self, lengths: Tensor, words: Sequence[WordVectors]) -> list[SecondOpinion | None]:
-        """Of each sentence; None if it is longer than `MAX_WORDS`.
+        """The opinion on each sentence; None if the sentence is longer than `MAX_WORDS`.
 
-        lengths: [sentences] in words, on the host. words: as each model reads them.
+        lengths: [sentences] in words, on the host. words: the words as each model reads them.
         """
         tables = [each.table.index_select(0, to_device(each.row, each.table.device)) for each in words]
         groups = [
@@ -136,10 +139,11 @@ class Reparser:
         trees: Sequence[Arcs],
         constraints: Sequence[SentenceConstraints | None],
     ) -> list[Arcs]:
-        """Of the parser's own trees, those of both. Labels are numbers as in these.
+        """The trees that parser and scorers find together.
 
-        constraints: of each sentence. Its opinion is one of heads that keep what is given; the parser's own
-        tree stays if that of both exceeds limits more often.
+        trees: the parser's own, with the same numbers of labels. constraints: those of each sentence, whose
+        opinion must be limited to possible heads. The parser's own tree stays if the new one exceeds limits
+        more often.
         """
         found = list(trees)
         left: list[tuple[int, Floats]] = []
@@ -147,7 +151,7 @@ class Reparser:
             if self._doubts(opinion, tree):
                 scores = self._scores(opinion, tree)
                 heads = scores.argmax(1).tolist()
-                if is_projective_tree(heads):  # no other one has a greater sum
+                if is_projective_tree(heads):  # no other tree has a greater sum
                     found[number] = tree._replace(heads=heads)
                 else:
                     left.append((number, scores))
@@ -163,19 +167,19 @@ class Reparser:
         ]
 
     def _doubts(self, opinion: SecondOpinion, tree: Arcs) -> bool:
-        """Whether there may be a better tree."""
+        """Whether a better tree is possible."""
         if self._bonus is None:
             return False
         return bool((opinion.greatest > opinion.of_arcs(tree.heads) + self._bonus).any())
 
     def _scores(self, opinion: SecondOpinion, tree: Arcs) -> Floats:
-        """[n, n + 1] Of each word those of its heads."""
+        """[n, n + 1] The scores of the heads of each word."""
         scores = opinion.log_probabilities.copy()
         scores[np.arange(len(scores)), tree.heads] += self._bonus or 0.0
         return scores
 
     def _label(self, opinions: Sequence[SecondOpinion], before: Sequence[Arcs], found: list[Arcs]) -> None:
-        """Give new arcs the labels that are best for them."""
+        """Give new arcs their best labels."""
         changed = [
             (number, np.flatnonzero(np.not_equal(old.heads, new.heads)).tolist())
             for number, (old, new) in enumerate(zip(before, found, strict=True))
@@ -194,7 +198,7 @@ class Reparser:
 
     @torch.inference_mode()
     def label_scores(self, arcs: Sequence[ArcsOfSentence]) -> Floats:
-        """[arcs, labels] Of all arcs, in their order; -inf for labels that they cannot have."""
+        """[arcs, labels] The scores of all arcs, in their order; -inf for impossible labels."""
         if not any(own.words for own in arcs):
             return np.zeros((0, self._possible.shape[1]), np.float32)
         heads, dependents = [], []
@@ -223,7 +227,7 @@ class Reparser:
 
     @cached_property
     def _possible(self) -> NDArray[np.bool_]:
-        """[2, labels] Which labels are those of arcs from words and of arcs from ROOT."""
+        """[2, labels] Which labels arcs from words can have, and which those from ROOT."""
         vocabulary = self.models[0].vocabulary
         possible = np.zeros((2, len(vocabulary.labels)), bool)
         for row, labels in zip(possible, (vocabulary.word_labels, vocabulary.root_labels), strict=True):
@@ -246,7 +250,7 @@ def with_bonus(model: Model, bonus: float | None) -> Model:
 
 
 def _trees_of_greatest_sum(scored: Sequence[tuple[int, Floats]]) -> Iterator[tuple[int, list[int]]]:
-    """Numbers of sentences with the heads of their words. scored: numbers, each with scores [n, n + 1]."""
+    """Yield the number and heads of each sentence. scored: numbers, each with scores [n, n + 1]."""
     lengths = torch.tensor([len(scores) for _, scores in scored])
     for group in groups_of(lengths) if scored else ():
         own = [scored[place] for place in group.sentences.tolist()]
@@ -262,8 +266,10 @@ def _trees_of_greatest_sum(scored: Sequence[tuple[int, Floats]]) -> Iterator[tup
 
 
 def _probabilities(opinion: SecondOpinion, old: Arcs, new: Arcs) -> list[float]:
-    """The mean of those of parser and scorer. The parser's own for an arc that it did not make is what it has
-    left for all of them."""
+    """The means of the probabilities of parser and scorer.
+
+    For an arc that the parser did not make, the parser's part is 1 minus the probability of its own arc.
+    """
     is_kept = np.equal(old.heads, new.heads)
     of_parser = np.where(is_kept, old.probabilities, 1 - np.array(old.probabilities))
     of_both: list[float] = ((of_parser + np.exp(opinion.of_arcs(new.heads))) / 2).tolist()
@@ -271,7 +277,7 @@ def _probabilities(opinion: SecondOpinion, old: Arcs, new: Arcs) -> list[float]:
 
 
 def _on_host(tensors: Sequence[Tensor]) -> Iterator[Floats]:
-    """Of any shapes, after one wait for a device."""
+    """Yield tensors of any shapes as arrays, after waiting once for a device."""
     if not tensors or tensors[0].device.type == "cpu":
         yield from (own.numpy() for own in tensors)
         return

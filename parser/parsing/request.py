@@ -1,4 +1,4 @@
-"""A sentence that is to be parsed, and what becomes of it."""
+"""A request to parse a sentence, and its state."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ if TYPE_CHECKING:
 
 
 class Request:
-    """Without a lock of its own, unlike `concurrent.futures.Future`: there may be many thousands."""
+    """A sentence to parse, and then its tree or error.
+
+    Unlike `concurrent.futures.Future`, it has no lock of its own, because there may be many thousands.
+    """
 
     __slots__ = ("_error", "_lock", "_tree", "options", "sentence", "source", "state")
 
     def __init__(self, sentence: Sentence, options: ParseOptions, source: RequestSource, lock: Lock):
-        """lock: for changes of the state."""
+        """lock: held while the state changes."""
         self.sentence, self.options, self.source = sentence, options, source
         self.state: Literal["waiting", "running", "done", "cancelled"] = "waiting"
         self._lock = lock
@@ -31,11 +34,11 @@ class Request:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it is done or cancelled."""
+        """Whether the request is done or cancelled."""
         return self.state in ("done", "cancelled")
 
     def tree(self) -> ParsedTree:
-        """Of a request that has ended. Raises what went wrong with the sentence, and CancelledError."""
+        """The tree, once the request has ended. Raises the error of the sentence, or CancelledError."""
         if self._error:
             raise self._error
         if not self._tree:
@@ -43,30 +46,33 @@ class Request:
         return self._tree
 
     def cancel(self) -> bool:
-        """Returns whether it is cancelled: not if it was done. A running one leaves the batch soon."""
+        """Cancel the request unless it is done. A running one leaves the batch soon.
+
+        Returns whether it is cancelled.
+        """
         self._end("cancelled")
         return self.state == "cancelled"
 
     def finish(self, tree: ParsedTree) -> None:
-        """By the engine; without effect on one that was cancelled."""
+        """Set the tree. Called by the engine; has no effect on a cancelled request."""
         self._end("done", tree)
 
     def fail(self, error: Exception) -> None:
-        """As `finish`. That there is too little memory becomes a ValueError with the name of the sentence."""
-        if is_of_memory(error) and not error.__cause__:  # with one, it is the engine that failed
+        """Set the error, like `finish`. Lack of memory becomes a ValueError that names the sentence."""
+        if is_of_memory(error) and not error.__cause__:  # with a cause, the engine itself has failed
             too_long = TooLongError(0, len(self.sentence))
             error = ValueError(f"sentence {self.sentence.identifier}: {too_long}")
         self._end("done", error=error)
 
     def begin(self) -> bool:
-        """By the engine: whether it is running now; not if it has ended."""
+        """Start the request unless it has ended; called by the engine. Returns whether it is running now."""
         with self._lock:
             if not self.has_ended:
                 self.state = "running"
         return not self.has_ended
 
     def wait_again(self) -> bool:
-        """As `begin`: whether it is waiting now."""
+        """Let the request wait again unless it has ended. Returns whether it is waiting now."""
         with self._lock:
             if not self.has_ended:
                 self.state = "waiting"
@@ -78,11 +84,11 @@ class Request:
         tree: ParsedTree | None = None,
         error: Exception | None = None,
     ) -> None:
-        """Without effect on one that has ended."""
+        """Set the final state. Has no effect on a request that has ended."""
         with self._lock:
             if not self.has_ended:
                 self._tree, self._error, self.state = tree, error, state
                 self._note_end()
 
     def _note_end(self) -> None:
-        """Called with the lock, once."""
+        """Called once, while the lock is held."""

@@ -1,8 +1,8 @@
-"""Continuous batching: sentences that are parsed at the same time, and that others join when they are done.
+"""Continuous batching: sentences are parsed together, and others join when some of them are done.
 
 Each parser takes its best legal transition. A static batch would run until its longest sentence is finished,
-and its other rows would be idle. Here the device itself gives idle rows the next sentences; the host looks at
-it now and then, takes out what is done, and lets further sentences join.
+and its other rows would be idle. Here the device itself gives idle rows the next sentences; the host checks
+now and then, takes out the finished sentences, and lets others join.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ STEPS_BETWEEN_REFILLS = 4
 MAX_FRAMES = 100_000
 """Memory limit: rows of the batch times the depth of stacks."""
 FIRST_DEPTH = 64
-"""Room of the stacks on a GPU from the beginning. Few sentences need more; then the graph is made anew."""
+"""Initial room of the stacks on a GPU. Few sentences need more; for these, the graph is captured again."""
 IDLE = 0
 """The slot of a row without a sentence."""
 
@@ -65,12 +65,12 @@ def mask_illegal(
 
 
 def steps_at_once(device: torch.device) -> int:
-    """On a CPU nothing waits for a synchronisation."""
+    """Steps between two synchronisations: on a CPU, where nothing waits for one, those between refills."""
     return STEPS_BETWEEN_REFILLS if device.type == "cpu" else STEPS_BETWEEN_SYNCHRONISATIONS
 
 
 def best_transitions(inventory: Inventory, state: State, scores: Tensor) -> Tensor:
-    """[batch] The legal transition of highest score; `no_op` when finished. scores: see `mask_illegal`."""
+    """[batch] The legal transition with the best score; `no_op` if finished. scores: see `mask_illegal`."""
     return scores.argmax(1).masked_fill_(inventory.system.finished(state), inventory.no_op)
 
 
@@ -95,18 +95,18 @@ class _Flat(NamedTuple):
 
 
 class _Sentence(NamedTuple):
-    """Where a sentence is."""
+    """The location of a sentence in the flat tensors."""
 
     base: int
     length: int
     block: int
-    """Where its block begins: the places of all sentences that joined with it."""
+    """The start of its block, which holds the places of all sentences that joined with it."""
     constraints: SentenceConstraints | None
 
 
 class RunningBatch:
     def __init__(self, models: Sequence[Model], max_rows: int, in_graph: bool):
-        """models: whose scores are averaged. in_graph: whether a GPU repeats the steps as a CUDA graph."""
+        """models: their scores are averaged. in_graph: whether a GPU repeats the steps as a CUDA graph."""
         self._model, self._max_rows = models[0], max_rows
         self._inventory, self._device = models[0].inventory, models[0].device
         self._parsers, self._steps_at_once = stepper_of(models), steps_at_once(self._device)
@@ -131,7 +131,7 @@ class RunningBatch:
 
     @property
     def waiting(self) -> int:
-        """Sentences that have joined and were in no row yet."""
+        """Sentences that have joined and have not been in a row yet."""
         return len(self._waiting)
 
     def join(
@@ -140,9 +140,9 @@ class RunningBatch:
         probabilities: bool = False,
         constraints: Sequence[SentenceConstraints | None] = (),
     ) -> list[int]:
-        """Let sentences join at the next refill; returns their slots.
+        """Let sentences join at the next refill. Returns their slots.
 
-        read: the same by each model. constraints: of each sentence; of none if there are none.
+        read: the sentences as each model reads them. constraints: those of each sentence, or empty.
         """
         lengths = read[0].tokens.lengths
         places = read[0].places
@@ -174,7 +174,7 @@ class RunningBatch:
     def _constrain(
         self, start: int, stop: int, bases: Sequence[int], constraints: Sequence[SentenceConstraints | None]
     ) -> None:
-        """The sentences at these places, which begin after `bases`, have these constraints."""
+        """Set the constraints of the sentences at places from start to stop, which begin after `bases`."""
         has_any = any(constraints)
         others = [sentence.constraints for sentence in self._sentences.values() if sentence.constraints]
         if has_any and not self._constraints:
@@ -182,7 +182,7 @@ class RunningBatch:
             self._constraints = ConstrainedBatch(self._inventory, choices, len(self._state.heads))
             self._moved()
         elif self._constraints and not (has_any or others):
-            self._constraints = None  # which would cost time at each step
+            self._constraints = None  # they would cost time at each step
             self._moved()
         if self._constraints:
             self._constraints.forget(start, stop)
@@ -190,11 +190,11 @@ class RunningBatch:
                 self._moved()
 
     def cancel(self, slot: int) -> None:
-        """Finish a sentence at the next refill. What was found is without meaning."""
+        """Finish a sentence at the next refill. Its arcs are meaningless."""
         self._slots.is_cancelled[slot : slot + 1] = True
 
     def work(self) -> None:
-        """Take steps without a synchronisation."""
+        """Take several steps without a synchronisation."""
         self._adapt_rows()
         depth = max(self._depths) + self._steps_at_once
         if self._graphs:
@@ -212,7 +212,7 @@ class RunningBatch:
         (self._graphed or self._steps)()
 
     def done(self) -> dict[int, Arcs]:
-        """Synchronise host and device, and take out what is done, by slot."""
+        """Synchronise host and device, and remove the finished sentences. Returns their arcs by slot."""
         self._retire()
         state, own = self._state, self._probabilities
         parts = [self._started[None], self._row_slots, state.depth, self._slots.is_done]
@@ -238,7 +238,7 @@ class RunningBatch:
 
     @property
     def _refills(self) -> int:
-        """Between two synchronisations."""
+        """Refills between two synchronisations."""
         return self._steps_at_once // STEPS_BETWEEN_REFILLS
 
     def _steps(self) -> None:
@@ -259,7 +259,7 @@ class RunningBatch:
                 self._parsers.advance(best, places)
 
     def _retire(self) -> None:
-        """Note which sentences are done, and leave their rows idle."""
+        """Mark the sentences that are done, and leave their rows idle."""
         finished = self._inventory.system.finished(self._state)
         finished |= self._slots.is_cancelled.index_select(0, self._row_slots)
         self._slots.is_done.index_copy_(0, self._row_slots, finished)
@@ -273,7 +273,7 @@ class RunningBatch:
         self._state.headless.masked_fill_(which, 0)
 
     def _refill(self) -> Tensor:
-        """Put the next sentences into idle rows. Returns [rows] bool: which rows have a new one."""
+        """Put the next sentences into idle rows. Returns [rows] bool: which rows have a new sentence."""
         self._retire()
         is_idle = self._row_slots == IDLE
         following = self._started + is_idle.cumsum(0) - 1
@@ -286,9 +286,10 @@ class RunningBatch:
         return is_filled
 
     def _adapt_rows(self) -> None:
-        """Have as many rows as there are sentences, about, but not more than fit into the memory.
+        """Make the number of rows about that of the sentences, but no larger than the memory allows.
 
-        A GPU takes as long for few rows as for many, and a graph is of one number of them: there they stay.
+        With graphs the number never shrinks for lack of sentences: a GPU takes as long for few rows as for
+        many, and each graph is for one number of rows.
         """
         rows, wanted = len(self._rows_on_host), min(self._max_rows, len(self._sentences))
         if wanted > rows or (2 * wanted <= rows and not self._graphs):
@@ -299,7 +300,7 @@ class RunningBatch:
             self._resize(rows)
 
     def _resize(self, rows: int) -> None:
-        """Have so many rows. Sentences for which there is none begin anew later; the deepest go on."""
+        """Change the number of rows. If they are too few, the deepest sentences stay; others start again."""
         busy = [row for row, slot in enumerate(self._rows_on_host) if slot != IDLE]
         busy.sort(key=lambda row: -self._depths[row])
         for row in busy[rows:]:
@@ -321,7 +322,7 @@ class RunningBatch:
         self._moved()
 
     def _moved(self) -> None:
-        """Tensors are in other places: what a graph has captured is of no use."""
+        """Discard the captured graph, after tensors have moved to other memory."""
         self._graphed = GraphedWork(self._steps, self._graphs) if self._graphs else None
 
     def _reserve(self, places: int) -> None:
@@ -337,7 +338,7 @@ class RunningBatch:
         self._moved()
 
     def _forget(self, start: int, stop: int) -> None:
-        """No word at these places has an arc."""
+        """Remove the arcs of the words at these places."""
         self._state.heads[start:stop] = NO_HEAD
         if self._probabilities:
             self._probabilities.forget(start, stop)
@@ -345,7 +346,7 @@ class RunningBatch:
             self._constraints.begin(start, stop)
 
     def _take_slots(self, count: int) -> list[int]:
-        """Slots that are free; more are made if there are too few."""
+        """Take free slots, after adding some if there are too few."""
         if count > len(self._free):
             before = len(self._slots.length)
             self._slots = with_room(self._slots, before + count)
@@ -363,16 +364,16 @@ def _idle_state(zero: Tensor) -> State:
 
 
 class _Blocks:
-    """Which places are in use: each block of them is free again when all of its sentences are done."""
+    """The places in use, in blocks. A block is free again when all of its sentences are done."""
 
     def __init__(self) -> None:
         self._taken: list[tuple[int, int]] = [(0, 2)]
-        """Starts and ends in order; the first is of idle rows."""
+        """Starts and ends, in order; the first block is that of idle rows."""
         self._sentences: Counter[int] = Counter()
-        """That are not done, by the start of their block."""
+        """The number of unfinished sentences of each block, by its start."""
 
     def take(self, places: int) -> int:
-        """The start of the first block of this size that is free."""
+        """Reserve the first free block of this size. Returns its start."""
         start = 0
         for begin, end in self._taken:
             if begin - start >= places:
@@ -382,11 +383,11 @@ class _Blocks:
         return start
 
     def share(self, start: int, sentences: int) -> None:
-        """So many sentences use the block."""
+        """Set the number of sentences that use a block."""
         self._sentences[start] = sentences
 
     def release(self, start: int) -> None:
-        """One of its sentences is done."""
+        """Note that one of the block's sentences is done."""
         self._sentences[start] -= 1
         if not self._sentences[start]:
             del self._sentences[start]
@@ -394,7 +395,7 @@ class _Blocks:
 
 
 def stepper_of(models: Sequence[Model]) -> InferenceStepper:
-    """One parser, of the models together."""
+    """A stepper with a single parser, of all models together."""
     parsers = [inference_stepper(model.network, model.inventory, batch=1) for model in models]
     if len(models) == 1:
         return parsers[0]
@@ -405,7 +406,7 @@ def stepper_of(models: Sequence[Model]) -> InferenceStepper:
 def parse_tokens(
     batch: RunningBatch, model: Model, tokens: Tokens, probabilities: bool = False
 ) -> list[Arcs]:
-    """Parse sentences by the model of a batch in which no others are, for measurements of its steps."""
+    """Parse sentences in a batch of this model without other sentences, for measurements of its steps."""
     slots = batch.join([ReadSentences(tokens, model.network.encode_distinct(tokens)[0])], probabilities)
     found: dict[int, Arcs] = {}
     while len(found) < len(slots):

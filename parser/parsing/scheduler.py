@@ -1,7 +1,7 @@
-"""Which sentences are parsed next.
+"""The order in which sentences are parsed.
 
-Requests wait in the queues of their sources, such as documents. Sources take turns, so that a small one is
-not behind a large one: the next sentence is of the source that has had the fewest words for its weight
+Requests wait in the queues of their sources, such as documents. Sources take turns, so that a small one need
+not wait for a large one: the next sentence is from the source that has had the fewest words for its weight
 (stride scheduling, Waldspurger & Weihl 1995).
 """
 
@@ -15,36 +15,36 @@ from itertools import count
 from parser.parsing.request import Request
 
 WINDOW = 32_768
-"""Words of a source that are sorted by sentence length at a time, or a single longer sentence."""
+"""Most words of a source that are sorted by sentence length at a time, or a single longer sentence."""
 
 
 class RequestSource:
-    """Where requests come from that are to get as much of the time together as those of another source."""
+    """The origin of requests that together get as much time as the requests of another source."""
 
     def __init__(self, weight: float = 1.0):
-        """weight: how much of the time its requests get, compared with others. Raises ValueError."""
+        """weight: share of the time, relative to other sources. Raises ValueError if it is not above 0."""
         if not weight > 0:
             raise ValueError(f"weight is {weight!r}; it should be above 0")
         self.weight = weight
         self.spent = 0.0
-        """Words that it has had, divided by its weight."""
+        """Words taken from the source, divided by its weight."""
         self._waiting: deque[Request] = deque()
         self._window: list[Request] = []
-        """The next ones, the shortest first."""
+        """The next requests, the shortest first."""
 
     def __len__(self) -> int:
-        """Requests that wait."""
+        """The number of requests that wait."""
         return len(self._waiting) + len(self._window)
 
     def append(self, request: Request) -> None:
         self._waiting.append(request)
 
     def put_back(self, request: Request) -> None:
-        """It is the next one."""
+        """Make the request the next one."""
         self._window.append(request)
 
     def next(self) -> Request:
-        """The longest first, so that no long sentence remains at the end, when rows of a batch are empty."""
+        """The next request: the longest of the window, as a long one at the end would leave rows empty."""
         if not self._window:
             words = 0
             while self._waiting and (not words or words + len(self._waiting[0].sentence) <= WINDOW):
@@ -61,19 +61,19 @@ class RequestSource:
 
 
 class Scheduler:
-    """Not safe for several threads."""
+    """Chooses the next requests. Not thread-safe."""
 
     def __init__(self) -> None:
         self.words = 0
-        """Of the requests that wait."""
+        """The number of words of the requests that wait."""
         self._turns: list[tuple[float, int, RequestSource]] = []
-        """A heap of the sources that have requests, each once: with the words for their weight."""
+        """A heap with one entry for each source that has requests, ordered by `RequestSource.spent`."""
         self._ordinals = count()
         self._spent = 0.0
-        """Of the source that had the last turn. One that comes later has no claim to time before."""
+        """`spent` of the source that had the last turn. A source added later cannot claim earlier time."""
 
     def __len__(self) -> int:
-        """Requests that wait."""
+        """The number of requests that wait."""
         return sum(len(source) for _, _, source in self._turns)
 
     def add(self, request: Request) -> None:
@@ -81,7 +81,7 @@ class Scheduler:
         request.source.append(request)
 
     def put_back(self, request: Request) -> None:
-        """It is the next one of its source; the words that it was charged for are given back."""
+        """Make the request the next one of its source, which gets back the words that it was charged."""
         request.source.spent -= len(request.sentence) / request.source.weight
         self._added(request)
         request.source.put_back(request)
@@ -97,7 +97,7 @@ class Scheduler:
         heapq.heappush(self._turns, (source.spent, next(self._ordinals), source))
 
     def take_of_small(self, few: int) -> list[Request]:
-        """The next request, if it is there, of a source of which at most so many wait."""
+        """The next request of a source with at most `few` requests, as a list; empty if there is none."""
         for turn in sorted(self._turns):
             source = turn[-1]
             if len(source) <= few:
@@ -107,7 +107,7 @@ class Scheduler:
         return []
 
     def _pop(self, source: RequestSource) -> Request | None:
-        """The next request of a source that is not in the heap; None if that was cancelled."""
+        """The next request of a source that is not in the heap; None if the request was cancelled."""
         request = source.pop()
         length = len(request.sentence)
         self.words -= length
@@ -119,9 +119,10 @@ class Scheduler:
         return request if runs else None
 
     def take(self, sentences: int, words: float, room: float = math.inf) -> list[Request]:
-        """The next requests that have not been cancelled, at most so many sentences and words, or one longer.
+        """The next requests that have not been cancelled.
 
-        room: words that are never exceeded.
+        sentences, words: the most of each, except that the first sentence can have more words. room: a limit
+        on the words without exception.
         """
         taken: list[Request] = []
         while self._turns and len(taken) < sentences:

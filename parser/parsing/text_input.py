@@ -1,4 +1,4 @@
-"""The reader of text that goes with a model."""
+"""The reader of text that belongs to a model."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def text_reader(model: Path, form: TextFormat) -> TextReader:
 
 
 def reader_of_model(model: Path, form: TextFormat, tokenizer: StoredTokenizer) -> TextReader:
-    """As `text_reader`. tokenizer: that of the model, whose path is for messages only."""
+    """Like `text_reader`. tokenizer: that of the model, whose path is only used in messages."""
     try:
         return reader_with(form, tokenizer)
     except ValueError as error:
@@ -37,14 +37,14 @@ def reader_of_model(model: Path, form: TextFormat, tokenizer: StoredTokenizer) -
 
 
 def has_tokenizer(model: Path) -> bool:
-    """Whether there is one with the model, which may be broken. Raises ValueError if there is no model."""
+    """Whether a model has a tokenizer, which may be broken. Raises ValueError if there is no model."""
     found = model_files(model)
     refuse_without_model(found)
     return members_of(found)[0].has(TOKENIZER)
 
 
 def tokenizer_of(model: Path, form: TextFormat) -> StoredTokenizer:
-    """The tokenizer that finds what the text does not say; `reader_with` opens it.
+    """The tokenizer that finds the divisions that the text does not mark; `reader_with` opens it.
 
     See `text_reader`.
     """
@@ -63,7 +63,7 @@ def tokenizer_of(model: Path, form: TextFormat) -> StoredTokenizer:
 
 
 def tokenizer_in(content: bytes, model: str) -> StoredTokenizer:
-    """As `tokenizer_of`. content: of the file. model: its name for messages."""
+    """Like `tokenizer_of`. content: that of the file. model: the model's name for messages."""
     try:
         tokenizer = tokenizer_from_json(content)
         tokenizer.settings.refuse_unsound(tokenizer.content)
@@ -75,5 +75,5 @@ def tokenizer_in(content: bytes, model: str) -> StoredTokenizer:
 
 
 def reader_with(form: TextFormat, tokenizer: StoredTokenizer) -> TextReader:
-    """Raises what `TokenizerKind.opened` raises."""
+    """A reader with a tokenizer. Raises what `TokenizerKind.opened` raises."""
     return TextReader(form, tokenizer.settings.opened(tokenizer.content))

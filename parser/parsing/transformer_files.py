@@ -1,7 +1,7 @@
 """The pretrained transformer of a model, in the model's folder.
 
-The folder `transformer` is one that Hugging Face's library reads, but has only those weights that the parser
-has not trained. The others are among the parser's own.
+Hugging Face's library can read the folder `transformer`, but it contains only the weights that the parser has
+not trained. The trained weights are among those of the parser.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from parser.transformer.pretrained import PretrainedTransformer
 
 FOR_OTHERS = TRANSFORMER_CLASS, b'{"tokenizer_class": "PreTrainedTokenizerFast"}\n'
-"""Without it the library would not read all of the tokenizer."""
+"""A file without which the library would not read all of the tokenizer."""
 DIGEST = "digest"
 
 
 def refuse_missing_libraries(files: ModelFiles | None = None) -> None:
-    """Raises ValueError, which says what to install, if the packages are not there.
+    """Raises ValueError with what to install if packages are missing.
 
-    files: of a model, which may need none.
+    files: those of a model, which may need no packages.
     """
     if files and not files.has(TRANSFORMER_CONFIG):
         return
@@ -49,7 +49,7 @@ def refuse_missing_libraries(files: ModelFiles | None = None) -> None:
 
 
 def make_encoder(settings: TransformerSettings, pretrained: PretrainedTransformer) -> TransformerEncoder:
-    """Raises ValueError if the packages are missing, or if the transformer does not suit the settings."""
+    """An encoder. Raises ValueError if packages are missing or the transformer does not suit the settings."""
     refuse_missing_libraries()
     from parser.networks.transformer_encoder import TransformerEncoder
 
@@ -57,7 +57,7 @@ def make_encoder(settings: TransformerSettings, pretrained: PretrainedTransforme
 
 
 def read_transformer(files: ModelFiles, network: NetworkSettings) -> PretrainedTransformer | None:
-    """None for a model without one. Raises what the libraries raise for a broken one."""
+    """The transformer of a model; None if it has none. Raises what the libraries raise for a broken one."""
     if not network.transformer:
         return None
     has_weights = network.transformer.train != "all"
@@ -76,7 +76,7 @@ def read_transformer(files: ModelFiles, network: NetworkSettings) -> PretrainedT
 
 
 def write_transformer(folder: Path, encoder: TransformerEncoder) -> None:
-    """Write the files, each atomically; weights that are there already are not written again."""
+    """Write the files, each atomically. Weights that are already there are not written again."""
     pretrained = encoder.pretrained
     (folder / TRANSFORMER_CONFIG).parent.mkdir(exist_ok=True)
     write_atomically(folder / TRANSFORMER_CONFIG, pretrained.config.encode())
@@ -86,7 +86,7 @@ def write_transformer(folder: Path, encoder: TransformerEncoder) -> None:
     weights = encoder.frozen_weights()
     if weights and _digest_in(folder / TRANSFORMER_WEIGHTS) != pretrained.digest:
         exact = {name: weight.contiguous() for name, weight in weights.items()}
-        # A single entry, since the order of several is random, and equal models should be equal files.
+        # A single entry: the order of several is random, and equal models should give equal files.
         write_atomically(folder / TRANSFORMER_WEIGHTS, save(exact, {DIGEST: pretrained.digest}))
 
 

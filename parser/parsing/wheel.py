@@ -1,7 +1,7 @@
-"""A wheel of a model (PEP 427): a Python package with the model in it, which pip installs.
+"""A wheel of a model (PEP 427): a Python package that contains the model and that pip installs.
 
-The code in it is written here, and does no more than load the model. Whoever installs a wheel trusts it as
-any package; a model in a file or a folder is not trusted, and has no code.
+Its code is written here, and only loads the model. Whoever installs a wheel trusts it like any package; a
+model in a file or a folder is not trusted, and contains no code.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ Description-Content-Type: text/markdown
 
 class Wheel(NamedTuple):
     package: str
-    """Its name, by which the model is loaded."""
+    """The name of the package, by which the model is loaded."""
     file: str
     """The name that the file must have."""
     content: dict[str, bytes]
-    """Its members."""
+    """The members of the file."""
 
 
 def wheel_of(name: str, files: Mapping[str, bytes], card: ModelCard, extras: list[str]) -> Wheel:
-    """name: of the model. files: its own, see `contents`. extras: see `extras_of`.
+    """The wheel of a model. name: the model's name. files: see `contents`. extras: see `extras_of`.
 
-    Raises ValueError for a name without letters, and for a licence that is no line of text.
+    Raises ValueError for a name without letters, and for a licence that is not a line of text.
     """
     package = package_of(name)
     if package == PREFIX:
@@ -84,8 +84,8 @@ def wheel_of(name: str, files: Mapping[str, bytes], card: ModelCard, extras: lis
 
 
 def extras_of(models: Sequence[Path]) -> list[str]:
-    """The extras of this program without which the models, folders or packages, parse nothing, or no text."""
-    first = models[0]  # whose tokenizer divides the text
+    """The extras of this program that the models, folders or packages, need to parse sentences or text."""
+    first = models[0]  # its tokenizer divides the text
     tokenizers = [tokenizer_of(first, "raw").settings.extra] if has_tokenizer(first) else []
     members = [files for model in models for files in members_of(model_files(model))]
     transformers = any(files.has(TRANSFORMER_CONFIG) for files in members)

@@ -1,4 +1,4 @@
-"""Pieces of work, each computed by one of several processes, with the answers in the order of the work."""
+"""Runs pieces of work in several processes, and returns the answers in the order of the work."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 from parser.system.remote import Remote, RemoteError
 
 OF_INPUT = "error: ValueError: "
-"""How the status of a failure begins that is due to the input."""
+"""Start of the status of a failure that is due to the input."""
 OF_PROGRAM = "error: "
-"""How it begins for other exceptions, which have a traceback, and if the process died."""
+"""Start of the status for other exceptions, which have a traceback, and if the process died."""
 AHEAD = 2
-"""Pieces for each process that are computed or wait for an earlier one, which limits the memory."""
+"""Pieces for each process that are being computed or wait for an earlier one. This limits the memory."""
 
 
 @contextmanager
 def start_workers(
     make: Callable[..., object], arguments: Sequence[Any], processes: int
 ) -> Iterator[list[Remote]]:
-    """Processes in which `make` has been called with the arguments. They end with the block.
+    """Start processes that have called `make` with the arguments. They exit with the block.
 
     Raises ValueError if one of them fails.
     """
@@ -40,7 +40,7 @@ def start_workers(
 
 
 def answers(workers: Sequence[Remote], work: Iterable[object]) -> Iterator[Any]:
-    """The answers of the method `run` for each piece of work, in its order.
+    """Yield the answers of the method `run` for each piece of work, in the order of the work.
 
     Raises ValueError if a process dies or the method fails, after the answers for earlier work.
     """
@@ -58,7 +58,7 @@ def answers(workers: Sequence[Remote], work: Iterable[object]) -> Iterator[Any]:
 def _as_they_come(
     workers: Sequence[Remote], work: Iterable[object], waiting: Callable[[], int]
 ) -> Iterator[tuple[int, Any]]:
-    """The number of each piece of work, and its answer or the error; after an error no more is begun.
+    """Yield the number of each piece of work with its answer or error. After an error no more work starts.
 
     waiting: returns the number of answers that wait for earlier ones.
     """

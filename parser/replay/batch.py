@@ -1,6 +1,6 @@
 """A batch of known trajectories, the input of replay, and the rows of its vector table.
 
-The table has the words of all sentences, ROOT, the end of the buffer and, with composition, the composed
+The table contains the words of all sentences, ROOT, the end of the buffer and, with composition, the composed
 vectors, level by level. In a sentence of n words, vector 0 is that of ROOT, 1 to n are the words, and n + 1
 is the end of the buffer. Composed vectors follow in the order of the steps that compose them."""
 
@@ -24,19 +24,19 @@ from parser.treebank.vocabulary import Tokens
 
 @dataclass(frozen=True)
 class SoftTargets:
-    """What another parser, the teacher, would choose (Hinton et al. 2015): in each row the k transitions, or
-    heads of a word, that the teacher finds most probable."""
+    """The choices of another parser, the teacher (Hinton et al. 2015): in each row, the k transitions or
+    heads of a word that the teacher finds most probable."""
 
     choices: Tensor
     """[rows, k]"""
     weights: Tensor
-    """[rows, k] Their parts in the loss of the row. What is missing to 1 is the part of the gold tree."""
+    """[rows, k] Their weights in the loss of the row. The rest up to 1 is the weight of the gold tree."""
 
     @classmethod
     def of(cls, probabilities: Tensor, k: int, weight: float) -> SoftTargets:
-        """probabilities: [rows, choices], those of the teacher. weight: their part in the loss."""
+        """Soft targets from probabilities [rows, choices] of the teacher. weight: their part in the loss."""
         found, choices = probabilities.topk(min(k, probabilities.shape[1]), dim=1)  # [rows, k]
-        # What is impossible has a score of -inf, which times 0 would be no number.
+        # Impossible choices have a score of -inf, which gives NaN when multiplied by 0.
         return cls(torch.where(found > 0, choices, choices[:, :1]), weight * found)
 
     @classmethod
@@ -46,7 +46,7 @@ class SoftTargets:
         return cls(choices.long(), weights)
 
     def packed(self) -> Tensor:
-        """[rows, 2, k] In one tensor of floats."""
+        """[rows, 2, k] The targets in one tensor of floats."""
         return torch.stack([self.choices.to(self.weights.dtype), self.weights], dim=1)
 
     def map(self, function: Callable[[Tensor], Tensor]) -> SoftTargets:
@@ -54,7 +54,7 @@ class SoftTargets:
         return SoftTargets(function(self.choices), function(self.weights))
 
     def mixed(self, of_gold: Tensor, scores: Tensor, normaliser: Tensor) -> Tensor:
-        """[rows] The losses of the gold tree [rows], and the cross entropy of the teacher.
+        """[rows] The weighted sums of the losses of the gold tree [rows] and the teacher's cross entropy.
 
         scores: [rows, choices]; normaliser: [rows] their log-sum-exp.
         """
@@ -73,7 +73,7 @@ class Compositions:
     """
 
     pairs: Tensor
-    """[A, 2] Table rows of the vectors of the head and of the dependent."""
+    """[A, 2] Table rows of the vectors of head and dependent."""
     transition: Tensor
     """[A] The labelled transition that composes the vector."""
     levels: tuple[slice, ...]
@@ -93,7 +93,7 @@ class Batch:
     """Known trajectories of B sentences, with W words, N stack nodes and S transitions in total.
 
     The rows of the vector table are the W words, ROOT (row W), the end of the buffer (row W + 1) and the
-    composed vectors. Tensors [S] have the transitions of all sentences, one sentence after the other.
+    composed vectors. Tensors [S] contain the transitions of all sentences, one sentence after the other.
     """
 
     tokens: Tokens
@@ -133,9 +133,9 @@ class Batch:
     compositions: Compositions | None
     """None for parsers without composition."""
     soft_targets: SoftTargets | None = None
-    """[S] transitions; None without a teacher."""
+    """For the transitions [S]; None without a teacher."""
     soft_heads: SoftTargets | None = None
-    """[W] heads, as in `heads`; None without a teacher that scores them."""
+    """For the heads [W], numbered as in `heads`; None without a teacher that scores heads."""
 
     @property
     def sentences(self) -> int:
@@ -157,7 +157,7 @@ class Batch:
 
 
 def _mapped(part: Part, function: Callable[[Tensor], Tensor]) -> Part:
-    """Apply a function to all tensors, also those of nested objects."""
+    """Apply a function to all tensors, including those of nested objects."""
     found: dict[str, Any] = {}
     for name in (field.name for field in fields(part)):
         value = getattr(part, name)
@@ -181,9 +181,9 @@ class VectorNumbers:
     composes: Tensor
     """[batch, steps] bool: whether the step composes a vector."""
     head: Tensor
-    """[batch, steps] The vector of the head from which it is composed."""
+    """[batch, steps] The vector of the head from which the vector is composed."""
     dependent: Tensor
-    """[batch, steps] The vector of the dependent from which it is composed."""
+    """[batch, steps] The vector of the dependent from which the vector is composed."""
 
 
 def number_vectors(
@@ -228,7 +228,7 @@ def number_vectors(
 
 
 def _own_vectors(trajectory: Trajectory) -> VectorNumbers:
-    """Without composition, the vector of each word is always its own."""
+    """The numbers without composition: the vector of each word is always that of the word itself."""
     nothing = torch.zeros_like(trajectory.top)
     root = torch.zeros_like(trajectory.top[:, :1])
     return VectorNumbers(
@@ -328,7 +328,10 @@ def buffer_rows(lengths: Tensor, group: int | None = None) -> tuple[Tensor, ...]
 
 
 def _group_rows(lengths: Tensor, ends: Tensor, end_row: Tensor) -> Tensor:
-    """[longest + 1, sentences] ends: [sentences] row after the last word. end_row: row of the buffer end."""
+    """[longest + 1, sentences] The rows of one group.
+
+    ends: [sentences] the row after the last word. end_row: the row of the end of the buffer.
+    """
     frame = torch.arange(int(lengths.max()) + 1, device=lengths.device)[:, None]
     is_word = (frame > 0) & (frame <= lengths)
     return torch.where(is_word, ends - frame, end_row)

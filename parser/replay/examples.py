@@ -23,9 +23,9 @@ from parser.treebank.sentence import NO_HEAD, Sentence
 from parser.treebank.vocabulary import Tokens, Vocabulary
 
 MAX_GROUP_SENTENCES = 512
-"""Sentences for which the oracle runs at the same time."""
+"""Most sentences for which the oracle runs at the same time."""
 MAX_GROUP_WORDS = 100_000
-"""Their words, including padding, which bounds the memory."""
+"""Most words of these sentences, including padding. This bounds the memory."""
 OF_TRAJECTORY = "steps", "legal", "optimal_labels", "nodes", "composed"
 """Fields of `Examples`, in the order of `_flatten`."""
 
@@ -34,7 +34,7 @@ OF_TRAJECTORY = "steps", "legal", "optimal_labels", "nodes", "composed"
 class Examples:
     """Sentences with their trajectories, in flat tensors.
 
-    Vectors have numbers in each sentence, see `number_vectors`.
+    Vectors are numbered within each sentence, see `number_vectors`.
     """
 
     inventory: Inventory
@@ -42,8 +42,8 @@ class Examples:
     gold: Ragged
     """[words, 2] Head (0 for ROOT, NO_HEAD if unknown) and label of each word."""
     steps: Ragged
-    """[transitions, 5] The transition; before it B0, the vector of B0 and the node on top of the stack; after
-    it the vector on top of the stack."""
+    """[transitions, 5] The transition; before it, B0, the vector of B0 and the node on top of the stack;
+    after it, the vector on top of the stack."""
     legal: Ragged
     """[transitions, kinds] bool: which kinds of transitions were legal."""
     optimal_labels: Ragged
@@ -68,7 +68,7 @@ class Examples:
 
     @classmethod
     def prepare(cls, inventory: Inventory, tokens: Tokens, heads: Ragged, labels: Ragged) -> Examples:
-        """Run the static oracle on all trees, which may be known in part: then on what is known.
+        """Run the static oracle on all trees. If a tree is known only in part, it uses the known part.
 
         Raises ValueError if a tree is non-projective.
         """
@@ -103,7 +103,7 @@ class Examples:
     def with_other_trajectories(self, rows: Tensor, which: Tensor, others: Examples) -> Examples:
         """The sentences `rows` [batch], without soft targets.
 
-        which: [batch] bool, those that have the trajectories of `others`, where they are in the same order.
+        which: [batch] bool, the sentences that get the trajectories of `others`, in the same order.
         """
         place = torch.cat([(~which).nonzero(), which.nonzero()]).squeeze(1).argsort()
         trajectories = (
@@ -113,7 +113,7 @@ class Examples:
         return Examples(self.inventory, self.tokens.select(rows), self.gold.select(rows), *trajectories)
 
     def are_partial(self, rows: Tensor) -> Tensor:
-        """[batch] bool: which trees of the sentences `rows` [batch] are known in part."""
+        """[batch] bool: whether the trees of the sentences `rows` [batch] are known only in part."""
         if self.facts is None:
             return torch.zeros(len(rows), dtype=torch.bool)
         return _are_partial(self.gold.select(rows))
@@ -124,12 +124,12 @@ class Examples:
     def batch(self, rows: Tensor, group: int | None = None) -> Batch:
         """A batch of the sentences `rows` [batch].
 
-        group: number of sentences that are padded to a common length, after sorting by length; None for all.
+        group: number of sentences, sorted by length, that are padded to a common length; None for all.
         """
         if group:
             rows = rows[self.tokens.lengths[rows].argsort(descending=True, stable=True)]
         tokens, nodes = self.tokens.select(rows), self.nodes.select(rows)
-        places = self.steps.elements(rows)  # as of what is legal, and of what is optimal
+        places = self.steps.elements(rows)  # also those of legal transitions and optimal labels
         steps = Ragged(self.steps.values[places], self.steps.lengths[rows])
         lengths = tokens.lengths
         transition, front, front_vector, top_node, top_vector = steps.values.unbind(1)
@@ -173,7 +173,7 @@ class Examples:
 
 
 def _are_partial(gold: Ragged) -> Tensor:
-    """[sentences] bool: whether a head is unknown. gold: as `Examples.gold`, or heads alone."""
+    """[sentences] bool: whether a head is unknown. gold: see `Examples.gold`; or only heads."""
     found = torch.zeros(len(gold), dtype=torch.bool)
     heads = gold.values.view(len(gold.values), -1)[:, 0]
     found[gold.row_of_element()[heads == NO_HEAD]] = True
@@ -185,7 +185,7 @@ def _unpacked(targets: Ragged | None, rows: Tensor) -> SoftTargets | None:
 
 
 def _previous_transitions(steps: Ragged, histories: Padding, no_op: int) -> tuple[Tensor, ...]:
-    """As `Batch.history`. steps: see `Examples.steps`."""
+    """`Batch.history`. steps: see `Examples.steps`."""
     step, sentence = steps.position_in_row(), steps.row_of_element()
     is_not_last = step + 1 < steps.lengths[sentence]
     return histories.spread(
@@ -197,13 +197,13 @@ def _previous_transitions(steps: Ragged, histories: Padding, no_op: int) -> tupl
 
 
 def _groups(order: Tensor, lengths: Tensor) -> Iterator[Tensor]:
-    """Split sentences [sentences] into groups for the oracle. lengths: of all sentences, by index."""
+    """Split sentences [sentences] into groups for the oracle. lengths: those of all sentences, by index."""
     for rows in order.split(MAX_GROUP_SENTENCES) if len(order) else ():
         yield from split_by_words(rows, lengths[rows].tolist(), MAX_GROUP_WORDS)
 
 
 def _flatten(inventory: Inventory, trajectory: Trajectory, lengths: Tensor) -> tuple[Ragged, ...]:
-    """From padded trajectories: `Examples.steps`, `legal`, `optimal_labels`, `nodes` and `composed`."""
+    """`Examples.steps`, `legal`, `optimal_labels`, `nodes` and `composed`, from padded trajectories."""
     taken = trajectory.transitions != inventory.no_op  # [batch, steps]
     forest = StackForest.of(trajectory.stack_read, trajectory.stack_move)
     number = forest.is_node.cumsum(1) - 1  # [batch, steps + 1]

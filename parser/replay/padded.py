@@ -1,8 +1,8 @@
-"""Batches that are padded to few shapes, so that they can be run as CUDA graphs, one for each shape.
+"""Batches padded to a few shapes, so that they can be run as CUDA graphs, one for each shape.
 
 Padding changes neither loss nor gradients: padded transitions are all legal and all optimal, so that their
-loss and its gradient are exactly 0, and nothing else reads padded words, frames and nodes. For parsers
-without composition: composed vectors have levels of their own.
+loss and its gradient are exactly 0, and nothing else reads padded words, frames and nodes. Only for parsers
+without composition, because composed vectors have their own levels.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from parser.transitions.inventory import UNKNOWN_LABEL
 from parser.treebank.vocabulary import Tokens
 
 LENGTH_RATIO = 1.25
-"""Of the longest sentence of a shape to that of the one before. A larger ratio gives fewer shapes, and more
-padding."""
+"""The ratio of the longest sentence of a shape to that of the previous shape. A larger ratio gives fewer
+shapes, and more padding."""
 MAX_PADDING = 2.0
 """A batch is not padded to more rows of LSTMs than this multiple of its own."""
 EPOCHS = 4
-"""Of a run, whose batches tell its shapes. A later batch may fit none of them."""
+"""Epochs of a run whose batches determine the shapes. A later batch may fit none of them."""
 
 
 class Shape(NamedTuple):
@@ -39,14 +39,14 @@ class Shape(NamedTuple):
     sentences: int
     words: int
     buffer_frames: int
-    """Words of the longest sentence, and one for the end of the buffer."""
+    """The words of the longest sentence, and one frame for the end of the buffer."""
     history_frames: int
-    """The most transitions of a sentence."""
+    """The largest number of transitions of a sentence."""
     transitions: int
     nodes: tuple[int, ...]
-    """Of each level of the stacks' forest."""
+    """The number of nodes in each level of the stack forest."""
     parents: tuple[int, ...]
-    """Of each level, its nodes that have children."""
+    """The number of nodes with children in each level."""
 
     @classmethod
     def of(cls, batch: Batch) -> Shape:
@@ -64,14 +64,14 @@ class Shape(NamedTuple):
 
     @classmethod
     def around(cls, shapes: Iterable[Shape]) -> Shape:
-        """The smallest shape that holds all of these."""
+        """The smallest shape that holds all of the given shapes."""
         *sizes, nodes, parents = zip(*shapes, strict=True)
         levels = (tuple(map(max, zip_longest(*each, fillvalue=0))) for each in (nodes, parents))
         return cls(*map(max, sizes), *levels)
 
     @property
     def lstm_rows(self) -> int:
-        """Rows over which the LSTMs of stack, buffer and history run."""
+        """The rows over which the LSTMs of stack, buffer and history run."""
         return sum(self.nodes) + self.sentences * (self.buffer_frames + self.history_frames)
 
     def holds(self, other: Shape) -> bool:
@@ -83,7 +83,7 @@ class Shape(NamedTuple):
 
 
 def shapes_of(examples: Examples, batches: Iterable[Tensor]) -> Iterator[Shape]:
-    """The shapes of batches, each given by the numbers of its sentences, without making the batches."""
+    """Yield the shapes of batches without making them. A batch is given by the numbers of its sentences."""
     parent, depth, _ = examples.nodes.values.unbind(1)
     sentence = examples.nodes.row_of_element()
     is_child = parent >= 0
@@ -106,7 +106,10 @@ def shapes_of(examples: Examples, batches: Iterable[Tensor]) -> Iterator[Shape]:
 
 
 def _counts(examples: Examples, sentence: Tensor, depth: Tensor) -> Tensor:
-    """[sentences, levels] Nodes [nodes] of each sentence at each depth."""
+    """[sentences, levels] The number of nodes of each sentence at each depth.
+
+    sentence, depth: [nodes] those of each node.
+    """
     levels = int(examples.nodes.values[:, 1].max()) + 1
     counts = torch.zeros(len(examples), levels, dtype=torch.long)
     return counts.index_put_((sentence, depth), torch.ones_like(depth), accumulate=True)
@@ -117,7 +120,7 @@ def shapes_of_epochs(
 ) -> list[Shape]:
     """The common shapes of the batches of `EPOCHS` epochs.
 
-    max_batch_words: shapes with more words than that, padding included, are left out.
+    max_batch_words: shapes with more words, including padding, are left out.
     """
     shapes = common_shapes(shapes_of(examples, chain.from_iterable(epochs)))
     return [
@@ -128,7 +131,7 @@ def shapes_of_epochs(
 
 
 def common_shapes(shapes: Iterable[Shape]) -> list[Shape]:
-    """One shape around all shapes whose longest sentences have about the same length, the shortest first."""
+    """One shape around all shapes whose longest sentences have a similar length; the shortest first."""
     by_length = defaultdict(list)
     for shape in shapes:
         by_length[math.ceil(math.log(shape.buffer_frames, LENGTH_RATIO))].append(shape)
@@ -136,13 +139,16 @@ def common_shapes(shapes: Iterable[Shape]) -> list[Shape]:
 
 
 def fitting(shapes: Iterable[Shape], shape: Shape) -> Shape | None:
-    """The first to which a batch of the other shape should be padded; None if there is none."""
+    """The first of `shapes` to which a batch of the given shape should be padded; None if there is none."""
     holding = (each for each in shapes if each.holds(shape))
     return next((each for each in holding if each.lstm_rows <= MAX_PADDING * shape.lstm_rows), None)
 
 
 def padded(batch: Batch, shape: Shape) -> Batch:
-    """On the host, without composition, in a single group. Raises ValueError if the shape is too small."""
+    """Pad a batch to a shape. Raises ValueError if the shape is too small.
+
+    batch: on the host, without composition, in a single group.
+    """
     own = Shape.of(batch)
     if not shape.holds(own):
         raise ValueError(f"{shape} does not hold {own}")
@@ -151,7 +157,7 @@ def padded(batch: Batch, shape: Shape) -> Batch:
     end_of_buffer = own.words + 1
 
     def table_rows(rows: Tensor) -> Tensor:
-        """ROOT and the end of the buffer follow the words."""
+        """Table rows, adapted to ROOT and the end of the buffer, which follow the words."""
         return torch.where(rows < own.words, rows, rows + shape.words - own.words)
 
     def of_steps(values: Tensor, fill: int = 0) -> Tensor:
@@ -161,7 +167,7 @@ def padded(batch: Batch, shape: Shape) -> Batch:
         return _lengthened(values, shape.words, fill=0)
 
     def in_frames(rows: Tensor) -> Tensor:
-        """Indices in flattened frames that have more columns."""
+        """Indices into flattened frames, adapted to more columns."""
         return rows // own.sentences * shape.sentences + rows % own.sentences
 
     node_vectors = torch.zeros(sum(shape.nodes), dtype=torch.long)
@@ -197,27 +203,28 @@ def _lengthened(values: Tensor, length: int, fill: int) -> Tensor:
 
 
 def _frames(block: Tensor, frames: int, sentences: int, fill: int) -> Tensor:
-    """[frames, sentences] A smaller block, with `fill` everywhere else."""
+    """[frames, sentences] The block, with `fill` everywhere else."""
     larger = block.new_full((frames, sentences), fill)
     larger[: block.shape[0], : block.shape[1]] = block
     return larger
 
 
 def _padded_tokens(tokens: Tokens, words: int) -> Tokens:
-    """The padding is a sentence of its own."""
+    """Tokens with padding, which forms an additional sentence."""
     lengths = torch.cat([tokens.lengths, torch.tensor([words - tokens.words])])
     return Tokens(Ragged(_lengthened(tokens.values, words, fill=0), lengths))
 
 
 def _places_of_nodes(own: Shape, shape: Shape) -> Tensor:
-    """[nodes] The new position of each node: each level begins with its own nodes."""
+    """[nodes] The new position of each node: each level starts with its original nodes."""
     sizes, new_sizes = torch.tensor(own.nodes), torch.tensor(shape.nodes[: len(own.nodes)])
     shift = (new_sizes - sizes).cumsum(0) - (new_sizes - sizes)
     return torch.arange(int(sizes.sum())) + shift.repeat_interleave(sizes)
 
 
 def _padded_forest(forest: Forest, shape: Shape, place: Tensor) -> Forest:
-    """place: [nodes] as `_places_of_nodes`. A padded node is a child of the first node above it."""
+    """The padded forest. place: [nodes] see `_places_of_nodes`. A padded node is a child of the first node
+    above it."""
     total = sum(shape.nodes)
     parent = torch.zeros(total, dtype=torch.long)
     parent[place] = forest.parent

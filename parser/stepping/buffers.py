@@ -1,6 +1,6 @@
 """The states of the LSTM over the words that are still in the buffers.
 
-They are those after the end of a sentence and after each of its words, from the last to the first.
+There is a state after the end of a sentence, and one after each of its words, from the last to the first.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from parser.networks.stack_parser import StackParser, WordVectors
 from parser.transitions.system import front_positions
 
 GROUP_ON_CPU = 256
-"""Sentences whose buffers run together. In larger groups the gates of a frame do not fit into the cache."""
+"""Sentences whose buffers run together. With more, the gates of a frame do not fit into the cache."""
 
 
 @dataclass(frozen=True)
 class Buffers:
-    """The states after the end, in row 0, and after each word.
+    """The states after the end of the buffer, in row 0, and after each word.
 
     The LSTM runs from the end of each sentence to its first word; sentences are sorted by length and run in
     groups, without padding: a frame of a group has a row for each sentence that is long enough.
@@ -76,7 +76,7 @@ class _Layout(NamedTuple):
 
 
 class FrontOutputs(NamedTuple):
-    """As `Buffers`, by PyTorch's LSTM, which is faster, without the states that only composition needs."""
+    """Like `Buffers`, but by PyTorch's faster LSTM and without the states that only composition needs."""
 
     output: Tensor
     word: Tensor
@@ -105,7 +105,7 @@ def _sizes(group: Tensor, frame: Tensor) -> list[list[int]]:
 
 
 def _run(lstm: InferenceLSTM, inputs: Tensor, word: Tensor, groups: list[list[int]]) -> LSTMStates:
-    """inputs: [rows of the table, 4 * hidden], see `InferenceLSTM.project`; word: as in `Buffers`."""
+    """Run the LSTM. inputs: [table rows, 4 * hidden], see `InferenceLSTM.project`. word: as in `Buffers`."""
     states = lstm.zeros(len(word))
     end = states.between(0, 1)
     lstm.advance(inputs.index_select(0, word[:1]), end, end)

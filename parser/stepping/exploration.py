@@ -2,7 +2,7 @@
 2016), and on trees that are known in part.
 
 The parser steps through a batch without gradients, as in parsing, and a dynamic oracle is queried in each
-state. The trajectory is then replayed with gradients, so exploration costs a forward pass by steps, but no
+state. The trajectory is then replayed with gradients, so exploration needs a forward pass by steps, but no
 backward pass by steps.
 """
 
@@ -40,7 +40,7 @@ def explore(
     """Trajectories that follow the network without dropout, with the optimal labels at each step.
 
     inventory: on the device of the network. tokens, gold, facts: on the host; gold has values [words, 2],
-    heads and labels; facts: see `Examples`. settings: None to take the best of the right transitions.
+    heads and labels; facts: see `Examples`. settings: None always takes the best of the right transitions.
     """
     trains = network.training
     network.eval()
@@ -121,9 +121,9 @@ class _Explorer:
 
 
 def _errs(right: Tensor, wrong: Tensor, probability: float) -> Tensor:
-    """[batch] bool: whether the best wrong transition is taken, and not the best right one.
+    """[batch] bool: whether the best wrong transition is taken instead of the best right one.
 
-    right, wrong: [batch] their scores. probability: that it is if the right one is better, by at most MARGIN.
+    right, wrong: [batch] their scores. probability: that of the wrong one if it is worse, by at most MARGIN.
     """
     is_near = right - wrong <= MARGIN
     errs = is_near & (torch.rand(is_near.shape, device=is_near.device) < probability)

@@ -1,7 +1,7 @@
 """The steps of one parser in plain arrays: NumPy's vector products, without PyTorch.
 
-A step of a small network for one sentence takes PyTorch's dispatcher far longer than the processor. What is
-computed once for a sentence, by products of matrices, stays with PyTorch: NumPy would run those in threads of
+In a step of a small network for one sentence, PyTorch's dispatcher takes far longer than the computation.
+Matrix products that are computed once for a sentence stay with PyTorch: NumPy would run them in threads of
 its own.
 """
 
@@ -27,14 +27,14 @@ States: TypeAlias = list[tuple[Array, Array]]
 
 
 def array(tensor: Tensor) -> Array:
-    """A copy, which no change of the tensor changes."""
+    """A copy of a tensor, independent of later changes of the tensor."""
     return np.ascontiguousarray(tensor.detach().numpy()).copy()
 
 
 class PlainLSTM:
     """The cell of `parser.batching.lstm`, with sigmoid(x) = tanh(x / 2) / 2 + 1 / 2.
 
-    The halves of x are in the weights.
+    The factor 1 / 2 of x is part of the weights.
     """
 
     def __init__(self, lstm: nn.LSTM):
@@ -63,7 +63,7 @@ class PlainLSTM:
         return inputs.dot(of_input) + bias
 
     def advance(self, gates: Array, states: States) -> States:
-        """gates: [4 * hidden], see `project`."""
+        """The states after an input. gates: [4 * hidden], see `project`."""
         size = self._size
         found: States = []
         for (of_input, bias, recurrent), (hidden, cell) in zip(self._layers, states, strict=True):
@@ -80,7 +80,7 @@ class PlainLSTM:
 
 
 def effects_of(inventory: Inventory, numbers: Tensor) -> list[Effects[int]]:
-    """The effects of each transition [n], in numbers."""
+    """The effects of each transition [n], as plain numbers."""
     values = (part.tolist() for part in inventory.effects(numbers))
     return [Effects(*each) for each in zip(*values, strict=True)]
 
@@ -88,19 +88,19 @@ def effects_of(inventory: Inventory, numbers: Tensor) -> list[Effects[int]]:
 class StackEntry(NamedTuple):
     states: States
     as_top: Array
-    """[hidden] What it adds to the scores' input as S0."""
+    """[hidden] What the entry adds to the scores' input as S0."""
     as_below: Array | float
-    """[hidden] What it adds as S1."""
+    """[hidden] What the entry adds as S1."""
     vector: Array
-    """[token] Its word vector."""
+    """[token] The word vector of the entry."""
 
 
 class PlainNetwork:
-    """The weights of a network as arrays, and what does not depend on sentences. It does not change."""
+    """The weights of a network as arrays, and everything that does not depend on sentences. Immutable."""
 
     def __init__(self, network: StackParser, inventory: Inventory, numbers: Sequence[int]):
-        """inventory: of the network. numbers: [transitions + 1] of its transitions and of `no_op`, in the
-        order in which they are numbered here."""
+        """inventory: that of the network. numbers: [transitions + 1] its numbers of the transitions and of
+        `no_op`, in the order that is used here."""
         self.network = network
         order = torch.tensor(numbers)
         self.effects = effects_of(inventory, order)
@@ -109,26 +109,27 @@ class PlainNetwork:
         )
         weight, bias = self.stack.of_input
         self.word_parts = []
-        """Where the parts begin of what words add, but the first."""
+        """The starts of the parts of what words add, except the first part."""
         if network.from_words:
             hidden = network.scores.in_features
             self.word_parts = [len(weight) + place * hidden for place in range(FEATURE_WORDS)]
             weight = torch.cat([weight, network.from_words.weight.detach()])
         self.of_words = weight, F.pad(bias, (0, len(weight) - len(bias)))
-        """To the gates of the stack's LSTM and, with word features, to the input of the scores."""
+        """Weight and bias of what words add to the gates of the stack's LSTM and, with word features, to the
+        input of the scores."""
         self.to_buffer = self.buffer.of_input
         self.from_stack, self.stack_bias = array(network.from_stack.weight.T), array(network.from_stack.bias)
         self.from_buffer = array(network.from_buffer.weight.T)
         self.from_history = array(network.from_history.weight.T)
         self.from_words: list[Array] = []
-        """[token, hidden] each, of S0, S1 and B0; empty without word features."""
+        """[token, hidden] each, for S0, S1 and B0; empty without word features."""
         if network.from_words:
             self.from_words = [array(part.T) for part in network.from_words.weight.chunk(FEATURE_WORDS)]
         self.scores = array(network.scores.weight[order[:-1]].T), array(network.scores.bias[order[:-1]])
         """[hidden, transitions], [transitions]"""
         embeddings = array(network.transition_embeddings.weight[order])
         self.of_transitions = [self.history.project(own) for own in embeddings]
-        """[4 * hidden] each, what transitions add to the gates of their LSTM."""
+        """[4 * hidden] What each transition adds to the gates of the history's LSTM."""
         self.first_history = self.history.advance(self.of_transitions[-1], self.history.zeros)
         if network.composition:
             self.join = array(network.composition.join.weight.T)
@@ -137,7 +138,7 @@ class PlainNetwork:
         self.root = self.entry(root, self.stack.project(root), self.stack.zeros, *self.features(root))
 
     def features(self, vector: Array) -> tuple[Array | float, Array | float]:
-        """[hidden] What a word adds as S0, without its state, and as S1."""
+        """[hidden] What a word adds as S0, apart from its state, and what it adds as S1."""
         if not self.from_words:
             return 0.0, 0.0
         return vector.dot(self.from_words[AS_TOP]), vector.dot(self.from_words[AS_BELOW])
@@ -145,7 +146,7 @@ class PlainNetwork:
     def entry(
         self, vector: Array, gates: Array, below: States, as_top: Array | float, as_below: Array | float
     ) -> StackEntry:
-        """A word that is pushed. gates, as_top, as_below: what depends on the word alone."""
+        """The entry of a pushed word. gates, as_top, as_below: the parts that depend on the word alone."""
         states = self.stack.advance(gates, below)
         of_state = states[-1][0].dot(self.from_stack)
         of_state += self.stack_bias
@@ -153,7 +154,7 @@ class PlainNetwork:
         return StackEntry(states, of_state, as_below, vector)
 
     def begin(self, table: Tensor) -> PlainParser:
-        """A parser of a sentence. table: [W + 2, token] the vectors of its words, of ROOT and of the end."""
+        """A parser for a sentence. table: [W + 2, token] the vectors of its words, of ROOT and of the end."""
         return (ComposingPlainParser if self.network.composition else PlainParser)(self, table)
 
 
@@ -179,7 +180,7 @@ class PlainParser:
         hidden = torch.from_numpy(np.stack(outputs[::-1]))  # [W + 1, hidden]
         self._fronts = F.linear(hidden, arrays.network.from_buffer.weight).numpy()
         self._pushed: list[tuple[Array, Array | float, Array | float]]
-        """Of each word: the gates, and what it adds as S0, without its state, and as S1."""
+        """For each word, its gates, and what it adds as S0, apart from its state, and as S1."""
         if features:
             as_top, as_below, as_front = features
             self._fronts[:-1] += as_front[:-2]
@@ -189,7 +190,7 @@ class PlainParser:
             self._pushed = [(own, 0.0, 0.0) for own in gates]
 
     def joined(self, front: int) -> Array:
-        """[hidden] The input of the scores. front: B0, a word's number from 1."""
+        """[hidden] The input of the scores. front: the number of B0, from 1."""
         stack = self._stack
         joined = self._history[-1][0].dot(self._arrays.from_history)
         joined += stack[-1].as_top
@@ -202,7 +203,7 @@ class PlainParser:
         return self._fronts[front - 1]
 
     def advance(self, transition: int, top: int, front: int) -> None:
-        """Take a transition. top: the word on top of the stack afterwards. front: B0 before."""
+        """Take a transition. top: the word on top of the stack afterwards. front: B0 before it."""
         stack, arrays = self._stack, self._arrays
         effects = arrays.effects[transition]
         read, move = effects.stack_read, effects.stack_move
@@ -216,7 +217,7 @@ class PlainParser:
 
 
 class ComposingPlainParser(PlainParser):
-    """With composition, as `ComposingInference`."""
+    """One parser with composition, like `ComposingInference`."""
 
     def _read(self, table: Tensor) -> None:
         network, rows = self._arrays.network, torch.arange(len(table))
@@ -228,14 +229,14 @@ class ComposingPlainParser(PlainParser):
         self._states = [list(zip(*layers, strict=True)) for layers in zip(*of_fronts, strict=True)]
         self._table = np.delete(self._table, -2, axis=0)  # [W + 1, token] words and the end
         self._vector = self._table[0]
-        """That of B0."""
+        """The vector of B0."""
         self._front = self._of_front(1)
 
     def _of_front(self, front: int) -> Array:
         return self._front_feature(self._states[front - 1])
 
     def _front_feature(self, states: States) -> Array:
-        """[hidden] What B0 adds. states: of the buffer."""
+        """[hidden] What B0 adds. states: those of the buffer."""
         added = states[-1][0].dot(self._arrays.from_buffer)
         if self._arrays.from_words:
             added += self._vector.dot(self._arrays.from_words[AS_FRONT])

@@ -1,9 +1,9 @@
 """Parsers that take one transition at a time, without gradients: for parsing and for exploration.
 
-What depends on words alone is computed when sentences join, into tables; the rows of sentences that are
-parsed can be used again. Without composition, words and buffers do not depend on transitions. With it, an arc
-composes the vectors of its head and its dependent. The result becomes the vector of the new S0, or of B0,
-whose state in the buffer is computed again, see `baselines.stepper`.
+What depends on words alone is computed into tables when sentences join; the rows of parsed sentences can be
+reused. Without composition, words and buffers do not depend on transitions. With composition, an arc composes
+the vectors of its head and its dependent. The result becomes the vector of the new S0, or of B0, whose state
+in the buffer is then computed again, see `baselines.stepper`.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ AS_TOP, AS_BELOW, AS_FRONT = range(FEATURE_WORDS)
 
 
 class Places(NamedTuple):
-    """Where tables have the words of parsers; [batch] each.
+    """The places in tables of the words of parsers; [batch] each.
 
-    The words of a sentence have places one after the other, and after them the end of its buffer, as in
-    `front_positions`. Place 0 is of no word.
+    The words of a sentence have consecutive places, followed by that of the end of its buffer, as in
+    `front_positions`. Place 0 belongs to no word.
     """
 
     top: Tensor
     """The place of S0; any place for ROOT, which is never pushed."""
     front: Tensor
-    """The place of B0, or of the end."""
+    """The place of B0, or of the end of the buffer."""
 
     @classmethod
     def of(cls, state: State, before: Tensor) -> Places:
@@ -47,15 +47,15 @@ class Places(NamedTuple):
 
 
 ROOM = 4
-"""Of tables that grow."""
+"""The factor by which tables that grow exceed the rows that are needed."""
 Table = TypeVar("Table", bound=tuple[Tensor, ...])
 
 
 def with_room(tables: Table, rows: int, room: int = ROOM) -> Table:
-    """Tables [>= rows, ...] that begin with the given ones; these themselves if they are large enough.
+    """Tables [>= rows, ...] that start with the given ones; the given ones if they are large enough.
 
-    room: by which the rows that are needed are multiplied; 1 if they have room already. What is new of tables
-    of whole numbers is 0.
+    room: the factor for the rows that are needed; 1 if `rows` includes room already. New rows of integer
+    tables are 0.
     """
     present = len(tables[0])
     if rows <= present:
@@ -70,7 +70,7 @@ def with_room(tables: Table, rows: int, room: int = ROOM) -> Table:
 
 
 def rows_where(needed: Tensor) -> Tensor:
-    """[n] The rows for which something is computed: those where `needed` [batch] is True, or all."""
+    """[n] The rows to compute: those where `needed` [batch] is True; on a GPU, all."""
     if _can_wait_for_count(needed.device):
         return needed.nonzero().squeeze(1)
     return torch.arange(len(needed), device=needed.device)
@@ -79,7 +79,7 @@ def rows_where(needed: Tensor) -> Tensor:
 def replace_rows(table: Tensor, which: Tensor, needed: Tensor, values: Tensor) -> None:
     """Replace the rows of a table [at least batch, size] where `needed` [batch] is True.
 
-    which: [n] as from `rows_where`; values: [n, size].
+    which: [n] from `rows_where`; values: [n, size].
     """
     if _can_wait_for_count(needed.device):
         table.index_copy_(0, which, values)
@@ -89,29 +89,29 @@ def replace_rows(table: Tensor, which: Tensor, needed: Tensor, values: Tensor) -
 
 
 def _can_wait_for_count(device: torch.device) -> bool:
-    """Whether the host may ask how many rows are needed, which would stop a GPU at each step."""
+    """Whether the host can ask how many rows are needed; on a GPU this would cause a wait at each step."""
     return device.type == "cpu"
 
 
 NO_ROW, ROOT = 0, 1
-"""Heights: below ROOT, where stacks have no row; and that of ROOT, which no transition replaces."""
+"""Heights: the one below ROOT, where stacks have no row, and that of ROOT, which no transition replaces."""
 
 
 class StackRow(NamedTuple):
-    """Tensors [rows, size]; of size 0 where the network does not need them."""
+    """Tensors [rows, size]; of size 0 if the network does not need them."""
 
     hidden: Tensor
     cell: Tensor
     as_top: Tensor
     """What the row adds to the scores' input as S0."""
     as_below: Tensor
-    """What it adds as S1, with word features."""
+    """What the row adds as S1, with word features."""
     vector: Tensor
     """The word vector, which compositions read."""
 
 
 class StackRows:
-    """A batch of stacks with ROOT alone."""
+    """A batch of stacks, which at first contain only ROOT."""
 
     def __init__(self, batch: int, root: StackRow, capacity: int = 16):
         """root: one row."""
@@ -122,9 +122,9 @@ class StackRows:
         """[heights * batch, size] Rows of equal height are adjacent, so that stacks can grow."""
 
     def reserve(self, depth: int) -> bool:
-        """Make room for stacks of `depth` rows, and one above them for what is not read.
+        """Make room for stacks of `depth` rows, and for one more row, which is not read.
 
-        Returns whether the rows are in another place now.
+        Returns whether the rows have moved.
         """
         batch = len(self._column)
         needed, present = (depth + 2) * batch, len(self.rows.hidden)
@@ -139,7 +139,7 @@ class StackRows:
         self.top.masked_fill_(which, ROOT)
 
     def select(self, stacks: Tensor) -> None:
-        """Go on with the stacks [n], of which some may be there more than once."""
+        """Continue with the stacks [n], which can contain duplicates."""
         heights = len(self.rows.hidden) // len(self._column)
         self._column = torch.arange(len(stacks), device=stacks.device)
         self.top = self.top.index_select(0, stacks)
@@ -159,7 +159,7 @@ class StackRows:
         return LSTMStates(self.rows.hidden.index_select(0, index), self.rows.cell.index_select(0, index))
 
     def write(self, index: Tensor, states: LSTMStates, as_top: Tensor, as_below: Tensor) -> None:
-        """Replace rows [n], but their word vectors."""
+        """Replace rows [n], except for their word vectors."""
         for part, values in zip(self.rows, (*states, as_top, as_below), strict=False):
             part.index_copy_(0, index, values)
 
@@ -184,11 +184,11 @@ class History:
             torch.where(which[:, None], first, own, out=own)
 
     def select(self, rows: Tensor) -> None:
-        """As `StackRows.select`."""
+        """Like `StackRows.select`."""
         self._states = LSTMStates(*(part.index_select(0, rows) for part in self._states))
 
     def advance(self, transitions: Tensor) -> None:
-        """transitions: [batch]"""
+        """Read the transitions [batch]."""
         gates = self._inputs.index_select(0, transitions)  # [batch, 4 * hidden]
         self._lstm.advance(gates, self._states, self._states)
 
@@ -211,7 +211,7 @@ def from_buffer(network: StackParser, hidden: Tensor, of_word: Tensor) -> Tensor
 
 
 def write_from_words(network: StackParser, vectors: Tensor, place: int, out: Tensor) -> None:
-    """As `from_words`, of a network with word features. out: [rows, hidden]"""
+    """Like `from_words`, for a network with word features. out: [rows, hidden]"""
     assert network.from_words is not None
     write_product(out, vectors, network.from_words.weight.chunk(FEATURE_WORDS)[place])
 
@@ -219,7 +219,7 @@ def write_from_words(network: StackParser, vectors: Tensor, place: int, out: Ten
 def write_fronts(
     network: StackParser, words: WordVectors, buffers: Buffers | FrontOutputs, out: Tensor
 ) -> None:
-    """What fronts add. out: [W + 1, hidden]"""
+    """Write what fronts add. out: [W + 1, hidden]"""
     write_product(out, buffers.output, network.from_buffer.weight)
     if network.from_words is not None:
         out += from_words(network, words.table, AS_FRONT).index_select(0, buffers.word)
@@ -240,7 +240,7 @@ def _root(network: StackParser) -> StackRow:
 
 
 def _word_rows(tokens: Tokens, words: WordVectors) -> Tensor:
-    """[places] The row of the vector of each word, and of the end; on the device."""
+    """[places] The row of the vector of each word and of the end; on the device."""
     return to_device(words.row[front_rows(tokens)], words.table.device)
 
 
@@ -249,11 +249,14 @@ def _with(of_state: Tensor, of_word: Tensor) -> Tensor:
 
 
 def state_scores(network: StackParser, stack: StackRows, of_fronts: Tensor, history: Tensor) -> Tensor:
-    """[batch, transitions] of_fronts, history: [batch, hidden], the latter the output of its LSTM."""
+    """[batch, transitions] The scores.
+
+    of_fronts: [batch, hidden] what fronts add. history: [batch, hidden] the output of its LSTM.
+    """
     joined = stack.rows.as_top.index_select(0, stack.index(stack.top))  # [batch, hidden]
     joined += of_fronts
     if stack.rows.as_below.shape[1]:
-        below = (stack.top - 1).clamp(min=ROOT)  # ROOT if it is alone
+        below = (stack.top - 1).clamp(min=ROOT)  # ROOT if the stack contains nothing else
         joined += stack.rows.as_below.index_select(0, stack.index(below))
     add_product(joined, history, network.from_history.weight)
     return times_transposed(joined.relu_(), network.scores.weight, network.scores.bias)
@@ -267,15 +270,15 @@ class PlainTables(NamedTuple):
     inputs: Tensor
     """[rows, 4 * hidden] What words add to the gates of the stack's LSTM."""
     as_top: Tensor
-    """[rows, hidden] What they add to the scores' input as S0, without its state."""
+    """[rows, hidden] What words add to the scores' input as S0, apart from its state."""
     as_below: Tensor
-    """[rows, hidden] What they add as S1."""
+    """[rows, hidden] What words add as S1."""
     fronts: Tensor
     """[rows, hidden] What fronts add."""
 
 
 class PlainInference:
-    """Without composition: words and buffers do not depend on transitions."""
+    """Parsers without composition: words and buffers do not depend on transitions."""
 
     def __init__(self, network: StackParser, inventory: Inventory, batch: int):
         """batch: number of parsers."""
@@ -354,7 +357,10 @@ class ComposingTables(NamedTuple):
 
 
 class ComposingInference:
-    """The vector of B0 lies below the stack, at the height NO_ROW, so that places are heights."""
+    """Parsers with composition.
+
+    The vector of B0 is stored below the stack, at the height NO_ROW, so that places are heights.
+    """
 
     def __init__(self, network: StackParser, inventory: Inventory, batch: int):
         """batch: number of parsers."""
@@ -414,7 +420,7 @@ class ComposingInference:
         self._history.advance(transitions)
 
     def _compose(self, transitions: Tensor, effects: Effects[Tensor], target: Tensor) -> None:
-        """Put composed vectors where the transitions say.
+        """Compute composed vectors, and put them at the places that the transitions determine.
 
         target: [batch] the heights of the rows that the transitions write.
         """
@@ -439,9 +445,9 @@ class ComposingInference:
         return on_stack.masked_fill(place == Place.B0, NO_ROW)
 
     def _replace_fronts(self, replaced: Tensor, places: Places) -> None:
-        """Compute what composed fronts add. replaced: [batch] bool: whose fronts were composed."""
+        """Compute what composed fronts add. replaced: [batch] bool: which parsers composed their front."""
         which = rows_where(replaced)
-        vectors = self._stack.rows.vector.index_select(0, which)  # those of B0
+        vectors = self._stack.rows.vector.index_select(0, which)  # the vectors of B0
         # An empty buffer has no next front, and its end is never replaced.
         last = len(self._tables.front_row) - 1
         following = (places.front.index_select(0, which) + 1).clamp(max=last)
@@ -466,7 +472,7 @@ class ComposingInference:
         stack.write(index, states, *self._features(states, vectors))
 
     def _take_fronts(self, taken: Tensor, places: Places) -> None:
-        """Go on to the fronts at their places where `taken` [batch] is True."""
+        """Advance to the fronts at their places where `taken` [batch] is True."""
         which = rows_where(taken)
         fronts = places.front.index_select(0, which)
         vectors = self._tables.vectors.index_select(0, self._tables.word_row.index_select(0, fronts))
@@ -482,7 +488,10 @@ class Member(NamedTuple):
 
 
 class EnsembleInference:
-    """An `InferenceStepper`. The mean of scores is, up to a constant, that of log probabilities."""
+    """An `InferenceStepper` of several models, which averages their scores.
+
+    Up to a constant, the mean of scores is that of log probabilities.
+    """
 
     def __init__(self, members: Sequence[Member]):
         self._members = members
@@ -515,31 +524,31 @@ class EnsembleInference:
 
 
 class InferenceStepper(Protocol):
-    """Parsers compute the scores of `StackParser.replay`. `restart` each of them at a sentence first."""
+    """Parsers that compute the scores of `StackParser.replay`. `restart` each at a sentence first."""
 
     def join(self, start: int, read: Sequence[ReadSentences]) -> bool:
         """Compute what depends on the words of sentences alone, into places from `start` on.
 
-        start: at least 1. read: by each network. Returns whether tensors have moved.
+        start: at least 1. read: the sentences as each network reads them. Returns whether tensors have moved.
         """
 
     def reserve(self, depth: int) -> bool:
         """Ensure that stacks have room for `depth` vectors. Returns whether tensors have moved."""
 
     def select(self, parsers: Tensor) -> None:
-        """Go on with the parsers [n], of which some may be there more than once. Tensors have moved."""
+        """Continue with the parsers [n], which can contain duplicates. Afterwards, tensors have moved."""
 
     def restart(self, which: Tensor, places: Places) -> None:
-        """Reset the parsers where `which` [batch] is True. places: at which they begin."""
+        """Reset the parsers where `which` [batch] is True. places: those at which they start."""
 
     def scores(self, places: Places) -> Tensor:
-        """[batch, transitions] Scores in the present states. places: the present ones."""
+        """[batch, transitions] The scores in the current states. places: the current places."""
 
     def advance(self, transitions: Tensor, places: Places) -> None:
-        """Take the transitions [batch]. places: those afterwards."""
+        """Take the transitions [batch]. places: the places afterwards."""
 
 
 def inference_stepper(network: StackParser, inventory: Inventory, batch: int) -> InferenceStepper:
-    """batch: number of parsers."""
+    """A stepper for a network. batch: number of parsers."""
     kind = ComposingInference if inventory.system.composes else PlainInference
     return kind(network, inventory, batch)
