@@ -1,1 +1,1 @@
-"""Which sentences people should annotate, and what they are given of their trees."""
+"""Selecting sentences for annotation, and writing the reliable parts of their trees."""

@@ -1,4 +1,4 @@
-"""Selected sentences in CoNLL-U: with the arcs of which a parser is sure, and the reason in a comment."""
+"""Selected sentences in CoNLL-U, with the arcs that the parser is sure of and the reason in a comment."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ REASON = "# selected = "
 def lines_of(candidate: Candidate, place: int, by: By, least: float) -> tuple[str, ...]:
     """The lines of a sentence, with the tags that the model predicts where it has none.
 
-    place: among the selected ones, from 1. Arcs whose confidence is less than `least` are
-    left out: HEAD and DEPREL are `_`. Enhanced dependencies, and what MISC says of an earlier tree, are
+    place: position of the sentence in the selection, from 1. Arcs whose confidence is less than `least` are
+    left out: HEAD and DEPREL are `_`. Enhanced dependencies, and entries of MISC about an earlier tree, are
     dropped.
     """
     tree, sentence = candidate.tree, with_its_end(candidate.sentence)
@@ -48,7 +48,7 @@ def _reason(candidate: Candidate, by: By, least: float) -> str:
 
 
 def _with_comment(lines: Sequence[str], comment: str) -> tuple[str, ...]:
-    """Behind the other comments, in place of one of an earlier selection."""
+    """The lines with the comment after all others; it replaces the comment of an earlier selection."""
     own = [line for line in lines if not line.startswith(REASON)]
     first = next(number for number, line in enumerate(own) if not line.startswith("#"))
     end = own[first][len(own[first].rstrip("\r\n")) :]

@@ -1,9 +1,9 @@
-"""Which sentences to annotate, of many: those from which a parser may learn most for their words.
+"""Selecting sentences to annotate: those from which a parser is likely to learn most per word.
 
 These are the sentences in which most arcs are expected to be wrong (uncertainty sampling, Lewis & Gale 1994),
-or those on which the models of an ensemble disagree (query by committee, Seung et al. 1992). A sentence is
-compared with others of about its length: a parser doubts more of the words of long sentences, and these alone
-would be selected. So the selected ones are about as long, and cost as much, as sentences at random.
+or on which the models of an ensemble disagree (query by committee, Seung et al. 1992). A sentence is compared
+with others of about the same length: a parser doubts more of the words in long sentences, so that otherwise
+only long ones would be selected. The selected sentences are about as long as random ones, and cost as much.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from parser.treebank.sentence import Sentence
 
 By = Literal["confidence", "disagreement", "random"]
 WIDTH = 5
-"""Words. Sentences of 1 to 5 words are compared with each other, those of 6 to 10, and so on."""
+"""Width of a length group in words: sentences of 1 to 5 words are compared, those of 6 to 10, and so on."""
 CHUNK = 2_000
-"""Sentences that are parsed together, by each model of an ensemble."""
+"""Number of sentences that are parsed together, by each model of an ensemble."""
 
 
 class FileSentence(NamedTuple):
-    """A sentence, and where it is from."""
+    """A sentence and the file that it comes from."""
 
     file: str
     sentence: Sentence
@@ -42,13 +42,13 @@ class Candidate(NamedTuple):
     sentence: Sentence
     tree: ParsedTree
     confidence: tuple[float, ...]
-    """Of each arc: its probability, or with `disagreement` the share of the models that make it, too."""
+    """For each arc its probability, or with `disagreement` the share of the models that also predict it."""
     value: float
-    """Of those of about its length, and in the end of all, the greatest ones are selected."""
+    """Candidates with the highest values are selected, first within a length group, then among all."""
 
     @property
     def doubts(self) -> float:
-        """The number of arcs that are expected to be wrong."""
+        """The expected number of wrong arcs."""
         return len(self.confidence) - sum(self.confidence)
 
 
@@ -58,12 +58,12 @@ class _LengthGroup:
 
     number: int = 0
     best: list[Candidate] = field(default_factory=list)
-    """Those of them that may still be selected."""
+    """The candidates that can still be selected."""
     words: int = 0
-    """Of the best."""
+    """The number of words in `best`."""
 
     def add(self, candidate: Candidate, limit: int) -> None:
-        """limit: the words that are selected."""
+        """Add a candidate. limit: the number of words to select."""
         self.number += 1
         self.best.append(candidate)
         self.words += len(candidate.sentence)
@@ -72,10 +72,10 @@ class _LengthGroup:
             self.words = sum(len(own.sentence) for own in self.best)
 
     def ranked(self) -> Iterator[Candidate]:
-        """The best; the value of each is now the share of all that are less valuable.
+        """The best candidates; the value of each becomes the share of the group that is less valuable.
 
-        It is too high for one that is less valuable than some that were left out. But before that one stand
-        as many words of its group as are selected, so that it is not.
+        This value is too high for a candidate that is less valuable than some that were left out. Such a
+        candidate is not selected: the group has as many better words as are selected in all.
         """
         for rank, candidate in enumerate(sorted(self.best, key=lambda own: -own.value)):
             yield candidate._replace(value=1 - (rank + 0.5) / self.number)
@@ -89,10 +89,11 @@ def select(
     seed: int = 1,
     batch_size: int = BATCH_SIZE,
 ) -> list[Candidate]:
-    """Sentences until they have so many words, the most valuable of their length first.
+    """Select sentences until they have `words` words, the most valuable of their length first.
 
-    Memory is for about twice as many words of each length. Of sentences with the same words the first one
-    counts. seed: of random ones. Raises ValueError for the disagreement of a single model, and as `parse`.
+    Memory holds about twice as many words of each length. Of several sentences with the same words, only the
+    first one counts. seed: for random selection. Raises ValueError for `disagreement` with a single model,
+    and what `parse` raises.
     """
     if by == "disagreement" and not model.others:
         raise ValueError("a single model cannot disagree: give others with --ensemble")
@@ -101,7 +102,7 @@ def select(
 
 
 def most_valuable(candidates: Iterable[Candidate], words: int, by: By) -> list[Candidate]:
-    """Those that are selected. Random ones are drawn from all lengths together."""
+    """The selected candidates. Random ones are drawn from all lengths together."""
     groups: defaultdict[int, _LengthGroup] = defaultdict(_LengthGroup)
     for candidate in candidates:
         group = 0 if by == "random" else (len(candidate.sentence) - 1) // WIDTH
@@ -110,7 +111,7 @@ def most_valuable(candidates: Iterable[Candidate], words: int, by: By) -> list[C
 
 
 def _first(candidates: Iterable[Candidate], words: int) -> list[Candidate]:
-    """The most valuable ones, each if those before it together have fewer words."""
+    """The most valuable candidates, until they have at least `words` words."""
     selected, total = [], 0
     for candidate in sorted(candidates, key=lambda own: -own.value):
         if total >= words:
@@ -149,7 +150,7 @@ def _candidates(
 def _agreement(
     model: Model, sentences: Sequence[Sentence], trees: Sequence[ParsedTree], batch_size: int
 ) -> list[tuple[float, ...]]:
-    """Of each arc of each tree, the share of the models that make it by themselves."""
+    """For each arc of each tree, the share of the models that predict it on their own."""
     of_models = [parse(replace(each, others=()), sentences, batch_size) for each in model.members]
     return [
         tuple(

@@ -1,4 +1,4 @@
-"""The data folder: where configs that name files in it find them on each machine."""
+"""The data folder, in which configs find their files on each machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ DATA = "data"
 def data_path(path: str) -> str:
     """A path from a config, with ${PARSER_DATA} replaced.
 
-    What is in no `data/` of the working directory may be in that folder, too: both stand for the same.
+    `data/` in the working directory stands for the data folder, too: a path that does not exist in the former
+    is looked up in the latter.
     """
     folder = os.environ.get("PARSER_DATA") or DATA
     found = path.replace("${PARSER_DATA}", folder)
@@ -22,7 +23,7 @@ def data_path(path: str) -> str:
 
 
 def path_in_configs(path: Path) -> str:
-    """The path as configs name it, so that a config is the same on other machines: inverse of `data_path`."""
+    """The path as written in configs, which are the same on all machines. The inverse of `data_path`."""
     folder = os.environ.get("PARSER_DATA")
     if folder and path.is_relative_to(folder):
         return f"${{PARSER_DATA}}/{path.relative_to(folder)}"

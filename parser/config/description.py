@@ -1,4 +1,4 @@
-"""Settings in words, from the classes that validate them: type, limits, default and documentation."""
+"""Descriptions of settings, from the classes that validate them: type, limits, default, documentation."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 NO_LIMIT = 1_000_000_000
-"""A limit from here on is there to catch overflows, and is not shown."""
+"""Limits of this size or more only prevent overflows, and are not shown."""
 Schema = dict[str, Any]
 
 
 class Setting(NamedTuple):
     key: str
-    """Dotted."""
+    """The dotted key."""
     type: str
-    """In words, with the limits. Values are in backticks."""
+    """The type in words, with its limits. Values are in backticks."""
     default: str
-    """As YAML has it; empty for a required setting, and for a group, which is a section of its own."""
+    """The default in YAML; empty for a required setting, and for a group, which is a separate section."""
     text: str
-    """Its documentation, in one line."""
+    """The documentation, in one line."""
 
 
 class SettingsSection(NamedTuple):
     """The settings of one class."""
 
     key: str
-    """Dotted; empty at the top."""
+    """The dotted key; empty at the top level."""
     name: str
-    """Of the class."""
+    """The name of the class."""
     kind: str
-    """Of a class that is one of several for its key; they are told by their kinds."""
+    """The `kind` that selects the class, if its key allows several classes; otherwise empty."""
     text: str
     settings: list[Setting]
 
 
 def sections(settings: type[BaseModel]) -> Iterator[SettingsSection]:
-    """The section of a class, then those of the classes that its settings consist of."""
+    """The section of a class, then the sections of the classes that its settings consist of."""
     whole = settings.model_json_schema()
     yield from _sections("", whole, whole)
 
@@ -83,7 +83,7 @@ def _default(field: Schema) -> str:
 
 
 def in_words(field: Schema, end: str = "") -> str:
-    """The type of a setting. end: s for the plural."""
+    """The type of a setting, in words. end: "s" for the plural."""
     if choices := field.get("anyOf") or field.get("oneOf"):
         return ", or ".join(dict.fromkeys(in_words(choice, end) for choice in choices))
     if "$ref" in field:

@@ -1,4 +1,4 @@
-"""Values in nested mappings, by keys such as `training.epochs`."""
+"""Access to values in nested mappings by keys such as `training.epochs`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def set_in(content: dict[str, Any], key: str, value: Any) -> None:
-    """Set a dotted key; nothing if its section is null."""
+    """Set the value of a dotted key; does nothing if its section is null."""
     *sections, name = key.split(".")
     for section in sections:
         if content.get(section, {}) is None:

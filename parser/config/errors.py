@@ -1,4 +1,4 @@
-"""pydantic's validation errors as lines for people: of settings, and of configs with file and line."""
+"""Readable lines for pydantic's validation errors: of settings, and of configs with file and line."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from parser.system.settings import CONTRADICTION
 
 FAULTS_SHOWN = 10
 MAX_KEY = 200
-"""Characters of a key in a message: with all its sections it may be long."""
+"""Maximum number of characters of a key in a message; with all its sections, a key can be long."""
 KeyPath = tuple[str, ...]
 
 
 def fault_lines(error: ValidationError, section: str = "") -> list[str]:
-    """A line "key: fault" for each of the first faults, and one with the number of the others.
+    """A line "key: fault" for each of the first faults, and one with the number of further faults.
 
-    section: key below which the settings stand. What was found is not quoted, for it may be of any length.
+    section: the key of the section that contains the settings. Values are not quoted, since they can be of
+    any length.
     """
     details = error.errors(include_input=False, include_url=False)
     lines = [_line(detail, section) for detail in details[:FAULTS_SHOWN]]
@@ -29,7 +30,7 @@ def fault_lines(error: ValidationError, section: str = "") -> list[str]:
 
 
 def more_faults(count: int) -> list[str]:
-    """A line that says how many faults are not shown, if any."""
+    """A line with the number of faults that are not shown, if there are any."""
     return [f"and {counted(count, 'more fault')}"] if count > 0 else []
 
 
@@ -50,7 +51,7 @@ def config_fault_lines(
 ) -> list[str]:
     """A line "file:line: key: fault, and what to do" for each of the first faults of a config.
 
-    places: where each key is; path: of the file; kind: the class of the section.
+    places: the place of each key. path: the config file. kind: the class of the section.
     """
     details = _without_alternatives(error.errors())
     shown = details[:FAULTS_SHOWN]
@@ -89,28 +90,28 @@ def _config_line(
 
 
 def unknown_key(key: str, known: Collection[str]) -> str:
-    """What is said of a key that there is not. known: those that there are."""
+    """The message for an unknown key. known: the keys that exist."""
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
     return f"unknown key; did you mean {near[0]}?" if near else f"unknown key; known are {', '.join(known)}"
 
 
 def _keys(detail: ErrorDetails) -> KeyPath:
-    """Without parts such as "<file>", which name alternatives of a type."""
+    """The keys of an error, without parts such as "<file>", which name alternatives of a type."""
     return tuple(part for part in map(str, detail["loc"]) if not part.startswith("<"))
 
 
 def _fields(kind: type[BaseModel], section: KeyPath) -> list[str]:
-    """The keys that are allowed in a section."""
+    """The keys allowed in a section."""
     kinds = [kind]
     for key in section:
         annotations = [each.model_fields[key].annotation for each in kinds if key in each.model_fields]
         inner = [found for annotation in annotations for found in _classes(annotation)]
-        kinds = inner or kinds  # without any, the key is a name that the user chose
+        kinds = inner or kinds  # if there are none, the key is a name chosen by the user
     return list(dict.fromkeys(name for each in kinds for name in each.model_fields))
 
 
 def _classes(annotation: Any) -> list[type[BaseModel]]:
-    """Those of settings that a type consists of."""
+    """The classes of settings that occur in a type."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [found for part in get_args(annotation) for found in _classes(part)]

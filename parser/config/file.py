@@ -1,4 +1,4 @@
-"""Reads configs strictly: every error has its file and line, and says what was probably meant."""
+"""Reading configs strictly: every error names its file and line, and says what was probably meant."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from parser.system.console import LinesError, quoted, shortened
 class ConfigLoader(yaml.SafeLoader):
     """A safe loader of YAML 1.1, extended to read 1e-3 as a number.
 
-    What Python cannot make of a value, such as the date 2001-99-99, is an error of YAML, too.
+    A value that Python cannot construct, such as the date 2001-99-99, raises a YAML error, too.
     """
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
@@ -47,16 +47,19 @@ ConfigLoader.add_implicit_resolver(
 
 DEPTHS = {"[": 1, "{": 1, "]": -1, "}": -1}
 MAX_DEPTH = 100
-"""Of brackets in brackets. The library takes time that grows with the square of it."""
+"""Maximum depth of nested brackets. The time that the library takes grows with its square."""
 
 
 def load(text: str) -> Any:
-    """Parse YAML. Raises yaml.YAMLError, and RecursionError for what is nested too deeply."""
+    """Parse YAML. Raises yaml.YAMLError, and RecursionError if it is nested too deeply."""
     return yaml.load(_not_too_deep(text), Loader=ConfigLoader)
 
 
 def _not_too_deep(text: str) -> str:
-    """Brackets within strings count, too, but those of a config are balanced. Raises RecursionError."""
+    """The text. Raises RecursionError if its brackets are nested too deeply.
+
+    Brackets within strings are counted as well, but in a config these are balanced.
+    """
     if max(accumulate(DEPTHS.get(character, 0) for character in text), default=0) > MAX_DEPTH:
         raise RecursionError
     return text
@@ -72,20 +75,20 @@ COMMANDS = {
     "experiments": "speed",
     "external": "speed",
 }
-"""The command of a config, by a key that only its configs have. They have at least one of the keys."""
+"""The command that a config is for, by keys that only its configs contain: each contains at least one."""
 
 
 class ConfigError(LinesError):
-    """A config that cannot be used; the message says where and why."""
+    """A config cannot be used; the message says where and why."""
 
 
 def read_config(path: Path, overrides: Sequence[str] = (), values: Mapping[str, Any] | None = None) -> Config:
-    """The config of a training run, see `read_settings`. values: overrides as they are, by dotted keys."""
+    """The config of a training run, see `read_settings`. values: parsed overrides, by dotted key."""
     return ConfigFile(path, overrides, values).validated(Config)
 
 
 def read_settings(path: Path, kind: type[AnyConfig], overrides: Sequence[str] = ()) -> AnyConfig:
-    """The config in a file, with overrides such as "training.batch_size=64". kind: its class.
+    """The config in a file, with overrides such as "training.batch_size=64". kind: the class of the config.
 
     Raises ConfigError, FileNotFoundError.
     """
@@ -93,7 +96,7 @@ def read_settings(path: Path, kind: type[AnyConfig], overrides: Sequence[str] = 
 
 
 class ConfigFile:
-    """The content of a config, and the place of each of its keys."""
+    """The content of a config, and the place in the file of each key."""
 
     def __init__(self, path: Path, overrides: Sequence[str] = (), values: Mapping[str, Any] | None = None):
         """Raises ConfigError, FileNotFoundError."""
@@ -105,7 +108,7 @@ class ConfigFile:
             _replace(self._content, tuple(name.split(".")), value, "set", self._places)
 
     def _refuse_other_commands(self, kind: type[BaseModel]) -> None:
-        """Raises ConfigError, which names the right command, if this is a config of another command."""
+        """Raises ConfigError, which names the right command, if this config is for another command."""
         own = [key for key in COMMANDS if key in kind.model_fields]
         if not own or any(key in self._content for key in own):
             return
@@ -116,7 +119,7 @@ class ConfigFile:
                 )
 
     def validated(self, kind: type[AnyConfig], section: KeyPath = ()) -> AnyConfig:
-        """A section as an instance of `kind`; the whole config unless given. Raises ConfigError."""
+        """A section, by default the whole config, as an instance of `kind`. Raises ConfigError."""
         if not section:
             self._refuse_other_commands(kind)
         content = self._content
@@ -182,13 +185,13 @@ def _override(content: dict[str, Any], override: str, places: dict[KeyPath, str]
 def _replace(
     content: dict[str, Any], key_path: KeyPath, value: Any, shown: str, places: dict[KeyPath, str]
 ) -> None:
-    """Put a value in the place of that of a key. shown: where it is from, for messages."""
+    """Replace the value of a key. shown: where the new value comes from, for messages."""
     section = content
     for key in key_path[:-1]:
         inner = section.get(key)
         if not isinstance(inner, dict | None):
             raise ConfigError(f"{shown}: {shortened(key)} is a value, not a section")
-        # A copy: several sections of a file may be one, by an anchor of YAML.
+        # A copy, because a YAML anchor can make several sections of a file the same object.
         section[key] = dict(inner or {})
         section = section[key]
     section[key_path[-1]] = value
@@ -199,7 +202,7 @@ def _replace(
 
 
 def _key_paths(value: Any, above: KeyPath) -> Iterator[KeyPath]:
-    """All keys below one."""
+    """All keys below a key, in its value."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield (*above, str(key))
@@ -207,7 +210,7 @@ def _key_paths(value: Any, above: KeyPath) -> Iterator[KeyPath]:
 
 
 def flat(content: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """The values by dotted keys, such as "training.seed"."""
+    """The values of nested mappings by dotted keys, such as "training.seed"."""
     found: dict[str, Any] = {}
     for key, value in content.items():
         name = f"{above}{key}"

@@ -19,7 +19,7 @@ NAMES = {
     "mlas": "MLAS",
     "blex": "BLEX",
 }
-"""As the literature calls them."""
+"""The names of scores in the literature."""
 Measure = Literal[
     "upos", "xpos", "ufeats", "alltags", "lemmas", "uas", "las", "las_full", "clas", "mlas", "blex"
 ]
@@ -40,7 +40,7 @@ TextMeasure = Literal[
     "blex",
 ]
 TEXT_MEASURES: dict[TextMeasure, str] = {measure: NAMES[measure] for measure in get_args(TextMeasure)}
-"""Of parsed raw text, all as F1."""
+"""Scores of parsed raw text, all of them F1."""
 ATTACHMENT: tuple[Measure, ...] = "uas", "las"
 OF_COLUMNS: dict[Measure, set[str]] = {
     "upos": {"upos"},
@@ -49,7 +49,7 @@ OF_COLUMNS: dict[Measure, set[str]] = {
     "alltags": {"upos", "xpos", "feats"},
     "lemmas": {"lemma"},
 }
-"""The columns that these scores compare, and nothing else."""
+"""The columns that a score compares, for scores that compare nothing else."""
 OF_PREDICTED: dict[Measure, str] = {
     "upos": "upos",
     "xpos": "xpos",
@@ -58,9 +58,9 @@ OF_PREDICTED: dict[Measure, str] = {
     "mlas": "upos",
     "blex": "lemma",
 }
-"""Scores that say something about a parser which predicts a column."""
+"""Scores that are shown for a parser if it predicts the column."""
 
 
 def shown(predicted: Collection[str]) -> tuple[Measure, ...]:
-    """Those that a line about a parser has. predicted: the columns that it predicts."""
+    """The scores to show in a line about a parser. predicted: the columns that it predicts."""
     return *ATTACHMENT, *(measure for measure, column in OF_PREDICTED.items() if column in predicted)

@@ -1,4 +1,4 @@
-"""What an experiment's YAML file may say. The text under a field is its documentation."""
+"""The settings of an experiment's YAML file. The text under a field is its documentation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from parser.treebank.size import TreebankSize
 
 Average = Annotated[float, Field(ge=0, lt=1)]
 Size = Annotated[int, Field(gt=0, le=65_536)]
-"""Of a vector or a layer."""
+"""Size of a vector or a layer."""
 Layers = Annotated[int, Field(gt=0, le=100)]
 Threads = Annotated[int, Field(gt=0, le=MOST_THREADS)]
 Width = Annotated[int, Field(gt=0, le=100)]
@@ -38,12 +38,12 @@ FileOrFiles = Annotated[
     Annotated[str, Tag("<file>")] | Annotated[Files, Tag("<files>")],
     Discriminator(lambda value: "<files>" if isinstance(value, list | tuple) else "<file>"),
 ]
-"""With an error of one of them only."""
+"""One file or several; errors are reported for one of the two types only."""
 Trained = Literal["frozen", "lora", "all"]
 
 
 def _known(name: str, names: Collection[str]) -> str:
-    """The name. Raises the error of a `Literal` if it is not one of the names."""
+    """The name. Raises the same error as a `Literal` if it is not one of the names."""
     if name not in names:
         *others, last = map(repr, names)
         raise PydanticKnownError("literal_error", {"expected": f"{', '.join(others)} or {last}"})
@@ -55,7 +55,7 @@ Column = Annotated[
     AfterValidator(lambda name: _known(name, annotation_columns())),
     WithJsonSchema({"type": "string", "enum": list(annotation_columns())}),
 ]
-"""The name of one, see `annotation_columns`."""
+"""The name of a column, see `annotation_columns`."""
 
 
 class SilverSettings(Settings):
@@ -269,7 +269,7 @@ class NetworkSettings(Settings):
         return self
 
     def _contradictions(self) -> Iterator[tuple[str, str]]:
-        """Settings with which there is no network, also not that of a model, and why."""
+        """Settings with which there can be no network, not even that of a model, and why."""
         if self.tags.layers_above and not self.tags.predict:
             yield "tags.layers_above", "parser.network.tags.predict is empty: there are no tags"
         if self.tags.layers_above and not self.sentence_encoder:
@@ -291,7 +291,7 @@ class NetworkSettings(Settings):
 
     @property
     def embeddings(self) -> int:
-        """How many each word has, one of each column and of what was trained before."""
+        """The number of embeddings of each word: one per column, and one per source of pretrained vectors."""
         return len(self.columns) + bool(self.pretrained) + bool(self.transformer)
 
 

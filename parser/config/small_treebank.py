@@ -1,4 +1,4 @@
-"""What a config says of small treebanks, and the config that it becomes for a treebank of some size."""
+"""The settings of a config for small treebanks, and applying them to a treebank of a given size."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class SmallTreebankSettings(Settings):
 def of_size(config: Config, size: TreebankSize | None) -> Config:
     """The config for a treebank of this size, without the section `small_treebank`.
 
-    size: of the training trees; None if they cannot be counted, when the treebank is taken to be large.
-    Raises ValidationError for settings that are not possible.
+    size: the size of the training trees; None if they cannot be counted, in which case the treebank is taken
+    to be large. Raises ValidationError for invalid settings.
     """
     rule = config.small_treebank
     if rule is None:
@@ -46,7 +46,7 @@ def of_size(config: Config, size: TreebankSize | None) -> Config:
     for key, value in deepcopy(rule.set).items():
         set_in(content, key, value)
     content["small_treebank"] = None  # also if the rule sets it
-    # Alone: what contradicts it may depend on the epochs.
+    # Validated alone: contradictions with other sections may depend on the epochs.
     section = create_model("Section", training=(type(config.training), ...))
     found: Any = section.model_validate({"training": content["training"]})
     training = found.training

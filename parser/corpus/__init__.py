@@ -1,1 +1,1 @@
-"""Parsing folders of many files by the workers of a Ray cluster."""
+"""Parsing folders of many files with the workers of a Ray cluster."""

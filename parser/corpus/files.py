@@ -1,4 +1,4 @@
-"""The files of a corpus, and where their trees go."""
+"""The files of a corpus, and the files for their trees."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ TREEBANKS = (".conllu", ".conll", ".conllx")
 TEXTS = (".txt",)
 COMPRESSED = ".gz"
 OWN = ".parse-corpus"
-"""Begins the name of the folder that has all of our files but the trees, and lies in that of the trees."""
+"""Prefix of the name of the program's own folder, in the folder of trees, for all files except trees."""
 SETTINGS, PARTS = "settings.json", "parts"
-"""In that folder; the first one is in no other."""
+"""Names in the program's own folder; no other folder contains the first one."""
 
 
 class CorpusFile(NamedTuple):
     name: str
-    """Its path below the folder of the corpus."""
+    """Path of the file relative to the folder of the corpus."""
     path: str
     output: str
     unfinished: str
-    """Folder for the trees of its parts until all of them are there."""
+    """Folder for the trees of the parts of the file until all of them are there."""
     size: int
-    """Bytes, compressed if it is."""
+    """Size on disk in bytes; for compressed files, the compressed size."""
 
 
 class FoundFiles(NamedTuple):
     missing: list[CorpusFile]
-    """Those whose trees are missing, the largest first, so that no large one is left for the end."""
+    """Files whose trees are missing, the largest first, so that no large file is left for the end."""
     done: int
-    """How many have their trees already."""
+    """Number of files whose trees are there already."""
     others: int
-    """How many files have other suffixes, and are left out."""
+    """Number of files with other suffixes, which are left out."""
     own: Path
-    """The folder of `OWN`, under a name with which no path of trees begins."""
+    """The program's own folder, see `OWN`. No path of trees begins with its name."""
 
 
 def find_files(source: Path, target: Path, form: TextFormat | None) -> FoundFiles:
-    """All files below the folder `source`; their trees go to the same names below `target`.
+    """Find all files below the folder `source`; their trees get the same names below `target`.
 
-    Trees of texts have the suffix `.conllu`. All paths are absolute. Raises ValueError if there is no file,
-    or if trees would have the name of a folder of others.
+    Trees of texts get the suffix `.conllu`. All paths are absolute. Raises ValueError if there is no file, or
+    if trees would get the name of a folder with other trees.
     """
     if not source.is_dir():
         raise ValueError(f"{source}: there is no such folder")
@@ -66,12 +66,12 @@ def find_files(source: Path, target: Path, form: TextFormat | None) -> FoundFile
 
 
 def earlier_folder(target: Path) -> Path | None:
-    """The folder of `OWN` that an earlier start has left, if there was one."""
+    """The program's own folder, see `OWN`, from an earlier start, if there was one."""
     return next((path.parent for path in target.glob(f"{OWN}*/{SETTINGS}") if path.is_file()), None)
 
 
 def _own_folder(target: Path, names: Iterable[str]) -> Path:
-    """That of an earlier start, if possible; its name is none of `names`, whatever their case."""
+    """The program's own folder, if possible an earlier one. Its name is none of `names`, ignoring case."""
     taken, earlier = {name.casefold() for name in names}, earlier_folder(target)
     if earlier and earlier.name not in taken:
         return earlier
@@ -82,7 +82,7 @@ def _own_folder(target: Path, names: Iterable[str]) -> Path:
 
 
 def _refuse_names(files: Sequence[CorpusFile]) -> None:
-    """Raises ValueError for names that trees cannot have. Texts lose their suffix, and may come to one."""
+    """Raises ValueError for names that trees cannot have, perhaps because texts lose their suffix."""
     parents = map(Path, {os.path.dirname(file.output) for file in files})
     folders = {str(folder) for parent in parents for folder in (parent, *parent.parents)}
     for file in files:
@@ -98,7 +98,10 @@ def _refuse_names(files: Sequence[CorpusFile]) -> None:
 
 
 def _files_below(folder: Path) -> Iterator[Path]:
-    """In order. Raises ValueError for a folder that cannot be read; links to folders are not followed."""
+    """All files below a folder, in order; links to folders are not followed.
+
+    Raises ValueError for a folder that cannot be read.
+    """
 
     def refuse(error: OSError) -> None:
         raise ValueError(f"{error.filename}: {error.strerror}")
@@ -109,7 +112,7 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
 
 def _suffix(path: Path) -> str:
-    """Without that of compression."""
+    """The suffix of a file, without the suffix of compression."""
     return Path(path.name.removesuffix(COMPRESSED)).suffix
 
 

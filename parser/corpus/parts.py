@@ -1,4 +1,4 @@
-"""Parts of files: reading them in order, and keeping the trees of each until the file is complete."""
+"""Parts of files: reading them in order, and keeping their trees until the file is complete."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ ATTEMPTS = ".attempts"
 
 class NumberedPart(NamedTuple):
     number: int
-    """Of the part in its file, from 0."""
+    """Number of the part in its file, from 0."""
     is_last: bool
     part: TreebankPart | TextPart
 
 
 def numbered_parts(path: str, form: TextFormat | None) -> Iterator[NumberedPart]:
-    """The parts of a file; one without content if it is empty. Raises OSError, ValueError."""
+    """The parts of a file; one part without content if the file is empty. Raises OSError and ValueError."""
     source: Iterator[TreebankPart | TextPart]
     if form:
         source = stream_text(path, one_sentence_per_line=form != "raw")
@@ -45,16 +45,17 @@ def numbered_parts(path: str, form: TextFormat | None) -> Iterator[NumberedPart]
 
 
 class PartResult(NamedTuple):
+    """The result of parsing a part. The fields are those of `ParsedPart`."""
+
     sentences: int
     words: int
     dropped: int
     faults: Faults
     columns: dict[str, Counts]
-    """All as of `ParsedPart`."""
 
 
 class PartOutputs:
-    """The trees of the parts of a file, in a folder. Each appears whole or not at all."""
+    """A folder with the trees of the parts of a file. The trees of a part appear completely or not at all."""
 
     def __init__(self, folder: str, is_compressed: bool):
         self._folder, self._is_compressed = Path(folder), is_compressed
@@ -64,10 +65,10 @@ class PartOutputs:
         return cls(file.unfinished, file.output.endswith(COMPRESSED))
 
     def result(self, number: int, digest: str | None = None) -> PartResult | None:
-        """That of a part whose trees are there.
+        """The result of a part; None if its trees are not there.
 
-        digest: of the part; trees of another part with this number, of a file that was cut otherwise, do not
-        count.
+        digest: the hash of the part. Trees of another part with this number, from a file that was cut
+        differently, do not count.
         """
         try:
             record: dict[str, Any] = json.loads(self._about(number).read_text(encoding="utf-8"))
@@ -86,7 +87,7 @@ class PartOutputs:
         """Write the trees of a part."""
         self._folder.mkdir(parents=True, exist_ok=True)
         content = gzip.compress(parsed.content, mtime=0) if self._is_compressed else parsed.content
-        # Not `write_atomically`: a worker that was taken for dead may still write the same part.
+        # Not `write_atomically`: a worker that was presumed dead may still write the same part.
         with atomic_file(str(self._trees(number))) as file:
             file.write(content)
             file.flush()
@@ -103,37 +104,37 @@ class PartOutputs:
             "ended": faults.ended,
             "columns": {name: vars(counts) for name, counts in parsed.columns.items()},
         }
-        with atomic_file(str(self._about(number))) as file:  # which says that the trees are complete
+        with atomic_file(str(self._about(number))) as file:  # it marks the trees as complete
             file.write(json.dumps(record).encode())
 
     def attempt(self, number: int) -> int:
-        """Note that a worker begins with a part; returns how many have begun."""
+        """Record that a worker starts a part; return how many workers have started it."""
         self._folder.mkdir(parents=True, exist_ok=True)
         with self._attempts(number).open("ab") as file:
             file.write(b".")
         return self.attempts(number)
 
     def attempts(self, number: int) -> int:
-        """How many workers have begun with a part."""
+        """The number of workers that have started a part."""
         try:
             return self._attempts(number).stat().st_size
         except FileNotFoundError:
             return 0
 
     def join(self, results: list[PartResult], output: str, renumbers: bool) -> None:
-        """Make a file of the trees of all parts, and remove these. renumbers: counts `# sent_id` anew."""
+        """Join the trees of all parts and remove the parts. renumbers: whether to renumber `# sent_id`."""
         Path(output).parent.mkdir(parents=True, exist_ok=True)
         os.replace(self._whole(results, renumbers) if len(results) > 1 else self._trees(0), output)
         self.remove()
 
     def _whole(self, results: list[PartResult], renumbers: bool) -> Path:
-        """One file of all parts."""
+        """Write one file with the trees of all parts."""
         whole = self._folder / "whole"
         try:
             with whole.open("wb") as file:
                 self._write(file, results, renumbers)
         except OSError:
-            whole.unlink(missing_ok=True)  # of a full disk it may take most
+            whole.unlink(missing_ok=True)  # it may take most of a full disk
             raise
         return whole
 
@@ -169,6 +170,6 @@ class PartOutputs:
 
 
 def forget_attempts(own: Path) -> None:
-    """So that a new start tries everything again. own: the folder of all but the trees."""
+    """Forget all attempts, so that a new start tries everything again. own: the program's own folder."""
     for path in (own / PARTS).glob(f"*/*{ATTEMPTS}"):
         path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What the workers of a Ray cluster make of the files of a corpus."""
+"""The results of the workers of a Ray cluster for the files of a corpus."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from parser.corpus.workers import CorpusWorker, Row, WorkerSettings, cut_into_pa
 from parser.distributed.ray_cluster import library
 
 BLOCK_BYTES = 1 << 20
-"""A block is parsed by one worker. A part that is larger is a block of its own, smaller ones are parsed
+"""A block is parsed by one worker. A larger part is its own block; smaller parts share a block and are parsed
 together."""
 MOST_LISTS, LISTS_OF_WORKER = 1000, 4
-"""Into which the list of files is divided: at most, and at least for each worker. Each gives one block or
-more."""
+"""Number of lists into which the files are divided: in total at most, and at least for each worker. Each list
+yields one or more blocks."""
 CUTTERS, WORKERS_OF_CUTTER = 2, 100
-"""Files that are cut at the same time: at least, and one more for so many workers. One that has a core gives
-work to about twice as many."""
+"""Number of files that are cut at the same time: at least, plus one for this many workers. A cutter with its
+own core can supply about twice as many workers."""
 
 
 def results(files: Sequence[CorpusFile], settings: WorkerSettings, workers: int) -> Generator[Row]:
-    """A row for each part, as the workers finish it; those of `CorpusWorker.__call__`.
+    """A row for each part when a worker finishes it; see `CorpusWorker.__call__`.
 
-    A worker that dies is replaced, and what it was doing is done again. To be closed before the cluster is
-    left, which would else wait forever.
+    A worker that dies is replaced, and its work is repeated. Close the generator before leaving the cluster,
+    which would otherwise wait forever.
     """
     ray = library()
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     context.target_max_block_size = BLOCK_BYTES
-    logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # it would tell of a signal, too
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # it would also log signals
     rows: list[dict[str, Any]] = [file._asdict() for file in files]
     lists = _lists(files, workers)
     cutters = min(lists, CUTTERS + workers // WORKERS_OF_CUTTER)
     dataset = (
         ray.data.from_items(rows, override_num_blocks=lists)
-        # They use no CPU that a worker could have, else they would wait for workers, and these for them.
+        # These tasks reserve no CPU: otherwise they could wait for workers, and workers for them.
         .flat_map(
             partial(cut_into_parts, form=settings.form),
             num_cpus=0,
@@ -59,6 +59,6 @@ def results(files: Sequence[CorpusFile], settings: WorkerSettings, workers: int)
 
 
 def _lists(files: Sequence[CorpusFile], workers: int) -> int:
-    """Into how many lists the files are divided: with less than a block in each, batches would be small."""
+    """The number of lists of files. Lists with less than a block each would make batches small."""
     blocks = sum(file.size for file in files) // BLOCK_BYTES
     return min(len(files), MOST_LISTS, max(blocks, LISTS_OF_WORKER * workers))

@@ -1,4 +1,4 @@
-"""Parsing a corpus: what is missing is parsed, files take their names when they are complete."""
+"""Parsing a corpus: only missing trees are parsed, and files get their names when they are complete."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ WHEN_FULL = "start again when there is room"
 
 @dataclass
 class Summary:
-    """What has been done."""
+    """The work done so far."""
 
     files: int = 0
-    """Complete ones."""
+    """Number of complete files."""
     sentences: int = 0
     words: int = 0
     dropped: int = 0
@@ -41,11 +41,11 @@ class Summary:
     columns: dict[str, Counts] = field(default_factory=dict)
     """The values of the columns that the model reads."""
     failures: dict[str, list[str]] = field(default_factory=dict)
-    """By name of the file: what is wrong, line by line."""
+    """The lines of the error message for each file that failed, by name."""
     block_seconds: list[float] = field(default_factory=list)
-    """How long a worker took for each part, or for small parts that it parsed together."""
+    """The time of a worker for each part, or for small parts that were parsed together."""
     seconds_to_complete: float = 0.0
-    """In which this program has made files of the trees of their parts."""
+    """The time in which this program has joined the trees of parts to files."""
 
     def add_file(self, parts: Sequence[PartResult]) -> None:
         self.files += 1
@@ -65,11 +65,11 @@ def parse_corpus(
     workers: int | None = None,
     progress: Callable[[Summary, int], None] = lambda summary, files: None,
 ) -> dict[str, Any]:
-    """Parse the files below a folder into another folder; returns what its `report.json` has.
+    """Parse the files below a folder into another folder; return the content of its `report.json`.
 
     Files whose trees are there already are left out. address, workers: see `cluster`. progress: called with
-    the summary and the number of files, whenever a file ends. Raises ValueError if nothing can be done; what
-    is wrong with single files is in the report. What is done is not lost, whatever ends the function.
+    the summary and the number of files whenever a file is finished. Raises ValueError if nothing can be done;
+    errors in single files are in the report. Finished work is not lost, whatever ends the function.
     """
     source, target = source.resolve(), target.resolve()  # a cluster has other working folders
     corpus = find_files(source, target, settings.form)
@@ -94,9 +94,9 @@ def parse_corpus(
 
 @contextmanager
 def _claim(target: Path, own: Path) -> Iterator[Path]:
-    """Lock the folder for trees; yields the folder in it for all other files, `own` unless there is another.
+    """Lock the folder for trees; yield the program's own folder in it: an earlier one, or else `own`.
 
-    Raises ValueError if another process holds the lock, or if there are files of somebody else.
+    Raises ValueError if another process holds the lock, or if there are files that are not the program's.
     """
     if target.exists() and not target.is_dir():
         raise ValueError(f"{target}: is no folder; choose another name for the trees")
@@ -143,7 +143,7 @@ def _collect(
 
 
 class _Pending:
-    """A file of which parts are missing."""
+    """A file with missing parts."""
 
     def __init__(self, file: CorpusFile):
         self.file = file
@@ -152,7 +152,7 @@ class _Pending:
         self._error = ""
 
     def add(self, row: Row) -> bool:
-        """Note a part; returns whether the file needs no more. A part may come twice."""
+        """Record a part; return whether the file needs no further parts. A part may come twice."""
         self._there.add(row["number"])
         if row["is_last"]:
             self._count = row["number"] + 1
@@ -160,7 +160,7 @@ class _Pending:
         return bool(self._error) or len(self._there) == self._count
 
     def complete(self, renumbers: bool) -> list[PartResult]:
-        """Give the file its name. Raises ValueError if it is faulty."""
+        """Join the parts of the file and give it its name. Raises ValueError if the file has faults."""
         outputs = PartOutputs.of(self.file)
         if self._error:
             raise ValueError(self._error)
@@ -177,7 +177,7 @@ class _Pending:
 
 
 def _leave_failures(corpus: FoundFiles, summary: Summary) -> None:
-    """Remove all parts but those of files that failed, so that a new start has less to do."""
+    """Remove all parts except those of failed files, so that a new start has less to do."""
     failed = [file for file in corpus.missing if file.name in summary.failures]
     if not failed:
         shutil.rmtree(corpus.own / PARTS, ignore_errors=True)
@@ -189,13 +189,13 @@ def _leave_failures(corpus: FoundFiles, summary: Summary) -> None:
 
 
 def _refuse_other_start(source: Path, target: Path, own: Path, settings: WorkerSettings) -> None:
-    """Raises ValueError if the folder has trees of other files or options."""
+    """Raises ValueError if the folder contains trees of other files or with other options."""
     now = {
         "source": str(source),
         "model": digest_of(settings.models.paths),
         "text": settings.form,
         "precision": settings.precision,
-        "options": json.loads(json.dumps(asdict(settings.options))),  # as they are read again
+        "options": json.loads(json.dumps(asdict(settings.options))),  # as they are when read again
         "retag": settings.retag,
         "deps": settings.deps,
         **({"treebank": settings.models.treebank} if settings.models.treebank else {}),
@@ -212,7 +212,7 @@ def _refuse_other_start(source: Path, target: Path, own: Path, settings: WorkerS
 def _report(
     corpus: FoundFiles, summary: Summary, workers: int, started: float, seconds: float
 ) -> dict[str, Any]:
-    """Write `report.json`; returns its content. started: seconds until a worker began, of `seconds`."""
+    """Write `report.json`; return its content. started: how many of `seconds` passed until a worker began."""
     working = seconds - started
     report = {
         "files": summary.files,
@@ -236,10 +236,10 @@ def _report(
 
 
 def report_path(target: Path) -> Path:
-    """Where the report of the last start is, in a folder of trees."""
+    """The path of the report of the last start in a folder of trees."""
     return (earlier_folder(target) or target) / REPORT
 
 
 def _spread(seconds: list[float]) -> dict[str, float]:
-    """Of the seconds that workers took for blocks."""
+    """The median and the maximum of the seconds that workers took for blocks."""
     return {"median": median(seconds), "greatest": max(seconds)} if seconds else {}

@@ -1,7 +1,7 @@
-"""What runs in the processes of a Ray cluster: cutting files into parts, and parsing parts.
+"""The work of the processes of a Ray cluster: cutting files into parts, and parsing parts.
 
-Rows pass from one to the other, and to the program that waits for the results. Trees do not: workers write
-them.
+Rows pass from cutters to workers, and from workers to the program that waits for the results. Trees do not:
+workers write them to files.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from parser.treebank.conllu_output import Deps
 from parser.treebank.parts import TreebankPart
 
 MOST_ATTEMPTS = 5
-"""To parse a part. One that kills each worker would else be begun forever."""
+"""Maximum number of attempts for a part. A part that kills each worker would otherwise be tried forever."""
 RESULT = "name", "number", "is_last", "error", "is_disk_full", "seconds"
-"""The columns of the rows of results. The seconds of parts that were parsed together are in the row of the
-first one."""
+"""The columns of rows of results. The seconds for parts that were parsed together are in the row of the first
+part."""
 Row = dict[str, Any]
 
 
 class WorkerSettings(NamedTuple):
-    """As of `PartParser`."""
+    """The arguments of `PartParser`."""
 
     models: ModelChoice
     threads: int
@@ -64,7 +64,7 @@ def cut_into_parts(row: Row, form: TextFormat | None) -> Iterator[Row]:
 
 
 def _row_of(numbered: NumberedPart, outputs: PartOutputs) -> Row:
-    """The content is left out if the trees are there."""
+    """The columns of a part. Its content is left out if its trees are there."""
     part = numbered.part
     content = part.content.encode() if isinstance(part, TextPart) else part.content
     digest = hashlib.sha256(content).hexdigest()
@@ -90,7 +90,7 @@ class CorpusWorker:
         self._parser = PartParser(*settings)
 
     def __call__(self, rows: Mapping[str, Sequence[Any]]) -> Mapping[str, Sequence[Any]]:
-        """Parse the parts of a block; the rows of the results have what the driver needs to know of each."""
+        """Parse the parts of a block; return the columns `RESULT` of each part for the driver."""
         block = [dict(zip(rows, values, strict=True)) for values in zip(*rows.values(), strict=True)]
         for row in block:
             row.update(seconds=0.0, is_disk_full=False)
@@ -101,7 +101,7 @@ class CorpusWorker:
         return {name: [row[name] for row in block] for name in RESULT}
 
     def _parse(self, group: Sequence[Row]) -> None:
-        """Parse parts together, and keep their trees; notes in the rows what is wrong, if anything."""
+        """Parse parts together and keep their trees; write errors, if any, into the rows."""
         attempts = [_outputs(row).attempt(int(row["number"])) for row in group]
         if max(attempts) > MOST_ATTEMPTS:
             _note(group, f"it has ended {MOST_ATTEMPTS} workers, perhaps because memory ran out")
@@ -111,7 +111,7 @@ class CorpusWorker:
                 parsed = self._parser.run_together([_part_of(row, self._form) for row in group])
             for row, part in zip(group, parsed, strict=True):
                 _outputs(row).keep(int(row["number"]), row["digest"], part)
-        except Exception as error:  # whatever it is, other files are not affected
+        except Exception as error:  # any error, so that other files are not affected
             if len(group) > 1 and not is_of_disk(error):
                 for row in group:
                     self._parse([row])
@@ -123,7 +123,7 @@ class CorpusWorker:
 
 
 def _told(error: Exception) -> str:
-    """With its type, unless it is about the input or the disk."""
+    """The message of an error, with its type unless it is about the input or the disk."""
     is_expected = isinstance(error, (ValueError, OSError)) and str(error)
     return str(error) if is_expected else f"{type(error).__name__}: {error}"
 
@@ -134,19 +134,20 @@ def _note(group: Sequence[Row], error: str) -> None:
 
 
 def is_of_disk(error: Exception) -> bool:
-    """Whether no other file could be written either."""
+    """Whether the error is one of the disk, so that no other file could be written either."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 def _is_missing(row: Row) -> bool:
-    """Whether a part is to be parsed: it can be read, and its trees are not there."""
+    """Whether a part has to be parsed: it can be read, and its trees are not there."""
     return not (row["error"] or row["is_there"] or _outputs(row).result(int(row["number"]), row["digest"]))
 
 
 def _groups(rows: Sequence[Row]) -> list[Sequence[Row]]:
     """The parts of a block that are parsed together.
 
-    Each alone if one of them was begun before, since it may have ended a worker: only that one is given up.
+    Each part is parsed alone if any was started before, since it may have killed a worker. So only that part
+    is given up.
     """
     begun = any(_outputs(row).attempts(int(row["number"])) for row in rows)
     return [[row] for row in rows] if begun else [rows] if rows else []

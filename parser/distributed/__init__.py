@@ -1,1 +1,1 @@
-"""Several processes that train one parser: joining them, and starting them on one machine."""
+"""Training one parser with several processes: starting them on one machine, and joining them."""

@@ -1,4 +1,4 @@
-"""Whether something like a Ray cluster answers at an address. Ray itself would ask for minutes."""
+"""Checking whether something like a Ray cluster answers at an address. Ray itself would try for minutes."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import os
 import socket
 
 SECONDS = 5.0
-"""In which the machine must answer."""
+"""Seconds within which the machine must answer."""
 GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
-"""With which each side of HTTP/2 begins (RFC 9113, section 3.4): that of a client, with empty settings."""
+"""The connection preface of an HTTP/2 client (RFC 9113, section 3.4), with empty settings."""
 HEADER_BYTES, KIND, SETTINGS = 9, 3, 4
-"""Of a frame: the length of its header, the place of its kind there, and the number of settings."""
+"""HTTP/2 frames: length of the header, index of the kind in it, and the kind of a settings frame."""
 FOUND_BY_RAY = "auto", "local"
 AS_PRINTED = "take the address that `ray start --head` printed, such as 10.0.0.1:6379"
 
 
 def refuse_silent(address: str) -> None:
-    """Raises ValueError, which tells what was tried, if nothing is there that Ray could talk to."""
+    """Raises ValueError, which says what was tried, if nothing answers there that Ray could talk to."""
     wanted = address
     if address == "auto":
         wanted = os.environ.get("RAY_ADDRESS", "auto")
@@ -27,7 +27,7 @@ def refuse_silent(address: str) -> None:
         raise ValueError(f"--address {wanted}: is neither auto nor HOST:PORT; {AS_PRINTED}")
     try:
         answer = _answer(host.strip("[]"), int(port))
-    except (OSError, UnicodeError) as error:  # the latter for names that are too long
+    except (OSError, UnicodeError) as error:  # UnicodeError for names that are too long
         reason = str(error) or "no answer"
         raise ValueError(
             f"--address {wanted}: no cluster: tried port {port} of {host} for up to {SECONDS:g} seconds: "
@@ -41,7 +41,7 @@ def refuse_silent(address: str) -> None:
 
 
 def _answer(host: str, port: int) -> bytes | None:
-    """The beginning of what the machine answers to the greeting; None if only it could decipher that."""
+    """The start of the machine's answer to the greeting; None with TLS, where it cannot be read."""
     with socket.create_connection((host, port), timeout=SECONDS) as connection:
         if os.environ.get("RAY_USE_TLS", "0").lower() not in ("0", "false"):
             return None

@@ -1,4 +1,4 @@
-"""Joining the processes that torchrun or the launcher started, and ending all of them with one message."""
+"""Joining the processes started by torchrun or the launcher, and ending all of them with one message."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from parser.distributed.process_group import LostProcessError, ProcessGroup
 from parser.system.interruption import ignore_signals, interruptible
 
 PATIENCE = timedelta(days=1)
-"""For which a process waits for another one. The first may train a tokenizer for hours; a death is noticed at
-once, since it closes the connection."""
+"""How long a process waits for another one. The first may train a tokenizer for hours. If a process dies,
+this is noticed at once, because its connection is closed."""
 FAILURES = "parser/failures"
-"""In the store: how many processes have failed."""
+"""Key in the store: the number of processes that have failed."""
 
 
 @contextmanager
 def join_processes(exit_code: Callable[[BaseException], int]) -> Iterator[ProcessGroup]:
-    """The processes of a command that was started several times, or this one alone.
+    """The group of the processes of a command that was started several times, or of this process alone.
 
-    Only the first process writes to standard output. Of the processes that fail, the one that fails first
-    raises its error, and the others SystemExit. A signal raises Interrupted when all are there, and kills
-    before. exit_code: that of an error.
+    Only the first process writes to standard output. If processes fail, the first to fail raises its error,
+    and the others raise SystemExit. A signal raises Interrupted once all processes have joined; earlier, it
+    kills the process. exit_code: returns the exit code for an error.
     """
     if not is_one_of_several():
         yield ProcessGroup()
@@ -45,7 +45,7 @@ def join_processes(exit_code: Callable[[BaseException], int]) -> Iterator[Proces
                 stack.enter_context(redirect_stdout(stack.enter_context(open(os.devnull, "w"))))
             yield ProcessGroup(rank, count)
     except (Exception, KeyboardInterrupt) as error:
-        ignore_signals()  # the launcher sends one when another process has ended, but this one may be to tell
+        ignore_signals()  # the launcher sends one after another process ends; this one may have to report
         if not _is_to_tell(error, store):
             sys.exit(exit_code(error))
         if isinstance(error, LostProcessError):
@@ -55,9 +55,9 @@ def join_processes(exit_code: Callable[[BaseException], int]) -> Iterator[Proces
 
 
 def own_device(device: torch.device) -> torch.device:
-    """The GPU of this process, one for each process on a machine; `device` if that is a CPU.
+    """The GPU of this process, one per process on a machine; `device` if this is the CPU or the only process.
 
-    Raises ValueError if there are not enough.
+    Raises ValueError if there are too few GPUs.
     """
     if device.type != "cuda" or not is_one_of_several():
         return device
@@ -69,13 +69,13 @@ def own_device(device: torch.device) -> torch.device:
 
 
 def _backend() -> str:
-    """Gloo for tensors on the CPU, NCCL for those on GPUs."""
+    """Gloo for tensors on the CPU, NCCL for tensors on GPUs."""
     has_gpus = torch.cuda.is_available() and torch_distributed.is_nccl_available()
     return "cpu:gloo,cuda:nccl" if has_gpus else "gloo"
 
 
 def _store(rank: int, count: int) -> Store:
-    if WORD not in os.environ:  # torchrun's
+    if WORD not in os.environ:  # started by torchrun
         store, _, _ = next(iter(torch_distributed.rendezvous("env://", timeout=PATIENCE)))
         return store
     listener = None if rank else int(os.environ[LISTENER])
@@ -84,7 +84,7 @@ def _store(rank: int, count: int) -> Store:
 
 
 def _is_to_tell(error: BaseException, store: Store) -> bool:
-    """Whether no other process tells what is wrong. The launcher, if there is one, tells of interruptions."""
+    """Whether this process has to report the error. The launcher, if there is one, reports interruptions."""
     if WORD in os.environ:
         return not isinstance(error, KeyboardInterrupt) and bool(os.read(int(os.environ[WORD]), 1))
     try:

@@ -1,6 +1,6 @@
-"""Starting a command several times on one machine, with one message at its end.
+"""Starting a command several times on one machine, with a single message at the end.
 
-The processes have the environment variables that torchrun sets. This one imports no PyTorch.
+The processes get the environment variables that torchrun sets. The launcher does not import PyTorch.
 """
 
 from __future__ import annotations
@@ -20,41 +20,42 @@ from parser.system.python_processes import environment, python
 
 HOST = "127.0.0.1"
 LISTENER = "PARSER_LISTENER"
-"""Environment variable of the first process: the number of an open socket, on which the store of all listens.
-Its port is no other program's, since it was bound before the processes start."""
+"""Environment variable of the first process: the number of an open socket for the common store. The socket is
+bound before the processes start, so that no other program can take its port."""
 WORD = "PARSER_WORD"
-"""Environment variable of all: the number of an open pipe with a byte. Who reads it tells what went wrong."""
+"""Environment variable of all: the number of a pipe with one byte. The process that reads it reports."""
 SECONDS_TO_SAVE = 600
-"""After a signal, before a process is killed."""
+"""Seconds after a signal before a process is killed."""
 SECONDS_BETWEEN_CHECKS = 0.1
 
 
 def is_one_of_several() -> bool:
-    """Whether this process was started, with others beside it, by torchrun or by `launch`."""
+    """Whether this process was started together with others, by torchrun or by `launch`."""
     return "TORCHELASTIC_RUN_ID" in os.environ and int(os.environ["WORLD_SIZE"]) > 1
 
 
 def lost_process(count: int) -> str:
-    """Begins the message for users if one of several processes was killed."""
+    """The start of the message for users if one of several processes was killed."""
     why = "it may have been killed because memory ran out"
     return f"one of the {count} processes has ended without a message; {why}"
 
 
 def launch(arguments: Sequence[str], count: int) -> int:
-    """Run `python -m parser` with the arguments in `count` processes, to which signals are passed.
+    """Run `python -m parser` with the arguments in `count` processes, and pass signals on to them.
 
-    They end with this process, however it ends. Returns the exit code of the first failure, or 0.
+    The processes end when this one does, for whatever reason. Returns the exit code of the first failure,
+    or 0.
     """
     with stop_request(says_so=False) as request, _word() as word, ExitStack() as stack:
         workers = _start_workers(arguments, count, word, stack)
         try:
             code = _wait_for_end(workers, request)
-        except KeyboardInterrupt:  # by a second signal
+        except KeyboardInterrupt:  # from a second signal
             code = SIGNALLED + (request.signal or signal.SIGINT)
         finally:
             for worker in workers:
                 end(worker)
-        if code > SIGNALLED and os.read(word, 1):  # none of them has told
+        if code > SIGNALLED and os.read(word, 1):  # no process has reported
             was_asked = code - SIGNALLED in SIGNALS
             warn("interrupted" if was_asked else lost_process(count))
         return code
@@ -74,7 +75,7 @@ def _word() -> Iterator[int]:
 def _start_workers(
     arguments: Sequence[str], count: int, word: int, stack: ExitStack
 ) -> list[subprocess.Popen[bytes]]:
-    """stack: ends them."""
+    """Start the processes. stack: ends them when it is closed."""
     line = stack.enter_context(lifeline())
     command = python("-m", "parser", *arguments)
     workers = []
@@ -96,17 +97,17 @@ def _start_workers(
 
 
 def _wait_for_end(workers: Sequence[subprocess.Popen[bytes]], request: StopRequest) -> int:
-    """The exit code when all processes have ended, by themselves or after a signal.
+    """Wait until all processes have ended, by themselves or after a signal; returns the exit code.
 
     Raises KeyboardInterrupt at a second signal.
     """
     while None in _codes(workers) and not any(_codes(workers)) and not request.signal:
         time.sleep(SECONDS_BETWEEN_CHECKS)
-    # Asked anew: a process that was killed has ended before those that failed for want of it.
+    # Polled again: a killed process has ended before those that failed because of it.
     failures = [code for code in _codes(workers) if code]
     _stop(workers, request.signal or signal.SIGTERM)
     if failures:
-        # Those of killed processes are negative. A library may abort for want of a process that has failed.
+        # Codes of killed processes are negative. A library may abort because another process has failed.
         first = min(failures, key=lambda code: (code == -signal.SIGABRT, code))
         return SIGNALLED - first if first < 0 else first
     return SIGNALLED + request.signal if request.signal and any(_codes(workers)) else 0
@@ -117,9 +118,9 @@ def _codes(workers: Sequence[subprocess.Popen[bytes]]) -> list[int | None]:
 
 
 def _stop(workers: Sequence[subprocess.Popen[bytes]], number: int) -> None:
-    """Signal the processes that run, and wait until they have saved."""
+    """Signal the running processes, and wait until they have saved."""
     for worker in workers:
-        # In a process that is starting, SIGINT would print where it is.
+        # In a process that is still starting, SIGINT would print a traceback.
         worker.send_signal(signal.SIGTERM if number == signal.SIGINT else number)
     deadline = time.monotonic() + SECONDS_TO_SAVE
     for worker in workers:

@@ -1,6 +1,6 @@
-"""The processes that train together, and what they tell each other by `torch.distributed`.
+"""The processes that train together, and their communication by `torch.distributed`.
 
-One process alone is the usual case; then nothing is sent."""
+Usually there is only one process, and nothing is sent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Value = TypeVar("Value")
 
 
 class LostProcessError(Exception):
-    """Another process has ended, or cannot be reached. `saved` says what has been saved since."""
+    """Another process has ended or cannot be reached. `saved` says what has been saved since."""
 
     def __init__(self, message: str, saved: str = ""):
         super().__init__(message)
@@ -26,22 +26,25 @@ class LostProcessError(Exception):
 
 @dataclass(frozen=True)
 class ProcessGroup:
-    """All processes call a method that sends; it raises LostProcessError if one of them has ended."""
+    """The group of processes, as seen by one of them.
+
+    All processes must call a method that communicates; it raises LostProcessError if one of them has ended.
+    """
 
     rank: int = 0
     count: int = 1
 
     @property
     def is_first(self) -> bool:
-        """Whether this process is the one that writes files and messages."""
+        """Whether this is the process that writes files and messages."""
         return self.rank == 0
 
     def share(self, items: Sequence[Value]) -> Sequence[Value]:
-        """Those items that are for this process to work on."""
+        """The items that this process is to work on."""
         return items[self.rank :: self.count] if self.count > 1 else items
 
     def deal(self, rows: Tensor, lengths: Tensor) -> Tensor:
-        """Those sentences of a batch that are for this process, so that all have about equal work.
+        """The sentences of a batch for this process, dealt so that all processes have about equal work.
 
         rows: [batch] numbers of sentences; lengths: [sentences] in words.
         """
@@ -49,18 +52,18 @@ class ProcessGroup:
             return rows
         by_length = rows[lengths[rows].argsort(descending=True, stable=True)]
         place = torch.arange(len(rows))
-        # There and back: 0 1 2 2 1 0 0 1 2 ..., or the first one would always have the longer sentences.
+        # Back and forth, 0 1 2 2 1 0 0 1 2 ..., or the first process would always get the longer sentences.
         there = place % (2 * self.count)
         return by_length[torch.minimum(there, 2 * self.count - 1 - there) == self.rank]
 
     def add_up(self, tensor: Tensor) -> None:
-        """Replace a tensor by its sum over the processes, which is equal to the bit in all of them."""
+        """Replace a tensor by its sum over the processes, which is bitwise identical in all of them."""
         if self.count > 1:
             with _reachable():
                 torch_distributed.all_reduce(tensor)
 
     def greatest(self, number: int) -> int:
-        """The greatest number of a process; all wait until the last one has come here."""
+        """The greatest of the processes' numbers; all wait until the last process has made this call."""
         if self.count == 1:
             return number
         numbers = torch.tensor([number], device="cpu")
@@ -69,7 +72,7 @@ class ProcessGroup:
         return int(numbers)
 
     def gathered(self, value: Value) -> list[Value]:
-        """The value of each process. All of them must trust each other, since objects are unpickled."""
+        """The values of all processes. They must trust each other, since objects are unpickled."""
         if self.count == 1:
             return [value]
         values: list[Any] = [None] * self.count
@@ -78,7 +81,7 @@ class ProcessGroup:
         return values
 
     def from_first(self, value: Value | None) -> Value:
-        """The value of the first process, for which the others wait."""
+        """The value of the first process; the other processes wait for it."""
         values: list[Any] = [value]
         if self.count > 1:
             with _reachable():
@@ -87,13 +90,13 @@ class ProcessGroup:
         return found
 
     def wait_for_end_of_first(self) -> NoReturn:
-        """Raises LostProcessError when the first process, which says why, has ended."""
+        """Wait until the first process, which reports the error, has ended; raises LostProcessError then."""
         self.greatest(0)
         raise AssertionError("the first process goes on")
 
     @contextmanager
     def first_before_others(self) -> Iterator[None]:
-        """The first process runs the block before the others do, which may use what it leaves on the disk."""
+        """Run the block in the first process before the others, which can use the files that it writes."""
         if not self.is_first:
             self.greatest(0)
         yield
@@ -108,22 +111,22 @@ ALONE = ProcessGroup()
 def _reachable() -> Iterator[None]:
     try:
         yield
-    except RuntimeError as error:  # the connection is closed, or no answer has come
+    except RuntimeError as error:  # the connection was closed, or there was no answer
         raise LostProcessError(str(error).partition("\n")[0]) from error
 
 
 def sum_gradients(
     processes: ProcessGroup, network: nn.Module, changed_rows: Mapping[Tensor, Tensor], numbers: Tensor
 ) -> Tensor:
-    """Replace the gradients of a network by their sums over the processes, by one message.
+    """Replace the gradients of a network by their sums over the processes, in one message.
 
-    Each process has the gradients of its sentences, as sums over transitions, which are divided once, by the
-    transitions of all. So any number of processes computes what one computes, also where a process has no
-    sentence of a batch, or computes its part in microbatches. `DistributedDataParallel` takes the mean over
-    processes, and wants the same number of backward passes in all of them.
+    Each process has the gradients of its sentences, as sums over transitions; later, they are divided once by
+    the number of transitions in all processes. So any number of processes computes the same as a single one,
+    even if a process has no sentence of a batch, or computes its part in microbatches. In contrast,
+    `DistributedDataParallel` takes the mean over processes, and needs equally many backward passes in each.
 
     changed_rows: for some weights, the rows whose gradient can differ from zero in any process; only these
-    are sent. numbers: [n] what is added up beside. Returns the sums of the numbers. Raises LostProcessError.
+    are sent. numbers: [n] additional numbers to sum. Returns the sums of these. Raises LostProcessError.
     """
     weights = [weight for weight in network.parameters() if weight.requires_grad]
     parts = [_part(weight, changed_rows.get(weight)).flatten() for weight in weights]
@@ -141,6 +144,6 @@ def sum_gradients(
 
 
 def _part(weight: nn.Parameter, rows: Tensor | None) -> Tensor:
-    """What is sent of the gradient of a weight."""
+    """The part of a weight's gradient that is sent."""
     assert weight.grad is not None
     return weight.grad if rows is None else weight.grad[rows]

@@ -1,4 +1,4 @@
-"""A cluster of Ray: joining or starting one."""
+"""Joining or starting a Ray cluster."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ ASKS_FOR_TOKEN = f"; if `ray start` said that the cluster has token authenticati
 
 
 def library() -> ModuleType:
-    """Ray. Raises ValueError, which says what to install, if it is not there."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to anybody
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # a restarted worker is no message for users
+    """The module `ray`. Raises ValueError, which says what to install, if it is missing."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # send no usage statistics
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # users need not know of restarted workers
     try:
         import ray.data
     except ImportError:
@@ -32,11 +32,11 @@ def library() -> ModuleType:
 
 @contextmanager
 def cluster(address: str | None, workers: int | None, threads: int) -> Iterator[int]:
-    """Join the cluster with that address, or start one on this machine; yields the number of workers.
+    """Join the cluster at an address, or start one on this machine; yields the number of workers.
 
-    workers: as many as there are CPUs for, unless given. threads: of a worker. Raises ValueError if
-    there is no such cluster, if none of its machines has so many CPUs, and for a working folder in which
-    workers would find another `parser`.
+    workers: by default, as many as there are CPUs for. threads: the threads of each worker. Raises ValueError
+    if there is no such cluster, if none of its machines has that many CPUs, or if workers would find another
+    module `parser` in the working folder.
     """
     ray = library()
     _refuse_other_parser()
@@ -53,7 +53,7 @@ def cluster(address: str | None, workers: int | None, threads: int) -> Iterator[
                 log_to_driver=False,
                 logging_level=logging.ERROR,
             )
-    except SystemExit:  # from Ray's handler of SIGTERM
+    except SystemExit:  # raised by Ray's handler of SIGTERM
         raise Interrupted(signal.SIGTERM) from None
     except (ConnectionError, RuntimeError) as error:
         told = str(error).partition("\n")[0]
@@ -71,7 +71,7 @@ def cluster(address: str | None, workers: int | None, threads: int) -> Iterator[
 
 
 def _refuse_other_parser() -> None:
-    """Workers of Ray look for modules in the working folder first."""
+    """Raises ValueError if the working folder, where Ray workers look first, has another `parser`."""
     ours = Path(__file__).parents[1] / "__init__.py"
     for path in (Path("parser", ours.name), Path("parser.py")):
         if path.is_file() and not path.samefile(ours):
@@ -83,7 +83,7 @@ def _refuse_other_parser() -> None:
 
 @contextmanager
 def _own_signal_handlers() -> Iterator[None]:
-    """Restores the handlers that Ray replaces by its own, which end the program in their own way."""
+    """Restore the signal handlers that Ray replaces by its own, which would end the program differently."""
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = [signal.getsignal(number) for number in numbers]
     try:
@@ -95,7 +95,7 @@ def _own_signal_handlers() -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Discards what is written to standard error: Ray tells there that its messages are switched off."""
+    """Discard standard error, where Ray announces that its messages are switched off."""
     kept = os.dup(2)
     with open(os.devnull, "w") as nothing:
         os.dup2(nothing.fileno(), 2)

@@ -1,8 +1,8 @@
-"""Words of two segmentations of one text, aligned as in the CoNLL 2018 shared task (Zeman et al. 2018).
+"""Aligning the words of two segmentations of a text, as in the CoNLL 2018 shared task (Zeman et al. 2018).
 
-Words are aligned where their characters are the same. The words of a multiword token share its characters:
-where one of the segmentations has such a token, the words of both are aligned by the longest common
-subsequence of their forms.
+Words are aligned if they cover the same characters. The words of a multiword token share its characters:
+where one of the segmentations contains such a token, the words of both segmentations are aligned by the
+longest common subsequence of their forms.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from math import inf
 from typing import NamedTuple
 
 Span = tuple[int, int]
-"""The first character of a text without white space, and the one behind the last."""
+"""The first character and the one after the last, as indices into the text without white space."""
 
 
 class SegmentedWord(NamedTuple):
     form: str
     span: Span
-    """Of its token."""
+    """The span of the word's token."""
     is_part: bool
-    """Of a multiword token."""
+    """Whether the word is a part of a multiword token."""
 
 
 class _Cursor:
-    """A place in the words of a segmentation."""
+    """A position in the words of a segmentation."""
 
     def __init__(self, words: Sequence[SegmentedWord]):
         self.words, self.place = words, 0
 
     @property
     def word(self) -> SegmentedWord | None:
-        """None behind the last one."""
+        """The word at this position; None after the last one."""
         return self.words[self.place] if self.place < len(self.words) else None
 
     @property
@@ -39,17 +39,17 @@ class _Cursor:
         return self.word.span[0] if self.word else inf
 
     def lies_before(self, end: int) -> bool:
-        """Whether the word belongs to characters that end there: it overlaps as a part, or lies inside."""
+        """Whether the word lies before `end`: partly, if it is a part of a token, or else completely."""
         return self.word is not None and (self.start if self.word.is_part else self.word.span[1] - 1) < end
 
     def passed(self) -> SegmentedWord:
-        """The word; the place moves on."""
+        """The current word; moves to the next position."""
         self.place += 1
         return self.words[self.place - 1]
 
 
 def align(gold: Sequence[SegmentedWord], found: Sequence[SegmentedWord]) -> dict[int, int]:
-    """For each found word that is aligned, the gold word; both as indices."""
+    """The gold word of each found word that is aligned, both as indices."""
     first, second = _Cursor(gold), _Cursor(found)
     aligned: dict[int, int] = {}
     while first.word and second.word:
@@ -70,10 +70,10 @@ def align(gold: Sequence[SegmentedWord], found: Sequence[SegmentedWord]) -> dict
 
 
 def _region_of_multiword_token(first: _Cursor, second: _Cursor) -> tuple[range, range]:
-    """The words of both that share the characters of a multiword token, and of those that overlap with it.
+    """The words of both cursors that share the characters of a multiword token or of tokens overlapping it.
 
-    The cursors move behind them. A single word that begins before the token is passed over; as in the scorer
-    of the shared task, further ones are not.
+    The cursors move past these words. A single word that starts before the token is skipped; as in the scorer
+    of the shared task, further such words are not.
     """
     with_token, other = (first, second) if first.word and first.word.is_part else (second, first)
     assert with_token.word
@@ -90,8 +90,8 @@ def _region_of_multiword_token(first: _Cursor, second: _Cursor) -> tuple[range, 
 
 
 def _common_subsequence(first: Sequence[str], second: Sequence[str]) -> list[tuple[int, int]]:
-    """The pairs of indices of a longest common subsequence; of several, the first one in `second`."""
-    lengths = [[0] * (len(second) + 1) for _ in range(len(first) + 1)]  # of what begins at two indices
+    """The pairs of indices of a longest common subsequence; if there are several, the first in `second`."""
+    lengths = [[0] * (len(second) + 1) for _ in range(len(first) + 1)]  # from two indices to the ends
     for one in reversed(range(len(first))):
         for other in reversed(range(len(second))):
             lengths[one][other] = (

@@ -1,4 +1,4 @@
-"""Whether the probabilities of arcs are the shares of right ones, and whether they find the wrong ones."""
+"""Whether the probabilities of arcs equal the shares of correct arcs, and whether they find the errors."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ class Bin(NamedTuple):
 
     arcs: int
     probability: float
-    """The mean."""
+    """The mean probability of the arcs."""
     right: float
-    """The share of right ones."""
+    """The share of correct arcs."""
 
 
 class Confidence(NamedTuple):
-    """How sure a parser is of arcs, and which of them are right: label, too, without its subtype."""
+    """How sure a parser is of arcs, and which of them have the correct head and label, without subtypes."""
 
     probabilities: Floats
     """[arcs]"""
     is_right: Bools
     """[arcs]"""
     labels: NDArray[np.str_]
-    """[arcs] The parsed ones, without subtypes."""
+    """[arcs] The labels of the parsed arcs, without subtypes."""
 
     def calibrated(self, calibration: Calibration) -> Confidence:
         """The same arcs with calibrated probabilities."""
         return self._replace(probabilities=np.array(calibration(self.probabilities.tolist())))
 
     def by_label(self) -> Iterator[tuple[str, Confidence]]:
-        """The most frequent one first."""
+        """Each label with its arcs, the most frequent label first."""
         names, counts = np.unique(self.labels, return_counts=True)
         for name in names[np.lexsort((names, -counts))].tolist():
             own = self.labels == name
@@ -54,7 +54,7 @@ class Confidence(NamedTuple):
 def confidence_of(
     gold: Sequence[Sentence], trees: Sequence[ParsedTree], punctuation: bool = True
 ) -> Confidence:
-    """Of the arcs of trees that have probabilities. punctuation: whether it is counted."""
+    """The confidence of the arcs of trees with probabilities. punctuation: whether punctuation is counted."""
     probabilities, is_right, labels = [], [], []
     for sentence, tree in zip(gold, trees, strict=True):
         assert tree.probabilities is not None
@@ -72,7 +72,7 @@ def confidence_of(
 
 
 def bins(probabilities: Floats, is_right: Bools, count: int = BINS) -> list[Bin]:
-    """Bins of equally many arcs, from the least probable to the most; none are empty.
+    """Bins of equally many arcs, from the least to the most probable; no bin is empty.
 
     probabilities, is_right: [arcs].
     """
@@ -82,21 +82,21 @@ def bins(probabilities: Floats, is_right: Bools, count: int = BINS) -> list[Bin]
 
 
 def calibration_error(probabilities: Floats, is_right: Bools, count: int = BINS) -> float:
-    """The expected calibration error (Naeini et al. 2015), over bins of equally many arcs: the mean distance
-    between probability and share of right arcs."""
+    """The expected calibration error (Naeini et al. 2015) over bins of equally many arcs: the mean distance
+    between the probability and the share of correct arcs."""
     found = bins(probabilities, is_right, count)
     distances = sum(one.arcs * abs(one.probability - one.right) for one in found)
     return distances / max(1, len(is_right))
 
 
 def brier_score(probabilities: Floats, is_right: Bools) -> float:
-    """The mean of (probability - 1)² of right arcs and probability² of wrong ones (Brier 1950)."""
+    """The mean of (probability - 1)² for correct arcs and probability² for wrong ones (Brier 1950)."""
     return float(((probabilities - is_right) ** 2).mean())
 
 
 def area_of_errors(probabilities: Floats, is_right: Bools) -> float | None:
-    """The area under the curve by which wrong arcs are found, the least probable first: the probability that
-    a wrong arc is less probable than a right one. 0.5 is chance; None without a wrong or a right arc."""
+    """The area under the curve for finding wrong arcs, the least probable first: the probability that a wrong
+    arc is less probable than a correct one. 0.5 is chance; None without a wrong or a correct arc."""
     values, rank_of = np.unique(probabilities, return_inverse=True)
     counts = np.bincount(rank_of, minlength=len(values))
     ranks = (counts.cumsum() - (counts - 1) / 2)[rank_of]  # equal values share their mean rank

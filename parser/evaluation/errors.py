@@ -1,4 +1,4 @@
-"""Where a parser's errors are: by kinds of words and sentences, and what is taken for what."""
+"""Where a parser makes errors, by kinds of words and sentences, and which labels and heads it confuses."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ GROUPINGS: dict[str, Sequence[str]] = {
     KNOWN: ("in the training treebank", "not in it"),
     TAG: (),
 }
-"""Ways to divide the words by the gold trees, and the groups in their order; () are ordered by size."""
+"""Ways to divide the words by the gold trees, with the order of the groups; () orders them by size."""
 
 
 @dataclass
@@ -70,21 +70,21 @@ class Errors:
 
     scores: Scores = field(default_factory=Scores)
     groups: dict[str, defaultdict[str, WordGroup]] = field(default_factory=_groups)
-    """By grouping, see `GROUPINGS`."""
+    """The groups of words of each grouping, see `GROUPINGS`."""
     labels: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Gold and parsed label of each word with the right head and a wrong label."""
+    """Counts of gold and parsed labels, for words with the right head and a wrong label."""
     head_tags: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Tag of the gold and of the parsed head, for each word with a wrong head."""
+    """Counts of the tags of the gold and the parsed head, for words with a wrong head."""
     sentences: list[SentenceErrors] = field(default_factory=list)
 
     def ordered(self, grouping: str) -> Iterator[tuple[str, WordGroup]]:
-        """The groups that have words."""
+        """The groups of a grouping that contain words, in order."""
         found = self.groups[grouping]
         names = GROUPINGS[grouping] or sorted(found, key=lambda name: (-found[name].words, name))
         return ((name, found[name]) for name in names if name in found)
 
     def worst(self, most: int) -> list[int]:
-        """The numbers, from 0, of the sentences with the most errors, the greatest share of errors first."""
+        """The numbers, from 0, of the sentences with the most errors, the largest share of errors first."""
         wrong = [number for number, (_, errors) in enumerate(self.sentences) if errors]
         by_errors = sorted(wrong, key=lambda number: (-self.sentences[number].errors, number))[:most]
         return sorted(by_errors, key=lambda number: -_share(self.sentences[number]))
@@ -96,7 +96,10 @@ def find_errors(
     is_known: Callable[[str], bool],
     punctuation: bool = True,
 ) -> Errors:
-    """is_known: whether a form is in the training treebank. punctuation: whether it is scored."""
+    """The errors of trees.
+
+    is_known: returns whether a form is in the training treebank. punctuation: whether punctuation is scored.
+    """
     errors = Errors()
     for sentence, tree in zip(gold, trees, strict=True):
         errors.scores.add(sentence, tree.heads, tree.labels, punctuation, tree.tags)
@@ -139,7 +142,7 @@ def _add(
 
 
 def distances_to_root(heads: Sequence[int]) -> list[int]:
-    """For each word the number of arcs between it and the root word, which has 0."""
+    """The number of arcs between each word and the root word; 0 for the root word itself."""
     distances: list[int | None] = [None] * len(heads)
     for word in range(len(heads)):
         path = []

@@ -1,4 +1,4 @@
-"""Evaluation of a trained model, in one process or of parts of a treebank in several."""
+"""Evaluation of a trained model, in one process, or in several that score parts of a treebank."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def evaluate_text(
     gold: Iterable[Sentence],
     batch_size: int = BATCH_SIZE,
 ) -> TextScores:
-    """Parse the sentences that were found in a text, and score tokens, sentences, words, tags and trees.
+    """Parse the sentences found in a text, and score tokens, sentences, words, tags and trees.
 
-    Raises OtherTextError if it is not the text of the gold trees.
+    Raises OtherTextError if the text is not that of the gold trees.
     """
     parsed = parse_stream(model, sentences, batch_size)
     return score_text(gold_text(gold), parsed_text(parsed))
@@ -44,7 +44,7 @@ def evaluate_text(
 
 class EvaluatedPart(NamedTuple):
     scores: Scores
-    """Of the sentences before the first fault."""
+    """The scores of the sentences before the first fault."""
     faults: Faults
     columns: dict[str, Counts]
     """The values of the columns that the model reads."""
@@ -60,7 +60,7 @@ class PartEvaluator:
         roots: Roots,
         punctuation: bool,
     ):
-        """roots: see `read_treebank`; punctuation: whether it is scored."""
+        """roots: see `read_treebank`. punctuation: whether punctuation is scored."""
         self._model = model_of_worker(models, threads, precision)
         self._batch_size, self._roots, self._punctuation = batch_size, roots, punctuation
 

@@ -19,7 +19,7 @@ CONTENT_LABELS = frozenset([
     "obl", "orphan", "parataxis", "reparandum", "root", "vocative", "xcomp",
 ])
 # fmt: on
-"""Of content words, as in the scorer of the CoNLL 2018 shared task."""
+"""Labels of content words, as in the scorer of the CoNLL 2018 shared task."""
 FUNCTIONAL_LABELS = frozenset(["aux", "cop", "mark", "det", "clf", "case", "cc"])
 # fmt: off
 UNIVERSAL_FEATURES = frozenset([
@@ -28,26 +28,26 @@ UNIVERSAL_FEATURES = frozenset([
     "Voice",
 ])
 # fmt: on
-"""Those that the scorer of the shared task compares."""
+"""The features that the scorer of the shared task compares."""
 
 
 class ScoredWord(NamedTuple):
-    """What is compared of a word."""
+    """The properties of a word that are compared."""
 
     head: int
     label: str
-    """Without subtype."""
+    """The label without its subtype."""
     upos: str
     xpos: str
     features: str
-    """The universal ones."""
+    """The universal features."""
     lemma: str
 
 
 def scored_words(
     sentence: Sentence, heads: Sequence[int], labels: Sequence[str], tags: Mapping[str, Sequence[str]]
 ) -> list[ScoredWord]:
-    """tags: by column; the sentence's own where there are none."""
+    """The words of a sentence with a tree. tags: by column; for other columns the sentence's own are used."""
     columns = (
         heads,
         map(without_subtype, labels),
@@ -69,7 +69,7 @@ def universal_features(features: str) -> str:
 def right_measures(
     gold: ScoredWord, found: ScoredWord, head: bool, same_function_words: bool
 ) -> dict[Measure, bool]:
-    """Which scores count the word as right. head: whether it has the right one."""
+    """Whether each score counts a word as right. head: whether the word has the right head."""
     upos, xpos, features = gold.upos == found.upos, gold.xpos == found.xpos, gold.features == found.features
     lemma = gold.lemma in ("_", found.lemma)
     arc = head and gold.label == found.label
@@ -95,9 +95,10 @@ def correct_words(
     tags: Mapping[str, Sequence[str]],
     scored: Collection[int],
 ) -> Counter[Measure]:
-    """How many words are right by each measure of `right_measures`.
+    """The number of words that are right by each measure of `right_measures`.
 
-    tags: the predicted ones by column, for others the gold ones count. scored: the words to count, from 0.
+    tags: the predicted tags, by column; gold tags are used for other columns. scored: indices of the words to
+    count.
     """
     right, found = scored_words(gold, gold.heads, gold.labels, {}), scored_words(gold, heads, labels, tags)
     right_function_words, function_words = _function_words(right), _function_words(found)
@@ -114,7 +115,7 @@ def correct_words(
 
 
 def _function_words(words: Sequence[ScoredWord]) -> list[list[tuple[int, str, str, str]]]:
-    """For each word the function words that depend on it, with what MLAS compares of them."""
+    """The function words that depend on each word, with the properties that MLAS compares."""
     found: list[list[tuple[int, str, str, str]]] = [[] for _ in words]
     for number, word in enumerate(words):
         if word.head and word.label in FUNCTIONAL_LABELS:

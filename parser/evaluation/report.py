@@ -29,7 +29,7 @@ NOT_PREDICTED = "not predicted: those of the treebank itself"
 
 
 def meanings(predicted: Collection[str]) -> dict[Measure, str]:
-    """Of the scores of a parser that predicts these columns. The others are left as they are in the input."""
+    """The meanings of scores, for a parser that predicts these columns and copies others from the input."""
     copied = {measure for measure, columns in OF_COLUMNS.items() if columns.isdisjoint(predicted)}
     return {measure: NOT_PREDICTED if measure in copied else text for measure, text in MEANINGS.items()}
 
@@ -71,7 +71,7 @@ def text_report(scores: TextScores) -> list[str]:
 
 
 def score_line(scores: Mapping[str, float], measures: Iterable[Measure], prefix: str = "") -> str:
-    """Scores in one line. prefix: of the names of measures in `scores`."""
+    """Scores in one line. prefix: the prefix of the measures' names in `scores`."""
     return "  ".join(f"{MEASURES[measure]} {scores[prefix + measure]:.2f}" for measure in measures)
 
 
@@ -111,7 +111,7 @@ def _score_rows(measures: list[tuple[str, float, float]]) -> list[str]:
 def _group_rows(
     totals: Mapping[str, int], first: Counter[str], second: Counter[str], shown: int | None = LABELS_SHOWN
 ) -> list[str]:
-    """LAS of both parsers for each group of arcs. If `shown`, only groups with the greatest differences."""
+    """LAS of both parsers for each group of arcs. If `shown`, only that many, which differ most."""
     names = list(totals)
     if shown:
         names = [name for name in names if second[name] != first[name]]

@@ -21,9 +21,9 @@ from parser.treebank.projectivity import crossing
 from parser.treebank.sentence import Sentence
 
 PUNCTUATION_TAGS = frozenset(["PUNCT", "``", "''", ":", ",", "."])
-"""UPOS of UD and the five tags of the Penn Treebank. XPOS is used for words without UPOS."""
+"""The UPOS tag of UD, and the five tags of the Penn Treebank: XPOS is used for words without UPOS."""
 Groups = Sequence[tuple[int, int | None]]
-"""The lowest and highest value of each group; None for no highest value."""
+"""The lowest and the highest value of each group; None if there is no highest value."""
 ARC_LENGTHS: Groups = ((1, 1), (2, 2), (3, 3), (4, 7), (8, 15), (16, None))
 
 
@@ -96,7 +96,7 @@ class Scores:
         return Scores(*(getattr(self, own.name) + getattr(other, own.name) for own in fields(Scores)))
 
     def counts(self, measure: Measure) -> tuple[float, float]:
-        """Return how many items are right by a measure, and of how many. The score is their quotient."""
+        """Return how many items are right by a measure, and out of how many. The score is their quotient."""
         arcs = {"uas": self.correct_heads, "las": self.correct_arcs, "las_full": self.correct_full_arcs}
         if measure in arcs:
             return arcs[measure], self.words
@@ -105,7 +105,7 @@ class Scores:
 
     @property
     def _content_words(self) -> float:
-        """The mean number of content words in the gold and in the parsed trees, as in F1."""
+        """The mean number of content words in the gold and the parsed trees, as in F1."""
         labels = self.gold_labels + self.parsed_labels
         return sum(labels[label] for label in CONTENT_LABELS) / 2
 

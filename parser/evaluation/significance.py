@@ -1,6 +1,6 @@
-"""Whether the difference between two parsers could be chance.
+"""Whether the difference between two parsers could be due to chance.
 
-The interval is that of the paired bootstrap (Efron 1979, Koehn 2004), the p-value that of a randomization
+The interval is that of the paired bootstrap (Efron 1979, Koehn 2004). The p-value is that of a randomization
 test (Noreen 1989, Yeh 2000): if the parsers were equally good, the trees of any sentence could be exchanged.
 """
 
@@ -20,9 +20,9 @@ from parser.treebank.sentence import Sentence
 
 RESAMPLES = 10_000
 MOST_NUMBERS = 10_000_000
-"""That are drawn at a time."""
+"""The maximum number of random numbers drawn at a time."""
 ROUNDING = 1e-9
-"""Of differences in points."""
+"""Tolerance for rounding errors of differences, in points."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Comparison:
 
     @property
     def difference(self) -> float:
-        """By the measure, in points."""
+        """The difference by the measure, in points."""
         return self.second.percent(self.measure) - self.first.percent(self.measure)
 
 
@@ -51,7 +51,7 @@ def compare(
     measure: Measure = "las",
     seed: int = 1,
 ) -> Comparison:
-    """Compare the trees of two parsers for the same sentences, at least one. seed: for resampling."""
+    """Compare the trees of two parsers for the same sentences, at least one. seed: of the resampling."""
     by_sentence = [
         [score([one], [tree], punctuation) for one, tree in zip(gold, trees, strict=True)]
         for trees in (first, second)
@@ -64,9 +64,9 @@ def compare(
 
 
 def _p_value(counts: Tensor, seed: int) -> float:
-    """How often the difference is as large, if in each sentence the parsers are exchanged by chance.
+    """How often the difference is as large when the parsers are exchanged at random in each sentence.
 
-    counts: [sentences, parsers, 2] What is right, and of how many.
+    counts: [sentences, parsers, 2] how many items are right, and out of how many.
     """
     first, gains = counts[:, 0].sum(0), counts[:, 1] - counts[:, 0]  # [2], [sentences, 2]
     generator = torch.Generator().manual_seed(seed)
@@ -83,7 +83,7 @@ def _p_value(counts: Tensor, seed: int) -> float:
 
 
 def _difference(counts: Tensor) -> Tensor:
-    """[samples] In points. counts: [samples, sentences, parsers, 2] What is right, and of how many."""
+    """[samples] The differences in points. counts: [samples, sentences, parsers, 2], as in `_p_value`."""
     right, total = counts.sum(1).unbind(-1)
     before, after = (100 * right / total.clamp(min=1)).unbind(-1)
     return after - before

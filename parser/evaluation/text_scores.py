@@ -1,4 +1,4 @@
-"""Scores of parsed raw text, whose sentences and words differ from the gold ones, as in CoNLL 2018."""
+"""Scores of parsed raw text, as in CoNLL 2018: its sentences and words differ from the gold ones."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ class ParsedText:
     """Sentences with their trees, as one sequence of characters, tokens and words."""
 
     characters: list[str] = field(default_factory=list)
-    """Forms of tokens, without white space."""
+    """The forms of the tokens, without white space."""
     tokens: list[Span] = field(default_factory=list)
     sentences: list[Span] = field(default_factory=list)
     segments: list[SegmentedWord] = field(default_factory=list)
     words: list[ScoredWord] = field(default_factory=list)
-    """With the index in the text as head, or ROOT."""
+    """The words; the head is an index into this list, or ROOT."""
     function_words: dict[int, list[int]] = field(default_factory=dict)
-    """The function words that depend on a word."""
+    """The function words that depend on each word, as indices."""
     length: int = 0
-    """In characters."""
+    """The length of the text in characters."""
 
     def add(self, sentence: Sentence, tree: ParsedTree) -> None:
-        """tree: with the tags that are compared; the sentence's own where it has none."""
+        """Append a sentence. tree: with tags to compare; the sentence's tags are used where it has none."""
         start, first, number = self.length, len(self.words), 0
         for token in surface_tokens(sentence):
-            # A token may have spaces in one of the segmentations, and be several in the other.
+            # A token can contain spaces in one of the segmentations, and be several tokens in the other.
             form = "".join(token.form.translate(BLANKS).split())
             span = self.length, self.length + len(form)
             self.characters.append(form)
@@ -74,12 +74,12 @@ class ParsedText:
 class TextScores:
     right: dict[TextMeasure, int]
     gold: dict[TextMeasure, int]
-    """Of how many in the gold trees."""
+    """The total in the gold trees."""
     found: dict[TextMeasure, int]
-    """Of how many in the parsed text."""
+    """The total in the parsed text."""
 
     def percent(self, measure: TextMeasure) -> float:
-        """F1."""
+        """The F1 score in percent."""
         total = self.gold[measure] + self.found[measure]
         return 200 * self.right[measure] / total if total else 0.0
 
@@ -99,7 +99,7 @@ def gold_text(sentences: Iterable[Sentence]) -> ParsedText:
 
 
 def score_text(gold: ParsedText, found: ParsedText) -> TextScores:
-    """Raises OtherTextError if the texts do not have the same characters."""
+    """Score a parsed text. Raises OtherTextError if the two texts do not have the same characters."""
     _refuse_other_text(gold, found)
     right: dict[TextMeasure, int] = dict.fromkeys(TEXT_MEASURES, 0)
     right["tokens"] = len({*gold.tokens} & {*found.tokens})
@@ -130,7 +130,7 @@ def _count(
     gold_number: int,
     number: int,
 ) -> None:
-    """Count what is right of a word that is aligned."""
+    """Count the measures by which an aligned word is right."""
     wanted, word = gold.words[gold_number], found.words[number]
     own = _function_words(gold, gold_number, lambda place: place)
     its = _function_words(found, number, lambda place: aligned.get(place, NOT_ALIGNED))
@@ -143,7 +143,7 @@ def _count(
 def _function_words(
     text: ParsedText, number: int, place: Callable[[int], int]
 ) -> list[tuple[int, str, str, str]]:
-    """What MLAS compares of the function words of a word. place: the gold word of a word."""
+    """The properties of a word's function words that MLAS compares. place: maps a word to its gold word."""
     words = [(place(one), text.words[one]) for one in text.function_words.get(number, ())]
     return [(gold, word.label, word.upos, word.features) for gold, word in words]
 
@@ -169,5 +169,5 @@ def _shown(text: str) -> str:
 
 
 def _word_at(tokens: Sequence[Span], place: int) -> int:
-    """The number of the token, from 1, at a place."""
+    """The number, from 1, of the token at a position in the characters."""
     return sum(end <= place for _, end in tokens) + 1

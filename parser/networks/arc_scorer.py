@@ -1,7 +1,7 @@
 """A biaffine scorer of arcs (Dozat & Manning 2017, section 2.2): how probable each head of each word is.
 
-It reads the word vectors that the parser reads, and its loss is added to the parser's. In parsing it says how
-probable arcs are, and changes trees (`parser.parsing.reparsing`).
+It reads the same word vectors as the parser, and its loss is added to the parser's loss. In parsing, it gives
+the probabilities of arcs and changes trees (`parser.parsing.reparsing`).
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from parser.replay.batch import SoftTargets
 from parser.treebank.sentence import NO_HEAD
 
 MAX_SCORES = 4_000_000
-"""Of a group of sentences, padding included; a longer sentence is a group by itself."""
+"""Maximum number of scores of a group of sentences, padding included; a longer sentence is its own group."""
 LENGTH_RATIO = 1.5
-"""Of the longest to the shortest sentence of a group, at most."""
+"""Maximum ratio of the longest to the shortest sentence of a group."""
 
 
 class ArcScorer(nn.Module):
-    """Scores of all words of a sentence, and of ROOT, as heads of each of its words.
+    """Scores all words of a sentence, and ROOT, as heads of each word of the sentence.
 
-    The score of head j for dependent i is h_j (U d_i + u), equation 2, of projected word vectors h and d.
+    The score of head j for dependent i is h_j (U d_i + u), equation 2, with projected word vectors h and d.
     """
 
     def __init__(self, inputs: int, size: int, dropout: float):
-        """inputs: size of a word vector; size: of its projections. dropout: on both."""
+        """inputs: size of the word vectors. size: size of their projections. dropout: applied to both."""
         super().__init__()
         self.head = nn.Linear(inputs, size)
         self.dependent = nn.Linear(inputs, size)
@@ -44,10 +44,10 @@ class ArcScorer(nn.Module):
     def loss(
         self, table: Tensor, lengths: Tensor, heads: Tensor, soft_heads: SoftTargets | None = None
     ) -> Tensor:
-        """The summed cross entropy of the known gold heads; with a teacher, its own is mixed in.
+        """The summed cross entropy of the known gold heads, mixed with that of the teacher if there is one.
 
         table: [W + 2, inputs], see `EncodedWords`. lengths: [sentences] in words, on the host. heads: [W] the
-        head of each word, as its number in the sentence; 0 for ROOT, NO_HEAD if unknown.
+        head of each word, as a word number in the sentence; 0 for ROOT, NO_HEAD if unknown.
         """
         gold = F.pad(heads, (0, 2), value=NO_HEAD)  # [W + 2]
         targets = soft_heads.map(partial(F.pad, pad=(0, 0, 0, 2))) if soft_heads else None  # [W + 2, k]
@@ -62,13 +62,13 @@ class ArcScorer(nn.Module):
         return loss
 
     def log_probabilities(self, table: Tensor, groups: Sequence[LengthGroup]) -> Iterator[Tensor]:
-        """Of each group of sentences [sentences, longest, longest + 1] The logarithms of the probabilities of
-        all heads (the last dimension) of all words. Column 0 is ROOT. table: as in `loss`."""
+        """[sentences, longest, longest + 1] For each group of sentences, the log probabilities of all heads
+        (the last dimension) of all words. Column 0 is ROOT. table: as in `loss`."""
         for _, scores in self._scores(table, groups):
             yield scores.log_softmax(2)
 
     def probabilities(self, table: Tensor, lengths: Tensor) -> Tensor:
-        """[W, longest + 1] The probabilities of all heads of all words, 0 after the end of a sentence.
+        """[W, longest + 1] The probabilities of all heads of all words; 0 after the end of a sentence.
 
         table, lengths: as in `loss`.
         """
@@ -80,8 +80,8 @@ class ArcScorer(nn.Module):
         return found[:-2]
 
     def _scores(self, table: Tensor, groups: Sequence[LengthGroup]) -> Iterator[tuple[Tensor, Tensor]]:
-        """Of each group its rows on the device, and [sentences, longest, longest + 1] the scores of all heads
-        (the last dimension) of all words; -inf for padding and for a word itself."""
+        """For each group, its rows on the device and the scores [sentences, longest, longest + 1] of all
+        heads (the last dimension) of all words; -inf for padding and for the word itself."""
         heads = self._projection(self.head, table)  # [W + 2, size]
         dependents = linear(
             self._projection(self.dependent, table), self.attention.weight, self.attention.bias
@@ -104,13 +104,13 @@ class LengthGroup(NamedTuple):
     """Sentences of similar length, padded."""
 
     sentences: Tensor
-    """[sentences] Their numbers in the batch."""
+    """[sentences] The numbers of the sentences in the batch."""
     rows: Tensor
-    """[sentences, longest + 1] Table rows: ROOT and the words. The padding has the end of the buffer."""
+    """[sentences, longest + 1] Table rows of ROOT and the words. Padding: the end of the buffer."""
 
 
 def groups_of(lengths: Tensor) -> list[LengthGroup]:
-    """lengths: [sentences] in words, on the host."""
+    """Divide sentences into groups of similar length. lengths: [sentences] in words, on the host."""
     order = lengths.argsort(stable=True)
     offsets, words = lengths.cumsum(0) - lengths, int(lengths.sum())
     of_like_length = (lengths[order].log() / math.log(LENGTH_RATIO)).floor()

@@ -1,7 +1,7 @@
-"""Bidirectional LSTMs over sequences of different lengths: by our own batching, and by PyTorch's layers over
-padded or packed sequences.
+"""Bidirectional LSTMs over sequences of different lengths: with our own batching, or with PyTorch's layers
+over padded or packed sequences.
 
-All use the parameters of a `torch.nn.LSTM`. Its second bias stays zero.
+All of them use the parameters of a `torch.nn.LSTM`. Its second bias stays zero.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from parser.treebank.batches import split_by_words
 
 DIRECTIONS = ("", "_reverse")
 LEAST_PADDED_STEPS = 8
-"""Training on a CPU pads sequences if the longest has so many steps: a step of ours costs more than one of
-PyTorch's, but a call of PyTorch's more than one of ours (`scripts/studies/batching/measure_bilstm.py`)."""
+"""Training on a CPU pads sequences only if the longest has at least this many steps: our steps cost more than
+PyTorch's, but PyTorch's calls cost more than ours (`scripts/studies/batching/measure_bilstm.py`)."""
 MOST_PADDING = 800
-"""It does so if padded sequences in an average step, times the hidden size, are at most so many."""
+"""It also requires that padded sequences in an average step, times the hidden size, are at most this many."""
 Layer = Callable[[Tensor, Sequence[Tensor]], Tensor]
-"""As `run_layer`: one layer over padded sequences in one direction."""
+"""Runs one layer over padded sequences in one direction, like `run_layer`."""
 MAX_PADDED_FRAMES = 100_000
-"""Frames, including padding, that `bilstm_packed` processes at a time, which bounds its memory."""
+"""Maximum number of frames, padding included, that `bilstm_packed` processes at a time, to bound memory."""
 
 
 def bilstm(inputs: int, hidden: int, layers: int, dropout: float = 0.0) -> nn.LSTM:
-    """A bidirectional LSTM. hidden: size of each direction. dropout: between the layers."""
+    """Create a bidirectional LSTM. hidden: size of each direction. dropout: between the layers."""
     lstm = nn.LSTM(inputs, hidden, layers, bidirectional=True, dropout=dropout if layers > 1 else 0.0)
     for name, weight in lstm.named_parameters():
         if name.startswith("bias_hh"):
@@ -41,14 +41,14 @@ def bilstm(inputs: int, hidden: int, layers: int, dropout: float = 0.0) -> nn.LS
 
 
 def weights_of(lstm: nn.LSTM, layer: int, direction: str) -> tuple[Tensor, Tensor, Tensor]:
-    """Input weight, recurrent weight and bias."""
+    """The input weight, recurrent weight and bias of one layer in one direction."""
     names = (f"{name}_l{layer}{direction}" for name in ("weight_ih", "weight_hh", "bias_ih"))
     weight_in, weight, bias = (getattr(lstm, name) for name in names)
     return weight_in, weight, bias
 
 
 def run_bilstm(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> Tensor:
-    """[frames, 2 * hidden] By the faster way on the device. inputs: [frames, in]."""
+    """[frames, 2 * hidden] Run the LSTM in the fastest way on the device. inputs: [frames, in]."""
     if torch.is_grad_enabled() and not inputs.is_cuda:
         run = bilstm_padded if _is_better_padded(lengths, lstm.hidden_size) else bilstm_by_levels
         return run(lstm, inputs, lengths)
@@ -58,7 +58,7 @@ def run_bilstm(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> Tensor:
 
 
 def _is_better_padded(lengths: Sequence[int], hidden: int) -> bool:
-    """For training on a CPU. In bfloat16, PyTorch's states would have that precision, too."""
+    """Whether to pad in training on a CPU. Not with bfloat16, which PyTorch would use for states, too."""
     steps = max(lengths)
     padding = len(lengths) - sum(lengths) / steps  # sequences, in a step
     return (
@@ -67,7 +67,7 @@ def _is_better_padded(lengths: Sequence[int], hidden: int) -> bool:
 
 
 def bilstm_by_levels(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> Tensor:
-    """[frames, 2 * hidden] Run a bidirectional LSTM without padding, a cell call for each step and direction.
+    """[frames, 2 * hidden] Run the LSTM without padding, with one cell call for each step and direction.
 
     inputs: [frames, in], one sequence after the other.
     """
@@ -101,15 +101,15 @@ def _chains(lengths: Tensor) -> tuple[Forest, Forest]:
 
 
 class _PaddedDirection(NamedTuple):
-    """Where the frames lie in padded groups of sequences that are read in one direction."""
+    """The places of the frames in padded groups of sequences that are read in one direction."""
 
     frames: list[Tensor]
-    """[longest, sequences] of each group: the frame at each place; 0 where there is none."""
+    """For each group, [longest, sequences] the frame at each place; 0 for padding."""
     places: Tensor
     """[frames] The row of each frame in the states of all groups."""
 
     def states(self, run: Layer, weights: Sequence[Tensor], inputs: Tensor) -> Tensor:
-        """[frames, hidden] inputs: [frames, in]"""
+        """[frames, hidden] The states of one layer. inputs: [frames, in]."""
         groups = [
             run(inputs.index_select(0, own.flatten()).view(*own.shape, -1), weights) for own in self.frames
         ]
@@ -123,11 +123,11 @@ def bilstm_padded(
     together: int | None = None,
     run: Layer = run_layer,
 ) -> Tensor:
-    """[frames, 2 * hidden] PyTorch's layers over padded sequences.
+    """[frames, 2 * hidden] Run the LSTM with PyTorch's layers over padded sequences.
 
-    Backwards, each sequence is read from its own last frame, so that padding follows it, too. inputs:
-    [frames, in], one sequence after the other; together: as many of similar lengths are padded to the longest
-    of them, None for all; run: another way to run a layer than PyTorch's.
+    The backward direction reads each sequence from its last frame, so that padding comes at the end there,
+    too. inputs: [frames, in], one sequence after the other. together: number of sequences of similar length
+    that are padded to the longest of them; None for all. run: how to run a layer, by default with PyTorch.
     """
     directions = _padded_directions(torch.tensor(lengths), together, inputs.device)
     for layer in range(lstm.num_layers):
@@ -140,7 +140,7 @@ def bilstm_padded(
 
 
 def _padded_directions(lengths: Tensor, together: int | None, device: torch.device) -> list[_PaddedDirection]:
-    """Forwards and backwards, from the longest sequence to the shortest."""
+    """The forward and the backward direction; sequences are ordered from the longest to the shortest."""
     longest_first = lengths.argsort(descending=True, stable=True)
     frames = Ragged(torch.arange(int(lengths.sum())), lengths).select(longest_first)
     padding = Padding.of(frames.lengths, together)
@@ -156,7 +156,7 @@ def _padded_directions(lengths: Tensor, together: int | None, device: torch.devi
 
 
 def bilstm_packed(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> Tensor:
-    """As `bilstm_by_levels`, by `torch.nn.LSTM` over packed sequences, in groups of bounded size."""
+    """Like `bilstm_by_levels`, but with `torch.nn.LSTM` over packed sequences, in groups of bounded size."""
     all_lengths, found = torch.tensor(lengths), []
     groups = split_by_words(torch.arange(len(lengths)), list(lengths), MAX_PADDED_FRAMES)
     own_inputs = inputs.split([int(all_lengths[rows].sum()) for rows in groups])
@@ -173,7 +173,7 @@ def bilstm_packed(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> Tens
 def _packing(lengths: Tensor) -> tuple[Tensor, Tensor]:
     """The order [frames] and the batch sizes [steps] of a `PackedSequence`.
 
-    The order has the first frames of all sequences, the longest sequence first, then the second frames, and
+    The order lists the first frames of all sequences, the longest sequence first, then the second frames, and
     so on.
     """
     longest_first = lengths.argsort(descending=True, stable=True)

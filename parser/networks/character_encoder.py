@@ -26,7 +26,7 @@ class CharacterEncoder(nn.Module):
         """characters: number of characters, including the unknown one."""
         super().__init__()
         self.outside = characters
-        """The padding character before and after a word."""
+        """Number of the padding character before and after a word."""
         self.characters = nn.Embedding(characters + 1, settings.size)
         nn.init.normal_(self.characters.weight, std=settings.size**-0.5)
         self.filters = nn.ModuleList(
@@ -37,7 +37,7 @@ class CharacterEncoder(nn.Module):
         self.size = len(settings.widths) * settings.filters
 
     def forward(self, strings: Ragged) -> Tensor:
-        """[strings, size] strings: character numbers, at least one in each string."""
+        """[strings, size] The vectors of strings. strings: character numbers, at least one in each string."""
         characters = dropout(self.characters.weight, self.dropout, self.training)
         position = strings.position_in_row()
         length = strings.lengths.repeat_interleave(strings.lengths, output_size=len(strings.values))
@@ -54,7 +54,7 @@ class CharacterEncoder(nn.Module):
         return F.relu(torch.cat(maxima, dim=1))
 
     def _shifted(self, values: Tensor, position: Tensor, length: Tensor, shift: int) -> Tensor:
-        """The character `shift` positions to the right of each character, `outside` beyond the word."""
+        """The character `shift` positions to the right of each character; `outside` beyond the word."""
         inside = (position + shift >= 0) & (position + shift < length)
         return torch.where(inside, values.roll(-shift), self.outside)
 

@@ -30,7 +30,7 @@ class Composition(nn.Module):
         nn.init.normal_(self.transitions.weight, std=0.1)
 
     def forward(self, head: Tensor, dependent: Tensor, transition: Tensor) -> Tensor:
-        """[n, size] head, dependent: [n, size]. transition: [n]; the results of `no_op` are not used."""
+        """[n, size] Composed vectors. head, dependent: [n, size]. transition: [n]; `no_op` is not used."""
         joined = torch.cat([head, dependent], dim=1)
         return torch.tanh(linear(joined, self.join.weight) + self.transitions(transition))
 
@@ -75,5 +75,5 @@ class _Levels(Function):
 
 
 def _pairs(joined: Tensor, rows: Tensor) -> Tensor:
-    """[n, 2 * size] The vectors of heads and dependents, side by side. rows: [n, 2]."""
+    """[n, 2 * size] The concatenated vectors of heads and dependents. rows: [n, 2]."""
     return joined.index_select(0, rows.flatten()).view(len(rows), 2 * joined.shape[1])

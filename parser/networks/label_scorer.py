@@ -1,6 +1,6 @@
 """A scorer of the labels of arcs (Kiperwasser & Goldberg 2016, section 5.1): one hidden layer over two words.
 
-It reads the word vectors that the parser reads, as `arc_scorer` does.
+It reads the same word vectors as the parser, like `arc_scorer`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from parser.treebank.vocabulary import UNKNOWN
 
 class LabelScorer(nn.Module):
     def __init__(self, inputs: int, size: int, labels: int, dropout: float):
-        """inputs: size of a word vector; size: of the hidden layer. dropout: on both."""
+        """inputs: size of the word vectors. size: size of the hidden layer. dropout: applied to both."""
         super().__init__()
         self.head = nn.Linear(inputs, size)
         self.dependent = nn.Linear(inputs, size, bias=False)
@@ -27,8 +27,8 @@ class LabelScorer(nn.Module):
     def forward(self, table: Tensor, lengths: Tensor, heads: Tensor) -> Tensor:
         """[W, labels] The scores of the labels of the arcs from `heads` [W] to all words.
 
-        table: [W + 2, inputs], see `EncodedWords`. lengths: [sentences] in words, on the host. heads: numbers
-        in the sentence; 0 for ROOT.
+        table: [W + 2, inputs], see `EncodedWords`. lengths: [sentences] in words, on the host. heads: word
+        numbers in the sentence; 0 for ROOT.
         """
         vectors = dropout(table, self.dropout, self.training)
         as_heads = linear(vectors, self.head.weight, self.head.bias)  # [W + 2, size]
@@ -36,7 +36,7 @@ class LabelScorer(nn.Module):
         return self._output(gather_rows(as_heads, _rows_of(heads, lengths)) + as_dependents)
 
     def scores(self, heads: Tensor, dependents: Tensor) -> Tensor:
-        """[arcs, labels] As `forward`, of some arcs. heads, dependents: [arcs, inputs] the words' vectors."""
+        """[arcs, labels] Like `forward`, for given arcs. heads, dependents: [arcs, inputs] word vectors."""
         as_heads = linear(heads, self.head.weight, self.head.bias)
         return self._output(as_heads + linear(dependents, self.dependent.weight))
 
@@ -45,13 +45,13 @@ class LabelScorer(nn.Module):
         return linear(hidden, self.labels.weight, self.labels.bias)
 
     def loss(self, table: Tensor, lengths: Tensor, heads: Tensor, labels: Tensor) -> Tensor:
-        """The summed cross entropy of the gold labels [W]; unknown ones, and those of unknown heads, have
-        none."""
+        """The summed cross entropy of the gold labels [W]. Unknown labels, and labels of unknown heads, are
+        ignored."""
         scores = self(table, lengths, heads)
         return F.cross_entropy(scores, labels, ignore_index=UNKNOWN, reduction="sum")
 
 
 def _rows_of(heads: Tensor, lengths: Tensor) -> Tensor:
-    """[W] The table rows of heads [W]; that of ROOT follows the words."""
+    """[W] The table rows of heads [W]; the row of ROOT follows the words."""
     starts = to_device((lengths.cumsum(0) - lengths).repeat_interleave(lengths), heads.device)
     return torch.where(heads > 0, starts + heads - 1, len(heads))

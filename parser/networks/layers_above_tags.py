@@ -13,15 +13,15 @@ from parser.networks.bilstm import DIRECTIONS, bilstm, run_bilstm
 
 
 class LayersAboveTags(nn.Module):
-    """A bidirectional LSTM over the vectors that the tags are predicted from, and the tags.
+    """A bidirectional LSTM over the tags and the vectors that they are predicted from.
 
-    As in Hashimoto et al. 2017, but without shortcut connections. A tag is read as the mean of the embeddings
-    of all values of its column, weighted by their probabilities, so that the parser's loss reaches the layers
-    below.
+    This follows Hashimoto et al. 2017, but without shortcut connections. A tag is read as the mean of the
+    embeddings of all values of its column, weighted by their probabilities, so that the parser's loss reaches
+    the layers below.
     """
 
     def __init__(self, settings: NetworkSettings, size: int, lexicon_sizes: Mapping[str, int]):
-        """size: of a word vector, of both directions; lexicon_sizes: of the predicted columns, in order."""
+        """size: size of a word vector, both directions together. lexicon_sizes: for each predicted column."""
         super().__init__()
         tags = settings.tags
         self.embeddings = nn.ModuleDict(
@@ -32,7 +32,7 @@ class LayersAboveTags(nn.Module):
         self.dropout = settings.dropout
 
     def forward(self, words: Tensor, scores: Sequence[Tensor], lengths: Sequence[int]) -> Tensor:
-        """[W, size] words: [W, size]; scores: see `EncodedWords`; lengths: of the sentences."""
+        """[W, size] New word vectors. words: [W, size]. scores: see `EncodedWords`. lengths: in words."""
         tags = [
             linear(own.softmax(1), embedding.weight)  # type: ignore[arg-type]
             for own, embedding in zip(scores, self.embeddings.values(), strict=True)
@@ -42,7 +42,7 @@ class LayersAboveTags(nn.Module):
 
 
 def _embedding(values: int, size: int) -> nn.Linear:
-    """From probabilities to the mean of embeddings. weight: [size, values]."""
+    """A layer from probabilities to the mean of embeddings. Its weight is [size, values]."""
     layer = nn.Linear(values, size, bias=False)
     nn.init.normal_(layer.weight, std=size**-0.5)
     return layer

@@ -16,7 +16,7 @@ from parser.treebank.vocabulary import UNKNOWN
 
 ILLEGAL_SCORE = float("-inf")
 MARGIN = 1.0
-"""Between the scores of right and wrong transitions, with the objective `margin`."""
+"""Required difference between the scores of right and wrong transitions, with the objective `margin`."""
 
 
 class BatchLoss(NamedTuple):
@@ -25,8 +25,8 @@ class BatchLoss(NamedTuple):
     transitions: Tensor
     """Negative log-likelihood of the optimal transitions; with a teacher, see `transition_loss`."""
     words: Tensor
-    """Of what is predicted from the word vectors alone: cross entropy of the predicted columns and, with a
-    scorer of arcs, of the heads, with their weights."""
+    """Weighted losses of predictions from the word vectors alone: cross entropy of the predicted columns and,
+    with a scorer of arcs, of heads and labels."""
 
     @property
     def total(self) -> Tensor:
@@ -38,14 +38,14 @@ def transition_loss(
 ) -> Tensor:
     """Sum over all steps of -log p(optimal transitions), normalised over the legal transitions.
 
-    With one optimal transition for each step this is the cross entropy. If the optimal label is unknown, or
-    the head is not the gold one, any label is optimal. With a teacher, its cross entropy is mixed in. scores:
+    With one optimal transition per step, this is the cross entropy. If the optimal label is unknown, or the
+    head is not the gold one, any label is optimal. With a teacher, its cross entropy is mixed in. scores:
     [S, transitions]. objective: see `TrainingSettings`.
     """
     if objective != "likelihood":
         return _loss_of_best(scores, batch, inventory, objective)
     normaliser = legal_scores(scores, batch, inventory).logsumexp(1)
-    # Finding the steps of which only few scores are needed would make a GPU wait for the host.
+    # Finding the steps for which only few scores are needed would make a GPU wait for the host.
     optimal = _optimal_scores if scores.is_cuda else _few_optimal_scores
     losses = normaliser - optimal(scores, batch.optimal_labels, inventory)  # [S]
     if targets := batch.soft_targets:
@@ -62,8 +62,8 @@ def tag_loss(scores: Sequence[Tensor], values: Tensor) -> Tensor:
 
 
 def _loss_of_best(scores: Tensor, batch: Batch, inventory: Inventory, objective: Objective) -> Tensor:
-    """As `transition_loss`, of the optimal transition with the best score. Steps where all are optimal, as
-    in padding, have no loss.
+    """Like `transition_loss`, but only for the optimal transition with the best score. Steps at which all
+    transitions are optimal, such as padding, have no loss.
     """
     legal = legal_scores(scores, batch, inventory)
     is_optimal = inventory.with_optimal_labels(batch.optimal_labels)  # [S, transitions]
@@ -76,7 +76,7 @@ def _loss_of_best(scores: Tensor, batch: Batch, inventory: Inventory, objective:
 def best_right_and_wrong(
     scores: Tensor, is_optimal: Tensor
 ) -> tuple[torch.return_types.max, torch.return_types.max]:
-    """The best score and its transition, [S] each, among the optimal transitions and among the others.
+    """The best score and its transition, [S] each, among the optimal and among the other transitions.
 
     scores: [S, transitions], ILLEGAL_SCORE for illegal transitions. is_optimal: [S, transitions].
     """
@@ -87,7 +87,7 @@ def best_right_and_wrong(
 
 
 def legal_scores(scores: Tensor, batch: Batch, inventory: Inventory) -> Tensor:
-    """[S, transitions] The scores, those of illegal transitions -inf."""
+    """[S, transitions] The scores, with -inf for illegal transitions."""
     return scores.masked_fill(~inventory.with_labels(batch.legal), ILLEGAL_SCORE)
 
 
@@ -97,7 +97,7 @@ def _optimal_scores(scores: Tensor, labels: Tensor, inventory: Inventory) -> Ten
 
 
 def _few_optimal_scores(scores: Tensor, labels: Tensor, inventory: Inventory) -> Tensor:
-    """As `_optimal_scores`, reading one score for each kind where the optimal labels are known."""
+    """Like `_optimal_scores`, but reads only one score for each kind if the optimal labels are known."""
     is_optimal = labels != NOT_OPTIMAL  # [S, kinds]
     transitions = inventory.with_label(labels.clamp(min=0))  # [S, kinds]
     own = scores.gather(1, transitions).masked_fill(~is_optimal, ILLEGAL_SCORE).logsumexp(1)

@@ -1,4 +1,4 @@
-"""Networks that have shapes but no values, to know the sizes of weights before memory is allocated."""
+"""Networks with shapes but without values, to find the sizes of weights before memory is allocated."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 OF_TENSORS = Tensor.normal_, Tensor.uniform_, Tensor.fill_, Tensor.zero_, Tensor.copy_, Tensor.div_
-"""Methods that only change values; `torch.nn.init` has further functions that do."""
+"""Methods that only change values, in addition to the functions of `torch.nn.init`."""
 
 
 @contextmanager
 def without_values() -> Iterator[None]:
-    """Modules that are built inside have weights without values, on the device "meta"."""
+    """Modules built in this context have weights without values, on the device "meta"."""
     with torch.device("meta"), _Uninitialized():
         yield
 
 
 class _Uninitialized(TorchFunctionMode):
-    """Leaves out initialization, which on this device imports the compiler of PyTorch: a second."""
+    """Skips initialization, which on this device imports PyTorch's compiler and so takes a second."""
 
     def __torch_function__(
         self,

@@ -43,12 +43,12 @@ class EncodedWords(NamedTuple):
 
 
 class WordVectors(NamedTuple):
-    """Vectors that are computed once for words that are equal in all columns."""
+    """Vectors that are computed only once for words that are equal in all columns."""
 
     table: Tensor
-    """[distinct words + 2, token] The last rows are those of ROOT and of the end of the buffer."""
+    """[distinct words + 2, token] The last two rows are for ROOT and the end of the buffer."""
     row: Tensor
-    """[words + 2] The row of each word, of ROOT and of the end; on the host."""
+    """[words + 2] The table row of each word, of ROOT and of the end of the buffer; on the host."""
 
 
 class ReadSentences(NamedTuple):
@@ -60,11 +60,11 @@ class ReadSentences(NamedTuple):
 
     @property
     def places(self) -> int:
-        """How many they take in tables: one for each front, and one for what they share."""
+        """Number of places in tables: one for each buffer front, and one shared by all sentences."""
         return self.tokens.words + len(self.tokens) + 1
 
     def tables(self) -> list[Tensor]:
-        """Of each sentence [W + 2, token] The vectors of its words, of ROOT and of the end."""
+        """[W + 2, token] For each sentence, the vectors of its words, ROOT and the end of the buffer."""
         *words, root_and_end = self.words.row.split([*self.tokens.lengths.tolist(), 2])
         return [self.words.table.index_select(0, torch.cat([own, root_and_end])) for own in words]
 
@@ -82,10 +82,10 @@ class StackParser(nn.Module):
         transformer: TransformerEncoder | None = None,
         labels: int = 0,
     ):
-        """lexicon_sizes: of the input columns, in order. transitions: number of labelled transitions. labels:
-        number of labels, the unknown one included.
+        """lexicon_sizes: for each input column, in order. transitions: number of labelled transitions.
+        labels: number of labels, the unknown one included.
 
-        vectors: [words, size] pretrained vectors. predicted_sizes: of the lexicons of predicted columns.
+        vectors: [words, size] pretrained vectors. predicted_sizes: lexicon sizes of the predicted columns.
         transformer: see `TokenEncoder`.
         """
         super().__init__()
@@ -132,12 +132,12 @@ class StackParser(nn.Module):
         inventory: Inventory,
         objective: Objective = "likelihood",
     ) -> BatchLoss:
-        """scores: [S, transitions] at all steps."""
+        """The loss of a batch. scores: [S, transitions] at all steps."""
         of_words = self.tagging_loss(words.tag_scores, batch.tokens)
         if self.arcs and self.labels:
             table, lengths, heads = words.table, batch.tokens.lengths, batch.heads
             of_arcs = self.arcs.loss(table, lengths, heads, batch.soft_heads)
-            # Labels learn from the vectors as they are: the transitions have taught them labels already.
+            # Labels don't train the word vectors, which learn labels from transitions already.
             of_labels = self.labels.loss(table.detach(), lengths, heads, batch.labels)
             of_words = of_words + self._arc_weight * (of_arcs + of_labels)
         return BatchLoss(transition_loss(scores, batch, inventory, objective), of_words)
@@ -153,9 +153,9 @@ class StackParser(nn.Module):
         return EncodedWords(self._above_tags(words, tag_scores, tokens), tag_scores)
 
     def encode_distinct(self, tokens: Tokens) -> tuple[WordVectors, list[Tensor]]:
-        """As `encode`, with one row of the table and of the scores for all words that are equal.
+        """Like `encode`, but equal words share one row of the table and of the scores.
 
-        tokens: on the host. With a sentence encoder or a transformer all words are distinct.
+        tokens: on the host. With a sentence encoder or a transformer, all words are distinct.
         """
         row = torch.arange(tokens.words)
         if self.tokens.sentence_encoder is None and self.tokens.transformer is None:
@@ -170,24 +170,24 @@ class StackParser(nn.Module):
         return self._above_tags(words, self._tag_scores(words) if self.layers_above_tags else [], tokens)
 
     def _tag_scores(self, words: Tensor) -> list[Tensor]:
-        """As `EncodedWords.tag_scores`. words: [W, token]."""
+        """See `EncodedWords.tag_scores`. words: [W, token]."""
         return [linear(words, layer.weight, layer.bias) for layer in self.tags.values()]  # type: ignore[arg-type]
 
     def _above_tags(self, words: Tensor, tag_scores: Sequence[Tensor], tokens: Tokens) -> Tensor:
-        """As `EncodedWords.table`. words: [W, token], from which the tags are predicted."""
+        """See `EncodedWords.table`. words: [W, token], from which the tags are predicted."""
         if self.layers_above_tags:
             words = self.layers_above_tags(words, tag_scores, tokens.lengths.tolist())
         return self.tokens.table(words)
 
     def tagging_loss(self, tag_scores: Sequence[Tensor], tokens: Tokens) -> Tensor:
-        """Summed cross entropy of the predicted columns, which follow those that are read, with their weight.
+        """Summed and weighted cross entropy of the predicted columns.
 
-        tag_scores: see `EncodedWords`.
+        tag_scores: see `EncodedWords`. tokens: its predicted columns follow the columns that are read.
         """
         return self._tag_weight * tag_loss(tag_scores, tokens.values[:, self._read_columns :])
 
     def replay_words(self, table: Tensor, batch: Batch) -> Tensor:
-        """As `replay`, from word vectors. table: [W + 2, token], see `EncodedWords`."""
+        """Like `replay`, but from word vectors. table: [W + 2, token], see `EncodedWords`."""
         if self.composition:
             assert batch.compositions
             table = self.composition.replay(table, batch.compositions)  # [W + 2 + A, token]
@@ -213,11 +213,11 @@ class StackParser(nn.Module):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the network is that of Ding & Koehn 2019, the only one that some baselines support."""
+        """Whether this is the network of Ding & Koehn 2019, the only one that some baselines support."""
         return self.composition is None and self.from_words is None
 
     def project_words(self, top: Tensor, below: Tensor, front: Tensor) -> Tensor:
-        """[batch, hidden] The projected word features of vectors [batch, token] of S0, S1 and B0."""
+        """[batch, hidden] The projected word features from the vectors [batch, token] of S0, S1 and B0."""
         assert self.from_words is not None
         weights = self.from_words.weight.chunk(FEATURE_WORDS)
         vectors = (dropout(vector, self.dropout, self.training) for vector in (top, below, front))
@@ -253,7 +253,7 @@ class StackParser(nn.Module):
         )
 
     def score(self, joined: Tensor) -> Tensor:
-        """[..., transitions] joined: [..., hidden], sum of the projections of stack, buffer and history."""
+        """[..., transitions] Scores. joined: [..., hidden], sum of the projected stack, buffer, history."""
         return self.linear_with_dropout(self.scores, F.relu(joined))
 
     def linear_with_dropout(self, layer: nn.Linear, inputs: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """Word vectors from the columns of words (Ding & Koehn 2019, section 2.1).
 
-Which columns there are is in `parser/treebank/columns.py`.
+The columns are defined in `parser/treebank/columns.py`.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class TokenEncoder(nn.Module):
         vectors: Tensor | None = None,
         transformer: TransformerEncoder | None = None,
     ):
-        """lexicon_sizes: of the input columns, in order. vectors: [words, size] pretrained vectors.
+        """lexicon_sizes: for each input column, in order. vectors: [words, size] pretrained vectors.
 
-        transformer: whose vectors the words have in addition.
+        transformer: an additional source of word vectors.
         """
         super().__init__()
         self.embeddings = nn.ModuleDict(
@@ -65,7 +65,7 @@ class TokenEncoder(nn.Module):
         return list(self.embeddings[PRETRAINED].parameters()) if PRETRAINED in self.embeddings else []
 
     def changed_rows(self, tokens: Tokens) -> dict[Tensor, Tensor]:
-        """By the weight of an embedding: the rows that can have a gradient, also after word dropout."""
+        """For the weight of each embedding, the rows that can get a gradient, even after word dropout."""
         unknown = torch.tensor([UNKNOWN])
         return {
             embedding.weight: torch.cat([tokens.values[:, self._index[name]], unknown]).unique()
@@ -106,7 +106,7 @@ class SummedEmbedding(nn.Module):
         self.size = size
 
     def forward(self, strings: Ragged) -> Tensor:
-        """[strings, size] strings: part numbers of each string."""
+        """[strings, size] The summed embeddings. strings: part numbers of each string."""
         return F.embedding_bag(strings.values, self.parts.weight, strings.offsets, mode="sum")
 
 
@@ -142,7 +142,7 @@ def trained_embedding(count: int, size: int) -> nn.Embedding:
 
 
 def _pretrained(count: int, vectors: Tensor | None, train: bool) -> nn.Embedding:
-    """The pretrained vectors, with zeros for words that have none."""
+    """The pretrained vectors, with zeros for words without one."""
     assert vectors is not None
     assert len(vectors) == count - 1
     return nn.Embedding.from_pretrained(
@@ -151,9 +151,9 @@ def _pretrained(count: int, vectors: Tensor | None, train: bool) -> nn.Embedding
 
 
 def dropout_of_embeddings(parts: list[Tensor], probability: float, training: bool) -> list[Tensor]:
-    """Replace whole embeddings of words by zeros, and scale up the word's others (Dozat & Manning 2017).
+    """Replace whole embeddings of words by zeros, and scale up the word's other ones (Dozat & Manning 2017).
 
-    parts: for each column [words, size].
+    parts: [words, size] for each column.
     """
     if not training or probability == 0 or len(parts) == 1:
         return parts

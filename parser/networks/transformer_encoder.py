@@ -29,13 +29,13 @@ from parser.treebank.vocabulary import Tokens
 FULL_ATTENTION = {"bert", "roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "electra"}
 """Kinds of transformers in whose layers each piece attends to all others."""
 MODEL = "model."
-"""The beginning of the names of its weights in a `TransformerEncoder`."""
+"""Prefix of the names of the transformer's weights in a `TransformerEncoder`."""
 
 
 class TransformerEncoder(nn.Module):
     """The mean of a transformer's last layers, with learned weights, at the pieces of each word.
 
-    Weights that are not trained are no part of `state_dict`: `frozen_weights` has them.
+    Weights that are not trained are not in `state_dict`; `frozen_weights` returns them.
     """
 
     def __init__(self, settings: TransformerSettings, pretrained: PretrainedTransformer):
@@ -43,14 +43,14 @@ class TransformerEncoder(nn.Module):
         super().__init__()
         self.settings = settings
         self.pretrained = pretrained if settings.train != "all" else replace(pretrained, weights={})
-        """What is frozen of it."""
+        """The transformer with its weights, or without any if all of them are trained."""
         self.tokenizer = tokenizer = PieceTokenizer(pretrained.tokenizer)
         self._before, self._after = tokenizer.before, tokenizer.after
         self.model: Any = transformer_to_train(settings, pretrained)
         config = self.model.config
         self._padding = getattr(config, "pad_token_id", None) or 0
         self.size: int = config.hidden_size
-        """Of a vector."""
+        """Size of a word vector."""
         if settings.layers > config.num_hidden_layers:
             raise ValueError(
                 f"parser.network.transformer.layers: {settings.layers}, and the transformer has "
@@ -75,7 +75,7 @@ class TransformerEncoder(nn.Module):
         return self.settings.train == "frozen"
 
     def frozen_weights(self) -> dict[str, Tensor]:
-        """The weights of the transformer that are not trained, by the names that the library gives them."""
+        """The weights of the transformer that are not trained, by their names in the library."""
         return frozen_weights(self.model, self.settings.train)
 
     def present(self) -> PretrainedTransformer:
@@ -87,33 +87,36 @@ class TransformerEncoder(nn.Module):
         return learning_rates(self.model, self.settings)
 
     def train(self, mode: bool = True) -> TransformerEncoder:
-        """A frozen transformer stays without dropout."""
+        """Like `nn.Module.train`, but a frozen transformer stays in evaluation mode, without dropout."""
         super().train(mode)
         if self.is_frozen:
             self.model.eval()
         return self
 
     def forward(self, tokens: Tokens) -> Tensor:
-        """[words, size]"""
+        """[words, size] The vectors of the words."""
         mixed = self._read(tokens, self._mixed) if tokens.vectors is None else self._mixed(tokens.vectors)
         return dropout(mixed, self.settings.dropout, self.training)
 
     def layers_of(self, tokens: Tokens) -> Tensor:
-        """[words, layers, size] Of a frozen transformer: the last layers at each word, in half precision."""
+        """[words, layers, size] The last layers of a frozen transformer for each word, in half precision."""
         return self._read(tokens, Tensor.half)
 
     def _mixed(self, layers: Tensor) -> Tensor:
-        """[words, size] layers: [words, layers, size]; those of a frozen transformer are as in the cache."""
+        """[words, size] The weighted mean of the layers.
+
+        layers: [words, layers, size]; for a frozen transformer they are converted as in the cache.
+        """
         exact = (_as_cached(layers) if self.is_frozen else layers).to(self.mix.dtype)
         weights = (self.scale * self.mix.softmax(0)).expand(len(exact), 1, -1)
         return torch.bmm(weights, exact).squeeze(1)  # faster than einsum, which copies the layers
 
     def _read(self, tokens: Tokens, finish: Callable[[Tensor], Tensor]) -> Tensor:
-        """[words, ...] finish: applied to the last layers [words of a group, layers, size], so that memory
-        need not hold those of all words.
+        """[words, ...] finish: applied to the last layers [words of a group, layers, size] of each group, so
+        that the layers of all words need not be in memory at once.
         """
         assert tokens.pieces
-        # `Windows` reads the lengths alone, which are on the host.
+        # `Windows` reads only the lengths, which are on the host.
         device = tokens.pieces.values.device
         windows = Windows.of(tokens, self._most_pieces, padding_together(device))
         parts = []
@@ -124,7 +127,7 @@ class TransformerEncoder(nn.Module):
         return torch.cat(parts).index_select(0, to_device(windows.place_of_word, device))
 
     def _pooled(self, pieces: Tensor, together: Together) -> Tensor:
-        """[words read from these windows, layers, size] pieces: [pieces of the batch]"""
+        """[words, layers, size] The last layers at the words of `together`. pieces: [pieces of the batch]."""
         ids, is_piece = self._inputs(pieces, together)  # [windows, length + special pieces]
         with self._precision(pieces.device):
             mask = self._mask(is_piece, together)
@@ -137,10 +140,10 @@ class TransformerEncoder(nn.Module):
         return self._of_words(own, together).unflatten(1, (self.settings.layers, self.size))
 
     def _mask(self, is_piece: Tensor, together: Together) -> Tensor | None:
-        """Of the attention; is_piece: [windows, length]
+        """The attention mask. is_piece: [windows, length].
 
-        The library looks at a mask of rank 2, for which the host waits for a GPU; at one of rank 4 it does
-        not.
+        The library inspects the values of a mask of rank 2, for which the host has to wait for the GPU. It
+        does not inspect a mask of rank 4.
         """
         config = self.model.config
         if config.model_type not in FULL_ATTENTION or config._attn_implementation != "sdpa":
@@ -149,7 +152,7 @@ class TransformerEncoder(nn.Module):
         return is_piece[:, None, None] if has_padding else None
 
     def _inputs(self, pieces: Tensor, together: Together) -> tuple[Tensor, Tensor]:
-        """[windows, length + special pieces] The pieces with the special ones; where they are no padding."""
+        """[windows, length + special pieces] Pieces, including special ones; and which are not padding."""
         device, before = pieces.device, len(self._before)
         first, counts = (to_device(own, device)[:, None] for own in (together.first, together.counts))
         special = before + len(self._after)
@@ -163,7 +166,7 @@ class TransformerEncoder(nn.Module):
         return ids.masked_fill(~is_piece, self._padding), is_piece
 
     def _of_words(self, own: Tensor, together: Together) -> Tensor:
-        """[words, layers * size] own: [windows * length, layers * size]"""
+        """[words, layers * size] Pool the pieces of each word. own: [windows * length, layers * size]."""
         words = together.words
         if self.settings.pooling == "mean":
             values, offsets = (to_device(part, own.device) for part in (words.values, words.offsets))
@@ -178,7 +181,7 @@ class TransformerEncoder(nn.Module):
 
 
 def _as_cached(layers: Tensor) -> Tensor:
-    """[words, layers, size] In half precision, as in the cache; what is too large is the largest number."""
+    """[words, layers, size] The layers in half precision, as in the cache; too large values are clamped."""
     if layers.dtype == torch.float16:
         return layers
     bounds = torch.finfo(torch.float16)
@@ -190,12 +193,12 @@ def _positions(transformer: Any) -> int:
     longest: int = getattr(transformer.config, "max_position_embeddings", 1_000_000)
     for name, part in transformer.named_modules():
         if name.endswith("position_embeddings") and getattr(part, "padding_idx", None) is not None:
-            return longest - part.padding_idx - 1  # as RoBERTa, which counts from there
+            return longest - part.padding_idx - 1  # such as RoBERTa, which counts from there
     return longest
 
 
 def _without_frozen(module: nn.Module, weights: dict[str, Any], prefix: str, local_metadata: object) -> None:
-    """Of `state_dict`. prefix: of the encoder's own weights within the whole network."""
+    """Remove frozen weights from `state_dict`. prefix: the encoder's prefix in names of the whole network."""
     assert isinstance(module, TransformerEncoder)
     start = prefix + MODEL
     for name in [name for name in weights if name.startswith(start)]:
@@ -204,7 +207,7 @@ def _without_frozen(module: nn.Module, weights: dict[str, Any], prefix: str, loc
 
 
 def _frozen_are_not_missing(module: nn.Module, incompatible: Any) -> None:
-    """What is frozen stays as it is. incompatible: the keys that `load_state_dict` misses."""
+    """Remove frozen weights, which stay as they are, from the keys that `load_state_dict` reports missing."""
     assert isinstance(module, TransformerEncoder)
     frozen = {name for name in module.model.state_dict() if is_frozen(name, module.settings.train)}
     missing = [

@@ -1,4 +1,4 @@
-"""Which weights of a pretrained transformer are trained, and how fast."""
+"""The choice of the trained weights of a pretrained transformer, and their learning rates."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from parser.config.settings import Trained, TransformerSettings
 from parser.transformer.pretrained import PretrainedTransformer
 
 LAYER = re.compile(r"\blayers?\.(\d+)\.")
-"""The number of its layer in the name of a weight."""
+"""Finds the number of the layer in the name of a weight."""
 LORA = "lora_"
 ENABLE_CHECKPOINTING = "activation_checkpointing_enable"
-"""The library's method; older versions have another name."""
+"""The library's method; it has another name in older versions."""
 
 
 def transformer_to_train(settings: TransformerSettings, pretrained: PretrainedTransformer) -> Any:
-    """The library's transformer, with adapters if there are to be some.
+    """The library's transformer, with adapters if the settings ask for them.
 
-    Only what is trained of it needs gradients.
+    Only trained weights require gradients.
     """
     model: Any = pretrained.build(shared=settings.train != "all")
     if settings.train != "all":
@@ -42,12 +42,12 @@ def transformer_to_train(settings: TransformerSettings, pretrained: PretrainedTr
 
 
 def is_frozen(name: str, trained: Trained) -> bool:
-    """name: of a weight of the transformer."""
+    """Whether a weight is not trained. name: the name of the weight in the transformer."""
     return trained != "all" and LORA not in name
 
 
 def frozen_weights(transformer: Any, trained: Trained) -> dict[str, Tensor]:
-    """Those that are not trained, by the names that they have without adapters."""
+    """The weights that are not trained, by their names in a transformer without adapters."""
     return {
         _without_adapters(name): weight
         for name, weight in transformer.state_dict().items()
@@ -56,7 +56,7 @@ def frozen_weights(transformer: Any, trained: Trained) -> dict[str, Tensor]:
 
 
 def weights_without_adapters(transformer: Any) -> dict[str, Tensor]:
-    """All but those of adapters, on the host."""
+    """All weights except those of adapters, on the host."""
     return {
         _without_adapters(name): weight.detach().cpu()
         for name, weight in transformer.state_dict().items()
@@ -70,9 +70,9 @@ def _without_adapters(name: str) -> str:
 
 
 def learning_rates(transformer: Any, settings: TransformerSettings) -> dict[Tensor, float]:
-    """Of the trained weights, after warm-up.
+    """The learning rates of the trained weights after warm-up.
 
-    Raises ValueError for a decay by layers whose layers cannot be told apart.
+    Raises ValueError if rates are to decay by layer, but the names of the weights contain no layer numbers.
     """
     count = transformer.config.num_hidden_layers
     trained = {name: weight for name, weight in transformer.named_parameters() if weight.requires_grad}
@@ -88,7 +88,7 @@ def learning_rates(transformer: Any, settings: TransformerSettings) -> dict[Tens
 
 
 def layers_above(name: str, count: int) -> int:
-    """Of the weight of a transformer of so many layers; embeddings stand below all of them."""
+    """The number of layers above a weight. count: layers of the transformer; all are above the embeddings."""
     if layer := LAYER.search(name):
         return count - 1 - int(layer[1])
     is_last_norm = "norm" in name.lower() and "embeddings" not in name

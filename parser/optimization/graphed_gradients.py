@@ -1,7 +1,7 @@
-"""The gradients of training steps by CUDA graphs: a GPU repeats the work for all batches of a shape.
+"""The gradients of training steps by CUDA graphs: a GPU repeats the same work for all batches of a shape.
 
-Forward and backward pass are in the graph. The division by the number of transitions and the update, some
-twenty launches, are not: they have numbers that change with each step.
+The graph contains the forward and the backward pass. The division by the number of transitions and the
+update, about twenty launches, are not in it: they use numbers that change with each step.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from parser.treebank.vocabulary import Tokens, division_of
 
 
 class PaddedBatch(NamedTuple):
-    """A batch on the host that waits for its upload."""
+    """A padded batch on the host, ready to be uploaded."""
 
     shape: Shape
     transitions: int
-    """Without those of the padding."""
+    """The number of transitions, without padding."""
     packed: Packed[Batch]
 
     @classmethod
     def of(cls, batch: Batch, shape: Shape) -> PaddedBatch:
-        """batch: in a single group. Raises ValueError if the shape is too small."""
+        """Pad a batch of a single group to a shape. Raises ValueError if the shape is too small."""
         return cls(shape, len(batch.transitions), Packed(padded(batch, shape)))
 
 
@@ -51,13 +51,13 @@ def why_no_common_shapes(settings: NetworkSettings) -> str | None:
 
 
 class GraphedGradients:
-    """As `TrainingStep.gradients`, of padded batches on a GPU.
+    """Computes what `TrainingStep.gradients` computes, for padded batches on a GPU.
 
     The next call overwrites the gradients and the loss.
     """
 
     def __init__(self, step: TrainingStep, change_tokens: Callable[[Tokens], Tokens] | None = None):
-        """change_tokens: called anew for each batch, as word dropout is."""
+        """change_tokens: applied to the tokens of each batch, such as word dropout."""
         self._step = replace(step, phase=unmeasured)
         self._change_tokens = change_tokens
         self._weights = [weight for weight in step.network.parameters() if weight.requires_grad]
@@ -68,7 +68,7 @@ class GraphedGradients:
 
     @property
     def failed(self) -> bool:
-        """Whether a graph could not be captured. Then the work goes on without, in padded batches."""
+        """Whether a graph could not be captured. In that case, padded batches are computed without graphs."""
         return self._graphs.failed
 
     def __call__(self, batch: PaddedBatch) -> tuple[Tensor, int]:
@@ -78,13 +78,13 @@ class GraphedGradients:
         return loss, transitions
 
     def sums(self, batch: PaddedBatch) -> tuple[Tensor, int]:
-        """As `TrainingStep.sums`."""
+        """Like `TrainingStep.sums`, for a padded batch."""
         if batch.shape not in self._by_shape:
             self._by_shape[batch.shape] = self._one_shape(batch.packed)
         place, work = self._by_shape[batch.shape]
         place.copy_(batch.packed.buffer, non_blocking=True)
         for weight, gradient in zip(self._weights, self._gradients, strict=True):
-            weight.grad = gradient  # a step without graphs has others
+            weight.grad = gradient  # a step without graphs sets other gradients
         work()
         return self._loss, batch.transitions
 
@@ -98,7 +98,7 @@ class GraphedGradients:
 
 class _OneShape(NamedTuple):
     place: Tensor
-    """[bytes] Where the batches of the shape lie, one after the other."""
+    """[bytes] The buffer to which each batch of the shape is copied."""
     work: GraphedWork
 
 
@@ -109,7 +109,7 @@ def _sum(
     gradients: list[Tensor],
     loss: Tensor,
 ) -> None:
-    """Fill the loss and the gradients, which are those of the weights, with sums over the transitions."""
+    """Fill `loss` and `gradients`, which are the gradients of the weights, with sums over the transitions."""
     torch._foreach_zero_(gradients)
     if change_tokens:
         batch = replace(batch, tokens=change_tokens(batch.tokens))
@@ -117,7 +117,7 @@ def _sum(
 
 
 class Graphs(NamedTuple):
-    """Of a training run."""
+    """The CUDA graphs of a training run."""
 
     shapes: list[Shape]
     gradients: GraphedGradients

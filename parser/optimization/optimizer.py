@@ -13,20 +13,20 @@ from parser.config.settings import OptimizerSettings
 from parser.networks.stack_parser import StackParser
 
 PEAK, WARMUP_EPOCHS = "peak", "warmup_epochs"
-"""Keys of a group of weights that has its own learning rate."""
+"""Keys of a group of weights with its own learning rate."""
 
 
 def make_optimizer(
     network: StackParser, settings: OptimizerSettings, learning_rate: float = 1e-3
 ) -> Optimizer:
-    """Adam or AdamW for all weights that are trained; pretrained vectors have no weight decay.
+    """Adam or AdamW for all trained weights; pretrained vectors have no weight decay.
 
-    The groups of a pretrained transformer have learning rates of their own, which `Schedule` reads: `peak`,
-    and `warmup_epochs`.
+    The groups of a pretrained transformer have their own learning rates, which `Schedule` reads from the keys
+    `peak` and `warmup_epochs`.
 
-    The size of Adam's steps hardly depends on the size of the gradient. For a word that is in no batch
-    the L2 penalty is the whole gradient, and takes its vector to zero within some hundred steps. This
-    regularizes words that are rare in training, but would delete the pretrained vectors of all others.
+    The size of Adam's steps hardly depends on the size of the gradient. For a word that is in no batch, the
+    L2 penalty is the whole gradient, and reduces its vector to zero within a few hundred steps. This
+    regularizes words that are rare in training, but would delete the pretrained vectors of all other words.
     """
     pretrained = set(network.tokens.pretrained_weights())
     trained = [weight for weight in network.parameters() if weight.requires_grad]
@@ -60,9 +60,9 @@ UPDATES = "updates"
 class MovingAverage(Generic[Network]):
     """A copy of a network whose weights are the average: average = decay * average + (1 - decay) * weights.
 
-    The decay of the first updates is lower, so that the initial weights soon have no influence. Weights that
-    are not trained are shared with the network, except in recurrent layers, whose weights cuDNN needs in one
-    block of memory.
+    The decay is lower in the first updates, so that the initial weights soon lose their influence. Weights
+    that are not trained are shared with the network, except in recurrent layers, because cuDNN needs the
+    weights of these layers in one block of memory.
     """
 
     def __init__(self, network: Network, decay: float):

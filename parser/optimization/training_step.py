@@ -1,6 +1,6 @@
 """One training step: forward, loss, backward, gradient clipping, optimizer, moving average.
 
-`stack-parser train` runs it, and the speed harness measures it.
+`stack-parser train` runs this step, and the speed harness measures it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from parser.replay.batch import Batch
 from parser.transitions.inventory import Inventory
 
 Phase = Callable[[str], AbstractContextManager[object]]
-"""`with phase("forward"): ...` marks a part of a step for whoever measures it."""
+"""`with phase("forward"): ...` marks a part of a step so that it can be measured."""
 
 
 def unmeasured(phase: str) -> AbstractContextManager[object]:
-    """Marks nothing."""
+    """A phase that is not measured."""
     return nullcontext()
 
 
@@ -37,18 +37,18 @@ class TrainingStep:
     optimizer: Optimizer
     max_grad_norm: float
     average: MovingAverage[StackParser] | None = None
-    """Of the network's weights."""
+    """The moving average of the network's weights."""
     phase: Phase = unmeasured
     objective: Objective = "likelihood"
     forward: Callable[[Batch, Inventory], BatchLoss] | None = None
-    """Computes the loss of a microbatch; the network unless given."""
+    """Computes the loss of a microbatch. Default: the network."""
 
     @property
     def device(self) -> torch.device:
         return self.inventory.kind.device
 
     def gradients(self, microbatches: Iterable[Batch]) -> tuple[Tensor, int]:
-        """Compute the gradients of the mean loss of a transition, accumulated over the microbatches.
+        """Compute the gradients of the mean loss per transition, accumulated over the microbatches.
 
         Returns the sum of the transitions' losses (a scalar on the device) and the number of transitions.
         """
@@ -57,7 +57,7 @@ class TrainingStep:
         return loss, transitions
 
     def sums(self, microbatches: Iterable[Batch]) -> tuple[Tensor, int]:
-        """As `gradients`, but of the sum of the transitions' losses.
+        """Like `gradients`, but for the sum of the transitions' losses.
 
         A weight that no sentence uses gets a gradient of zeros.
         """
@@ -67,7 +67,7 @@ class TrainingStep:
         for batch in microbatches:
             losses.append(self.accumulate(batch))
             transitions += len(batch.transitions)
-            del batch  # memory may be short while the next one is made
+            del batch  # free its memory before the next batch is made
         for weight in self.network.parameters():
             if weight.requires_grad and weight.grad is None:
                 weight.grad = torch.zeros_like(weight)
@@ -84,13 +84,13 @@ class TrainingStep:
         return loss.transitions.detach()
 
     def divide(self, transitions: int | Tensor) -> None:
-        """Divide the sums of gradients by the number of transitions, a scalar."""
+        """Divide the summed gradients by the number of transitions, a scalar."""
         with self.phase("backward"):
             gradients = [weight.grad for weight in self.network.parameters() if weight.grad is not None]
             torch._foreach_div_(gradients, transitions)
 
     def update(self) -> Tensor:
-        """Clip the gradients and change the weights by them; returns the norm before clipping."""
+        """Clip the gradients and update the weights; returns the norm of the gradients before clipping."""
         with self.phase("update"):
             weights = [weight for group in self.optimizer.param_groups for weight in group["params"]]
             norm = torch.nn.utils.clip_grad_norm_(weights, self.max_grad_norm)

@@ -1,1 +1,1 @@
-"""Trains several variants of one config and makes a table of their results."""
+"""Training several variants of a config, and a table of their results."""

@@ -1,7 +1,7 @@
 """The training runs of a table on the machines of a Ray cluster, which share its folder: each run is a task.
 
-Ray decides where and when a task runs, and starts it again elsewhere if its worker dies; it then goes on from
-its checkpoint.
+Ray decides where and when a task runs, and restarts it elsewhere if its worker dies; the run then continues
+from its checkpoint.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from parser.tables.runs import (
 from parser.training.folder import LOCK
 
 MOST_ATTEMPTS = 5
-"""Workers that may die of a run, before it is given up."""
+"""Number of workers that may die while running a task before it is given up."""
 SECONDS_TO_STOP = 60
-"""In which runs save their checkpoints after a signal."""
+"""Seconds in which runs save their checkpoints after a signal."""
 SENT = "PARSER_DATA", "PARSER_MODELS"
-"""Environment variables that a run has from this program; the others are those of its machine."""
+"""Environment variables that are passed on to a run; it gets all others from its machine."""
 
 
 def run_on_cluster(jobs: Sequence[Job], folder: Path, address: str) -> Iterator[Job]:
-    """As `run_missing`, on a cluster, which begins with the first of the jobs.
+    """Like `run_missing`, but on a cluster. The first jobs are started first.
 
     Raises ValueError if there is no such cluster.
     """
@@ -87,7 +87,7 @@ def _refuse_numbered_devices(jobs: Sequence[Job]) -> None:
 
 
 def _submitted(job: Job, folder: Path) -> Any:
-    """The task of a run."""
+    """Submit a run to the cluster; returns its task."""
     ray = library()
     run = prepared_run(job, folder).resolve()
     sent = {name: os.path.abspath(os.environ[name]) for name in SENT if name in os.environ}
@@ -98,13 +98,13 @@ def _submitted(job: Job, folder: Path) -> Any:
 
 
 def _gpus(config: Config) -> int:
-    """That a run needs."""
+    """The number of GPUs that a run needs."""
     has_gpus = library().cluster_resources().get("GPU", 0) > 0
     return int(has_gpus and config.device != "cpu")
 
 
 def _train(run: Path, directory: str, sent: Mapping[str, str]) -> int:
-    """In a worker: train in a process of its own, which ends with the worker. Returns its exit code."""
+    """In a worker: train in a separate process, which ends with the worker. Returns its exit code."""
     _wait_for_earlier(run)
     with lifeline() as line:
         process = start(run, line, directory, **sent)
@@ -116,7 +116,7 @@ def _train(run: Path, directory: str, sent: Mapping[str, str]) -> int:
 
 
 def _wait_for_earlier(run: Path) -> None:
-    """Until the process of a worker that has died has ended, too, which it does at once."""
+    """Wait until the training process of a worker that died has ended, too, which it does at once."""
     given_up = time.monotonic() + SECONDS_TO_STOP
     while (run / LOCK).is_file():
         try:
@@ -124,12 +124,12 @@ def _wait_for_earlier(run: Path) -> None:
                 return
         except ValueError:
             if time.monotonic() > given_up:
-                return  # the run then tells that another process trains there
+                return  # the run will report that another process trains there
             time.sleep(POLL_SECONDS)
 
 
 def _reason(task: Any, job: Job, folder: Path) -> str:
-    """Why a task that has ended failed; empty if it did not."""
+    """Why a finished task failed; empty if it did not fail."""
     ray = library()
     try:
         code = ray.get(task)

@@ -1,4 +1,4 @@
-"""Rows of a table for treebanks of Universal Dependencies: the config, but for what each treebank lacks."""
+"""Table rows for treebanks of Universal Dependencies: the config, changed for what each treebank lacks."""
 
 from __future__ import annotations
 
@@ -20,39 +20,39 @@ from parser.treebank.size import TreebankSize
 from parser.treebank.ud_folders import UDTreebank
 
 HELD_OUT, LEAST_HELD_OUT = 10, 5
-"""Without dev, the last tenth of the training sentences is held out, and at least the second number."""
+"""Without dev, the last tenth of the training sentences is held out, but at least `LEAST_HELD_OUT`."""
 LEAST_FOR_HELD_OUT = 100
-"""A treebank with test, but without dev, that has fewer sentences is trained without dev: with so few each
-counts, and a tenth of them would say nothing."""
+"""A treebank with test, but without dev, is trained without dev if it has fewer sentences: with so few, each
+counts, and scores on a tenth of them would say nothing."""
 SETTINGS_WITHOUT_DEV = {
     "training.learning_rate.decay": "linear",
     "training.early_stopping_patience": None,
     "training.best_by": "las",
 }
-"""Others make no sense then."""
+"""Settings for training without dev; other values make no sense then."""
 LEAST_SENTENCES = 10
-"""Of train, for a treebank to be trained."""
+"""Minimum number of training sentences for a treebank to be trained on."""
 HAS_VALUES = 0.01
-"""A column in which fewer words have a value is not there."""
+"""A column counts as missing if a smaller share of words has a value in it."""
 HAS_FORMS = 0.5
 OF_TAGS = "parser.network.tags."
-"""With which the settings of predicted tags begin."""
+"""Prefix of the settings of predicted tags."""
 
 
 class FoundTreebank(NamedTuple):
     treebank: UDTreebank
     row: RowSettings
     size: TreebankSize
-    """Of what is trained on."""
+    """The size of the part that is trained on."""
     choices: tuple[str, ...]
-    """What is other than the config says, and why."""
+    """Descriptions of what differs from the config, and why."""
 
 
 def found_row(treebank: UDTreebank, config: Config, folder: Path) -> FoundTreebank:
-    """The row for a treebank, whose choices depend on its files alone.
+    """The row for a treebank; its choices depend only on the treebank's files.
 
-    folder: where files are written that the treebank lacks. Raises ValueError if the
-    treebank cannot be trained, OSError.
+    folder: for files that the treebank lacks, which are written there. Raises ValueError if no parser can be
+    trained on the treebank, and OSError.
     """
     sentences = _training_sentences(treebank, config)
     held_out = _held_out(treebank, len(sentences))
@@ -74,14 +74,14 @@ def found_row(treebank: UDTreebank, config: Config, folder: Path) -> FoundTreeba
 
 
 def _held_out(treebank: UDTreebank, sentences: int) -> int:
-    """How many of the last training sentences are dev."""
+    """How many of the last training sentences become the dev set."""
     if treebank.dev or (treebank.test and sentences < LEAST_FOR_HELD_OUT):
         return 0
     return max(sentences // HELD_OUT, LEAST_HELD_OUT)
 
 
 def _training_sentences(treebank: UDTreebank, config: Config) -> list[Sentence]:
-    """Raises ValueError if they are too few, or have no forms."""
+    """The sentences of all training files. Raises ValueError if they are too few, or have no forms."""
     if not treebank.train:
         raise ValueError("it has no train file")
     sentences = [
@@ -97,13 +97,13 @@ def _training_sentences(treebank: UDTreebank, config: Config) -> list[Sentence]:
 
 
 def _share(sentences: Sequence[Sentence], column: str) -> float:
-    """Of the words that have a value in a column."""
+    """The share of words that have a value in a column."""
     values = [value for sentence in sentences for value in sentence.column(column)]
     return sum(value != BLANK for value in values) / len(values)
 
 
 def _train_file(treebank: UDTreebank, train: Sequence[Sentence], folder: Path, is_whole: bool) -> str:
-    """As configs name it: that of the treebank, if it has one and all of it is trained on."""
+    """The training file, as named in configs: the treebank's own if it is a single file, used as a whole."""
     first, *others = treebank.train
     if is_whole and not others:
         return path_in_configs(first)
@@ -120,7 +120,7 @@ def _dev_file(treebank: UDTreebank, held_out: Sequence[Sentence], folder: Path) 
 
 
 def _written(path: Path, sentences: Sequence[Sentence]) -> str:
-    """The name of the file, which then has the sentences."""
+    """Write sentences to a file, unless it contains them already; returns its name in configs."""
     content = as_conllu(sentences)
     if not path.is_file() or path.read_bytes() != content:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -143,11 +143,11 @@ def _choices_of_files(treebank: UDTreebank, sentences: int, held_out: int) -> It
 
 
 def _columns(config: Config, train: Sequence[Sentence]) -> tuple[dict[str, Any], list[str]]:
-    """What changes if columns are not there, and what is said of it."""
+    """The settings that change because of missing columns, and the descriptions of these changes."""
     network, training = config.parser.network, config.training
     wanted = [*network.tags.predict, *network.tag_sizes]
     missing = [name for name in wanted if _share(train, name) < HAS_VALUES]
-    if not missing or config.initial_model is not None:  # whose network stays
+    if not missing or config.initial_model is not None:  # its network is kept
         return {}, []
     predicted = [name for name in network.tags.predict if name not in missing]
     read = {name: size for name, size in network.tag_sizes.items() if name not in missing}

@@ -1,4 +1,4 @@
-"""The models of a table of treebanks: each as one file with its card, and an index of all."""
+"""The models of a table of treebanks: each as a single file with its card, and an index of all models."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ INDEX = "models.json"
 
 
 def keep_model(job: Job, found: FoundTreebank, row: Row, folder: Path) -> None:
-    """Write the card of a trained model, and pack both into `folder`, unless that is done.
+    """Write the card of a trained model, and pack both into `folder`, unless this is done already.
 
-    A model whose run has been deleted stays as it is.
+    The package of a model whose run has been deleted is left unchanged.
     """
     model = folder / RUNS / job.folder_name / BEST_MODEL
     package = package_of(found, folder)
@@ -34,7 +34,7 @@ def keep_model(job: Job, found: FoundTreebank, row: Row, folder: Path) -> None:
     card = model_card(found, job.config, row, weights).encode()
     if package.is_file() and (model / CARD).is_file() and (model / CARD).read_bytes() == card:
         return
-    package.unlink(missing_ok=True)  # a new card beside an old package would look as if all were done
+    package.unlink(missing_ok=True)  # a new card with an old package would look as if everything were done
     if found.treebank.licence_text:
         write_atomically(model / LICENCE, found.treebank.licence_text.encode())
     write_atomically(model / CARD, card)
@@ -46,7 +46,7 @@ def package_of(found: FoundTreebank, folder: Path) -> Path:
 
 
 def write_index(done: Mapping[Job, Row], found: Mapping[str, FoundTreebank], folder: Path) -> None:
-    """A file for programs: what each model is. found: by name of the treebank."""
+    """Write the machine-readable index, an entry for each model. found: by name of the treebank."""
     entries = [_entry(job, row, found[job.name], folder) for job, row in done.items()]
     content = json.dumps({"models": entries}, indent=2, ensure_ascii=False) + "\n"
     write_atomically(folder / INDEX, content.encode())

@@ -1,4 +1,4 @@
-"""The card of a parser of a treebank, README.md as Hugging Face's hub has it, from the row of its run."""
+"""The card of a treebank's parser, a README.md in the format of the Hugging Face hub, from its run's row."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from parser.training.data import models_needed
 
 OF_DIVISION = "tokens", "sentences", "words"
 HUB_LICENCES = re.compile(r"cc-by(-nc)?(-sa|-nd)?-[1-4]\.0|cc0-1\.0|lgpl-lr")
-"""Those of treebanks that the hub knows, as it writes them."""
+"""Licences of treebanks that the hub knows, as the hub writes them."""
 OTHER_LICENCE = "other"
 DIGITS = 2
-"""After the point, of scores."""
+"""Digits of scores after the decimal point."""
 
 
 class CardScores(NamedTuple):
-    """Scores of one kind: what the parser was given, on which part of the treebank."""
+    """Scores for one kind of input to the parser, on one part of the treebank."""
 
     given: Given
     split: str
     scores: Mapping[str, float]
-    """By measure."""
+    """The scores by measure."""
     las_error: float | None = None
-    """The standard error of LAS; None from raw text, and of fewer than two sentences."""
+    """The standard error of LAS; None for raw text, and for fewer than two sentences."""
 
 
 def scores_of(config: Config, row: Row) -> Iterator[CardScores]:
-    """Those of CoNLL 2018 that say something about this parser; on test, or on dev if there is none."""
+    """The CoNLL 2018 scores that say something about this parser; on test, or on dev if there is no test."""
     tags = config.parser.network.tags.predict
     if row["text"]:
         measures = (*OF_DIVISION, *shown(tags), "clas")
@@ -55,7 +55,7 @@ def scores_of(config: Config, row: Row) -> Iterator[CardScores]:
 
 
 def model_card(found: FoundTreebank, config: Config, row: Row, weights: int) -> str:
-    """weights: the number of the network's weights."""
+    """The text of the card. weights: the number of the network's weights."""
     front = yaml.safe_dump(_front_matter(found, config, row), sort_keys=False, allow_unicode=True)
     return f"---\n{front}---\n\n" + "\n\n".join(_sections(found, config, row, weights)) + "\n"
 
@@ -79,7 +79,7 @@ def _front_matter(found: FoundTreebank, config: Config, row: Row) -> dict[str, A
 
 
 def _licences(of_treebank: str | None, config: Config) -> list[str]:
-    """All different ones of what the model is made of; none if the treebank names none."""
+    """The distinct licences of what the model is made of; none if the treebank names none."""
     if not of_treebank:
         return []
     others = [licence for _, licence in _models_learnt_from(config) if licence]
@@ -90,13 +90,13 @@ def _licences(of_treebank: str | None, config: Config) -> list[str]:
 
 
 def _models_learnt_from(config: Config) -> list[tuple[str, str]]:
-    """Name and licence, which may be empty, of the model that training began with, and of teachers."""
+    """Name and licence, possibly empty, of the model that training started from, and of each teacher."""
     needed = models_needed(config)
     return list(dict.fromkeys((name_of(path), licence) for path in needed for licence in _licences_of(path)))
 
 
 def _licences_of(path: Path) -> list[str]:
-    """Of each member. Raises ValueError if the model is not there any more: they would be lost."""
+    """The licences of a model's members. Raises ValueError if the model is missing: they would be lost."""
     if not path.exists():
         raise ValueError(f"{path}: is not there any more, and its licence is needed for the card of a model")
     return [card.licence if card else "" for card in map(read_card, members_of(model_files(path)))]
@@ -107,7 +107,7 @@ def _hub_name(licence: str) -> str:
 
 
 def _licence(name: str) -> dict[str, str]:
-    """As the hub has it, where it knows the licence; empty if the treebank names none."""
+    """The entries for a licence, named as on the hub if it knows the licence; empty if `name` is empty."""
     if not name:
         return {}
     known = _hub_name(name)
@@ -200,7 +200,7 @@ def _facts(found: FoundTreebank, config: Config, row: Row, weights: int) -> Iter
 
 
 def _without_folders(value: Any) -> Any:
-    """Settings with the names of files alone: where they lie on this machine is nobody's concern."""
+    """Settings with file names instead of paths, whose folders concern this machine only."""
     if isinstance(value, Mapping):
         return {key: _without_folders(own) for key, own in value.items()}
     if isinstance(value, list):

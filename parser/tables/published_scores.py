@@ -1,4 +1,4 @@
-"""Scores of other parsers, as their authors publish them: a file that the user names."""
+"""Scores of other parsers, as published by their authors, from a file that the user names."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ class PublishedScores(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: Annotated[str, Field(min_length=1)]
-    """Of the parser."""
+    """The name of the parser."""
     source: str
-    """Where its scores are published."""
+    """Where the scores are published."""
     scores: dict[str, dict[Given, dict[TextMeasure, Percent]]]
-    """By treebank, such as UD_Wolof-WTB; what the parser was given; and measure."""
+    """The scores by treebank, such as UD_Wolof-WTB, by what the parser was given, and by measure."""
 
     def las(self, treebank: str, given: Given) -> float | None:
-        """None if it is not told."""
+        """The LAS on a treebank; None if it is not published."""
         return self.scores.get(treebank, {}).get(given, {}).get("las")
 
 
 def read_published(path: Path) -> PublishedScores:
-    """Raises ValueError, OSError."""
+    """The scores in a JSON file. Raises ValueError, OSError."""
     try:
         return PublishedScores.model_validate_json(path.read_bytes())
     except ValidationError as error:

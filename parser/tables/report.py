@@ -1,4 +1,4 @@
-"""The report of a table: its rows and plots, as Markdown and as one HTML file."""
+"""The report of a table: its rows and plots, as Markdown and as a single HTML file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ intervals slightly too wide."""
 
 
 def difference(ours: Mapping[int, float], theirs: Mapping[int, float]) -> str:
-    """The mean difference of scores of equal seeds, with its 95 % interval, as text.
+    """The mean difference of scores with equal seeds, with its 95 % interval, as text.
 
     The interval assumes normally distributed differences. ours, theirs: scores by seed.
     """
@@ -45,7 +45,7 @@ def difference(ours: Mapping[int, float], theirs: Mapping[int, float]) -> str:
 MINUTE = 60.0
 COMMIT_DIGITS = 7
 Rows = dict[str, list[Row]]
-"""Name of a row -> its runs, one for each seed."""
+"""Maps the name of a row to its runs, one for each seed."""
 
 
 def write_table(table: TableConfig, done: dict[Job, Row], folder: Path) -> Path:
@@ -61,7 +61,7 @@ def write_table(table: TableConfig, done: dict[Job, Row], folder: Path) -> Path:
         if table.plot:
             parts.append(Picture("test-las", _over_setting(table, table.plot, rows)))
         with_dev = {name: own for name, own in rows.items() if all(run["dev"] for run in own)}
-        if len(_machines(own[0] for own in with_dev.values())) == 1:  # otherwise times do not compare
+        if len(_machines(own[0] for own in with_dev.values())) == 1:  # otherwise times are not comparable
             parts.append(Picture("time", _over_time(table, with_dev)))
     write_document(table.title, parts, folder)
     return folder / MARKDOWN
@@ -88,17 +88,17 @@ def _introduction(table: TableConfig, rows: Rows) -> list[Part]:
 
 
 def _in_yaml(value: Any) -> str:
-    """As a config would say it."""
+    """A value as written in a config."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _machines(runs: Iterable[Row]) -> list[str]:
-    """The processors, or GPUs, of the runs."""
+    """The names of the processors or GPUs of the runs."""
     return sorted({run["machine"]["cpu"] if run["device"] == "cpu" else run["device"] for run in runs})
 
 
 def _together(runs: Sequence[Row]) -> str:
-    """The number of parallel runs, if all rows have it."""
+    """The number of parallel runs, as text; empty if it is unknown for some runs."""
     if not runs or not all("together" in run for run in runs):
         return ""
     most = max(run["together"] for run in runs)
@@ -140,7 +140,7 @@ def _score(runs: Sequence[Row], split: str, measure: str, form: str = "{:.2f}") 
 
 
 def _range(values: Sequence[float], form: str, middle_of: Callable[[Sequence[float]], float] = mean) -> str:
-    """The mean, or another middle; if the values differ, also the lowest and the highest."""
+    """The mean, or another average; if the values differ, also the lowest and the highest value."""
     if not values:
         return ""
     middle, low, high = (form.format(statistic(values)) for statistic in (middle_of, min, max))
@@ -148,7 +148,7 @@ def _range(values: Sequence[float], form: str, middle_of: Callable[[Sequence[flo
 
 
 def _crossing_recall(runs: Sequence[Row]) -> str:
-    """The share of the non-projective arcs of test whose head is correct."""
+    """The share of the non-projective arcs in test whose head is correct, as text."""
     every = max((run["test"]["crossing_arcs"] for run in runs if run["test"]), default=0)
     return f"{_score(runs, 'test', 'crossing_recall', '{:.0f}')} % of {every}" if every else ""
 
@@ -158,7 +158,7 @@ def _commit(run: Row) -> str:
 
 
 def _difference(runs: Sequence[Row], base: Sequence[Row]) -> str:
-    """Of test LAS."""
+    """The difference of test LAS, as text; empty for the base itself."""
     ours, theirs = ({run["seed"]: run["test"]["las"] for run in own if run["test"]} for own in (runs, base))
     return difference(ours, theirs) if runs is not base and ours and theirs else ""
 
@@ -177,14 +177,14 @@ def _time_to(runs: Sequence[Row], target: float) -> str:
 
 
 def _progress(run: Row) -> list[tuple[float, float]]:
-    """Minutes and dev LAS at the end of each epoch. Older rows have no time of preparation."""
+    """Minutes and dev LAS at the end of each epoch. Older rows lack the preparation time."""
     seconds = (epoch["seconds"] + epoch.get("preparation_seconds", 0.0) for epoch in run["curve"])
     minutes = accumulate(second / MINUTE for second in seconds)
     return [(time, epoch["dev_las"]) for time, epoch in zip(minutes, run["curve"], strict=True)]
 
 
 def _over_setting(table: TableConfig, plot: PlotSettings, rows: Rows) -> Figure:
-    """Test LAS over a setting: the mean of the seeds, the lowest and the highest."""
+    """A plot of test LAS over a setting: the mean, the lowest and the highest value over the seeds."""
     scores: dict[str, dict[float, list[float]]] = {}
     for run in (run for own in rows.values() for run in own if run["test"]):
         values = flat(run["config"])
@@ -212,8 +212,8 @@ def _in_words(key: str) -> str:
 
 
 def _over_time(table: TableConfig, rows: Rows) -> Figure:
-    """Dev LAS over training time, a line for each run; those of one row look alike, the later seeds paler."""
-    # The settings of a trial are in the table, and too long for a legend.
+    """A plot of dev LAS over training time with a line for each run; later seeds of a row are paler."""
+    # The settings of a trial are in the table; they are too long for a legend.
     labels = {name: name if name in table.rows else name.partition(":")[0] for name in rows}
     curves = {
         labels[name]: {time: exactly(las) for time, las in _progress(own[0])} for name, own in rows.items()
@@ -228,7 +228,7 @@ def _over_time(table: TableConfig, rows: Rows) -> Figure:
         for number, target in enumerate(table.targets):
             label = f"target: {', '.join(f'{each:g}' for each in table.targets)}"
             axes.axhline(target, label=None if number else label, **REFERENCE)
-        axes.set_xscale("log")  # first epochs lie close together, and so do rows that end early
+        axes.set_xscale("log")  # the first epochs are close together, and so are rows that end early
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(PLAIN)
@@ -241,6 +241,6 @@ def _over_time(table: TableConfig, rows: Rows) -> Figure:
 
 
 def _paler(drawn: Any) -> dict[str, Any]:
-    """The look of a line that `Axes.errorbar` has drawn, without its markers."""
+    """The style of a line drawn by `Axes.errorbar`, paler and without markers."""
     line = drawn[0]
     return {"color": line.get_color(), "linestyle": line.get_linestyle(), "linewidth": 1, "alpha": 0.5}

@@ -1,4 +1,4 @@
-"""What the report of a table of treebanks says of one of them, beside what others publish of it."""
+"""A treebank's line in the report of a table of treebanks, with the scores that others publish for it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ LAS = NAMES["las"]
 class TreebankScore(NamedTuple):
     value: float
     error: float | None = None
-    """Its standard error, if that is known."""
+    """The standard error of the score, if known."""
 
 
 def mean_score(scores: Sequence[TreebankScore]) -> TreebankScore:
-    """Of independent test sets; its standard error takes the treebanks as given."""
+    """The mean score over independent test sets; its standard error takes the treebanks as given."""
     errors = [score.error for score in scores if score.error is not None]
     error = sqrt(sum(each**2 for each in errors)) / len(scores) if len(errors) == len(scores) else None
     return TreebankScore(mean(score.value for score in scores), error)
@@ -37,10 +37,10 @@ def mean_score(scores: Sequence[TreebankScore]) -> TreebankScore:
 
 class Column(NamedTuple):
     given: str
-    """To the parser; with the part of the treebank if that is not test."""
+    """The input given to the parser; with the part of the treebank unless this is test."""
     measure: str
     by: str = ""
-    """The name of another parser; empty for those that were trained."""
+    """The name of another parser; empty for the parsers trained here."""
 
     @property
     def title(self) -> str:
@@ -48,25 +48,25 @@ class Column(NamedTuple):
 
     @property
     def place(self) -> tuple[bool, str, int, str]:
-        """By which columns are ordered: raw text first."""
+        """The sort key of columns: raw text first."""
         return self.given != OF_TEXT, self.given, list(NAMES.values()).index(self.measure), self.by
 
 
 class ReportLine(NamedTuple):
     name: str
     words: int
-    """Of train."""
+    """The number of words in train."""
     scores: Mapping[Column, TreebankScore]
     minutes: float
     bytes: int | None
-    """Of the model; None if it is not there."""
+    """The size of the packed model; None if it does not exist."""
     licence: str
 
 
 def report_line(
     job: Job, row: Row, found: FoundTreebank, folder: Path, published: PublishedScores | None
 ) -> ReportLine:
-    """folder: with the packed models."""
+    """The line of a treebank. folder: the folder with the packed models."""
     package = package_of(found, folder)
     return ReportLine(
         job.name,

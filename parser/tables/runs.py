@@ -1,4 +1,4 @@
-"""The training runs of a table: missing runs are trained in parallel processes, and each result is kept."""
+"""The training runs of a table: missing runs are trained in parallel processes, and results are kept."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ ROWS, RUNS = "rows.jsonl", "runs"
 POLL_SECONDS = 0.5
 STOPPED = "stopped; the results are kept, continue with the same command"
 MAX_NAME = 100
-"""Characters of a row's name in that of a folder."""
+"""Maximum number of characters of a row's name in the name of its run's folder."""
 SEED = "training.seed"
 CURVE = ("seconds", "preparation_seconds", "dev_las", "loss")
-"""What a row keeps of each epoch. Older runs have no seconds of preparation."""
+"""Metrics of each epoch that a row keeps. Older runs have no `preparation_seconds`."""
 Row = dict[str, Any]
 
 
@@ -50,14 +50,14 @@ class Job:
 
     @property
     def folder_name(self) -> str:
-        """Different for different configs, so that no run resumes another one."""
+        """The name of the run's folder. It depends on the config, so that no run resumes a different one."""
         readable = re.sub(r"[^\w.]+", "-", self.name).strip("-")[:MAX_NAME]
         content = json.dumps(self.config.model_dump(mode="json", exclude_defaults=True), sort_keys=True)
         return f"{readable}-seed-{self.seed}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
 
 def jobs_of(table: TableConfig, name: str) -> list[Job]:
-    """All runs of a table. Raises ConfigError for a row with faulty settings, FileNotFoundError."""
+    """All runs of a table. Raises ConfigError for a row with invalid settings, and FileNotFoundError."""
     found = []
     for row_name, row in table.all_rows.items():
         changed = {**table.set, **row.set}
@@ -75,7 +75,7 @@ def jobs_of(table: TableConfig, name: str) -> list[Job]:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a file, if there is one. Raises ValueError for a file with other content."""
+    """The rows in a file; empty if there is no file. Raises ValueError for a file with other content."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     found = []
     for number, line in enumerate(lines, 1):
@@ -88,16 +88,16 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def rows_of(jobs: Iterable[Job], rows: Iterable[Row]) -> dict[Job, Row]:
-    """The rows of the runs that are done, found by their configs: the name of a row may have changed.
+    """The rows of the runs that are done. They are found by config, since the name of a row may have changed.
 
-    rows: of one table.
+    rows: the rows of one table.
     """
     kept = [(_config(row), row) for row in rows]
     return {job: row for job in jobs for config, row in kept if config == job.config}
 
 
 def _config(row: Row) -> Config | None:
-    """None for a config of another version."""
+    """The config of a row; None if it is from an incompatible version."""
     try:
         return Config.model_validate_json(json.dumps(row["config"]))
     except ValidationError:
@@ -105,10 +105,10 @@ def _config(row: Row) -> Config | None:
 
 
 def run_missing(jobs: Sequence[Job], folder: Path, together: int) -> Iterator[Job]:
-    """Train the runs that are not done, `together` in parallel. Yields each run when its row is written.
+    """Train the runs that are not done, `together` in parallel. Yields each run after writing its row.
 
     No process is left running, however this ends. Raises StoppedError on a signal, after the runs have saved
-    their checkpoints; ValueError, at the end, if runs failed.
+    their checkpoints, and ValueError at the end if runs failed.
     """
     pending = missing(jobs, folder)
     running: dict[subprocess.Popen[bytes], Job] = {}
@@ -126,7 +126,7 @@ def run_missing(jobs: Sequence[Job], folder: Path, together: int) -> Iterator[Jo
                     raise StoppedError(STOPPED, request.signal)
                 for process in [process for process in running if process.poll() is not None]:
                     job = running.pop(process)
-                    end(process)  # what watches it
+                    end(process)  # also ends the process that watches it
                     if process.returncode:
                         failed.append(failure(job, folder, process.returncode))
                         say(failed[-1])
@@ -140,13 +140,13 @@ def run_missing(jobs: Sequence[Job], folder: Path, together: int) -> Iterator[Jo
 
 
 def missing(jobs: Sequence[Job], folder: Path) -> list[Job]:
-    """Those that are not done."""
+    """The runs that are not done."""
     done = rows_of(jobs, read_rows(folder / ROWS))
     return [job for job in jobs if job not in done]
 
 
 def prepared_run(job: Job, folder: Path) -> Path:
-    """The folder of a run, beside which there is a copy of its config, which cannot change any more."""
+    """The folder of a run; writes a copy of its config next to it, which cannot change from then on."""
     run = folder / RUNS / job.folder_name
     run.parent.mkdir(parents=True, exist_ok=True)
     config = yaml.safe_dump(job.config.model_dump(mode="json"), sort_keys=False)
@@ -157,7 +157,8 @@ def prepared_run(job: Job, folder: Path) -> Path:
 def start(run: Path, line: int, folder: str | None = None, **variables: str) -> subprocess.Popen[bytes]:
     """Start a training process, which Ctrl-C does not reach.
 
-    run: prepared. line: it ends with that. folder: in which it works. variables: of its environment.
+    run: a folder from `prepared_run`. line: the lifeline with which the process ends. folder: its working
+    directory. variables: additional environment variables.
     """
     config = _beside(run, ".yaml")
     command = python("-m", "parser", "train", str(config), "--run", str(run))
@@ -168,7 +169,7 @@ def start(run: Path, line: int, folder: str | None = None, **variables: str) -> 
 
 
 def stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Let training processes save their checkpoints and end."""
+    """Let training processes save their checkpoints and exit."""
     for process in processes:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
@@ -177,12 +178,12 @@ def stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:
 
 
 def _beside(run: Path, suffix: str) -> Path:
-    """A file of a run that is not in its folder."""
+    """The path of a file next to the folder of a run."""
     return run.with_name(f"{run.name}{suffix}")
 
 
 def failure(job: Job, folder: Path, code: int) -> str:
-    """Why a run failed. code: with which its process ended."""
+    """Why a run failed, as a message. code: the exit code of its process."""
     log = _beside(folder / RUNS / job.folder_name, ".log")
     last = "".join(log.read_text(encoding="utf-8", errors="replace").rstrip().splitlines()[-1:])
     killed = (

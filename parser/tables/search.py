@@ -1,4 +1,4 @@
-"""Random search (Bergstra & Bengio 2012): rows of a table whose settings are drawn from ranges."""
+"""Random search (Bergstra & Bengio 2012): table rows with settings drawn from ranges."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from parser.system.settings import Count, Settings, contradiction_error
 
 DIGITS = 2
-"""Significant ones of a drawn number, or more where a range is narrow."""
+"""Significant digits of a drawn number; more if its range is narrow."""
 
 
 class RangeSettings(Settings):
@@ -37,7 +37,7 @@ RangeOrChoices = Annotated[
     Annotated[RangeSettings, Tag("<range>")] | Annotated[Choices, Tag("<choices>")],
     Discriminator(lambda value: "<choices>" if isinstance(value, list) else "<range>"),
 ]
-"""With an error of one of them only."""
+"""A value of one of these types; errors are reported for one of them only."""
 
 
 class SearchSettings(Settings):
@@ -48,7 +48,7 @@ class SearchSettings(Settings):
 
 
 def trials(search: SearchSettings) -> Iterator[tuple[str, dict[str, Any]]]:
-    """For each trial the name of its row, and its settings."""
+    """The name of the row and the settings of each trial."""
     names = _short_names(list(search.ranges))
     for number in range(1, search.trials + 1):
         drawn = {key: _draw(own, f"{number} {key}") for key, own in search.ranges.items()}
@@ -57,7 +57,7 @@ def trials(search: SearchSettings) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _short_names(keys: Sequence[str]) -> dict[str, str]:
-    """By key: its last words, as many as tell it from the others."""
+    """The short name of each key: as many of its last parts as distinguish it from the others."""
 
     def ending(key: str, words: int) -> str:
         return ".".join(key.split(".")[-words:])
@@ -69,7 +69,7 @@ def _short_names(keys: Sequence[str]) -> dict[str, str]:
 
 
 def _draw(own: RangeSettings | list[Any], seed: str) -> Any:
-    """The same value for the same seed, whatever else is drawn."""
+    """Draw a value. It is the same for the same seed, whatever else is drawn."""
     generator = random.Random(seed)
     if isinstance(own, list):
         return generator.choice(own)
@@ -83,6 +83,6 @@ def _draw(own: RangeSettings | list[Any], seed: str) -> Any:
 
 
 def _rounded(number: float, width: float) -> float:
-    """width: of the range, of which the number keeps two digits."""
+    """The number, rounded so that it keeps two digits relative to the width of its range."""
     narrow = math.floor(math.log10(abs(number) / width)) if number and width else 0
     return float(f"{number:.{DIGITS + max(0, narrow)}g}")

@@ -59,13 +59,13 @@ class TableConfig(Settings):
 
     @cached_property
     def all_rows(self) -> dict[str, RowSettings]:
-        """Those of `rows` and of `search`."""
+        """The rows of `rows` and those drawn by `search`."""
         drawn = trials(self.search) if self.search else ()
         return {**self.rows, **{name: RowSettings(set=changes) for name, changes in drawn}}
 
     @property
     def targets(self) -> list[float]:
-        """All of `target`."""
+        """The values of `target` as a list."""
         if self.target is None:
             return []
         return self.target if isinstance(self.target, list) else [self.target]

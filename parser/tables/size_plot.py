@@ -1,4 +1,4 @@
-"""LAS over the words of train: a point for each treebank, beside what others publish of it."""
+"""A plot of LAS over the words of train: a point for each treebank, with the scores that others publish."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from parser.speed.reporting.plot_style import (
 from parser.tables.report_lines import LAS, Column, ReportLine, TreebankScore
 
 MOST_NAMES = 20
-"""Treebanks in a panel, of which more have no names: these would be above each other."""
+"""Maximum number of treebanks in a panel for which names are shown; more names would overlap."""
 NAMES_GAP = 0.035
-"""Between names, in the range of LAS, so that none is above another."""
+"""Distance between names so that they do not overlap, as a share of the range of LAS."""
 NAMES_WIDTH, MARGIN = 0.15, 0.05
-"""Left and right of the points, with names and without, in widths of the axes."""
+"""Space left and right of the points, with and without names, in widths of the axes."""
 WORDS = FuncFormatter(lambda value, _: f"{value:,.0f}")
 INTERVAL = 1.96
-"""Standard errors of a 95 % interval."""
+"""Half the width of a 95 % interval in standard errors."""
 
 
 def draw_over_words(title: str, lines: Sequence[ReportLine]) -> Figure | None:
-    """A panel for whatever parsers are given, raw text or tokens; None if nothing is to be drawn."""
+    """A figure with a panel for each kind of input, raw text or tokens; None if there is nothing to draw."""
     columns = {column for line in lines for column in line.scores if column.measure == LAS}
     panels = sorted((column for column in columns if not column.by), key=lambda own: own.place)
     if not panels:

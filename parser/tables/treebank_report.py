@@ -1,4 +1,4 @@
-"""The report of a table of treebanks: a line for each, averages, a picture, and what was chosen for which."""
+"""The report of a table of treebanks: a line for each, averages, a plot, and the choices made for each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from parser.tables.report_lines import Column, ReportLine, TreebankScore, mean_s
 from parser.tables.size_plot import draw_over_words
 
 LARGE = 10_000
-"""Words of train, from which on averages are given apart."""
+"""Words of train from which a treebank counts as large, for separate averages."""
 MEGABYTE = 1_000_000
 NOTE = (
     "Scores are those of CoNLL 2018, in per cent, of the epoch that was best on dev (`training.best_by`), or "
@@ -40,10 +40,10 @@ def write_treebank_report(
     skipped: Mapping[str, str],
     folder: Path,
 ) -> Path:
-    """Write report.md, report.html and the picture. Returns the path of the first.
+    """Write report.md, report.html and the plot. Returns the path of report.md.
 
-    lines: of the treebanks that are trained. found: by name of the treebank. skipped: why those are not
-    trained that cannot be.
+    lines: the lines of the treebanks with a trained parser. found: by name of the treebank. skipped: the
+    reason for each treebank that cannot be trained on.
     """
     lines = sorted(lines, key=lambda own: own.words)
     missing = [name for name in found if name not in {line.name for line in lines}]
@@ -91,7 +91,7 @@ def _cell(score: TreebankScore) -> str:
 def _averages(
     lines: Sequence[ReportLine], columns: Sequence[Column]
 ) -> Iterator[tuple[str, dict[Column, TreebankScore]]]:
-    """Of all treebanks, of the small and the large ones, and of those that another parser has, too."""
+    """Averages over all treebanks, small ones, large ones, and those with scores of another parser."""
     large = [line for line in lines if line.words >= LARGE]
     small = [line for line in lines if line.words < LARGE]
     groups = {"average": lines}

@@ -1,4 +1,4 @@
-"""Tokenizers of text that is divided already, by blanks and lines. They need no training and no package."""
+"""Tokenizers of text that is already divided by blanks and lines. They need no training and no packages."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Blanks(TokenizerKind):
 
 
 class DividedText:
-    """Finds what is divided. It knows no paragraphs."""
+    """A tokenizer that follows the blanks and lines of a text. It finds no paragraphs."""
 
     reads_divided_text = True
 
     def __init__(self, by_lines: bool):
-        """by_lines: whether a line is a sentence, and not only a paragraph."""
+        """by_lines: whether each line is a sentence; else each paragraph is one."""
         self._by_lines = by_lines
 
     def sentences(self, paragraph: str, offset: int, is_sentence: bool) -> Iterator[TokenizedSentence]:

@@ -1,4 +1,4 @@
-"""The sentences of a text, in parts of bounded size: raw, with a sentence in each line, or tokenized."""
+"""Reading the sentences of a text, in parts of bounded size: raw, one sentence per line, or tokenized."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from parser.treebank.text_files import BYTE_ORDER_MARK, MAX_LINE_LENGTH, TOO_LON
 from parser.treebank.waiting_input import chunks_as_they_come, waits
 
 PART_BYTES = 1 << 18
-"""About two thousand sentences. Larger parts fill batches better, smaller ones end together."""
+"""About two thousand sentences. Larger parts fill batches better; smaller ones let processes end together."""
 LONGEST_PARAGRAPH = 1 << 19
-"""Bytes. A longer one is divided at the end of a line, or else at a blank: a tokenizer takes it in at once,
-and other threads wait."""
+"""In bytes. A longer paragraph is divided at the end of a line, or else at a blank: a tokenizer reads a whole
+paragraph at once, and other threads wait."""
 BLANK_LINE = re.compile(rb"\n[ \t\r]*\n")
 CUTS = b"\n", b" "
 CONTINUES, STARTS = 0x80, 0xC0
-"""The two highest bits of a byte of UTF-8 that continues a character, and their mask."""
+"""The two highest bits of a UTF-8 byte that continues a character, and their mask."""
 
 
 MOST_BYTES = 4
-"""Of a character."""
+"""Maximum number of bytes of a character."""
 
 
 class TextPart(NamedTuple):
     """Consecutive paragraphs of a text."""
 
     offset: int
-    """Characters of the text before it."""
+    """Number of characters of the text before the part."""
     content: str
 
 
 def stream_text(path: str, one_sentence_per_line: bool = False) -> Iterator[TextPart]:
     """Read a text part by part: plain, `.gz` or, for "-", from standard input.
 
-    one_sentence_per_line: whether parts may end with any line, not only with paragraphs. Raises ValueError
-    where the text is not UTF-8, with the number of the line.
+    one_sentence_per_line: whether parts can end after any line, not only after paragraphs. Raises ValueError,
+    with the line number, if the text is not UTF-8.
     """
     with open_bytes(path) as file:
         pieces = iter(partial(file.read1, PART_BYTES), b"")
@@ -51,12 +51,12 @@ def stream_text(path: str, one_sentence_per_line: bool = False) -> Iterator[Text
 
 
 def text_parts(pieces: Iterable[bytes], name: str, one_sentence_per_line: bool = False) -> Iterator[TextPart]:
-    """As `stream_text`. pieces: of the text. name: of it, for messages."""
+    """Like `stream_text`, but from the pieces of a text. name: the name of the text, for messages."""
     yield from filter(None, _parts(name, _contents(pieces, one_sentence_per_line), one_sentence_per_line))
 
 
 def text_as_it_comes(path: str, one_sentence_per_line: bool = False) -> Iterator[TextPart | None]:
-    """As `stream_text`, with None where standard input lets wait; what is complete comes before."""
+    """Like `stream_text`, but yields None, after all complete parts, if standard input must be waited for."""
     if waits(path):
         contents = _contents(chunks_as_they_come(), one_sentence_per_line)
         yield from _parts(path, contents, one_sentence_per_line)
@@ -88,7 +88,7 @@ def _parts(path: str, contents: Iterable[bytes | None], by_lines: bool) -> Itera
 
 
 def _contents(pieces: Iterable[bytes | None], by_lines: bool) -> Iterator[bytes | None]:
-    """The bytes of the parts, each but the last with the line at its end that may end it."""
+    """The bytes of the parts. Each part except the last one ends after a line that can end it."""
     pending, searched, most = b"", 0, PART_BYTES
     for piece in pieces:
         pending += piece or b""
@@ -98,9 +98,9 @@ def _contents(pieces: Iterable[bytes | None], by_lines: bool) -> Iterator[bytes 
             yield pending[:end]
             pending, searched, most = pending[end:], 0, PART_BYTES
         elif by_lines and len(pending) > MAX_LINE_LENGTH * MOST_BYTES:
-            yield pending  # which is refused
+            yield pending  # `_parts` refuses it
             pending = b""
-        elif piece is not None:  # no blank line: more is read at a time, so that the search is linear
+        elif piece is not None:  # no blank line: read more at a time, so that the search is linear
             searched, most = max(0, len(pending) - PART_BYTES), 2 * len(pending)
         if piece is None:
             yield None
@@ -126,13 +126,13 @@ def _last_end(content: bytes, start: int) -> int:
 
 TextFormat = Literal["raw", "one-sentence-per-line", "tokenized"]
 BLANK_LINES = re.compile(r"\n\s*\n")
-"""Between paragraphs."""
+"""The separator of paragraphs."""
 LINE = re.compile(r"[^\n]+")
 NUL = 0
-"""Which would end the text for a library in C."""
+"""A character that would end the text for a library in C."""
 SPACES = [code for code in range(LAST_SPACE + 1) if chr(code).isspace() and code != ord("\n")]
 BLANKS = dict.fromkeys([NUL, *SPACES, ord(BYTE_ORDER_MARK)], " ")
-"""By what is blank space: a blank. Byte-order marks stand where files were joined."""
+"""Characters that are replaced by a blank. Byte-order marks remain when files are joined."""
 
 
 class TextReader:
@@ -142,11 +142,11 @@ class TextReader:
         self._form, self._tokenizer = form, tokenizer
 
     def of_form(self, form: TextFormat) -> TextReader:
-        """One with the same tokenizer."""
+        """A reader of another format with the same tokenizer."""
         return TextReader(form, self._tokenizer)
 
     def sentences(self, text: str, offset: int = 0) -> Iterator[TokenizedSentence]:
-        """The sentences of a text, or of a part of one that begins after `offset` characters.
+        """The sentences of a text, or of a part of a text that begins after `offset` characters.
 
         Blank lines end paragraphs, and so sentences.
         """
@@ -157,7 +157,7 @@ class TextReader:
             yield from self._tokenizer.sentences(text[start:end], offset + start, is_sentence)
 
     def text_of(self, treebank: Iterable[Sentence]) -> str:
-        """The text of a treebank, raw or, if the tokenizer reads only such text, divided."""
+        """The text of a treebank: divided if the tokenizer reads only divided text, else raw."""
         return (divided_text if self._tokenizer.reads_divided_text else treebank_text)(treebank)
 
 
@@ -169,7 +169,7 @@ def read_parts(reader: TextReader, parts: Iterable[TextPart]) -> Iterator[Senten
 def read_parts_as_they_come(
     reader: TextReader, parts: Iterable[TextPart | None]
 ) -> Iterator[Sentence | None]:
-    """As `read_parts`, with None where the parts have it."""
+    """Like `read_parts`, but also yields each None of the parts."""
     ordinals = count(1)
     for part in parts:
         if part is None:
@@ -180,14 +180,14 @@ def read_parts_as_they_come(
 
 
 def _lines(text: str) -> Iterator[tuple[int, int]]:
-    """Where each line that is not blank starts and ends."""
+    """The start and the end of each line that is not blank."""
     for line in LINE.finditer(text):
         if not line[0].isspace():
             yield line.span()
 
 
 def _paragraphs(text: str) -> Iterator[tuple[int, int]]:
-    """Where each paragraph starts and ends."""
+    """The start and the end of each paragraph."""
     start = 0
     for blank in BLANK_LINES.finditer(text):
         if not text[start : blank.start()].isspace() and blank.start() > start:

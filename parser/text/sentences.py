@@ -1,4 +1,4 @@
-"""Sentences that were found in a text, and their lines in CoNLL-U."""
+"""Sentences found in a text, and their lines in CoNLL-U."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Token:
 
     form: str
     start: int
-    """The number of characters before it in the text."""
+    """Number of characters before the token in the text."""
     end: int
     words: tuple[str, ...]
     """The forms of its syntactic words."""
@@ -35,7 +35,7 @@ class Token:
 class TokenizedSentence:
     tokens: tuple[Token, ...]
     text: str
-    """The sentence in the text, with white space as single spaces."""
+    """The sentence in the text, with white space replaced by single spaces."""
     begins_paragraph: bool
     """Set only in raw text, not if each line is a sentence."""
 

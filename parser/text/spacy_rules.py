@@ -1,4 +1,4 @@
-"""The rules by which spaCy divides text."""
+"""A tokenizer with the rules of spaCy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Spacy(TokenizerKind):
     """Language code as used by spaCy, such as `en`; `xx` selects rules for no language in particular."""
 
     def refuse_missing(self) -> None:
-        """Also if spaCy does not know the language, or needs another package for it."""
+        """See `TokenizerKind`. Also raises if spaCy does not know the language or needs another package."""
         SpacyTokenizer(self.language)
 
     def opened(self, content: bytes) -> SpacyTokenizer:
@@ -36,7 +36,7 @@ class SpacyTokenizer:
     reads_divided_text = False
 
     def __init__(self, language: str):
-        """Raises ValueError, which says what to install, if spaCy or what it needs is not there."""
+        """Raises ValueError, which says what to install, if spaCy or a package that it needs is missing."""
         try:
             import spacy
         except ImportError:
@@ -51,7 +51,7 @@ class SpacyTokenizer:
 
     def sentences(self, paragraph: str, offset: int, is_sentence: bool) -> Iterator[TokenizedSentence]:
         """See `Tokenizer`."""
-        # Outside such a zone, spaCy keeps each new word forever. Only one thread can be in it.
+        # Outside a memory zone, spaCy keeps each new word forever. Only one thread can be in a zone.
         with self._lock, self._nlp.memory_zone():
             spans = [self._nlp.make_doc(paragraph)] if is_sentence else self._nlp(paragraph).sents
             found = [tuple(_tokens(span, paragraph, offset)) for span in spans]
@@ -63,7 +63,7 @@ class SpacyTokenizer:
 
 
 def _tokens(span: Any, paragraph: str, offset: int) -> Iterator[Token]:
-    """Those of a document or a sentence of spaCy that are not white space."""
+    """The tokens of a spaCy document or sentence that are not white space."""
     for token in span:
         if form := " ".join(token.text.split()):
             end = token.idx + len(token.text)

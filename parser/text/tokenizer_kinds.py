@@ -1,6 +1,6 @@
-"""The kinds of tokenizers, and a tokenizer as the file of a model has it: JSON with its settings and content.
+"""The kinds of tokenizers, and how a model stores a tokenizer: as JSON with its settings and content.
 
-Another kind is a file in this folder, see `tokenizer.py`, and a line here.
+To add a kind, add a file to this folder, see `tokenizer.py`, and a line here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ KINDS = tuple(get_args(kind)[1].tag.strip("<>") for kind in get_args(AnyKind))
 
 
 def _tag(settings: Any) -> str | None:
-    """By which pydantic chooses the class of settings that it is given."""
+    """The tag by which pydantic chooses the class of the given settings."""
     kind = settings.get("kind") if isinstance(settings, dict) else getattr(settings, "kind", None)
     return f"<{kind}>" if isinstance(kind, str) else None
 
@@ -40,13 +40,13 @@ AnyTokenizer = Annotated[
         custom_error_message=f"input should be {{kind: NAME}} with one of the names {', '.join(KINDS)}",
     ),
 ]
-"""For settings: of a tokenizer of any kind."""
+"""The type of a setting that holds a tokenizer of any kind."""
 
 
 class StoredTokenizer(NamedTuple):
     settings: TokenizerKind
     content: bytes = b""
-    """What the kind opens; nothing for kinds that are not trained."""
+    """The content that the kind opens; empty for kinds that are not trained."""
 
 
 class _TokenizerFile(BaseModel):
@@ -67,6 +67,6 @@ def tokenizer_as_json(tokenizer: StoredTokenizer) -> bytes:
 
 
 def tokenizer_from_json(content: bytes) -> StoredTokenizer:
-    """Inverse of `tokenizer_as_json`. Raises ValueError, as ValidationError if the JSON is another one."""
+    """Inverse of `tokenizer_as_json`. Raises ValueError, or ValidationError for JSON of another structure."""
     found = _TokenizerFile.model_validate_json(content)
     return StoredTokenizer(found.settings, base64.b64decode(found.content, validate=True))

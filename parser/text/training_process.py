@@ -1,7 +1,7 @@
-"""Training a tokenizer on a treebank, in a process of its own.
+"""Training a tokenizer on a treebank, in a separate process.
 
-A library may train in one call, which no signal interrupts; the process can be killed. Its arguments: the
-settings of a tokenizer as JSON, files of training and dev text, and the output.
+A library may train in one call that no signal interrupts, but the process can be killed. Its arguments are
+the settings of a tokenizer as JSON, the files of training and dev text, and the output file.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from parser.treebank.sentence import Sentence
 def start_training(
     settings: TokenizerKind, train: Path, dev: Path, output: Path, log: Path, line: int
 ) -> subprocess.Popen[bytes]:
-    """A process that trains a tokenizer, and writes what `TokenizerKind.train` gives to `output`.
+    """Start a process that trains a tokenizer and writes the result of `TokenizerKind.train` to `output`.
 
-    train, dev: files as `as_training_text` writes them. log: gets what the library says. line: the lifeline
-    with which it ends.
+    train, dev: files with text from `as_training_text`. log: file for the output of the library. line: the
+    lifeline with which the process ends.
     """
     module = python("-m", "parser.text.training_process")
     command = [*module, settings.model_dump_json(), str(train), str(dev), str(output)]
@@ -37,7 +37,7 @@ def start_training(
 
 
 def as_training_text(sentences: Iterable[Sentence]) -> str:
-    """The tokens, words and spaces of sentences in CoNLL-U, and nothing else."""
+    """The tokens, words and spaces of sentences in CoNLL-U, without anything else."""
     return "".join(line for sentence in sentences for line in _lines(sentence))
 
 

@@ -12,18 +12,18 @@ PARAGRAPH_COMMENTS = "newpar", "newdoc"
 
 
 class SurfaceToken(NamedTuple):
-    """A token as it stands in the text: a word, or a multiword token."""
+    """A token as it appears in the text: a word or a multiword token."""
 
     form: str
     space_after: bool
     words: int
-    """How many words it has."""
+    """Number of words in the token."""
 
 
 def surface_tokens(sentence: Sentence) -> list[SurfaceToken]:
-    """The tokens of a sentence, which has the lines of a treebank.
+    """The tokens of a sentence with the lines of a treebank.
 
-    Where the comment `# text` has all forms in their order, it says where there are spaces.
+    Spaces are taken from the comment `# text` if it contains all forms in order.
     """
     tokens = list(_tokens_of_lines(sentence))
     return _as_in_text(tokens, _comment(sentence, "text")) or tokens
@@ -50,7 +50,7 @@ def treebank_text(sentences: Iterable[Sentence]) -> str:
 
 
 def divided_text(sentences: Iterable[Sentence]) -> str:
-    """The tokens of all sentences, with blanks between them and a blank line behind each sentence."""
+    """The tokens of all sentences, separated by blanks, with a blank line after each sentence."""
     tokens = (" ".join(token.form for token in surface_tokens(sentence)) for sentence in sentences)
     return "".join(f"{line}\n\n" for line in tokens)
 
@@ -70,7 +70,7 @@ def _tokens_of_lines(sentence: Sentence) -> Iterator[SurfaceToken]:
 
 
 def _as_in_text(tokens: list[SurfaceToken], text: str | None) -> list[SurfaceToken]:
-    """The tokens with the spaces of the text; none if it does not have their forms."""
+    """The tokens with the spaces of the text; empty if the text does not consist of their forms."""
     if text is None:
         return []
     found, end = [], 0
@@ -79,7 +79,7 @@ def _as_in_text(tokens: list[SurfaceToken], text: str | None) -> list[SurfaceTok
             return []
         end += len(token.form)
         rest = text[end:].lstrip()
-        # What follows the sentence is not in the comment.
+        # The comment does not contain what follows the sentence.
         space_after = token.space_after if not rest else len(rest) < len(text) - end
         found.append(token._replace(space_after=space_after))
         end = len(text) - len(rest)
@@ -87,10 +87,10 @@ def _as_in_text(tokens: list[SurfaceToken], text: str | None) -> list[SurfaceTok
 
 
 def _comment(sentence: Sentence, name: str) -> str | None:
-    """The value of a comment, empty if it has none; None without the comment."""
+    """The value of a comment, empty if it has no value; None if there is no such comment."""
     for line in sentence.lines:
         key, _, value = line[1:].partition("=")
-        # `# newdoc id = 1` has its value behind the name.
+        # In `# newdoc id = 1`, the name is only the first word before the equals sign.
         if line.startswith("#") and key.split()[:1] == [name]:
             return value.strip()
     return None

@@ -22,7 +22,7 @@ METHOD = "morphodita_parsito"
 TRAINING = "epochs={};batch_size={};learning_rate={:.10f};early_stopping=1;dimension=24"
 """More dimensions are slower. Early stopping keeps the best epoch on the dev set."""
 SCORES = re.compile(r"heldout tokens: .*?/.*?/([\d.]+)%, sentences: .*?/.*?/([\d.]+)%")
-"""F1 in what the library says of an epoch, if there is a dev set."""
+"""F1 scores in the library's output for an epoch, if there is a dev set."""
 EPOCH = re.compile(r"^Epoch \d+, ", re.MULTILINE)
 BEST = re.compile(r"Choosing parameters from epoch (\d+)")
 
@@ -67,11 +67,11 @@ class UDPipe(TokenizerKind):
         return content
 
     def share_done(self, log: str) -> float:
-        """See `TokenizerKind`. The library says a line of each epoch."""
+        """See `TokenizerKind`. The library prints a line for each epoch."""
         return min(1.0, len(EPOCH.findall(log)) / self.epochs)
 
     def dev_scores(self, log: str) -> str:
-        """F1 of the best epoch."""
+        """See `TokenizerKind`. F1 scores of the best epoch."""
         best, scores = BEST.search(log), SCORES.findall(log)
         if not best or len(scores) < int(best[1]):
             return ""
@@ -80,7 +80,7 @@ class UDPipe(TokenizerKind):
 
 
 def library() -> ModuleType:
-    """Raises ValueError, which says what to install, if the package is not there."""
+    """The package `ufal.udpipe`. Raises ValueError, which says what to install, if it is missing."""
     try:
         from ufal import udpipe
     except ImportError:
@@ -92,8 +92,8 @@ class UDPipeTokenizer:
     reads_divided_text = False
 
     def __init__(self, content: bytes):
-        """content: of a model's file, perhaps from a stranger. Raises ValueError if it is no tokenizer, or if
-        the package is not there.
+        """content: from a model's file, perhaps from a stranger. Raises ValueError if it is not a tokenizer,
+        or if the package is missing.
         """
         refuse_unsound(content)
         self._udpipe = library()
@@ -105,7 +105,7 @@ class UDPipeTokenizer:
 
     def sentences(self, paragraph: str, offset: int, is_sentence: bool) -> Iterator[TokenizedSentence]:
         """See `Tokenizer`."""
-        # Offsets run on from text to text, so that each paragraph needs a new tokenizer.
+        # Offsets continue from text to text, so each paragraph needs a new tokenizer.
         tokenizer = self._model.newTokenizer("ranges;presegmented" if is_sentence else "ranges")
         tokenizer.setText(paragraph + "\n")
         sentence, error = self._udpipe.Sentence(), self._udpipe.ProcessingError()
@@ -120,7 +120,7 @@ class UDPipeTokenizer:
 
 
 def _tokens(lines: str, offset: int) -> Iterator[Token]:
-    """The tokens of a sentence in CoNLL-U. offset: characters before what the ranges count from."""
+    """The tokens of a sentence in CoNLL-U. offset: number of characters before the start of the ranges."""
     rows = iter([line.split("\t") for line in lines.split("\n") if line and not line.startswith("#")])
     for row in rows:
         first, _, last = row[ID].partition("-")
@@ -134,7 +134,7 @@ def _tokens(lines: str, offset: int) -> Iterator[Token]:
 
 
 def _sentences(conllu: str) -> Any:
-    """A list of sentences of the library."""
+    """Convert sentences in CoNLL-U to the library's list of sentences."""
     udpipe = library()
     reader, sentences = udpipe.InputFormat.newConlluInputFormat(), udpipe.Sentences()
     reader.setText(conllu)

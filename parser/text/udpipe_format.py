@@ -1,18 +1,18 @@
-"""The format of a tokenizer of UDPipe 1, which is read here before the library reads it.
+"""The format of a tokenizer of UDPipe 1, which is checked here before the library reads it.
 
-A model may come from a stranger, and the library believes what it reads. Segments of no characters make it
-read beyond its memory; numbers of bytes, characters and rules decide how much memory it takes, and what it
-cannot take ends the program; words of rules stand in what it writes, with tabs and line ends if they have
-any. What it checks itself is that it reads nothing beyond the end of the file or of a block.
+A model may come from a stranger, and the library trusts what it reads. Segments of no characters make it read
+out of bounds; numbers of bytes, characters and rules decide how much memory it allocates, and a failed
+allocation ends the program; words of rules appear in its output, including any tabs and line ends. The
+library itself checks only that it reads nothing beyond the end of the file or of a block.
 
     18 morphodita_parsito, version, (127 127 from version 2), 1: a tokenizer, 3: a GRU
     version, block: the GRU, its settings and characters
     version, block: the rules for multiword tokens
     0: no taggers, 0: no parser
 
-Numbers are little-endian, unsigned, and of one byte where nothing else is said. A block has the numbers of
-its bytes, decompressed and compressed, and a check of both, in four bytes each; five bytes of properties; and
-a stream of LZMA without an end mark. `_check_network` and `_check_rules` show what is in them.
+Numbers are little-endian and unsigned, with one byte unless stated otherwise. A block consists of its sizes,
+decompressed and compressed, and a check of both, in four bytes each; five bytes of properties; and an LZMA
+stream without an end mark. `_check_network` and `_check_rules` show the contents of blocks.
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ START = b"\x12morphodita_parsito"
 SENTINEL = b"\x7f\x7f"
 GRU = 3
 PROPERTIES = 0x5D
-"""Of LZMA as the library writes it: a context of 3 bits of the byte before and 2 of the place."""
+"""LZMA properties as written by the library: a context of 3 bits of the previous byte, 2 of the position."""
 SMALLEST_DICTIONARY = 1 << 12
 BLOCK_BYTES = range(1 << 24)
-"""Decompressed. A large one has a million; in memory a block takes up to some forty times as much."""
+"""Decompressed sizes. Large blocks have a million bytes; in memory, blocks take up to about 40 times that."""
 DIMENSIONS = 16, 24, 64
-"""For which the library is compiled."""
+"""Dimensions for which the library is compiled."""
 SEGMENTS = range(10, 1 << 16)
-"""Characters that the GRU sees at once. The library trains none for shorter segments."""
+"""Numbers of characters that the GRU reads at once. The library does not train with shorter segments."""
 CHARACTERS = range(0x110000)
 MOST_EMBEDDINGS = 1 << 16
 CATEGORIES = frozenset(1 << number for number in range(1, 31))
-"""Of characters in Unicode, as the library numbers them."""
+"""Unicode categories of characters, as numbered by the library."""
 LONG_STRING = 255
-"""Of this number of bytes or more, which stands behind it."""
+"""Marks a string of at least this many bytes; its size follows the mark."""
 STRING_BYTES = range(1 << 10)
 WORDS = range(1, 65)
-"""Of a multiword token. Treebanks have up to about ten."""
+"""Numbers of words in a multiword token. Treebanks contain up to about ten."""
 BREAKS = "\0\t\n\r"
-"""Which no column of a treebank can have."""
+"""Characters that no column of a treebank can contain."""
 CONTINUATIONS = bytes(range(0x80, 0xC0))
-"""Bytes of UTF-8 that begin no character."""
+"""Bytes that do not begin a character in UTF-8."""
 ENTRY_BYTES = 128
-"""Of an entry of the library's table of suffixes, beside the suffix."""
+"""Size of an entry in the library's table of suffixes, without the suffix."""
 MOST_SUFFIX_BYTES = 1 << 29
 
 
 def refuse_unsound(content: bytes) -> None:
-    """Raises ValueError for all but the file of a tokenizer that the library can read without harm."""
+    """Raises ValueError unless the content is a tokenizer's file that the library can read without harm."""
     if find_spec("_lzma") is None:
         raise ValueError(
             "this Python was built without lzma, which tokenizers of UDPipe need: take another one"
@@ -68,7 +68,7 @@ def refuse_unsound(content: bytes) -> None:
 
 
 class _Bytes:
-    """Bytes that are read one after the other. All methods raise ValueError."""
+    """Bytes that are read in order. All methods raise ValueError."""
 
     def __init__(self, content: bytes, name: str):
         """name: for messages."""
@@ -85,7 +85,7 @@ class _Bytes:
             raise ValueError(f"{self._name}: {what_is} is another one")
 
     def number(self, what_is: str, allowed: Container[int], size: int = 1) -> int:
-        """size: in bytes."""
+        """Read a number, which must be allowed. size: in bytes."""
         number = int.from_bytes(self.take(size), "little")
         if number not in allowed:
             raise ValueError(f"{self._name}: {what_is} is {number}, which is out of bounds")
@@ -122,8 +122,8 @@ def _check_file(file: _Bytes) -> None:
 
 
 def _decompressed(file: _Bytes, name: str) -> _Bytes:
-    """The next block. Two decoders of LZMA give the same bytes, or one of them refuses the stream."""
-    import lzma  # which not every Python has
+    """The next block. Any two LZMA decoders return the same bytes, or one of them refuses the stream."""
+    import lzma  # missing in some builds of Python
 
     size = file.number(f"size of the {name}", BLOCK_BYTES, size=4)
     compressed = file.number(f"compressed size of the {name}", BLOCK_BYTES, size=4)
@@ -173,7 +173,7 @@ def _character_with_embedding(network: _Bytes, dimension: int) -> int:
 
 
 def _check_rules(rules: _Bytes, version: int) -> None:
-    """Strings, each with the words it stands for: of whole tokens, and from version 2 on of suffixes."""
+    """Check strings with the words that they stand for: whole tokens and, from version 2 on, suffixes."""
     for _ in range(rules.number("number of rules", BLOCK_BYTES, size=4)):
         rules.string()
         _check_words(rules, of_suffix=False)
@@ -188,7 +188,7 @@ def _check_rules(rules: _Bytes, version: int) -> None:
 
 
 def _check_words(rules: _Bytes, of_suffix: bool) -> None:
-    """of_suffix: whether the first word is one without its beginning, of which it can have any bytes."""
+    """Check the words of a rule. of_suffix: whether the first word is cut, possibly within a character."""
     for number in range(rules.number("number of words", WORDS)):
         word, is_cut = rules.string(), of_suffix and number == 0
         try:
@@ -202,7 +202,7 @@ def _check_words(rules: _Bytes, of_suffix: bool) -> None:
 
 
 def _bytes_in_memory(suffixes: Iterable[bytes]) -> int:
-    """Of the library's table, which has all suffixes of the suffixes, each once."""
+    """The size of the library's table, which contains all suffixes of the suffixes once."""
     total, before = 0, b""
     for backwards in sorted(suffix[::-1] for suffix in suffixes):
         shared, length = sum(takewhile(bool, map(eq, before, backwards))), len(backwards)

@@ -1,4 +1,4 @@
-"""How much the parser's own arcs count beside the scorer of arcs, fitted on dev at the end of training."""
+"""The weight of the parser's own arcs relative to the arc scorer, fitted on dev at the end of training."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from parser.treebank.sentence import Sentence
 
 BONUSES = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 BONUS_WITHOUT_DEV = 2.0
-"""In the middle of these: there is nothing to fit it on."""
+"""A value in the middle of `BONUSES`: without dev, there is nothing to fit the bonus on."""
 
 
 def fit_bonus(model: Model, dev: Sequence[Sentence], folder: Path) -> Scores:
-    """Set `ArcSettings.bonus` of the model in a folder to the one with the best LAS on dev, and its scores.
+    """Set `ArcSettings.bonus` of the model in a folder to the value with the best LAS on dev, and its scores.
 
-    None, for the parser's own trees, if no other is better. Returns the scores on dev.
+    The bonus is None, for the parser's own trees, if no other value is better. Returns the scores on dev.
     """
     own = evaluate(with_bonus(model, None), dev)
     best, bonus = own, None
@@ -38,6 +38,6 @@ def fit_bonus(model: Model, dev: Sequence[Sentence], folder: Path) -> Scores:
 
 
 def set_bonus(model: Model, bonus: float | None, folder: Path, **scores: Any) -> None:
-    """Replace the model in a folder by one with this bonus. scores: what is others in its `scores.json`."""
+    """Replace the model in a folder by one with this bonus. scores: changes to its `scores.json`."""
     told = json.loads((folder / SCORES).read_text(encoding="utf-8"))
     with_bonus(model, bonus).save(folder, told | scores)

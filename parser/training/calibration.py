@@ -21,14 +21,14 @@ from parser.treebank.sentence import Sentence
 NONE = np.array([1.0, 1.0, 0.0])
 """The weights that leave probabilities as they are."""
 PRIOR = 1.0
-"""How far weights stay at these, so that few arcs change little: the inverse of the variance of a normal
-distribution around them."""
+"""How strongly the weights are held at `NONE`, so that few arcs change them little: the inverse variance of a
+normal distribution around `NONE`."""
 STEPS, TOLERANCE = 50, 1e-6
-"""Of Newton's method: how many at most, and what is too small to be one."""
+"""Newton's method: the maximum number of steps, and the step size below which it stops."""
 
 
 def fit_calibration(model: Model, dev: Sequence[Sentence], folder: Path) -> None:
-    """Set `ParserSettings.calibration` of the model in a folder to the most likely one on dev."""
+    """Set `ParserSettings.calibration` of the model in a folder to the most likely calibration on dev."""
     own = with_calibration(model, None)
     found = confidence_of(dev, parse(own, dev, options=ParseOptions(probabilities=True)))
     settings = fitted(found)
@@ -42,7 +42,7 @@ def fit_calibration(model: Model, dev: Sequence[Sentence], folder: Path) -> None
 def fitted(confidence: Confidence) -> CalibrationSettings:
     """The most likely calibration: a logistic regression, by Newton's method.
 
-    A negative weight, with which more probable arcs could become less so, is 0 instead, and the others are
+    A negative weight could make more probable arcs less probable: it is set to 0, and the other weights are
     fitted again (section 3.2 of the paper).
     """
     inputs = features(confidence.probabilities)  # [arcs, 3]
@@ -69,14 +69,14 @@ def _most_likely(inputs: Floats, is_right: Bools, free: Bools) -> Floats:
         if abs(step).max() < TOLERANCE:
             break
         before = _loss(weights, inputs, is_right)
-        while _loss(weights + step, inputs, is_right) > before:  # too far, where the curvature is another
+        while _loss(weights + step, inputs, is_right) > before:  # too far: the curvature is different there
             step /= 2
         weights += step
     return weights
 
 
 def _loss(weights: Floats, inputs: Floats, is_right: Bools) -> float:
-    """What the best weights make least: minus the logarithm of how likely they are."""
+    """The loss that the best weights minimize: minus the logarithm of how likely they are."""
     scores = inputs @ weights
     of_arcs = np.logaddexp(0, np.where(is_right, -scores, scores)).sum()
     return float(of_arcs + PRIOR * ((weights - NONE) ** 2).sum() / 2)

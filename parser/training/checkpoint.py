@@ -1,7 +1,7 @@
-"""Checkpoints: all that a run needs to continue as if it had never been stopped, in one file.
+"""Checkpoints: everything that a run needs to continue as if it had never been stopped, in one file.
 
-It holds tensors and JSON, nothing that can execute. On a CPU a resumed run gives the same weights,
-and on a GPU with `training.deterministic`."""
+The file contains tensors and JSON, nothing executable. A resumed run gives the same weights as an
+uninterrupted one on a CPU, and with `training.deterministic` also on a GPU."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RandomState = Mapping[str, Tensor]
 
 
 FORMAT = "1"
-"""Of the file; see docs/model-format.md. It changes when programs could misread each other's files."""
+"""File format; see docs/model-format.md. It changes when versions could misread each other's files."""
 
 
 @dataclass
@@ -48,13 +48,13 @@ class Progress:
     data: str
     """A hash of the treebanks and the vocabulary, see `Prepared.digest`."""
     epoch: int = 1
-    """The present epoch, from 1; after the last one, its number plus 1."""
+    """The current epoch, from 1; after the last epoch, its number plus 1."""
     batches: int = 0
-    """Finished batches of this epoch."""
+    """The number of finished batches of this epoch."""
     seconds: float = 0.0
-    """Training time of these batches."""
+    """Training time of the finished batches."""
     sentences_per_second: float = 0.0
-    """In the last finished epoch."""
+    """Speed of the last finished epoch."""
     best: Scores = field(default_factory=Scores)
     best_epoch: int = 0
     metrics_size: int = 0
@@ -75,7 +75,7 @@ class TrainingState:
 
 
 def random_state(device: torch.device) -> RandomState:
-    """That of this process."""
+    """The random state of this process."""
     found = {RANDOM: torch.get_rng_state()}
     return {**found, DEVICE_RANDOM: torch.cuda.get_rng_state(device)} if device.type == "cuda" else found
 
@@ -84,7 +84,7 @@ def save_checkpoint(path: Path, training: TrainingState, others: Sequence[Random
     """Replace the checkpoint.
 
     others: the random states of the processes with ranks from 1. Raises OSError with the file's name; the
-    previous checkpoint stays then.
+    previous checkpoint is kept in that case.
     """
     tensors = {f"{NETWORK}{name}": tensor for name, tensor in training.step.network.state_dict().items()}
     if training.step.average:
@@ -103,9 +103,9 @@ def save_checkpoint(path: Path, training: TrainingState, others: Sequence[Random
 
 
 def load_checkpoint(path: Path, training: TrainingState, rank: int = 0) -> None:
-    """Restore the state of a run into a fresh `training`, in the process of that rank.
+    """Restore the state of a run into a fresh `training`. rank: the rank of this process.
 
-    Raises ValueError if the file is of another run.
+    Raises ValueError if the file is broken or belongs to another run.
     """
     try:
         with safe_open(path, "pt") as file:
@@ -128,12 +128,12 @@ def load_checkpoint(path: Path, training: TrainingState, rank: int = 0) -> None:
 
 
 def refuse_other_format(path: Path) -> None:
-    """Raises ValueError for a checkpoint of another format, or of none that is named."""
+    """Raises ValueError if a checkpoint has another format, or does not name its format."""
     try:
         with safe_open(path, "pt") as file:
             metadata = file.metadata()
     except (SafetensorError, OSError):
-        return  # `load_checkpoint` says what is wrong with it
+        return  # `load_checkpoint` will report what is wrong with it
     found = metadata.get("format") if metadata else FORMAT
     if found != FORMAT:
         named = "a format that it does not name" if found is None else f"format {shortened(found)}"
@@ -157,7 +157,7 @@ def _restore(training: TrainingState, tensors: dict[str, Tensor]) -> None:
 
 
 def _restore_random(tensors: dict[str, Tensor], rank: int, progress: Progress, device: torch.device) -> None:
-    """Of the process of that rank; a fresh state if it had none, since fewer processes wrote the file."""
+    """Restore the random state of this process; a fresh state if fewer processes wrote the file."""
     own = _below(_of_rank(rank), tensors) if rank else tensors
     if rank and RANDOM not in own:
         number = (torch.initial_seed() + rank) * 1_000_003 + progress.epoch
@@ -195,7 +195,7 @@ def refuse_other_data(processes: ProcessGroup, digest: str) -> None:
 
 
 def copy_checkpoint(processes: ProcessGroup, path: Path, training: TrainingState) -> None:
-    """Restore the checkpoint of the first process in the others, which may be on other machines."""
+    """Restore the checkpoint of the first process in all others, which may be on other machines."""
     if processes.count == 1:
         return
     content = processes.from_first(path.read_bytes() if processes.is_first else None)

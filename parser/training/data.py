@@ -44,16 +44,16 @@ class TrainingData:
     word_dropout: WordDropout
     mixture: Mixture
     crossing: int
-    """Non-projective trees in the training treebanks."""
+    """The number of non-projective trees in the training treebanks."""
     digest: str
-    """A hash of all that the parser learns from, equal on all machines."""
+    """A hash of everything that the parser learns from, the same on all machines."""
 
 
 def load(config: Config, device: torch.device, cache: Path | None = None) -> tuple[Model, TrainingData]:
     """Read the treebanks and build a fresh model for them.
 
-    cache: folder for preprocessed treebanks. Raises TreebankError, FileNotFoundError, and ValueError when no
-    training tree is left or the network does not fit into memory.
+    cache: the folder of preprocessed treebanks. Raises TreebankError, FileNotFoundError, and ValueError if
+    no training tree is left or the network does not fit into memory.
     """
     teachers = teacher_paths(config.training.distillation)
     refuse_missing_teachers(teachers)
@@ -97,7 +97,8 @@ def load(config: Config, device: torch.device, cache: Path | None = None) -> tup
 def _with_frozen_vectors(
     model: Model, prepared: Prepared, dev_sentences: Sequence[Sentence], lifts: bool, cache: Path | None
 ) -> tuple[Model, Prepared]:
-    """With what a transformer that is not trained makes of the words of train and dev.
+    """The model and the data, with the vectors that a frozen transformer computes for the words of train and
+    dev.
 
     lifts: whether non-projective trees are lifted.
     """
@@ -115,7 +116,7 @@ def _with_frozen_vectors(
 
 
 def provenances(config: Config) -> dict[str, TreebankVersion | None]:
-    """Of the treebanks, by their names in the config. Raises OSError."""
+    """The provenance of each treebank, by its name in the config. Raises OSError."""
     return {path: provenance(data_path(path)) for path in config.treebank.files}
 
 
@@ -125,7 +126,7 @@ def files_needed(config: Config) -> list[Path]:
 
 
 def other_files_needed(config: Config) -> list[Path]:
-    """As `files_needed`, without the treebanks."""
+    """The files of `files_needed` except the treebanks."""
     network = config.parser.network
     transformer = network.transformer and network.transformer.model
     named = [network.pretrained, transformer]
@@ -133,7 +134,7 @@ def other_files_needed(config: Config) -> list[Path]:
 
 
 def models_needed(config: Config) -> list[Path]:
-    """The one that training begins with, and teachers."""
+    """The model that training starts from, if any, and the teachers."""
     initial = initial_path(config.initial_model)
     return [*([initial] if initial else []), *teacher_paths(config.training.distillation)]
 
@@ -177,8 +178,8 @@ def _prepare(
 
 
 def _pretrained(path: str | None, initial: Model | None) -> tuple[Sequence[str], Tensor | None]:
-    """The words with pretrained vectors, and these [words, size]; those of the initial model, if there is
-    one.
+    """The words with pretrained vectors, and the vectors [words, size]; both from the initial model if there
+    is one.
     """
     if initial is None:
         return read_vectors(data_path(path)) if path else ((), None)

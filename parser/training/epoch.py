@@ -1,9 +1,9 @@
 """One epoch of training: its batches, and a training step for each.
 
-A step replays the batch along gold trajectories, or along those that the parser itself takes: in exploration,
-and where trees are known in part. It is computed in microbatches where memory is short, and shared out where
-several processes train together.
-For a GPU, batches are prepared ahead, and may be padded to the shapes of CUDA graphs.
+A step replays the batch along gold trajectories, or along trajectories that the parser itself chooses:
+during exploration, and for trees that are only partly known. The step is computed in microbatches if memory
+is short, and shared among the processes if several train together. For a GPU, batches are prepared ahead,
+and can be padded to the shapes of CUDA graphs.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ from parser.training.data import TrainingData
 from parser.treebank.batches import length_buckets, padding_share
 
 STEPS_BETWEEN_TRIMS = 50
-"""Steps after which unused memory is returned to the system; without it, EWT needs half a GiB more."""
+"""Steps after which unused memory is returned to the system; without this, EWT needs half a GiB more."""
 STEPS_BETWEEN_SYNCHRONISATIONS = 20
-"""Steps between two reads of losses by the host, which synchronises host and device."""
+"""Steps between two reads of losses by the host, each of which synchronises host and device."""
 AHEAD = 2
-"""Batches that wait at most; more would only take memory."""
+"""Maximum number of batches prepared ahead; more would only take memory."""
 GoldBatch = Packed[Batch] | PaddedBatch | None
-"""None is to be made when needed: without a GPU, and where memory was too small to have it ahead."""
+"""None if the batch is made when needed: without a GPU, or if memory was too short to prepare it ahead."""
 Item = TypeVar("Item")
 
 
 class NotANumberError(ValueError):
-    """A loss or a gradient that is not finite. `rows` are the numbers of the batch's training trees."""
+    """A loss or a gradient is not finite. `rows` are the numbers of the batch's training trees."""
 
     def __init__(self, epoch: int, batch: int, rows: Tensor):
         super().__init__(f"epoch {epoch}, batch {batch}: the loss or its gradient is not a finite number")
@@ -63,22 +63,22 @@ class NotANumberError(ValueError):
 
 
 class EpochPosition:
-    """How far an epoch has come, and what is known of its last batches after reading it from the device."""
+    """How far an epoch has come, and what has been read from the device about its last batches."""
 
     def __init__(self, progress: Progress, batches: list[Tensor]):
         self._progress, self._batches = progress, batches
         self._unread: list[Tensor] = []
-        """[2] of each batch: a number, finite if its loss and gradients are, and the processes that ask."""
+        """[2] for each batch: a number, finite if loss and gradients are, and how many processes ask."""
         self.save_requested = False
-        """Whether a process has asked the others to stop or to save, as far as it was read."""
+        """Whether a process has asked the others to stop or to save, as far as this has been read."""
 
     @property
     def share(self) -> float:
-        """Of the epoch's batches that are done."""
+        """The share of the epoch's batches that are done."""
         return self._progress.batches / len(self._batches)
 
     def add(self, loss: Tensor, norm: Tensor, requests: Tensor) -> None:
-        """Note the loss, the norm of the gradients and the processes that ask, without synchronising."""
+        """Add the loss, the gradient norm and the number of processes that ask, without synchronising."""
         self._unread.append(torch.stack([loss + norm, requests]))
         if loss.device.type == "cpu":
             self.save_requested = bool(requests)
@@ -86,7 +86,7 @@ class EpochPosition:
             self.synchronise()
 
     def synchronise(self) -> None:
-        """Read the numbers of all batches since the last time. Raises NotANumberError."""
+        """Read the numbers of all batches since the last call. Raises NotANumberError."""
         numbers, self._unread = torch.stack(self._unread).tolist() if self._unread else [], []
         for batch, (number, requests) in enumerate(numbers, self._progress.batches - len(numbers)):
             self.save_requested = self.save_requested or bool(requests)
@@ -101,10 +101,10 @@ def train_epoch(
     processes: ProcessGroup = ALONE,
     wants_save: Callable[[], bool] = lambda: False,
 ) -> Iterator[EpochPosition]:
-    """Continue the present epoch of `training` to its end; yields after each batch.
+    """Continue the current epoch of `training` to its end; yields after each batch.
 
-    wants_save: whether this process asks the others to stop or to save. Raises NotANumberError some batches
-    after the one that caused it, and LostProcessError.
+    wants_save: returns whether this process asks the others to stop or to save. Raises NotANumberError, up
+    to a few batches after the one that caused it, and LostProcessError.
     """
     progress, schedule = training.progress, training.schedule
     batches = epoch_batches(training_data, settings, progress.epoch)
@@ -127,7 +127,7 @@ def train_epoch(
             began = time.monotonic()
             schedule.before_step(progress.epoch - 1 + seen / total)
             explored = exploration if _explores(exploration, settings.seed, progress) else None
-            # next(gold) is None where batches are not prepared ahead, as on a CPU.
+            # next(gold) is None if batches are not prepared ahead, for example on a CPU.
             loss, transitions, requests = gradients.compute(rows, share, explored, next(gold), wants_save)
             norm = training.step.update()
             training.totals.add_(torch.stack([loss, transitions, norm]))
@@ -145,13 +145,13 @@ def train_epoch(
 
 
 def _exploration(settings: TrainingSettings, epoch: int) -> ExplorationSettings | None:
-    """The settings if the epoch explores."""
+    """The exploration settings, or None if the epoch does not explore."""
     exploration = settings.exploration
     return exploration if exploration and epoch >= exploration.from_epoch else None
 
 
 def _explores(exploration: ExplorationSettings | None, seed: int, progress: Progress) -> bool:
-    """Whether the next batch explores: drawn from its number, so that all processes draw the same."""
+    """Whether the next batch explores, drawn from its number so that all processes agree."""
     if not exploration:
         return False
     number = (seed * 1_000_003 + progress.epoch) * 1_000_003 + progress.batches
@@ -171,7 +171,7 @@ def _bar(epoch: int, sentences: int, seen: int, is_shown: bool) -> ProgressBar:
 
 
 def running_loss(training: TrainingState) -> float:
-    """The mean loss of a transition in this epoch so far."""
+    """The mean loss per transition in this epoch so far."""
     return float(training.totals[0] / training.totals[1])
 
 
@@ -208,16 +208,16 @@ def gold_batches(
     shapes: Sequence[Shape] = (),
     ahead: bool = True,
 ) -> Generator[GoldBatch]:
-    """For each batch of sentences.
+    """Yields the gold trajectories of each batch, or None for batches that are not prepared ahead.
 
-    shapes: those to which batches are padded where one of them holds it. ahead: False to prepare none.
+    shapes: a batch is padded to one of these shapes if it fits. ahead: False to prepare no batch ahead.
     """
     if device.type != "cuda" or not ahead:
         yield from repeat(None, len(batches))
         return
 
     def prepare(rows: Tensor) -> GoldBatch:
-        if not len(rows):  # of a batch of fewer sentences than processes
+        if not len(rows):  # the batch has fewer sentences than there are processes
             return None
         try:
             batch = examples.batch(rows, group_size(device))
@@ -232,10 +232,10 @@ def gold_batches(
 
 
 def prepared_ahead(prepare: Callable[[Tensor], Item], batches: Iterable[Tensor]) -> Iterator[Item]:
-    """prepare(rows) for the rows of each batch, in order, by a thread while the device computes the batch
-    before.
+    """Yields `prepare(rows)` for each batch, in order, computed in a thread while the device is busy with
+    earlier batches.
 
-    Raises what `prepare` raises, for its batch. To be closed if it is not read to its end.
+    Raises what `prepare` raises when its batch is reached. Close the iterator if it is not read to the end.
     """
     waiting: deque[Future[Item]] = deque()
     with ThreadPoolExecutor(1, "batches") as thread:
@@ -253,14 +253,14 @@ def prepared_ahead(prepare: Callable[[Tensor], Item], batches: Iterable[Tensor])
 
 @dataclass(frozen=True)
 class BatchGradients:
-    """The gradients of batches, computed by one process or shared out among several."""
+    """Computes the gradients of batches, in one process or shared among several."""
 
     training_data: TrainingData
     training: TrainingState
     processes: ProcessGroup
 
     def own_rows(self, rows: Tensor) -> Tensor:
-        """Of the sentences of a batch, those that this process computes."""
+        """The sentences of a batch that this process computes."""
         return self.processes.deal(rows, self.training_data.train.tokens.lengths)
 
     def compute(
@@ -271,12 +271,12 @@ class BatchGradients:
         prepared: GoldBatch,
         wants_save: Callable[[], bool],
     ) -> Tensor:
-        """Compute the gradients of the mean loss of a transition; they are equal in all processes.
+        """Compute the gradients of the mean loss per transition; they are equal in all processes.
 
-        rows: numbers of the batch's sentences; share: those of `own_rows`. prepared: the gold trajectories of
-        this share, if they were prepared ahead. wants_save: whether this process asks the others to stop or
-        to save. Returns [3] the sum of the transitions' losses, their number, and how many processes ask.
-        Raises TooLongError, LostProcessError.
+        Returns [3]: the sum of the transitions' losses, the number of transitions, and how many processes ask
+        to stop or save. rows: numbers of the batch's sentences; share: the result of `own_rows` for them.
+        prepared: the gold trajectories of this share, if prepared ahead. wants_save: returns whether this
+        process asks the others to stop or save. Raises TooLongError, LostProcessError.
         """
         step = self.training.step
         loss, transitions = self._sums(share, exploration, prepared) if len(share) else step.sums([])
@@ -289,7 +289,7 @@ class BatchGradients:
     def _sums(
         self, rows: Tensor, exploration: ExplorationSettings | None, prepared: GoldBatch
     ) -> tuple[Tensor, int]:
-        """As `TrainingStep.sums`, of the sentences `rows`, in microbatches if memory is short."""
+        """`TrainingStep.sums` of the sentences `rows`, in microbatches if memory is short."""
         graphs = self.training.graphs
 
         def compute(microbatches: Sequence[Tensor]) -> tuple[Tensor, int]:
@@ -308,7 +308,7 @@ class BatchGradients:
         return in_microbatches(compute, rows, self.training_data.train.tokens.lengths)
 
     def _changed_rows(self, rows: Tensor) -> dict[Tensor, Tensor]:
-        """See `TokenEncoder.changed_rows`; of the sentences `rows`, on the device."""
+        """`TokenEncoder.changed_rows` for the sentences `rows`, on the device."""
         tokens = self.training_data.train.tokens.select(rows)
         found = self.training.step.network.tokens.changed_rows(tokens)
         return {weight: to_device(changed, weight.device) for weight, changed in found.items()}
@@ -321,11 +321,10 @@ def training_batch(
     exploration: ExplorationSettings | None = None,
     prepared: Packed[Batch] | None = None,
 ) -> Batch:
-    """On the device of the network.
+    """A batch of training sentences, on the device of the network.
 
-    rows: [batch] numbers of training sentences; exploration: None for gold trajectories, and for the most
-    probable right ones of trees that are known in part; prepared: gold trajectories, if they were prepared
-    ahead.
+    rows: [batch] numbers of the sentences. exploration: None for gold trajectories, or for partly known trees
+    the most probable correct ones. prepared: the gold trajectories, if they were prepared ahead.
     """
     examples, device, group = training_data.train, step.device, group_size(step.device)
     which = torch.ones_like(rows, dtype=torch.bool) if exploration else examples.are_partial(rows)
@@ -342,7 +341,7 @@ def training_batch(
 def _explored(
     step: TrainingStep, examples: Examples, rows: Tensor, exploration: ExplorationSettings | None
 ) -> Examples:
-    """The sentences `rows` [batch] along trajectories that the parser chooses."""
+    """Examples of the sentences `rows` [batch] along trajectories that the parser chooses."""
     tokens, gold = examples.tokens.select(rows), examples.gold.select(rows)
     facts = examples.facts.select(rows) if examples.facts else None
     trajectory = explore(step.network, step.inventory, tokens, gold, exploration, facts)
@@ -357,8 +356,7 @@ def graphs_of(
     step: TrainingStep,
     processes: ProcessGroup,
 ) -> Graphs | None:
-    """The CUDA graphs of a run; None if it wants none, or if there can be none, which is said with the
-    reason."""
+    """The CUDA graphs of a run; None if it asks for none, or, with a warning, if it can have none."""
     if not settings.cuda_graphs:
         return None
     reason = why_no_common_shapes(network) if device.type == "cuda" else "only a GPU has them"

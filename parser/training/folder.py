@@ -23,19 +23,19 @@ MAY_CHANGE = (
     "training.cuda_graphs",
     "tokenizer",
 )
-"""Settings that a run may be resumed with other values of, and sections of such settings."""
+"""Settings, and sections of settings, that can be changed when a run is resumed."""
 TOKENIZER_TRAINING = ".tokenizer-training-"
-"""Begins the name of a folder that lies in that of the run while a tokenizer is trained."""
+"""Prefix of the name of a temporary folder in the run's folder, used while a tokenizer is trained."""
 
 
 @contextmanager
 def claim(run: Path, resume: bool) -> Iterator[Path | None]:
-    """Lock the folder, and remove what a killed run has left there that none goes on with.
+    """Lock the folder, and remove temporary files that a killed run has left there.
 
     Yields the folder to which an earlier run was moved, if there was one.
 
-    resume: an earlier run stays. Raises ValueError if another process trains there, if the earlier run has
-    no checkpoint, or if the folder holds something else.
+    resume: keep an earlier run in place. Raises ValueError if another process trains there, if the earlier
+    run has no checkpoint, or if the folder contains something else.
     """
     with ExitStack() as stack:
         _refuse_others(run)
@@ -53,7 +53,7 @@ def claim(run: Path, resume: bool) -> Iterator[Path | None]:
 
 
 def refuse_taken(run: Path) -> None:
-    """Raises ValueError if another process trains there now, or if the folder holds something else."""
+    """Raises ValueError if another process trains there now, or if the folder contains something else."""
     _refuse_others(run)
     if (run / LOCK).is_file():
         with ExitStack() as stack:
@@ -65,7 +65,7 @@ def _refuse_others(run: Path) -> None:
 
 
 def resuming(run: Path) -> str:
-    """The command that goes on with a run."""
+    """The command that resumes a run."""
     return shlex.join(["stack-parser", "train", "--resume", str(run)])
 
 
@@ -84,7 +84,7 @@ def refuse_without_checkpoint(run: Path) -> None:
 def refuse_other_config(run: Path, config: Config) -> None:
     """Raises ValueError with all differences if the run was started with another config.
 
-    Only `MAY_CHANGE` may differ.
+    Only the settings in `MAY_CHANGE` may differ.
     """
     earlier = earlier_config(run)
     if earlier is None:
@@ -104,7 +104,7 @@ def refuse_other_config(run: Path, config: Config) -> None:
 
 
 def earlier_config(run: Path) -> Config | None:
-    """The config with which a run was started, or resumed last."""
+    """The config with which a run was started or last resumed; None if there is none."""
     return read_config(run / CONFIG) if (run / CONFIG).is_file() else None
 
 
@@ -124,7 +124,7 @@ def _has_metrics(run: Path) -> bool:
 
 
 def _lock(run: Path, stack: ExitStack) -> None:
-    """Held until the stack or the process ends. Raises ValueError if another process holds it."""
+    """Lock the folder until the stack is closed. Raises ValueError if another process holds the lock."""
     run.mkdir(parents=True, exist_ok=True)
     otherwise = f"{run}: another process is training there; choose another folder with --run"
     stack.enter_context(file_lock(run / LOCK, otherwise))

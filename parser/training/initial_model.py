@@ -1,7 +1,7 @@
-"""Fine-tuning: training that begins with the weights of a model, on another treebank or on more of the same.
+"""Fine-tuning: training that starts from the weights of a model, on another treebank or more of the same.
 
-The vocabulary and the labels of the model stay, and those of the treebank are added. What is new begins with
-random weights.
+The vocabulary and the labels of the model are kept, and those of the treebank are added. New entries start
+with random weights.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ OF_TRANSITIONS = (
     *("transition_embeddings.weight", "scores.weight", "scores.bias"),
     "composition.transitions.weight",
 )
-"""Weights with a row for each labelled transition, and some with another one for `no_op`."""
+"""Weights with a row for each labelled transition; some have another row for `no_op`."""
 OF_CHARACTERS = f"tokens.embeddings.{CHARACTERS}.characters.weight"
-"""Its last row is that of the padding character."""
+"""Weight whose last row belongs to the padding character."""
 FREE = {
     *("network.dropout", "network.embedding_dropout", "network.characters.dropout"),
     *("network.tags.loss_weight", "network.arcs.loss_weight", "network.arcs.bonus"),
@@ -36,14 +36,14 @@ FREE = {
     *(f"network.transformer.{name}" for name in ("model", "learning_rate", "warmup_epochs", "layer_decay")),
     *(f"network.transformer.{name}" for name in ("dropout", "gradient_checkpointing", "max_pieces")),
 }
-"""Settings that may differ from those of the model."""
+"""Settings that can differ from those of the model."""
 MISSING = "not there"
 
 
 def load_initial(path: Path | None, wanted_settings: ParserSettings) -> Model | None:
-    """The model that training begins with, if there is one. wanted_settings: those of the config.
+    """The model that training starts from, if there is one. wanted_settings: those of the config.
 
-    Raises ValueError if it is missing or broken, or has another network.
+    Raises ValueError if the model is missing or broken, or has a different network.
     """
     if path is None:
         return None
@@ -79,7 +79,7 @@ def _compared(settings: dict[str, Any]) -> dict[str, Any]:
 
 @torch.no_grad()
 def copy_weights(source: Model, target: Model) -> None:
-    """Begin with the weights of a model whose vocabulary the other one extends."""
+    """Copy the weights of `source` into `target`, whose vocabulary extends that of `source`."""
     rows = numbers_in(target, source)
     weights = target.network.state_dict()
     for name, old in source.network.state_dict().items():
@@ -90,11 +90,11 @@ def copy_weights(source: Model, target: Model) -> None:
             own[: len(old) - 1] = old[:-1]
             own[-1] = old[-1]
         else:
-            own[tuple(map(slice, old.shape))] = old  # lexicons grow at their ends
+            own[tuple(map(slice, old.shape))] = old  # new entries are appended to lexicons
 
 
 def freeze(network: StackParser, names: tuple[str, ...]) -> None:
-    """Exclude weights from training. names: beginnings of theirs. Raises ValueError if one is unknown."""
+    """Exclude weights from training. names: prefixes of their names. Raises ValueError for an unknown one."""
     weights = dict(network.named_parameters())
     for name in names:
         found = [weight for own, weight in weights.items() if own == name or own.startswith(f"{name}.")]

@@ -34,38 +34,38 @@ from parser.training.tokenizer import TokenizerTraining
 from parser.treebank.batches import batches_by_length
 
 SECONDS_BETWEEN_CHECKPOINTS = 600
-"""Within an epoch."""
+"""Seconds between two checkpoints within an epoch."""
 SECONDS_BETWEEN_EPOCHS_SAVED = 10
-"""An epoch that is neither the best so far nor the last ends with a checkpoint if this time has passed.
+"""Seconds since the last checkpoint after which any epoch, not just the best or the last, ends with one.
 
-An epoch of a few dozen sentences takes less time than a checkpoint."""
+An epoch of a few dozen sentences takes less time than writing a checkpoint."""
 SECONDS_BETWEEN_LINES = 30
-"""Within an epoch, if standard error is no terminal and shows no progress bar."""
+"""Seconds between two progress lines within an epoch, printed if standard error is not a terminal."""
 
 
 @dataclass
 class TrainingLoop:
     settings: TrainingSettings
     measures: Sequence[Measure]
-    """The dev scores that are noted after each epoch; none without dev."""
+    """The dev scores recorded after each epoch; empty without a dev set."""
     model: Model
-    """Its network is the one that is trained."""
+    """The model whose network is trained."""
     training_data: TrainingData
     training: TrainingState
     folder: Path
-    """Of the run. Only the first process writes there."""
+    """The folder of the run. Only the first process writes to it."""
     record: Record | None
-    """None in other processes."""
+    """None in all processes but the first."""
     tokenizer: TokenizerTraining | None = None
-    """None if no tokenizer is trained beside it."""
+    """None if no tokenizer is trained along with the parser."""
     write_bad_batch: Callable[[Tensor], str] = lambda rows: ""
-    """Called with the numbers of the training trees [batch] in which a loss was no number; returns a part of
-    the message that says where they were written."""
+    """Called with the numbers of the training trees [batch] whose loss was not a finite number; returns the
+    part of the error message that says where they were written."""
     preparation_seconds: float = 0.0
-    """Which this start of the run, or resumption, took before."""
+    """Seconds that this start or resumption of the run spent before the loop."""
     processes: ProcessGroup = ALONE
     saved: float = field(default_factory=time.monotonic, init=False)
-    """When the last checkpoint was written, or when the loop was made, of `time.monotonic`."""
+    """The `time.monotonic()` at which the last checkpoint was written, or the loop was created."""
 
     def run(self, request: StopRequest) -> None:
         """Train to the end. Raises StoppedError, ValueError, and LostProcessError after saving."""
@@ -145,12 +145,12 @@ class TrainingLoop:
 
     @property
     def _has_new_best(self) -> bool:
-        """Whether the best epoch so far has just ended."""
+        """Whether the epoch just finished is the best so far."""
         progress = self.training.progress
         return 0 < progress.best_epoch == progress.epoch - 1 and not progress.batches
 
     def _is_to_keep(self, scores: Scores) -> bool:
-        """Whether the epoch that has just ended is the best so far; without dev, whether it is the last."""
+        """Whether the epoch just finished is the best so far; without a dev set, whether it is the last."""
         progress, by = self.training.progress, self.settings.best_by
         if not self._has_dev:
             return progress.epoch >= self.settings.epochs
@@ -173,19 +173,19 @@ class TrainingLoop:
         return {**metrics, **of_dev, "seconds": seconds}, scores
 
     def _dev_loss(self, model: Model) -> float:
-        """Which the learning rate follows; nan if all dev trees are left out as non-projective."""
+        """The loss that controls the learning rate; nan if all dev trees are left out as non-projective."""
         dev_loss = mean_loss(model, self.training_data.dev, self.processes)
         self._refuse_not_finite(math.isfinite(dev_loss) or not len(self.training_data.dev), "the dev loss")
         return dev_loss
 
     def _refuse_not_finite(self, is_finite: bool, what: str) -> None:
-        """Raises ValueError before such a model is saved."""
+        """Raises ValueError, before the model is saved, unless `is_finite`. what: named in the message."""
         if not is_finite:
             epoch = self.training.progress.epoch
             raise ValueError(f"epoch {epoch}: {what} is not a finite number. {self._what_may_help()}")
 
     def _time_left(self, seconds: float) -> str:
-        """The end of a line, if the epoch that has just ended is not the last. seconds: that it took."""
+        """The end of an epoch's line: the time left, or nothing after the last. seconds: of the epoch."""
         progress, settings = self.training.progress, self.settings
         epochs = settings.epochs - progress.epoch
         if epochs <= 0 or has_stopped_early(progress, progress.epoch, settings):
@@ -194,7 +194,7 @@ class TrainingLoop:
         return f"  {most}{in_words(epochs * seconds)} left"
 
     def _is_last(self) -> bool:
-        """Whether the epoch that has just ended is the last one, by the config or by early stopping."""
+        """Whether the epoch just finished is the last one, by the config or by early stopping."""
         progress, settings = self.training.progress, self.settings
         if has_stopped_early(progress, progress.epoch, settings):
             by = MEASURES[settings.best_by]
@@ -203,14 +203,14 @@ class TrainingLoop:
         return progress.epoch >= settings.epochs
 
     def _say_cost_of_exploration(self, speed: float) -> None:
-        """After the first epoch that explores. speed: of that epoch, in sentences/s."""
+        """Report the slowdown after the first epoch that explores. speed: of the epoch, in sentences/s."""
         progress, exploration = self.training.progress, self.settings.exploration
         before, progress.sentences_per_second = progress.sentences_per_second, speed
         if exploration and progress.epoch == exploration.from_epoch and before:
             say(f"exploration has begun: the epoch took {before / speed:.2f} times as long as the one before")
 
     def _is_to_save(self, request: StopRequest) -> bool:
-        """Whether the epoch that has just ended ends with a checkpoint; the same in all processes."""
+        """Whether to write a checkpoint after the epoch just finished; the same in all processes."""
         progress = self.training.progress
         own = (
             bool(request.signal)
@@ -221,7 +221,7 @@ class TrainingLoop:
         return bool(self.processes.greatest(own))
 
     def _save(self, request: StopRequest) -> None:
-        """Raises StoppedError if one of the processes has got a signal."""
+        """Write a checkpoint. Raises StoppedError if one of the processes has received a signal."""
         states = self.processes.gathered(random_state(self.model.device))
         if self.processes.is_first:
             save_checkpoint(self.folder / CHECKPOINT, self.training, states[1:])
@@ -229,7 +229,7 @@ class TrainingLoop:
         if self.tokenizer:
             self.tokenizer.keep_if_ready()
         self.saved = time.monotonic()
-        # Also waits until the first one has written.
+        # This also waits until the first process has written its files.
         signal = self.processes.greatest(request.signal or 0)
         if signal and not self.training.progress.finished:
             raise StoppedError(self._stopped(), signal)
@@ -241,7 +241,7 @@ class TrainingLoop:
         return f"{saved}, continue with {resuming(self.folder)}"
 
     def _save_if_best(self) -> None:
-        """Save the present model if the epoch that has just ended is the best."""
+        """Save the current model if the epoch just finished is the best so far."""
         progress = self.training.progress
         if self.processes.is_first and self._has_new_best:
             about = {
@@ -252,14 +252,14 @@ class TrainingLoop:
             self._model_to_save().save(self.folder / BEST_MODEL, about)
 
     def _model_to_save(self) -> Model:
-        """The model to evaluate and to save: the moving average if there is one, without dropout."""
+        """The model to evaluate and save, without dropout: the moving average if there is one."""
         average = self.training.step.average
         network = average.network if average else self.model.network
         return replace(self.model, network=network.eval())
 
 
 def has_stopped_early(progress: Progress, epoch: int, settings: TrainingSettings) -> bool:
-    """Whether there was no better epoch for too long. epoch: the one that has ended last."""
+    """Whether the best epoch is too many epochs ago. epoch: the last finished one."""
     patience = settings.early_stopping_patience
     return patience is not None and epoch - progress.best_epoch >= patience
 
@@ -283,9 +283,9 @@ def _epoch_line(epoch: int, metrics: dict[str, float], measures: Sequence[Measur
 
 @torch.inference_mode()
 def mean_loss(model: Model, examples: Examples, processes: ProcessGroup = ALONE) -> float:
-    """The mean loss of a transition, without dropout; nan if there are no examples.
+    """The mean loss per transition, without dropout; nan if there are no examples.
 
-    Each of the processes computes the loss of some batches.
+    Each process computes the loss of a part of the batches.
     """
     model.network.eval()
     if not len(examples):

@@ -1,7 +1,7 @@
 """A cache of preprocessed treebanks: vocabulary, numbered sentences and oracle trajectories.
 
-The name of a cache file is a hash of its inputs: treebanks, settings and this program. The file begins with a
-hash of its content, so that a damaged one is noticed. It holds tensors and JSON, nothing that can execute.
+The name of a cache file is a hash of its inputs: treebanks, settings and this program. The file starts with a
+hash of its content, so that damage is noticed. It contains tensors and JSON, nothing executable.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ TRAJECTORIES = [field.name for field in fields(Examples) if field.name not in ("
 """Fields of `Examples` that describe trajectories."""
 PROGRAM, SUFFIX = "stack-parser", ".prepared"
 KEPT = 20
-"""Files that are kept, those used last. English EWT takes 50 MB, and half as much again with teachers."""
+"""Number of most recently used files to keep. English EWT takes 50 MB, with teachers half as much again."""
 STRINGS = "strings-"
 VECTORS, PIECES = "vectors", "pieces"
 HASH_SIZE = hashlib.sha256().digest_size
@@ -54,20 +54,20 @@ class Prepared:
     train: Examples
     dev: Examples
     sizes: dict[str, int]
-    """Trees of each training treebank by its name, in the order of `train`; silver trees come after them."""
+    """The number of trees by training treebank, in the order of `train`; silver trees come after them."""
     crossing: int
-    """Non-projective trees in the training treebanks."""
+    """The number of non-projective trees in the training treebanks."""
 
     @property
     def silver(self) -> int:
-        """Silver trees in `train`."""
+        """The number of silver trees in `train`."""
         return len(self.train) - sum(self.sizes.values())
 
     def digest(self) -> str:
         """A hash of the vocabulary and of the numbered sentences and trees."""
         found = hashlib.sha256(self.vocabulary.as_json().encode())
         for examples in (self.train, self.dev):
-            # The order of the parts in a file is not defined.
+            # The order of the parts in a cache file is not defined.
             parts = [strings for _, strings in sorted(examples.tokens.parts.items())]
             if examples.tokens.pieces:
                 parts.append(examples.tokens.pieces)
@@ -78,7 +78,7 @@ class Prepared:
 
 
 def save_prepared(prepared: Prepared, path: Path) -> None:
-    """Write the cache file. If that fails, as with a full disk, training goes on with a message."""
+    """Write the cache file. If that fails, for example because the disk is full, only print a message."""
     tensors = {} if prepared.vectors is None else {VECTORS: prepared.vectors}
     for name, examples in (("train", prepared.train), ("dev", prepared.dev)):
         for part, ragged in _parts(examples).items():
@@ -93,25 +93,25 @@ def save_prepared(prepared: Prepared, path: Path) -> None:
     content = len(content).to_bytes(8, "little") + content + save(tensors)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        own = path.with_name(f".{os.getpid()}-{path.name}")  # others may prepare the same
+        own = path.with_name(f".{os.getpid()}-{path.name}")  # other processes may prepare the same data
         write_atomically(own, hashlib.sha256(content).digest() + content)
         own.replace(path)
     except OSError as error:
         say(f"{path.parent}: {error.strerror}; the next start will read the treebanks again")
-    # Unfinished files of killed processes among them.
+    # This also removes unfinished files of killed processes.
     remove_old(path.parent, f"*{SUFFIX}*", KEPT)
 
 
 def remove_old(folder: Path, pattern: str, kept: int) -> None:
-    """Remove all files of that pattern but the `kept` used last."""
-    with suppress(OSError):  # another process may remove them, too
+    """Remove all files that match the pattern except the `kept` most recently used ones."""
+    with suppress(OSError):  # another process may be removing them too
         by_age = sorted(folder.glob(pattern), key=lambda path: path.stat().st_mtime)
         for old in by_age[:-kept]:
             old.unlink(missing_ok=True)
 
 
 def load_prepared(path: Path, settings: ParserSettings) -> Prepared | None:
-    """None if there is no such cache file, or if it is damaged."""
+    """The content of a cache file; None if it does not exist or is damaged."""
     try:
         content = path.read_bytes()
         os.utime(path)  # used now: `remove_old` goes by this time
@@ -130,7 +130,7 @@ def load_prepared(path: Path, settings: ParserSettings) -> Prepared | None:
 
 
 def _parts(examples: Examples) -> dict[str, Ragged]:
-    """The tensors of examples by name; the strings of a column by its number."""
+    """The tensors of examples by name; the strings of a column are named by its number."""
     strings = {f"{STRINGS}{column}": strings for column, strings in examples.tokens.parts.items()}
     return {
         "tokens": examples.tokens.numbers,
@@ -154,7 +154,7 @@ def _examples(inventory: Inventory, name: str, tensors: dict[str, Tensor]) -> Ex
 
 
 def cache_folder() -> Path | None:
-    """`stack-parser` below XDG_CACHE_HOME, or below ~/.cache; None for a user without a home directory."""
+    """`stack-parser` in XDG_CACHE_HOME, or in ~/.cache; None for a user without a home directory."""
     folder = os.environ.get("XDG_CACHE_HOME", "")
     if os.path.isabs(folder):  # the XDG specification says to ignore relative paths
         return Path(folder) / PROGRAM
@@ -168,8 +168,8 @@ def cache_folder() -> Path | None:
 def place_of(config: Config, folder: Path, transformer: PretrainedTransformer | None = None) -> Path | None:
     """The cache file of a config; its name depends on the contents of all inputs and of this program.
 
-    transformer: that of the config, whose tokenizer divides the words. None if an input is a pipe, which can
-    be read only once. Raises FileNotFoundError.
+    Returns None if an input is a pipe, which can be read only once. transformer: the one of the config, whose
+    tokenizer divides the words. Raises FileNotFoundError.
     """
     treebank, network = config.treebank, config.parser.network
     initial, distillation = initial_path(config.initial_model), config.training.distillation
@@ -194,7 +194,7 @@ def place_of(config: Config, folder: Path, transformer: PretrainedTransformer | 
         transformer and transformer.tokenizer,
         digest_of([initial]) if initial else "",
         distillation and [distillation.weight, digest_of(teacher_paths(distillation))],
-        # What each file is for: the same ones may be trees to learn from in one run, and dev in another.
+        # The purpose of each file: the same file can be training data in one run and dev data in another.
         [len(treebank.silver_files), treebank.dev is not None, len(vectors)],
         hash_of([*source, *paths]),
     ]

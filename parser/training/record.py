@@ -1,4 +1,4 @@
-"""The metrics of a run: in a JSON Lines file and TensorBoard after each epoch, and drawn as curves."""
+"""The metrics of a run: written as JSON Lines and to TensorBoard after each epoch, and drawn as curves."""
 
 from __future__ import annotations
 
@@ -32,11 +32,10 @@ class Record:
     """Writes the same numbers to `metrics.jsonl` and to TensorBoard."""
 
     def __init__(self, folder: Path, config: str, size: int = 0):
-        """config: its text; size: bytes of `metrics.jsonl` that the checkpoint knows of; the rest is cut off.
-
-        Raises ValueError if the file is shorter.
+        """config: the text of the config. size: the size of `metrics.jsonl` in bytes at the last checkpoint;
+        the rest of the file is cut off. Raises ValueError if the file is shorter.
         """
-        # It is slow to import, and every command imports this file.
+        # Imported here because it is slow, and every command imports this file.
         from torch.utils.tensorboard import SummaryWriter
 
         path = folder / METRICS
@@ -53,7 +52,7 @@ class Record:
             self._show(row.pop("epoch"), row)
 
     def write(self, epoch: int, metrics: Mapping[str, float]) -> int:
-        """Add an epoch; JSON has null for what is not finite. Returns the size of the file in bytes."""
+        """Add an epoch; values that are not finite become null. Returns the size of the file in bytes."""
         numbers = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
         self._lines.write(json.dumps({"epoch": epoch, **numbers}) + "\n")
         self._lines.flush()
@@ -77,7 +76,7 @@ class Record:
 
 CURVES = "curves.svg"
 SIZE = 9, 3.6
-"""Inches."""
+"""Width and height in inches."""
 LOSSES = {"loss": "training", "dev_loss": "dev"}
 
 
@@ -94,12 +93,12 @@ def epochs_of(run: Path) -> list[dict[str, Any]]:
     path = run / METRICS
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     if lines and not lines[-1].endswith("\n"):
-        del lines[-1]  # it is in the making
+        del lines[-1]  # it is still being written
     return [_epoch(line, f"{path}:{number}") for number, line in enumerate(lines, 1)]
 
 
 def _epoch(line: str, place: str) -> dict[str, Any]:
-    """Raises ValueError. place: of the line, for messages."""
+    """The metrics in a line. place: file and line number, for messages. Raises ValueError."""
     try:
         found: dict[str, Any] = json.loads(line)
         if "epoch" in found:
@@ -110,8 +109,8 @@ def _epoch(line: str, place: str) -> dict[str, Any]:
 
 
 def drawn_curves(epochs: Sequence[Mapping[str, Any]]) -> bytes:
-    """An SVG. epochs: see `epochs_of`."""
-    # It takes a second to import, and every command imports this file.
+    """The curves as SVG. epochs: see `epochs_of`."""
+    # Imported here because it takes a second, and every command imports this file.
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -127,14 +126,14 @@ def drawn_curves(epochs: Sequence[Mapping[str, Any]]) -> bytes:
         axes.grid(True, color="0.9")
         axes.legend(fontsize="small")
     drawn = BytesIO()
-    # The same numbers give the same file.
+    # A fixed salt and no date: the same numbers give the same file.
     with mpl.rc_context({"svg.hashsalt": CURVES}):
         figure.savefig(drawn, format="svg", metadata={"Date": None})
     return drawn.getvalue()
 
 
 def _draw_losses(axes: Axes, numbers: Sequence[int], epochs: Sequence[Mapping[str, Any]]) -> None:
-    """numbers: of the epochs."""
+    """numbers: the numbers of the epochs."""
     from matplotlib.ticker import LogLocator, NullLocator
 
     for key, name in LOSSES.items():
@@ -142,12 +141,12 @@ def _draw_losses(axes: Axes, numbers: Sequence[int], epochs: Sequence[Mapping[st
             axes.plot(numbers, _values(epochs, key), marker=".", label=name)
     axes.set(ylabel="loss", yscale="log")
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_major_formatter("{x:g}")  # the usual one sets its labels as formulas, which takes long
+    axes.yaxis.set_major_formatter("{x:g}")  # the default sets labels as formulas, which is slow
     axes.yaxis.set_minor_locator(NullLocator())
 
 
 def _draw_scores(axes: Axes, numbers: Sequence[int], epochs: Sequence[Mapping[str, Any]]) -> None:
-    """numbers: of the epochs."""
+    """numbers: the numbers of the epochs."""
     for measure, name in MEASURES.items():
         if any(f"dev_{measure}" in epoch for epoch in epochs):
             values = _values(epochs, f"dev_{measure}")
@@ -157,7 +156,7 @@ def _draw_scores(axes: Axes, numbers: Sequence[int], epochs: Sequence[Mapping[st
 
 
 def _values(epochs: Sequence[Mapping[str, Any]], key: str) -> list[float]:
-    """Of a metric. One that is not finite is null in the file."""
+    """The values of a metric in all epochs; nan where the file contains null."""
     found = (epoch.get(key) for epoch in epochs)
     return [float("nan") if value is None else value for value in found]
 
@@ -173,16 +172,16 @@ class Results(NamedTuple):
     test: Scores | None
     """None if the config has no test set."""
     text: TextScores | None
-    """Of the raw text of the test set; None if the model has no tokenizer."""
+    """Scores on the raw text of the test set; None if the model has no tokenizer."""
     processes: int = 1
-    """That trained."""
+    """The number of processes that trained."""
 
 
 def write_result(run: Path, results: Results, device: torch.device, stamp: dict[str, Any]) -> dict[str, Any]:
-    """Write the file; returns its content.
+    """Write `result.json`; returns its content.
 
-    stamp: `parser.system.stamp.stamp()` and the provenance of the treebanks when the run was started, or
-    resumed last.
+    stamp: `parser.system.stamp.stamp()` and the provenance of the treebanks when the run was started or last
+    resumed.
     """
     epochs = epochs_of(run)
     best = json.loads((run / BEST_MODEL / SCORES).read_text(encoding="utf-8"))
@@ -202,6 +201,6 @@ def write_result(run: Path, results: Results, device: torch.device, stamp: dict[
 
 
 def read_result(run: Path) -> dict[str, Any]:
-    """The content of the file. Raises FileNotFoundError."""
+    """The content of `result.json`. Raises FileNotFoundError."""
     result: dict[str, Any] = json.loads((run / RESULT).read_text(encoding="utf-8"))
     return result

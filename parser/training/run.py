@@ -1,4 +1,4 @@
-"""A training run from its config to its result: here a config is taken apart."""
+"""A training run from its config to its result: the config is taken apart here."""
 
 from __future__ import annotations
 
@@ -67,18 +67,19 @@ from parser.treebank.sentence import Sentence
 
 BAD_BATCH = "bad-batch.conllu"
 MANY_UNKNOWN = 0.2
-"""A greater share of unknown tags in dev is rather another set of tags."""
+"""A larger share of unknown tags in the dev set suggests that it uses a different tag set."""
 FEW_STEPS, ENOUGH_STEPS = 500, 1000
-"""Of training from random weights. With fewer than the first, more epochs help much: see docs/accuracy.md."""
+"""Steps of training from random weights. Below the first, more epochs help much: see docs/accuracy.md."""
 
 
 def train_and_score(
     config: Config, run: Path, resume: bool = False, processes: ProcessGroup = ALONE
 ) -> dict[str, Any] | None:
-    """Train a parser, score the best model on the test set if there is one, and on its raw text if the model
-    has a tokenizer; returns what `result.json` has, but None in other processes than the first.
+    """Train a parser; score the best model on the test set if there is one, and also on the raw text of the
+    test set if the model has a tokenizer.
 
-    Sets the threads and the precision of the process. Raises what `train` raises.
+    Returns the content of `result.json`; None in all processes but the first. Sets the number of threads and
+    the precision of the process. Raises what `train` raises.
     """
     config = for_its_treebank(config)
     device = own_device(choose_device(config.device))
@@ -109,16 +110,16 @@ def train(
     resume: bool = False,
     processes: ProcessGroup = ALONE,
 ) -> Scores | None:
-    """Train a parser; the folder `run` gets the metrics and, in `model/`, the model with the best dev score,
-    or without dev that of the last epoch.
+    """Train a parser. Returns the dev scores of the best model; None without a dev set.
 
-    An earlier run there is moved aside, or resumed if `resume`. processes: those that call this function
-    with the same arguments, to share the work; only the first one uses the folder. Returns the dev scores of
-    the best model; None without dev. Raises StoppedError after a signal, ValueError, LostProcessError, and
-    as `data.load`.
+    The metrics are written to the folder `run`, and the model with the best dev score to `model/` in it;
+    without a dev set, the model of the last epoch. An earlier run in that folder is moved aside, or continued
+    if `resume`. processes: all of them call this function with the same arguments and share the work; only
+    the first one uses the folder. Raises StoppedError after a signal, ValueError, LostProcessError, and what
+    `data.load` raises.
     """
     _refuse_before_loading(config, run, device, resume, processes)
-    # Before teachers and transformers, which compute while data are loaded.
+    # Before the data are loaded: teachers and transformers compute then.
     fix_workspaces(config.training.deterministic, device)
     torch.manual_seed(config.training.seed)
     began = time.monotonic()
@@ -135,7 +136,7 @@ def train(
             record = stack.enter_context(Record(run, text, training.progress.metrics_size))
             tokenizer = stack.enter_context(tokenizer_training(config, run))
         copy_checkpoint(processes, run / CHECKPOINT, training)
-        # The first one knows whether there are more epochs now.
+        # Only the first process knows whether the config now asks for more epochs.
         finished = processes.greatest(int(processes.is_first and training.progress.finished))
         training.progress.finished = bool(finished)
         TrainingLoop(
@@ -157,7 +158,7 @@ def train(
 def _refuse_before_loading(
     config: Config, run: Path, device: torch.device, resume: bool, processes: ProcessGroup
 ) -> None:
-    """Raises ValueError for settings, and for a folder that cannot be claimed or resumed."""
+    """Raises ValueError for unsupported settings, and for a folder that cannot be claimed or resumed."""
     refuse_unsupported(config.training.precision, device)
     refuse_untrainable(config)
     refuse_to_overwrite(run, data.files_needed(config))  # a new run moves its folder aside
@@ -173,9 +174,9 @@ def _refuse_before_loading(
 def _best_on_dev(
     config: Config, run: Path, dev: list[Sentence], training: TrainingState, processes: ProcessGroup
 ) -> Scores | None:
-    """The scores of the best model, with a bonus and a calibration fitted if it is to have them.
+    """The dev scores of the best model, after fitting its bonus and calibration if the config asks for it.
 
-    Without dev it has no scores and no calibration, and the bonus is a constant.
+    Without a dev set, there are no scores and no calibration, and the bonus is a constant.
     """
     arcs = config.parser.network.arcs
     best = training.progress.best if dev else None
@@ -192,7 +193,7 @@ def _best_on_dev(
 
 
 def _dev_measures(config: Config) -> list[Measure]:
-    """Of the dev scores, those that are noted after each epoch."""
+    """The dev scores to record after each epoch."""
     if config.treebank.dev is None:
         return []
     usual = shown(config.parser.network.tags.predict)
@@ -202,7 +203,7 @@ def _dev_measures(config: Config) -> list[Measure]:
 def new_training(
     model: Model, training_data: data.TrainingData, config: Config, processes: ProcessGroup = ALONE
 ) -> TrainingState:
-    """The state of a run that begins: the training step with its optimizer, and the schedule."""
+    """The state of a new run: the training step with its optimizer, the schedule, and the progress."""
     settings = config.training
     optimizer = make_optimizer(model.network, settings.optimizer)
     schedule = Schedule(optimizer, settings.learning_rate, peak_learning_rate(settings), settings.epochs)
@@ -224,7 +225,7 @@ def new_training(
 def _claim_and_restore(
     config: Config, run: Path, training: TrainingState, resume: bool, stack: ExitStack
 ) -> str:
-    """Claim the folder until the stack ends, and restore or write its checkpoint.
+    """Claim the folder until `stack` is closed, and restore or write its checkpoint.
 
     Returns the text of the config.
     """
@@ -240,9 +241,10 @@ def _claim_and_restore(
 
 
 def _go_on_to_more_epochs(config: Config, before: Config | None, training: TrainingState) -> None:
-    """Whether a resumed run is finished, by the present config. before: its config until now.
+    """Update whether a resumed run is finished, by the current config, and report what has changed.
 
-    Raises ValueError if it has more epochs than it is to have.
+    before: the config of the run until now. Raises ValueError if the run already has more epochs than asked
+    for.
     """
     progress, settings = training.progress, config.training
     ended = progress.epoch - 1
@@ -292,7 +294,7 @@ def _say_data(
 
 
 def _warn_of_other_tags(model: Model) -> None:
-    """Warns if the tags of dev are other ones than those of training."""
+    """Warn if many tags of the dev set do not occur in the training trees."""
     for name, shares in model.dev_shares.items():
         if WORD_COLUMNS[name].kind != "word" and shares.unknown > MANY_UNKNOWN:
             warn(
@@ -302,7 +304,7 @@ def _warn_of_other_tags(model: Model) -> None:
 
 
 def _say_if_short(training_data: data.TrainingData, settings: TrainingSettings) -> None:
-    """Advises more epochs for a small treebank, with which few of a large one would be enough."""
+    """Advise more epochs if the treebank is so small that the configured number gives few training steps."""
     batches = len(epoch_batches(training_data, settings, 1))
     if (steps := settings.epochs * batches) < FEW_STEPS:
         say(
@@ -312,7 +314,7 @@ def _say_if_short(training_data: data.TrainingData, settings: TrainingSettings) 
 
 
 def _write_bad_batch(treebank: TreebankSettings, run: Path, rows: Tensor) -> str:
-    """Write the sentences of a batch for the user; returns a part of the message that says where.
+    """Write the sentences of a batch to a file; returns the part of the message that names the file.
 
     rows: [batch] numbers of training trees.
     """

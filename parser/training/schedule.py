@@ -14,7 +14,7 @@ from parser.optimization.optimizer import PEAK, WARMUP_EPOCHS
 
 
 def peak_learning_rate(settings: TrainingSettings) -> float:
-    """The config's number, or min(start x batch size, 0.02), the rule of Ding & Koehn 2019."""
+    """The peak set in the config, or by the rule of Ding & Koehn 2019: min(start x batch size, 0.02)."""
     if settings.learning_rate.peak == "paper":
         return min(settings.learning_rate.start * settings.batch_size, 0.02)
     return settings.learning_rate.peak
@@ -24,7 +24,7 @@ class Schedule:
     """Warm-up and decay. torch's SequentialLR cannot contain ReduceLROnPlateau, which needs the loss."""
 
     def __init__(self, optimizer: Optimizer, settings: LearningRateSettings, peak: float, epochs: int):
-        """peak: learning rate after the warm-up; epochs: of the whole training."""
+        """peak: the learning rate after the warm-up. epochs: the number of epochs of the whole training."""
         self._optimizer, self._settings, self._peak, self._epochs = optimizer, settings, peak, epochs
         self._plateau = ReduceLROnPlateau(
             optimizer,
@@ -36,7 +36,7 @@ class Schedule:
         self.before_step(0.0)
 
     def state(self) -> dict[str, Any]:
-        """The state for `load_state`, as JSON can hold it."""
+        """The state for `load_state`, in types that JSON supports."""
         return {"learning_rate": self.learning_rate, "plateau": self._plateau.state_dict()}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
@@ -48,9 +48,9 @@ class Schedule:
         return self._optimizer.param_groups[0]["lr"]
 
     def before_step(self, epochs: float) -> None:
-        """Set the learning rate of a step. epochs: since the start of training, with a fraction.
+        """Set the learning rate of a step. epochs: the epochs since the start of training, fractional.
 
-        Groups with a peak of their own decay as the others do.
+        Groups with their own peak decay by the same factor as the other groups.
         """
         warmup = self._settings.warmup_epochs
         if epochs <= warmup:
@@ -66,7 +66,7 @@ class Schedule:
                 group["lr"] = group[PEAK] * share * decayed
 
     def after_epoch(self, epochs: int, dev_loss: float) -> None:
-        """Reduce the learning rate if the dev loss does not improve; nan: there is none."""
+        """Reduce the learning rate if the dev loss does not improve. dev_loss: nan if there is none."""
         is_fixed = self._settings.decay == "linear" or epochs < self._settings.warmup_epochs
         if not is_fixed and not math.isnan(dev_loss):
             self._plateau.step(dev_loss)

@@ -1,4 +1,4 @@
-"""Refuses networks that do not fit into memory, and names the setting that makes them large."""
+"""Refusing networks that do not fit into memory, with the name of the setting that makes them large."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def refuse_too_large(
 ) -> None:
     """Raises ValueError, with the setting to lower, if the weights do not fit into the device's memory.
 
-    vector_size: size of the pretrained vectors, 0 if there are none. transformer: that of the settings.
+    vector_size: size of the pretrained vectors, 0 if there are none. transformer: the one in the settings.
     """
 
     def weights_of(own: ParserSettings) -> tuple[int, int]:
@@ -70,14 +70,14 @@ def _weights(
 
 
 def _heaviest(settings: ParserSettings, weights_of: Callable[[ParserSettings], tuple[int, int]]) -> str:
-    """The setting that saves the most weights if it is halved."""
+    """The setting that saves the most weights when halved."""
     sizes = {
         key: value
         for key, value in flat(settings.network.model_dump()).items()
         if isinstance(value, int)
         and not isinstance(value, bool)
         and value > 1
-        and not key.startswith("transformer.")  # whose size they hardly change
+        and not key.startswith("transformer.")  # these hardly change the size of the transformer
     }
 
     def halved(key: str) -> int:

@@ -1,5 +1,5 @@
-"""Knowledge distillation: what teachers would do at each transition of the training trees, and which heads
-they would give to its words.
+"""Knowledge distillation: what the teachers would do at each transition of the training trees, and which
+heads they would give to the words. The student is the parser that is trained on these targets.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from parser.treebank.vocabulary import TREEBANK, Vocabulary
 
 SETTING = "training.distillation.models"
 KEPT_TRANSITIONS = 8
-"""Of each step, the most probable ones. The others have little probability together: it goes to the trees."""
+"""Most probable transitions kept per step. The remaining probability, which is small, goes to the trees."""
 KEPT_HEADS = 4
-"""Of each word, likewise."""
+"""Most probable heads kept per word, likewise."""
 
 
 class TeacherTargets(NamedTuple):
-    """As the fields of `Examples`, whose names they have."""
+    """The targets, as in the fields of `Examples` with the same names."""
 
     soft_targets: Ragged
     soft_heads: Ragged | None
@@ -45,27 +45,27 @@ class TeacherTargets(NamedTuple):
 
 class Teacher(NamedTuple):
     name: str
-    """For messages."""
+    """The name shown in messages."""
     model: Model
 
 
 def teacher_paths(distillation: DistillationSettings | None) -> tuple[Path, ...]:
-    """Folders and packages of the teachers, if there are some."""
+    """Folders and packages of the teachers, if there are any."""
     return tuple(find_model(data_path(path)) for path in distillation.models) if distillation else ()
 
 
 def refuse_missing_teachers(paths: Sequence[Path]) -> None:
-    """Raises ValueError if a teacher is not there."""
+    """Raises ValueError if a teacher is missing."""
     for path in paths:
         if not path.exists():
             raise ValueError(f"{SETTING}: {path} is missing; it is needed, also to resume a run")
 
 
 def load_teachers(paths: Sequence[Path], system: str, device: torch.device) -> list[Teacher]:
-    """system: the transition system of the parser that they teach. Raises ValueError for a broken teacher, or
-    one with another.
+    """The teachers in these folders and packages. system: the transition system of the student.
 
-    Random numbers that are drawn later do not depend on whether teachers were loaded.
+    Random numbers drawn later do not depend on whether teachers were loaded. Raises ValueError for a teacher
+    that is broken or has another transition system.
     """
     with torch.random.fork_rng(devices=()):
         teachers = [Teacher(*each) for each in load_each(paths, device)]
@@ -85,10 +85,10 @@ def teacher_targets(
     vocabulary: Vocabulary,
     weight: float,
 ) -> TeacherTargets:
-    """The targets of projective trees; those of heads are the mean of the teachers that score arcs.
+    """The targets for projective trees; the targets for heads are the mean of the teachers that score arcs.
 
-    inventory, vocabulary: of the parser that is to learn. weight: `DistillationSettings.weight`. Raises
-    ValueError for a teacher that knows none of its labels, or if the memory is too small for a sentence.
+    inventory, vocabulary: those of the student. weight: `DistillationSettings.weight`. Raises ValueError for
+    a teacher that knows none of the student's labels, or if a sentence does not fit into memory.
     """
     known = numbered_transitions(inventory, vocabulary)
     readings = [_Reading.of(teacher, known, trees) for teacher in teachers]
@@ -104,12 +104,12 @@ class _Reading(NamedTuple):
     model: Model
     examples: Examples
     numbers: Tensor
-    """[transitions] Of each transition of the teacher, its number in the parser that is to learn; behind the
-    last one if that parser does not know it."""
+    """[transitions] The student's number of each transition of the teacher; the number after the last one for
+    transitions that the student does not know."""
 
     @classmethod
     def of(cls, teacher: Teacher, known: Mapping[Transition, int], trees: Sequence[Sentence]) -> _Reading:
-        """known: the transitions of the parser that is to learn."""
+        """known: the transitions of the student."""
         model, vocabulary = teacher.model, teacher.model.vocabulary
         inventory = Inventory.of(model.inventory.system, vocabulary)
         names = numbered_transitions(inventory, vocabulary)
@@ -120,8 +120,8 @@ class _Reading(NamedTuple):
         return cls(model, Examples.of(inventory, vocabulary, _named_as_known(trees, vocabulary)), numbers)
 
     def probabilities(self, rows: Tensor, transitions: int) -> tuple[Tensor, Tensor | None]:
-        """Of the sentences `rows`, for the parser that is to learn: [S, transitions] at all steps, and
-        [W, longest + 1] of the heads of all words."""
+        """The teacher's probabilities for the sentences `rows`: of the student's transitions at all steps
+        [S, transitions], and of the heads of all words [W, longest + 1]."""
         network = self.model.network
         batch = self.examples.batch(rows).to(self.model.device)
         table = network.word_table(batch.tokens)  # [W + 2, token]
@@ -141,7 +141,7 @@ def _make_arcs(inventory: Inventory) -> list[bool]:
 
 
 def _named_as_known(trees: Sequence[Sentence], vocabulary: Vocabulary) -> list[Sentence]:
-    """Trees of treebanks that a teacher does not know are read as those of its first treebank."""
+    """The trees as a teacher reads them: treebanks that it does not know count as its first treebank."""
     lexicon = vocabulary.columns.get(TREEBANK)
     known = {"", *lexicon.strings} if lexicon else {tree.treebank for tree in trees}
     return [tree if tree.treebank in known else replace(tree, treebank="") for tree in trees]
@@ -149,15 +149,15 @@ def _named_as_known(trees: Sequence[Sentence], vocabulary: Vocabulary) -> list[S
 
 @torch.inference_mode()
 def _mean_of(readings: Sequence[_Reading], transitions: int, weight: float) -> TeacherTargets:
-    """The most probable transitions and heads of all teachers together.
+    """The most probable transitions and heads, by the mean probabilities of the teachers.
 
-    transitions: how many the parser that is to learn has. Raises TooLongError.
+    transitions: the student's number of transitions. Raises TooLongError.
     """
     examples = readings[0].examples
     lengths = examples.tokens.lengths
 
     def packed(probabilities: Sequence[Tensor], kept: int) -> Tensor:
-        """[rows, 2, kept] On the host. probabilities: of each teacher [rows, choices]."""
+        """[rows, 2, kept] on the host. probabilities: [rows, choices] for each teacher."""
         targets = SoftTargets.of(torch.stack(list(probabilities)).mean(0), kept, weight).packed().cpu()
         return F.pad(targets, (0, kept - targets.shape[2]))  # short sentences have few heads
 

@@ -1,4 +1,4 @@
-"""Training the tokenizer that a run keeps with its model."""
+"""Training of the tokenizer that a run stores with its model."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from parser.training.folder import BEST_MODEL, TOKENIZER_TRAINING, resuming
 from parser.treebank.conllu import stream_sentences
 
 LOG = "tokenizer.log"
-"""In the folder of the run: what the library of the tokenizer says."""
+"""File in the folder of the run with the output of the tokenizer's library."""
 SECONDS_BETWEEN_CHECKS = 0.2
 SECONDS_BETWEEN_LINES = 15
-"""Which say how far it is, when nothing is left but to wait for it."""
+"""Seconds between two progress lines once the parser is trained and only the tokenizer is not."""
 
 
 def refuse_untrainable(config: Config) -> None:
-    """Raises ValueError, before work is done, if a tokenizer is asked for that cannot be had."""
+    """Raises ValueError if the config asks for a tokenizer that cannot be trained; called before any work."""
     if config.tokenizer:
         config.tokenizer.refuse_missing()
     if not config.tokenizer or not config.tokenizer.is_trained:
@@ -45,17 +45,17 @@ def refuse_untrainable(config: Config) -> None:
 
 @dataclass
 class TokenizerTraining:
-    """A process that trains a tokenizer, beside the training of the parser."""
+    """A process that trains a tokenizer while the parser is trained."""
 
     settings: TokenizerKind
     process: subprocess.Popen[bytes]
     output: Path
-    """What the process writes."""
+    """The file that the process writes."""
     run: Path
     treebank: str
-    """The name of its training treebank, for messages."""
+    """The name of the tokenizer's training treebank, for messages."""
     began: float
-    """Of `time.time`."""
+    """The `time.time()` at which the process was started."""
     is_kept: bool = False
 
     def keep_if_ready(self) -> None:
@@ -65,7 +65,7 @@ class TokenizerTraining:
             self.is_kept = True
 
     def wait(self, request: StopRequest) -> None:
-        """Until the tokenizer is kept. Raises ValueError if that fails, StoppedError after a signal."""
+        """Wait until the tokenizer is kept. Raises ValueError if that fails, StoppedError after a signal."""
         self.keep_if_ready()
         said = -math.inf
         while not self.is_kept:
@@ -80,7 +80,7 @@ class TokenizerTraining:
             self.keep_if_ready()
 
     def _progress(self) -> str:
-        """How much is done, and how long the rest takes, as the end of a message; may be empty."""
+        """The share done and the time left, as the end of a message; empty if unknown."""
         share = self.settings.share_done(_log(self.run))
         if not share:
             return ""
@@ -89,10 +89,10 @@ class TokenizerTraining:
 
 @contextmanager
 def tokenizer_training(config: Config, run: Path) -> Iterator[TokenizerTraining | None]:
-    """Begins to train the tokenizer that the config asks for; None if there is nothing to train.
+    """Start training the tokenizer that the config asks for; yields None if there is nothing to train.
 
-    Until it is trained, the model has the tokenizer that it had. The process ends with the block. Raises what
-    `stream_sentences` raises.
+    Until the new tokenizer is trained, the model keeps its previous one. The process is ended on leaving the
+    block. Raises what `stream_sentences` raises.
     """
     settings, path = config.tokenizer, run / BEST_MODEL / TOKENIZER
     if not settings:
@@ -119,7 +119,7 @@ def tokenizer_training(config: Config, run: Path) -> Iterator[TokenizerTraining 
 
 
 def _is_kept(settings: TokenizerKind, path: Path) -> bool:
-    """Whether the model has this tokenizer. Says why if it has another one."""
+    """Whether the model has a tokenizer with these settings; prints why not if it has another one."""
     if not path.is_file():
         return False
     try:
@@ -135,7 +135,7 @@ def _is_kept(settings: TokenizerKind, path: Path) -> bool:
 
 
 def _keep(training: TokenizerTraining) -> None:
-    """Raises ValueError if the process has failed."""
+    """Store the trained tokenizer with the model. Raises ValueError if the process has failed."""
     code, run = training.process.returncode, training.run
     log = _log(run)
     if code or not training.output.is_file():

@@ -1,7 +1,8 @@
-"""The pretrained transformer of a training run, and the word vectors of one that is not trained.
+"""The pretrained transformer of a training run, and the word vectors of a frozen one.
 
-These are computed once, and kept in a file beside the prepared treebanks. It holds half-precision numbers and
-then a hash of them, so that a damaged one is noticed. It is mapped into memory.
+The vectors of a frozen transformer are computed once and kept in a file next to the prepared treebanks. The
+file contains numbers in half precision and then a hash of them, so that damage is noticed. It is mapped into
+memory.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 def pretrained_transformer(
     settings: TransformerSettings | None, initial: Model | None
 ) -> PretrainedTransformer | None:
-    """That of the settings; of a model that training begins with, if there is one.
+    """The transformer of the settings, or of the model that training starts from, if there is one.
 
     Raises ValueError if it cannot be read.
     """
@@ -58,7 +59,7 @@ def pretrained_transformer(
 
 
 def word_source(transformer: PretrainedTransformer | None) -> WordSource | None:
-    """Raises ValueError if the transformer's tokenizer is broken."""
+    """The tokenizer of the transformer, as a source of word pieces. Raises ValueError if it is broken."""
     if transformer is None:
         return None
     from parser.transformer.pieces import PieceTokenizer
@@ -68,20 +69,20 @@ def word_source(transformer: PretrainedTransformer | None) -> WordSource | None:
 
 SUFFIX, UNFINISHED = ".vectors", ".part"
 FORMAT = 1
-"""Of the file; another one wherever the same transformer would give other vectors than before."""
+"""File format; to be changed whenever the same transformer would give different vectors than before."""
 ABANDONED = 24 * 60 * 60
-"""Seconds after which an unfinished file belongs to no process that still writes it."""
+"""Seconds after which no process still writes an unfinished file."""
 KEPT = 4
-"""Files that are kept, those used last. English EWT takes 1.4 GB with four layers of 768 numbers."""
+"""Number of most recently used files to keep. English EWT takes 1.4 GB with four layers of size 768."""
 HASH_SIZE = hashlib.sha256().digest_size
 Shape = tuple[int, int, int]
 
 
 class KnownVectors:
-    """Gives sentences of a treebank the vectors that have been computed, and other sentences pieces."""
+    """Gives the sentences of a treebank their computed vectors, and other sentences word pieces."""
 
     def __init__(self, sentences: Sequence[Sentence], tokens: Tokens, others: WordSource):
-        """tokens: of the sentences, with vectors."""
+        """tokens: the tokens of the sentences, with vectors."""
         self._tokens, self._others = tokens, others
         self._number = {sentence.forms: number for number, sentence in enumerate(sentences)}
 
@@ -97,9 +98,9 @@ class KnownVectors:
 def with_frozen_vectors(
     encoder: TransformerEncoder, parts: Sequence[Tokens], cache: Path | None
 ) -> list[Tokens]:
-    """Tokens with the vectors of a transformer that is not trained, in the place of the words' pieces.
+    """Tokens with the vectors of a frozen transformer in place of the words' pieces.
 
-    cache: the folder where they are kept. Raises ValueError if half precision cannot hold them.
+    cache: the folder in which the vectors are kept. Raises ValueError if half precision cannot hold them.
     """
     words = [tokens.words for tokens in parts]
     shape = sum(words), encoder.settings.layers, encoder.size
@@ -116,7 +117,7 @@ def with_frozen_vectors(
 
 
 def _key(encoder: TransformerEncoder, parts: Sequence[Tokens]) -> str:
-    """By the transformer, what is taken from it, and the text."""
+    """The cache key of the vectors: a hash of the transformer, the settings for its vectors, and the text."""
     settings = encoder.settings
     asked = FORMAT, encoder.pretrained.digest, settings.layers, settings.pooling, settings.max_pieces
     found = hashlib.sha256(repr(asked).encode())
@@ -128,7 +129,7 @@ def _key(encoder: TransformerEncoder, parts: Sequence[Tokens]) -> str:
 
 
 def _kept(path: Path, shape: Shape) -> Tensor | None:
-    """[words, layers, size] The vectors in a file; None if there is none, or if it is damaged."""
+    """[words, layers, size] The vectors in a file; None if it does not exist or is damaged."""
     try:
         os.utime(path)  # used now: `remove_old` goes by this time
         if path.stat().st_size == _bytes(shape) + HASH_SIZE:
@@ -147,9 +148,9 @@ def _kept(path: Path, shape: Shape) -> Tensor | None:
 
 @contextmanager
 def _new_table(path: Path | None, shape: Shape) -> Iterator[Tensor]:
-    """[words, layers, size] An empty table, to be filled in the block, after which the file `path` holds it.
+    """[words, layers, size] An empty table to fill in the block; afterwards, it is the content of `path`.
 
-    It is in memory if there is no place for a file.
+    If there is no room for a file, the table exists in memory only.
     """
     own = _empty_file(path, shape) if path else None
     if path is None or own is None:
@@ -162,7 +163,7 @@ def _new_table(path: Path | None, shape: Shape) -> Iterator[Tensor]:
             with own.open("ab") as file:
                 file.write(_hash(table))
                 os.fsync(file.fileno())
-            own.replace(path)  # what is mapped stays so
+            own.replace(path)  # the mapping stays valid
         except OSError as error:
             lost = "the next start will compute the transformer's vectors again"
             say(f"{path.parent}: {error.strerror}; {lost}")
@@ -172,7 +173,7 @@ def _new_table(path: Path | None, shape: Shape) -> Iterator[Tensor]:
 
 
 def _empty_file(path: Path, shape: Shape) -> Path | None:
-    """A file with room for the table; None, with a message, if there is none."""
+    """A file with room for the table; None, with a message, if there is no room."""
     own = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -198,9 +199,9 @@ def _empty_file(path: Path, shape: Shape) -> Path | None:
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Unfinished files of killed processes."""
+    """Remove unfinished files of killed processes."""
     for path in folder.glob(f"*{UNFINISHED}"):
-        with suppress(OSError):  # another process may remove it, too
+        with suppress(OSError):  # another process may be removing it too
             if time.time() - path.stat().st_mtime > ABANDONED:
                 path.unlink()
 
@@ -211,7 +212,7 @@ def _bytes(shape: Shape) -> int:
 
 
 def _mapped(path: Path, shape: Shape, shared: bool) -> Tensor:
-    """[words, layers, size] shared: whether what is written to it comes into the file."""
+    """[words, layers, size] The mapped file. shared: whether writes to the table change the file."""
     words, layers, size = shape
     return torch.from_file(str(path), shared, words * layers * size, dtype=torch.float16).view(shape)
 
@@ -222,7 +223,7 @@ def _hash(table: Tensor) -> bytes:
 
 @torch.no_grad()
 def _fill(table: Tensor, encoder: TransformerEncoder, tokens: Tokens) -> None:
-    """table: [words, layers, size]"""
+    """Fill the table [words, layers, size] with the vectors of the tokens."""
     device = encoder.mix.device
 
     def compute(microbatches: Sequence[Tensor]) -> Tensor:

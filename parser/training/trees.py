@@ -1,4 +1,4 @@
-"""The trees of a run: those of its treebanks and silver ones, and which of them an epoch draws."""
+"""The training trees of a run, from its treebanks and silver files, and the sample that an epoch draws."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from parser.treebank.sentence import NO_HEAD, Sentence
 from parser.treebank.set_aside import set_aside
 
 ENDS = re.compile(r"([-_.](ud-)?train)?(\.(conllu|conll|conllx))?(\.gz)?$")
-"""What a file's name has behind the name of the treebank: `en_ewt-ud-train.conllu`."""
+"""The part of a file's name after the name of the treebank, as in `en_ewt-ud-train.conllu`."""
 
 
 class TrainingTrees(NamedTuple):
     gold: dict[str, list[Sentence]]
-    """Those of each treebank by its name, as `projective` gives them."""
+    """The trees of each treebank by its name, as returned by `projective`."""
     silver: list[Sentence]
     crossing: int
-    """How many non-projective trees were changed or left out."""
+    """The number of non-projective trees that were changed or left out."""
 
     @property
     def all(self) -> list[Sentence]:
@@ -39,7 +39,10 @@ class TrainingTrees(NamedTuple):
 
 
 def read_training_trees(settings: TreebankSettings) -> TrainingTrees:
-    """Raises TreebankError, FileNotFoundError, and ValueError for files of which nothing can be learnt."""
+    """The training trees of all files.
+
+    Raises TreebankError, FileNotFoundError, and ValueError for files from which nothing can be learnt.
+    """
     names = treebank_names(settings.train_files)
     read = [
         [replace(sentence, treebank=name) for sentence in read_training_file(data_path(path), settings)]
@@ -63,14 +66,15 @@ def read_training_trees(settings: TreebankSettings) -> TrainingTrees:
 
 
 def read_training_file(path: str, settings: TreebankSettings) -> list[Sentence]:
-    """Raises what `read_treebank` raises."""
+    """The sentences of a training file. Raises what `read_treebank` raises."""
     return (read_partial_treebank if settings.partial else read_treebank)(path, settings.roots)
 
 
 def treebank_names(paths: Sequence[str]) -> list[str]:
-    """Of treebanks by their files: `en_ewt` for `en_ewt-ud-train.conllu`.
+    """The names of treebanks, from the names of their files: `en_ewt` for `en_ewt-ud-train.conllu`.
 
-    With the folders if names are equal else: `a/train` and `b/train`. Raises ValueError if these are equal.
+    The folder is included if names would otherwise be equal: `a/train` and `b/train`. Raises ValueError if
+    they are still equal.
     """
     short = [ENDS.sub("", name) or name for name in (Path(path).name for path in paths)]
     names = [
@@ -84,10 +88,11 @@ def treebank_names(paths: Sequence[str]) -> list[str]:
 
 
 def projective(sentences: Sequence[Sentence], lifts: bool) -> list[Sentence]:
-    """All sentences, lifted where needed, if `lifts`; else those that a projective tree can have.
+    """If `lifts`, all sentences, with non-projective trees lifted; otherwise only those that can have a
+    projective tree.
 
-    In a tree that is known in part, no head of a head may be known to which a word could be lifted. There
-    the heads that cross others become unknown.
+    In a partly known tree, the head to which a word would be lifted may be unknown. In such trees, heads that
+    cross others become unknown instead.
     """
     if lifts:
         return list(map(_projectivized, sentences))
@@ -102,7 +107,7 @@ def _projectivized(sentence: Sentence) -> Sentence:
 
 
 def _read_silver(settings: TreebankSettings, path: str) -> list[Sentence]:
-    """Those that are probable enough."""
+    """The silver trees of a file that are probable enough. Raises ValueError if there are none."""
     assert settings.silver
     sentences = read_training_file(data_path(path), settings)
     if not (least := settings.silver.min_probability):
@@ -115,7 +120,7 @@ def _read_silver(settings: TreebankSettings, path: str) -> list[Sentence]:
 
 
 def _probability(path: str, sentence: Sentence) -> float:
-    """The mean of those of its arcs. Raises ValueError if the file has none."""
+    """The mean probability of a tree's arcs. Raises ValueError if the file does not contain probabilities."""
     if not (found := arc_probabilities(sentence)):
         raise ValueError(
             f"{path}, sentence {sentence.identifier}: its arcs have no probabilities, which "
@@ -126,16 +131,19 @@ def _probability(path: str, sentence: Sentence) -> float:
 
 @dataclass(frozen=True)
 class Mixture:
-    """Training trees are numbered: those of the first treebank, those of the others, and the silver ones."""
+    """Draws the trees of each epoch.
+
+    Trees are numbered: first those of the first treebank, then those of the others, then the silver trees.
+    """
 
     sizes: Mapping[str, int]
-    """Trees of each treebank by its name."""
+    """The number of trees of each treebank, by its name."""
     silver: int
-    """Silver trees."""
+    """The number of silver trees."""
     settings: TreebankSettings
 
     def __str__(self) -> str:
-        """The sizes, as the beginning of a list for people; empty if there is one treebank and no silver."""
+        """The sizes, as the start of a list in a message; empty for one treebank without silver trees."""
         told = [f"{name} {size:,}" for name, size in self.sizes.items()]
         silver = [f"silver {self.silver:,}"] if self.silver else []
         return "".join(f"{part}, " for part in [*told, *silver]) if len(told) > 1 or silver else ""
@@ -160,14 +168,14 @@ class Mixture:
 
 
 def drawn_counts(sizes: Sequence[int], exponent: float) -> list[int]:
-    """How many trees of each treebank are drawn, of as many in all as there are: see `sampling_exponent`."""
+    """How many trees to draw from each treebank; as many in total as there are. See `sampling_exponent`."""
     weights = torch.tensor(sizes, dtype=torch.double) ** exponent
     ends = (weights.cumsum(0) / weights.sum() * sum(sizes)).round().long()
     return torch.diff(ends, prepend=ends.new_zeros(1)).tolist()
 
 
 def _draw(size: int, count: int, generator: torch.Generator) -> Tensor:
-    """[count] Each of `size` numbers as often as any other, up to one."""
+    """[count] Numbers below `size`, each drawn equally often, up to a difference of one."""
     every = torch.arange(size).repeat(count // size if size else 0)
     rest = count - len(every)
     return torch.cat([every, torch.randperm(size, generator=generator)[:rest]]) if rest else every

@@ -1,4 +1,4 @@
-"""Word dropout: words, tags and features are replaced by the unknown one at random (Iyyer et al. 2015)."""
+"""Word dropout: words, tags and features are randomly replaced by the unknown value (Iyyer et al. 2015)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from parser.treebank.vocabulary import UNKNOWN, Tokens, Vocabulary
 
 
 class WordDropout:
-    """Knows for each column of the tokens with which probability each of its values is replaced."""
+    """Replaces values of tokens at random, with a probability for each value of each column."""
 
     def __init__(
         self,
@@ -23,12 +23,12 @@ class WordDropout:
         device: torch.device,
     ):
         self._rates: dict[int, Tensor] = {}
-        """By column: [entries], the probability of each entry of its lexicon."""
+        """The probability of each entry of a lexicon [entries], by column."""
         self._part_rates: dict[int, float] = {}
-        """By column whose strings have parts: the probability of each part."""
+        """The probability of each part, by column, for columns whose strings have parts."""
         for column, (name, lexicon) in enumerate(vocabulary.columns.items()):
             known = WORD_COLUMNS.get(name)
-            if known is None:  # of characters, pretrained vectors and treebanks nothing is replaced
+            if known is None:  # characters, pretrained vectors and treebanks are not replaced
                 continue
             if known.kind == "features":
                 self._part_rates[column] = settings.feature_dropout
@@ -39,7 +39,7 @@ class WordDropout:
                 self._rates[column] = torch.full((len(lexicon),), settings.tag_dropout, device=device)
 
     def __call__(self, tokens: Tokens) -> Tokens:
-        """A feature is replaced for all words of the batch that have the same FEATS."""
+        """The tokens after dropout. A feature is replaced for all words of the batch with the same FEATS."""
         values = tokens.values.clone()
         for column, rates in self._rates.items():
             replaced = _drawn(rates[values[:, column]])
@@ -54,7 +54,7 @@ class WordDropout:
 
 
 def word_rates(counts: Tensor, settings: TrainingSettings) -> Tensor:
-    """[words] The probability that each word is replaced; counts: [words], its occurrences in training."""
+    """[words] The probability that each word is replaced. counts: [words] its occurrences in training."""
     rates = torch.where(counts == 1, settings.unknown_probability, 0.0)
     if settings.word_dropout:
         rates = rates.maximum(settings.word_dropout / (settings.word_dropout + counts))
@@ -62,5 +62,5 @@ def word_rates(counts: Tensor, settings: TrainingSettings) -> Tensor:
 
 
 def _drawn(rates: Tensor) -> Tensor:
-    """bool, True with the probabilities `rates` [n]."""
+    """[n] bool, True with the probabilities `rates` [n]."""
     return torch.rand(rates.shape, device=rates.device) < rates

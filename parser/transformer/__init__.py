@@ -1,1 +1,1 @@
-"""Pretrained transformers: their pieces of words, windows over long sentences, their files."""
+"""Pretrained transformers: pieces of words, windows over long sentences, and files."""

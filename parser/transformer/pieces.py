@@ -1,4 +1,4 @@
-"""Words as the pieces that a transformer's tokenizer divides them into."""
+"""Dividing words into pieces with a transformer's tokenizer."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from parser.treebank.vocabulary import Tokens
 
 
 class PieceTokenizer:
-    """Each word is divided alone, as if a blank stood before it, so that equal words have equal pieces.
+    """Divides each word by itself, as if preceded by a blank, so that equal words get equal pieces.
 
-    The special pieces that begin and end a text are not among those of its words.
+    The special pieces at the beginning and the end of a text do not belong to any word.
     """
 
     def __init__(self, content: str):
-        """content: of a `tokenizer.json`. Raises ValueError if it is broken."""
+        """content: the content of a `tokenizer.json`. Raises ValueError if it is broken."""
         try:
             self._tokenizer = Tokenizer.from_str(content)
             self._tokenizer.no_truncation()
@@ -37,18 +37,18 @@ class PieceTokenizer:
             decoder = self._tokenizer.get_added_tokens_decoder()
             self._special = {number for number, piece in decoder.items() if piece.special}
             self.largest: int = max(self._tokenizer.get_vocab().values())
-            """The greatest number of a piece."""
+            """The largest number of a piece."""
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # a panic of the library is none of the usual exceptions
+        except BaseException as error:  # a panic of the library is not an `Exception`
             raise ValueError(f"the transformer's tokenizer is broken: {error}") from None
 
     def pieces(self, words: Sequence[str]) -> list[list[int]]:
         """The pieces of each word, at least one: the unknown piece for words of which nothing is left."""
-        # Lone surrogates are no text.
+        # Lone surrogates are not valid text.
         texts = [[self._blank + word.encode(errors="replace").decode()] for word in words]
         found = self._tokenizer.encode_batch(texts, is_pretokenized=True, add_special_tokens=False)
-        # Some tokenizers know the special pieces as text, too.
+        # Some tokenizers find the special pieces in text, too.
         return [
             [self._unknown if piece in self._special else piece for piece in each.ids] or [self._unknown]
             for each in found
@@ -65,7 +65,7 @@ class PieceTokenizer:
 
 
 def _special(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
-    """The pieces that stand before and behind a text."""
+    """The special pieces before and after a text."""
     own = tokenizer.encode(["a"], is_pretokenized=True, add_special_tokens=False).ids
     whole = tokenizer.encode(["a"], is_pretokenized=True).ids
     start = next(i for i in range(len(whole) - len(own) + 1) if whole[i : i + len(own)] == own)
@@ -73,7 +73,7 @@ def _special(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
 
 
 def _continues_words(pre_tokenizer: Any) -> bool:
-    """Whether a word without a blank before it is taken for the rest of one, as by RoBERTa's tokenizer."""
+    """Whether a word without a preceding blank is treated as the rest of a word, as in RoBERTa."""
     if not isinstance(pre_tokenizer, dict):
         return False
     if pre_tokenizer.get("type") == "Sequence":
@@ -82,8 +82,7 @@ def _continues_words(pre_tokenizer: Any) -> bool:
 
 
 def _unknown(model: dict[str, Any], tokenizer: Tokenizer, after: Sequence[int]) -> int:
-    """The piece for what has none; for tokenizers of bytes, which have no such piece, the last special
-    one."""
+    """The unknown piece; for byte-level tokenizers, which have no such piece, the last special one."""
     if isinstance(number := model.get("unk_id"), int):
         return number
     number = tokenizer.token_to_id(model.get("unk_token") or "")

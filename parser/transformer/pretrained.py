@@ -1,6 +1,6 @@
-"""Reading a pretrained transformer, and rebuilding one from what a model's folder keeps of it.
+"""Reading a pretrained transformer, and rebuilding one from the contents of a model's folder.
 
-Only safetensors and JSON are read: no pickles, and no code that comes with a transformer.
+Only safetensors and JSON are read: neither pickles nor code that comes with a transformer.
 """
 
 from __future__ import annotations
@@ -33,22 +33,21 @@ TEXT_ENCODERS = frozenset(
         *("roberta", "xlm-roberta", "xlm-roberta-xl"),
     )
 )
-"""The kinds of transformers that are read: those that encode text, and do nothing else when they are
-built."""
+"""The kinds of transformers that are read: they encode text, and building them has no other effect."""
 OWN_CODE = "auto_map"
-"""The key of a config that asks for code which comes with the transformer."""
+"""The key of a config that requests code that comes with the transformer."""
 OF_THE_PLACE = (
     *("_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype"),
     *("attn_implementation", "_attn_implementation", "experts_implementation", "quantization_config"),
 )
-"""Keys of a config that say where and how a transformer was run, not what it is. Some would load other
-code."""
+"""Keys of a config that describe where and how a transformer was run, not what it is. Some of them would load
+other code."""
 MAX_LAYERS, MAX_SIZE = 200, 2_000_000
-"""Of a transformer: whoever wrote its config need not be trusted."""
+"""Limits for the config of a transformer, whose author need not be trusted."""
 COUNTS_OF_LAYERS = "num_hidden_layers", "num_hidden_groups", "inner_group_num"
-"""Whose product is at least the number of layers. ALBERT has all three."""
+"""Keys of a config whose product is at least the number of layers. ALBERT has all three."""
 SHOWN = 3
-"""Weights of a message."""
+"""Maximum number of weights listed in a message."""
 
 
 @dataclass(frozen=True)
@@ -60,15 +59,15 @@ class PretrainedTransformer:
     tokenizer: str
     """The content of a `tokenizer.json`."""
     weights: Mapping[str, Tensor] = field(default_factory=dict)
-    """By name; none if a parser has trained all of them, which are then among its own."""
+    """Weights by name; empty if a parser has trained all of them, and stores them with its own weights."""
 
     def __deepcopy__(self, memo: object) -> PretrainedTransformer:
-        """It is never changed, and its weights are large."""
+        """Return the same object: it is never changed, and its weights are large."""
         return self
 
     @cached_property
     def digest(self) -> str:
-        """A hash of all, by which equal transformers are known."""
+        """A hash of the config, tokenizer and weights, which identifies equal transformers."""
         found = hashlib.sha256(self.config.encode() + self.tokenizer.encode())
         for name, weight in sorted(self.weights.items()):
             found.update(name.encode())
@@ -76,10 +75,10 @@ class PretrainedTransformer:
         return found.hexdigest()
 
     def build(self, shared: bool = False) -> nn.Module:
-        """The transformer with its weights, and random ones where it has none.
+        """The transformer with its weights, or with random weights if there are none.
 
-        On PyTorch's present default device. shared: whether the weights are these tensors themselves, for a
-        transformer that is not changed. Raises ValueError for a config that is no transformer's.
+        It is built on PyTorch's current default device. shared: whether to use these tensors themselves as
+        weights, for a transformer that is not changed. Raises ValueError if the config is not valid.
         """
         content = json.loads(self.config)
         _refuse_bad_config(content)
@@ -100,9 +99,9 @@ class PretrainedTransformer:
 
 
 def read_pretrained(path: str) -> PretrainedTransformer:
-    """The transformer in a folder, or of that name on the hub of Hugging Face.
+    """Read the transformer in a folder, or with this name on the Hugging Face hub.
 
-    Raises ValueError, with what to do, if there is none, or one that is not of safetensors and JSON alone.
+    Raises ValueError, with advice, if there is none, or if it does not consist of safetensors and JSON alone.
     """
     folder = Path(path)
     if folder.is_dir():
@@ -113,7 +112,7 @@ def read_pretrained(path: str) -> PretrainedTransformer:
         with _quiet():
             stored, _ = PreTrainedConfig.get_config_dict(path)
             config = _config_of(stored, lambda **_: AutoConfig.from_pretrained(path, trust_remote_code=False))
-            attention = config._attn_implementation  # which `to_dict` leaves out
+            attention = config._attn_implementation  # `to_dict` leaves it out
             _refuse_bad_config({**config.to_dict(), "attn_implementation": attention})
             if folder.is_dir():
                 _refuse_more_weights(config, folder)
@@ -137,13 +136,13 @@ def read_pretrained(path: str) -> PretrainedTransformer:
 
 
 def _portable(config: Any) -> str:
-    """JSON that is the same wherever the transformer lies."""
+    """The config as JSON that does not depend on where the transformer is stored."""
     kept = {name: value for name, value in config.to_dict().items() if name not in OF_THE_PLACE}
     return json.dumps({**kept, "model_type": config.model_type}, sort_keys=True)
 
 
 def _without_pooler(model: Any) -> nn.Module:
-    """Without the part that makes one vector of a whole text, which no parser reads."""
+    """The model without the part that makes one vector of a whole text, which no parser reads."""
     if getattr(model, "pooler", None) is not None:
         model.pooler = None
     assert isinstance(model, nn.Module)
@@ -151,7 +150,7 @@ def _without_pooler(model: Any) -> nn.Module:
 
 
 def _refuse_unsafe(folder: Path) -> None:
-    """Raises ValueError for a folder without safetensors."""
+    """Raises ValueError for a folder without config or safetensors, or with an adapter."""
     if not (folder / "config.json").is_file():
         raise ValueError(f"{MODEL}: {folder}: no transformer: config.json is missing")
     if not any(folder.glob("*.safetensors")):
@@ -169,7 +168,7 @@ def _refuse_unsafe(folder: Path) -> None:
 
 
 def _refuse_bad_config(content: Any) -> None:
-    """Raises ValueError for a config of another kind of model, or with what could load code."""
+    """Raises ValueError for a config of another kind of model, or with keys that could load code."""
     if not isinstance(content, dict):
         raise ValueError("the transformer's config holds no keys and values")
     if OWN_CODE in content:
@@ -183,7 +182,7 @@ def _refuse_bad_config(content: Any) -> None:
 
 
 def _config_of(content: Any, make: Callable[..., Any]) -> Any:
-    """What the library makes of a config; no size in it is absurd. Raises ValueError."""
+    """The library's config object. Raises ValueError if a size in the config is absurd."""
     _refuse_absurd_sizes(content)  # before `make`: some configs build lists of these sizes
     config = make(**content)
     layers = math.prod(getattr(config, name, 1) for name in COUNTS_OF_LAYERS)
@@ -193,7 +192,7 @@ def _config_of(content: Any, make: Callable[..., Any]) -> Any:
 
 
 def _refuse_absurd_sizes(content: Any, name: str = "") -> None:
-    """content: what a config has under that name."""
+    """Raises ValueError if a number is too large. content: the value of a config under this name."""
     if isinstance(content, (int, float)) and content > MAX_SIZE:
         raise ValueError(f"{name} is {content:,}, and at most {MAX_SIZE:,} is sensible")
     if isinstance(content, Mapping):
@@ -205,9 +204,9 @@ def _refuse_absurd_sizes(content: Any, name: str = "") -> None:
 
 
 def _refuse_more_weights(config: Any, folder: Path) -> None:
-    """Raises ValueError for a config of more weights than the folder's files can hold.
+    """Raises ValueError if a config asks for more weights than the folder's files can hold.
 
-    The library would make all of them before it misses one.
+    The library would allocate all of them before noticing that some are missing.
     """
     with torch.device("meta"):
         weights = sum(
@@ -219,10 +218,10 @@ def _refuse_more_weights(config: Any, folder: Path) -> None:
 
 
 def _read_tokenizer(path: str) -> str:
-    """The content of its `tokenizer.json`, in which the special pieces around a text are noted.
+    """The content of the `tokenizer.json`, including the special pieces around a text.
 
-    A tokenizer that transformers has saved and loaded again may have lost them. The library's own reading
-    is not relied on: without a `tokenizer_config.json` it may put words into lower case.
+    A tokenizer that was saved and loaded again with transformers may have lost these pieces. The library's
+    own reading is not used: without a `tokenizer_config.json`, it may lower-case words.
     """
     file = cached_file(path, "tokenizer.json", _raise_exceptions_for_missing_entries=False)
     if file is None:
@@ -241,7 +240,7 @@ def _read_tokenizer(path: str) -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the library's progress bars and remarks."""
+    """Turn off the library's progress bars and messages."""
     logging = transformers.utils.logging
     level, had_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()

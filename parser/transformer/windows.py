@@ -1,8 +1,8 @@
-"""Windows: how the pieces of sentences are arranged for a transformer, which reads texts of bounded length.
+"""Windows: the arrangement of pieces of sentences for a transformer, which reads texts of bounded length.
 
-A sentence that fits is one window. A longer one is several windows of whole words that overlap by half, and
-each of its words is read from the window in whose middle it stands most. Windows of similar length are read
-together.
+A sentence that fits is one window. A longer sentence is divided into windows of whole words that overlap by
+half. Each of its words is read from the window in which it is closest to the middle. Windows of similar
+length are read together.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from parser.batching.ragged import Ragged
 from parser.treebank.vocabulary import Tokens
 
 PIECES_TOGETHER = 8192
-"""Of the windows that are read together, padding included."""
+"""Maximum number of pieces in windows that are read together, padding included."""
 PADDING_ON_CPU, PADDING_ON_GPU = 256, 1024
-"""Of the windows that are read together. More takes longer than another call; on a GPU a call is many
-launches."""
+"""Maximum padding of windows that are read together. More padding takes longer than another call; on a GPU, a
+call is many launches."""
 
 
 def padding_together(device: torch.device) -> int:
@@ -34,20 +34,20 @@ class Together(NamedTuple):
     """Windows that are read together. All tensors are on the host."""
 
     first: Tensor
-    """[windows] The first piece of each, by its number in the batch."""
+    """[windows] The first piece of each window, by its number in the batch."""
     counts: Tensor
-    """[windows] Pieces of each."""
+    """[windows] Number of pieces in each window."""
     length: int
-    """Pieces of the longest."""
+    """Number of pieces in the longest window."""
     words: Ragged
-    """For each word that is read from them: the places of its pieces, as window * length + position."""
+    """For each word read from these windows, the places of its pieces, as window * length + position."""
 
 
 @dataclass(frozen=True)
 class Windows:
     together: list[Together]
     place_of_word: Tensor
-    """[words] Where each word stands if the words of all groups are put one behind the other."""
+    """[words] The position of each word in the concatenated words of all groups."""
 
     @classmethod
     def of(
@@ -57,8 +57,10 @@ class Windows:
         most_padding: int = PADDING_ON_CPU,
         pieces_together: int = PIECES_TOGETHER,
     ) -> Windows:
-        """most_pieces: of a window. A word with more is read by its first ones alone. most_padding and
-        pieces_together: of windows that are read together.
+        """Arrange the pieces of sentences in windows.
+
+        most_pieces: limit for a window; of a word with more pieces, only the first ones are read.
+        most_padding, pieces_together: limits for windows that are read together.
         """
         assert tokens.pieces
         starts, counts = tokens.pieces.offsets, tokens.pieces.lengths.clamp(max=most_pieces)
@@ -84,9 +86,9 @@ class Windows:
 
 
 def _groups(order: Tensor, sizes: Sequence[int], most: int, most_padding: int) -> Iterator[Tensor]:
-    """Split windows, the shortest first, into groups with bounded numbers of pieces and of padding.
+    """Split windows, the shortest first, into groups with bounded numbers of pieces and padding.
 
-    sizes: of the windows. most: pieces of a group, padding included.
+    sizes: number of pieces in each window. most: maximum number in a group, padding included.
     """
     start = pieces = 0
     for end, number in enumerate(order.tolist()):
@@ -99,7 +101,7 @@ def _groups(order: Tensor, sizes: Sequence[int], most: int, most_padding: int) -
 
 
 def _divide(tokens: Tokens, most: int) -> tuple[Tensor, Tensor, Tensor]:
-    """[windows] The first word and the end of each window, and [words] the window of each word."""
+    """The first word and the end of each window, [windows] each, and the window of each word, [words]."""
     assert tokens.pieces
     first = tokens.numbers.offsets
     counts = tokens.pieces.lengths.clamp(max=most)
@@ -119,7 +121,7 @@ def _divide(tokens: Tokens, most: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _overlapping(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
-    """Windows over the words of a sentence, which have these sizes; each begins amid the one before."""
+    """Windows over words of the given sizes; each window begins in the middle of the previous one."""
     begin = 0
     while True:
         end, total = begin, 0
@@ -138,9 +140,9 @@ def _overlapping(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
 
 
 def _chosen(spans: Sequence[tuple[int, int]], sizes: Sequence[int]) -> Iterator[int]:
-    """For each word the window with the most pieces on the side of it where there are fewer.
+    """For each word, the window with the most pieces on the side of the word with fewer pieces.
 
-    The beginning and the end of the sentence count as far away. sizes: of the words.
+    The beginning and the end of the sentence count as far away. sizes: number of pieces in each word.
     """
     places = list(accumulate(sizes, initial=0))
     far = places[-1]

@@ -1,12 +1,12 @@
 """Arc-hybrid (Kuhlmann, Gómez-Rodríguez & Satta 2011): the head of a left arc is B0.
 
-The costs are those of Goldberg & Nivre 2013: the gold arcs that a transition makes unreachable.
+The costs follow Goldberg & Nivre 2013: the gold arcs that a transition makes unreachable.
 
 - Left-Arc. Validity: the buffer is not empty, and S0 is a word. Cost: the arc to S0 if its head is S1 or
-  behind B0, and the arcs from S0 into the buffer. Action: B0 becomes the head of S0, which leaves the stack.
+  after B0, and the arcs from S0 into the buffer. Action: B0 becomes the head of S0, which leaves the stack.
 - Right-Arc. Validity: S0 and S1 are words. Cost: the arc to S0 if its head is in the buffer, and the arcs
   from S0 into the buffer. Action: S1 becomes the head of S0, which leaves the stack.
-- Root-Arc. Validity: the buffer is empty, and S0 is the only word on the stack. Cost: as of Right-Arc.
+- Root-Arc. Validity: the buffer is empty, and S0 is the only word on the stack. Cost: like Right-Arc.
   Action: ROOT becomes the head of S0, which leaves the stack.
 - Shift. Validity: the buffer is not empty. Cost: the arc to B0 if its head is on the stack below S0, and the
   arcs from B0 to words on the stack. Action: B0 moves to the stack.
@@ -22,18 +22,18 @@ from parser.transitions.system import Place, State, Transition, TransitionSystem
 
 
 def _left_cost(view: View) -> Tensor:
-    """S0 loses its head if that is S1 or after B0, and its dependents in the buffer."""
+    """S0 loses its head if the head is S1 or after B0, and its dependents in the buffer."""
     head = view.gold_head_of_s0
     return view.s0_dependents_in_buffer + ((head == view.s1) | (head > view.b0)).long()
 
 
 def _right_cost(view: View) -> Tensor:
-    """S0 loses its head if that is in the buffer, and its dependents in the buffer."""
+    """S0 loses its head if the head is in the buffer, and its dependents in the buffer."""
     return view.s0_dependents_in_buffer + (view.gold_head_of_s0 >= view.b0).long()
 
 
 def _shift_cost(view: View) -> Tensor:
-    """B0 loses its head if that is below S0, and its dependents on the stack."""
+    """B0 loses its head if the head is below S0, and its dependents on the stack."""
     head_is_below = view.b0_head_is_on_stack & (view.gold_head_of_b0 != view.s0)
     return view.b0_dependents_on_stack + head_is_below.long()
 

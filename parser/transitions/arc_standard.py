@@ -1,6 +1,6 @@
-"""Arc-standard (Nivre 2004): arcs connect the two top words of the stack. Without costs.
+"""Arc-standard (Nivre 2004): arcs connect the two top words of the stack. No costs are defined.
 
-Right-Arc, Root-Arc and Shift are those of arc-hybrid: a word is reduced as soon as it gets its head.
+Right-Arc, Root-Arc and Shift are the same as in arc-hybrid: a word is reduced as soon as it gets its head.
 
 - Left-Arc. Validity: S0 and S1 are words. Action: S0 becomes the head of S1, which leaves the stack.
 - Right-Arc. Validity: S0 and S1 are words. Action: S1 becomes the head of S0, which leaves the stack.

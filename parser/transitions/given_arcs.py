@@ -1,8 +1,8 @@
-"""Arcs that are given of a tree, and which transitions keep all of them, and some root, possible.
+"""Given arcs of a tree, and which transitions keep all of them, and some root, possible.
 
-A transition that does has none of its obstacles before it. In every state that only such transitions have led
-to, all given arcs can still be made together. So a given head that lies before B0 is on the stack, and so is
-a given dependent of B0 that has no head yet; nothing needs to be searched for.
+A transition does so if none of its obstacles is true. In every state reached by such transitions alone, all
+given arcs can still be made together. So a given head to the left of B0 is on the stack, and so is a given
+dependent of B0 to the left of it that has no head yet; no search is needed.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ MAY_BE_ROOT, ROOT_AFTER, ABOVE_LAST = 1, 2, 4
 
 
 class WordFacts(NamedTuple):
-    """What is given of a word."""
+    """The given facts about a word."""
 
     head: int = NO_HEAD
     first_dependent: int = 0
-    """The first one, if it is left of the word; else 0."""
+    """The first given dependent if it is to the left of the word; else 0."""
     last_dependent: int = 0
-    """0 for none."""
+    """The last given dependent; 0 for none."""
     flags: int = MAY_BE_ROOT | ROOT_AFTER
 
 
@@ -40,7 +40,7 @@ BITS = tuple(map(int, Obstacle))
 
 
 def word_facts(heads: Sequence[int], may_be_root: Sequence[bool]) -> list[WordFacts]:
-    """Of each word. heads: the given ones, else `NO_HEAD`; of word 1 first. may_be_root: at least one."""
+    """The facts of each word. heads: from word 1; `NO_HEAD` if not given. may_be_root: true for some word."""
     first, last = [0] * (len(heads) + 1), [0] * (len(heads) + 1)
     for word, head in enumerate(heads, 1):
         if head > 0:
@@ -62,10 +62,10 @@ def word_facts(heads: Sequence[int], may_be_root: Sequence[bool]) -> list[WordFa
 
 
 def obstacles(state: State, words: Tensor, facts: Tensor, which: Sequence[Obstacle]) -> Tensor:
-    """[which, batch] bool: those that are true.
+    """[which, batch] bool: which obstacles are true.
 
-    words: [places, batch], those of the state. facts: [words + 1, 4] `WordFacts` in the flat layout of
-    `State`; the last ones are those of `NOTHING_GIVEN`.
+    words: [places, batch], see `State.words`. facts: [words + 1, 4] `WordFacts` in the flat layout of
+    `State`; the last row is `NOTHING_GIVEN`.
     """
     s0, s1, b0, _ = words
     bottom = state.stack[:, 1].where(state.depth > 1, 0)
@@ -97,25 +97,24 @@ def obstacles(state: State, words: Tensor, facts: Tensor, which: Sequence[Obstac
 
 @dataclass(frozen=True)
 class Obstacles:
-    """The obstacles of the transitions of a system, or some of them."""
+    """All or some obstacles of the transitions of a system."""
 
     which: list[Obstacle]
     blocks: Tensor
-    """[obstacles, kinds] 1 where one keeps a kind of transitions from being taken, else 0."""
+    """[obstacles, kinds] 1 if the obstacle blocks this kind of transition, else 0."""
 
     @classmethod
     def of(
         cls, system: TransitionSystem, device: torch.device, among: Iterable[Obstacle] = Obstacle
     ) -> Obstacles:
-        """among: the others are left out."""
+        """The obstacles of a system. among: other obstacles are left out."""
         of_kinds = [each.obstacles or Obstacle(0) for each in system.transitions]
         which = [each for each in among if any(each in own for own in of_kinds)]
         table = torch.tensor([[each in own for own in of_kinds] for each in which])
         return cls(which, to_device(table.float().view(-1, len(of_kinds)), device))
 
     def free(self, state: State, words: Tensor, facts: Tensor) -> Tensor:
-        """[batch, kinds] bool: which kinds of transitions have none before them. words, facts: see
-        `obstacles`."""
+        """[batch, kinds] bool: which kinds of transitions are not blocked. words, facts: see `obstacles`."""
         if not self.which:
             return self.blocks.new_ones(words.shape[1], self.blocks.shape[1], dtype=torch.bool)
         return obstacles(state, words, facts, self.which).T.float() @ self.blocks == 0
@@ -124,9 +123,9 @@ class Obstacles:
 def obstacles_alone(
     stack: Sequence[int], front: int, heads: Sequence[int], headless: int, facts: Sequence[WordFacts]
 ) -> int:
-    """The sum of all obstacles that are true, of one sentence; see `obstacles`.
+    """The sum of all obstacles that are true for one sentence; see `obstacles`.
 
-    heads, facts: of ROOT, of each word, and of what is after the last one.
+    heads, facts: for ROOT, each word, and the place after the last word.
     """
     s0, s1, b0, bottom = stack[-1], stack[-2] if len(stack) > 1 else 0, front, stack[1] if stack[1:] else 0
     of_s0, of_b0 = facts[s0], facts[b0]

@@ -13,14 +13,14 @@ from parser.treebank.vocabulary import Vocabulary
 
 UNKNOWN_LABEL = 0
 NOT_OPTIMAL = -1
-"""Stands in place of a label where a kind of transition is not optimal with any label."""
+"""Used instead of a label if a kind of transition is not optimal with any label."""
 
 
 Number = TypeVar("Number", Tensor, int)
 
 
 class Effects(NamedTuple, Generic[Number]):
-    """What transitions do, in tensors of the shape of the transitions; or what one does, in numbers."""
+    """The effects of transitions, as tensors of the same shape; or of one transition, as numbers."""
 
     top: Number
     """`Place` of the word that is on top of the stack afterwards."""
@@ -29,7 +29,7 @@ class Effects(NamedTuple, Generic[Number]):
     dependent: Number
     """`Place` of the dependent."""
     composes: Number
-    """`Place` of the word whose vector becomes the composed one."""
+    """`Place` of the word whose vector is replaced by the composed one."""
     stack_read: Number
     """`StackOperation.read` of the stack."""
     stack_move: Number
@@ -42,7 +42,7 @@ class Effects(NamedTuple, Generic[Number]):
 
 @dataclass(frozen=True)
 class Inventory:
-    """The labelled transitions: each transition of a system ("kind") with each label that it may have.
+    """The labelled transitions: each transition of a system ("kind") with each of its possible labels.
 
     Labelled transitions have numbers from 0; the number after the last one is `no_op`, the transition of
     finished sentences. Label 0 stands for labels that do not occur in training. It can occur in a gold tree,
@@ -51,7 +51,7 @@ class Inventory:
 
     system: TransitionSystem
     kind: Tensor
-    """[transitions + 1] The kind of each labelled transition; the last is that of `NO_OP`."""
+    """[transitions + 1] The kind of each labelled transition; the last one is for `NO_OP`."""
     label: Tensor
     """[transitions + 1] The label of the arc; also 0 if there is no arc."""
     known: Tensor
@@ -64,14 +64,14 @@ class Inventory:
     """[2 ** kinds, transitions] bool: the legal labelled transitions for each set of legal kinds, whose bit k
     stands for kind k."""
     bits: Tensor
-    """[kinds] The numbers of the sets of one kind."""
+    """[kinds] For each kind, the number of the set that contains only it."""
     optimal: Tensor
-    """[kinds * (labels + 1), transitions] bool: the optimal labelled transitions of each kind, if no label is
-    optimal with it and for each label."""
+    """[kinds * (labels + 1), transitions] bool: the optimal labelled transitions of each kind, first for
+    NOT_OPTIMAL, then for each optimal label."""
     optimal_row: Tensor
     """[kinds] The row of `optimal` for each kind and label 0."""
     keeps_root: Tensor
-    """[2, places, transitions] bool: `TransitionSystem.keeps_root`, with words on the stack, and without."""
+    """[2, places, transitions] bool: `TransitionSystem.keeps_root`, with and without words on the stack."""
 
     @classmethod
     def of(cls, system: TransitionSystem, vocabulary: Vocabulary) -> Inventory:
@@ -82,7 +82,7 @@ class Inventory:
     def build(
         cls, system: TransitionSystem, labels: int, word_labels: frozenset[int], root_labels: frozenset[int]
     ) -> Inventory:
-        """labels: number of labels, with the unknown one. The sets: the labels from words and from ROOT."""
+        """labels: number of labels, including the unknown one. word_labels, root_labels: see `Vocabulary`."""
         pairs: list[tuple[int, int]] = []
         number = torch.zeros(len(system.transitions), labels, dtype=torch.long)
         for kind, transition in enumerate(system.transitions):
@@ -132,7 +132,7 @@ class Inventory:
         return replace(self, **moved)
 
     def effects(self, transitions: Tensor) -> Effects[Tensor]:
-        """transitions: of any shape."""
+        """The effects of labelled transitions. transitions: of any shape."""
         found = self.effect_table.index_select(1, transitions.flatten())
         return Effects(*found.view(len(found), *transitions.shape))
 
@@ -147,7 +147,7 @@ class Inventory:
     def with_optimal_labels(self, labels: Tensor) -> Tensor:
         """[batch, transitions] bool: the optimal labelled transitions.
 
-        labels: [batch, kinds], NOT_OPTIMAL for some. If the label is unknown, any label is optimal.
+        labels: [batch, kinds], a label or NOT_OPTIMAL. If the label is unknown, any label is optimal.
         """
         row = (labels + self.optimal_row).flatten()
         by_kind = self.optimal.index_select(0, row)  # [batch * kinds, transitions]
@@ -172,7 +172,7 @@ class Inventory:
 
 
 def _optimal(number: Tensor, known: Tensor, of_kind: Tensor) -> Tensor:
-    """As `Inventory.optimal`. of_kind: [kinds, transitions] bool: the known transitions of each kind."""
+    """See `Inventory.optimal`. of_kind: [kinds, transitions] bool: the known transitions of each kind."""
     is_chosen = number[:, :, None] == torch.arange(len(known))  # [kinds, labels, transitions]
     with_label = torch.where(known[number][:, :, None], is_chosen, of_kind[:, None])
     none = torch.zeros_like(with_label[:, :1])

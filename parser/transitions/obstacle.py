@@ -1,4 +1,4 @@
-"""What may keep a parser from a transition where arcs are given, see `given_arcs`."""
+"""Conditions that block transitions of a parser if some arcs are given, see `given_arcs`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntFlag, auto
 
 
 class Obstacle(IntFlag):
-    """What may be true of a state. Heads and dependents are given ones."""
+    """Conditions that can be true of a state. Heads and dependents are given ones."""
 
     S0_NOT_BELOW_B0 = auto()
     """S0 has another head than B0."""
@@ -25,15 +25,15 @@ class Obstacle(IntFlag):
     NO_ROOT_IN_BUFFER = auto()
     """S0 is alone on ROOT, and no word of the buffer may be the root."""
     NO_ROOT_AFTER_B0 = auto()
-    """There is no root yet, and no word after B0 may be it."""
+    """There is no root yet, and no word after B0 may be the root."""
     NO_ROOT_AT_BOTTOM = auto()
-    """No word after B0 may be the root, nor may the lowest on the stack, which is B0 if it is the first."""
+    """Neither a word after B0 nor the lowest word on the stack (B0 if there is none) may be the root."""
     B0_NO_ROOT = auto()
     """B0 may not be the root."""
     B0_ABOVE_LAST = auto()
-    """The last word is below B0, or is B0: what has no head by then finds none later."""
+    """The last word is B0 or below B0 in the tree: words without a head by then cannot get one later."""
     B0_LEAVES_HEADLESS = auto()
-    """As `B0_ABOVE_LAST`, and words on the stack have no head."""
+    """Like `B0_ABOVE_LAST`, and some words on the stack have no head."""
 
 
 OF_WHOLE_TREE = (
@@ -44,4 +44,4 @@ OF_WHOLE_TREE = (
     Obstacle.B0_ABOVE_LAST,
     Obstacle.B0_LEAVES_HEADLESS,
 )
-"""Those that costs do not tell: each arc could still be made, but there would be no tree with one root."""
+"""Obstacles that costs do not cover: each arc could still be made, but not a tree with a single root."""

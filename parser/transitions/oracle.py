@@ -22,7 +22,7 @@ ILLEGAL_COST = 1 << 40
 
 
 def gold_trees(heads: Ragged) -> Gold:
-    """The gold trees for an oracle. heads: values [words], 0 for ROOT, NO_HEAD for unknown ones."""
+    """The gold trees for an oracle. heads: values [words], 0 for ROOT, NO_HEAD for unknown heads."""
     dependents = heads.position_in_row() + 1
     first = heads.offsets.repeat_interleave(heads.lengths)
     has_word_head = heads.values > 0
@@ -65,9 +65,9 @@ def oracle_trajectory(inventory: Inventory, heads: Ragged, labels: Ragged) -> Tr
 
 
 def known_facts(heads: Ragged) -> Ragged | None:
-    """[words, 4] `WordFacts` of trees that are known in part; `NOTHING_GIVEN` in those that are complete.
+    """[words, 4] `WordFacts` of partially known trees; `NOTHING_GIVEN` for complete trees.
 
-    heads: values [words], NO_HEAD for unknown ones. None if all trees are complete.
+    heads: values [words], NO_HEAD for unknown heads. None if all trees are complete.
     """
     if not (heads.values == NO_HEAD).any():
         return None
@@ -79,11 +79,11 @@ def known_facts(heads: Ragged) -> Ragged | None:
 
 
 def partial_trajectory(inventory: Inventory, heads: Ragged, labels: Ragged, facts: Ragged) -> Trajectory:
-    """A trajectory for each tree that is known in part, along which all known arcs are made.
+    """A trajectory for each partially known tree, along which all known arcs are made.
 
-    In each state all transitions are optimal after which all of them can still be made. The static oracle
-    for the known arcs chooses among them, or if all of its choices lose one, it is the first of them.
-    heads, labels, facts: values [words] and [words, 4].
+    In each state, a transition is optimal if all known arcs can still be made after it. The static oracle for
+    the known arcs chooses among optimal transitions; if it allows none of them, the first one is taken.
+    heads, labels: values [words]. facts: values [words, 4].
     """
     oracle = DynamicOracle(inventory, heads, labels, facts.values.device, facts)
 
@@ -92,7 +92,7 @@ def partial_trajectory(inventory: Inventory, heads: Ragged, labels: Ragged, fact
         may = right != NOT_OPTIMAL
         wanted = inventory.system.oracle(state, oracle.gold) & may
         kind = (2 * wanted.int() + may.int()).argmax(1, keepdim=True)
-        label = right.gather(1, kind).clamp(min=UNKNOWN_LABEL)  # of finished sentences none is right
+        label = right.gather(1, kind).clamp(min=UNKNOWN_LABEL)  # finished sentences have no right label
         return inventory.number[kind, label].squeeze(1), right
 
     return record(inventory, State.initial(heads.lengths), choose)
@@ -101,8 +101,8 @@ def partial_trajectory(inventory: Inventory, heads: Ragged, labels: Ragged, fact
 class DynamicOracle:
     """Optimal transitions in any states of a batch (Goldberg & Nivre 2013).
 
-    Of trees that are known in part the costs are those of the known arcs. While all of these can still be
-    made, the optimal transitions are exactly those after which a tree with all of them can follow.
+    For partially known trees, costs count known arcs only. While all known arcs can still be made, the
+    optimal transitions are exactly those after which a tree with all known arcs can still be built.
     """
 
     def __init__(
@@ -113,9 +113,9 @@ class DynamicOracle:
         device: torch.device,
         facts: Ragged | None = None,
     ):
-        """heads, labels: values [words], of projective trees; facts: their `known_facts`.
+        """heads, labels: values [words], of projective trees. facts: their `known_facts`.
 
-        Raises ValueError without costs.
+        Raises ValueError if the transition system has no costs.
         """
         if not inventory.system.has_costs:
             raise ValueError(
@@ -134,8 +134,8 @@ class DynamicOracle:
     def optimal_labels(self, state: State, legal: Tensor) -> Tensor:
         """[batch, kinds] The gold label of the dependent for transitions of least cost; else NOT_OPTIMAL.
 
-        An arc whose head is not the gold one has no gold label; UNKNOWN_LABEL means that any label is
-        optimal. legal: [batch, kinds] bool.
+        An arc whose head is not the gold head has no gold label: it gets UNKNOWN_LABEL, with which any label
+        is optimal. legal: [batch, kinds] bool.
         """
         words = state.words()  # [places, batch]
         costs = self._inventory.system.costs(state, self.gold)  # [batch, kinds]

@@ -1,6 +1,6 @@
 """Transition systems: states of parsers, transitions with their effects, preconditions, oracles and costs.
 
-A system is one file beside this one, and a line in `parser/transitions/__init__.py`.
+Each system is one file next to this one, and a line in `parser/transitions/__init__.py`.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from parser.treebank.sentence import NO_HEAD
 class State:
     """The states of a batch of parsers, changed in place by `Inventory.apply`.
 
-    In each sentence ROOT is 0 and words have numbers from 1. Flat tensors [words + 1] have an element for
-    each word, sentence by sentence: that of a word has the index `base` + word, and the last element is for
-    no word.
+    In each sentence, ROOT is 0 and words have numbers from 1. Flat tensors [words + 1] have an element for
+    each word, sentence by sentence: the element of a word has the index `base` + word, and the last element
+    stands for no word.
     """
 
     stack: Tensor
@@ -78,7 +78,7 @@ class State:
         return torch.arange(self.stack.shape[1], device=self.depth.device) < self.depth[:, None]
 
     def has_on_stack(self, word: Tensor) -> Tensor:
-        """[batch] bool: the words [batch], or ROOT, are on the stack."""
+        """[batch] bool: whether the words [batch] (or ROOT) are on the stack."""
         return ((self.stack == word[:, None]) & self.on_stack()).any(1)
 
     def words(self) -> Tensor:
@@ -106,18 +106,18 @@ def front_positions(lengths: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class Positions(NamedTuple):
-    """Tensors [batch] or, for many steps, [steps, batch]."""
+    """The rows and fronts that states read. Tensors are [batch] or, for many steps, [steps, batch]."""
 
     top: Tensor
     """Row of S0 in the vector table (words, ROOT, end of the buffer)."""
     below: Tensor
-    """Row of S1 in the vector table; that of ROOT if there is no S1."""
+    """Row of S1 in the vector table; the row of ROOT if there is no S1."""
     front: Tensor
     """Index of the buffer's front among the fronts of all sentences, see `front_positions`."""
 
     @classmethod
     def of(cls, state: State, sentences: Tensor, words: Tensor | int) -> Positions:
-        """sentences: [batch] sentence of each state. words: number of all words, which is the row of ROOT."""
+        """sentences: [batch] sentence of each state. words: total number of words, also the row of ROOT."""
         on_stack = torch.stack([state.top(), state.top(below=1)])
         top, below = torch.where(on_stack > 0, state.base + on_stack, words)
         return cls(top, below, state.base + state.front + sentences)
@@ -282,11 +282,11 @@ class Transition(NamedTuple):
     legal: Rule = never
     """bool: whether the transition may be taken."""
     oracle: Rule = never
-    """bool: whether it leads to the gold tree, if no transition before it in the system does."""
+    """bool: whether it leads to the gold tree, if no earlier transition of the system does."""
     cost: Rule | None = None
     """Number of gold arcs that the transition makes unreachable (Goldberg & Nivre 2013); None if unknown."""
     obstacles: Obstacle | None = None
-    """Each of them makes given arcs, or any root, unreachable by the transition; None if unknown."""
+    """With any of them, the transition makes given arcs, or any root, unreachable; None if unknown."""
     composes: Place = Place.NOWHERE
     """Whether the composed vector replaces that of S0 or of B0, in parsers with composition."""
 
@@ -315,7 +315,7 @@ class TransitionSystem:
     """Whether arcs create composed vectors, which changes the stack operations."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """By its name, since functions without names cannot be pickled."""
+        """Pickle the system by its name, since functions without names cannot be pickled."""
         from parser.transitions import transition_system
 
         return transition_system, (self.name, self.composes)
@@ -331,7 +331,7 @@ class TransitionSystem:
         return all(transition.obstacles is not None for transition in self.transitions)
 
     def legal(self, state: State) -> Tensor:
-        """[batch, transitions] bool"""
+        """[batch, transitions] bool: which transitions may be taken."""
         view = View(state)
         return torch.stack([transition.legal(view) for transition in self.transitions], dim=1)
 
@@ -351,8 +351,8 @@ class TransitionSystem:
     def keeps_root(self, transition: Transition, place: Place, is_alone: bool) -> bool:
         """Whether ROOT can still become the head of a word after the transition, if it could before.
 
-        place: that of the word before the transition; NOWHERE for all others of the sentence. is_alone:
-        whether ROOT is alone on the stack then.
+        place: of the word before the transition; NOWHERE for all other words of the sentence. is_alone:
+        whether ROOT is alone on the stack before the transition.
         """
         if place == Place.NOWHERE:
             return not transition.from_root

@@ -24,7 +24,7 @@ class Trajectory:
     legal: Tensor
     """[batch, steps, kinds] bool: which kinds of transitions were legal."""
     optimal_labels: Tensor
-    """[batch, steps, kinds] The label with which each kind was optimal; NOT_OPTIMAL for the others."""
+    """[batch, steps, kinds] The label with which each kind was optimal; NOT_OPTIMAL for other kinds."""
     stack_read: Tensor
     """[batch, steps] `StackOperation.read` of the stack."""
     stack_move: Tensor
@@ -77,6 +77,6 @@ def record(
 
 
 def _trimmed(inventory: Inventory, columns: list[Tensor]) -> list[Tensor]:
-    """Remove trailing steps of `no_op` alone. columns: [batch, steps, ...]; the first: transitions."""
+    """Remove trailing steps with only `no_op`. columns: [batch, steps, ...]; the first one: transitions."""
     steps = int((columns[0] != inventory.no_op).sum(1).max())
     return [column[:, :steps] for column in columns]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 SENTENCES_WITHOUT_TRAINING, WORDS_WITHOUT_TRAINING = 64, 20_000
-"""At most, in a batch of a pass that does not train."""
+"""Maximum sizes of a batch in a pass that does not train."""
 
 
 def length_buckets(
@@ -17,8 +17,8 @@ def length_buckets(
     Sentences of equal length are shuffled, and so are the batches.
 
     lengths: [sentences] in words. size: sentences in a batch or, if `by_words`, words in a batch, padding
-    included. A sentence of more words than that is a batch by itself. max_batch_words: splits each batch
-    further, so that it has at most this many words, padding included. In training they are the settings
+    included. A sentence of more words is a batch by itself. max_batch_words: splits each batch further, so
+    that it contains at most this many words, padding included. In training these arguments are the settings
     `batch_size`, `batch_unit` and `max_batch_words`.
     """
     shuffled = torch.randperm(len(lengths), generator=generator)
@@ -40,7 +40,7 @@ def length_buckets(
 
 
 def batches_by_length(lengths: Tensor) -> list[Tensor]:
-    """As `length_buckets`, the shortest first, for passes over all sentences in which no weight is changed.
+    """Like `length_buckets`, but shortest first, for passes over all sentences that change no weights.
 
     lengths: [sentences] in words.
     """

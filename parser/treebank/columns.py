@@ -1,8 +1,8 @@
-"""The columns of CoNLL-U, and which of them a parser can read of each word, or predict.
+"""The columns of CoNLL-U, and which of them a parser can read or predict for each word.
 
-To let parsers read or predict another one, add it to `WORD_COLUMNS`, and a field for it to `Sentence` and to
-`Tree` and `Tags` of `parser/api/tree.py`. The settings, the vocabulary, the network and written files follow.
-The service (`typed_messages.py`), spaCy's component and the scores name their columns themselves.
+To let parsers read or predict another column, add it to `WORD_COLUMNS`, and add a field to `Sentence` and to
+`Tree` and `Tags` in `parser/api/tree.py`. The settings, the vocabulary, the network and written files then
+include it. The service (`typed_messages.py`), spaCy's component and the scores name their columns themselves.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ from typing import Literal
 
 TITLES = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 ID, FORM, LEMMA, UPOS, XPOS, FEATS, HEAD, LABEL, DEPS, MISC = range(len(TITLES))
-"""The places of the columns in a line."""
+"""The positions of the columns in a line."""
 BLANK = "_"
-"""What an empty column has."""
+"""The value of an empty column."""
 NO_SPACE = "SpaceAfter=No"
-"""In MISC of a token that no space follows."""
+"""In MISC of a token that is not followed by a space."""
 BLANK_COLUMNS = "\t".join([BLANK] * (MISC - LEMMA))
-"""Those between FORM and MISC, where nothing but the word is known."""
+"""The columns between FORM and MISC if nothing but the form is known."""
 WORD_ID = re.compile(r"[1-9][0-9]{0,8}")
 RANGE_ID = re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,8})")
 EMPTY_ID = re.compile(r"(0|[1-9][0-9]{0,8})\.([1-9][0-9]{0,8})")
 ColumnKind = Literal["word", "tag", "features"]
-"""What a column has of each word.
+"""The kind of values in a column.
 
-word: one of an open class. Word dropout depends on its frequency; it is predicted as an edit script of the
-form. tag: one of a closed class. features: any number, as in "Case=Nom|Number=Sing"; their embeddings are
-summed, and they are predicted together, like a tag.
+word: a value from an open class. Word dropout depends on its frequency, and it is predicted as an edit script
+of the form. tag: a value from a closed class. features: any number of values, as in "Case=Nom|Number=Sing".
+Their embeddings are summed, and they are predicted together, like a tag.
 """
 
 
 @dataclass(frozen=True)
 class WordColumn:
     place: int
-    """In a line, from 0."""
+    """Position in a line, from 0."""
     attribute: str
-    """The field of a sentence that has the values of its words."""
+    """The field of `Sentence` that holds the values."""
     kind: ColumnKind
 
     @property
@@ -52,9 +52,9 @@ WORD_COLUMNS = {
     "xpos": WordColumn(XPOS, "xpos", "tag"),
     "feats": WordColumn(FEATS, "feats", "features"),
 }
-"""By their names in settings and models."""
+"""The columns by their names in settings and models."""
 
 
 def annotation_columns() -> dict[str, WordColumn]:
-    """Those that a parser may read or predict: all but the forms, which every parser reads."""
+    """The columns that a parser can read or predict: all except the forms, which every parser reads."""
     return {name: column for name, column in WORD_COLUMNS.items() if column.place != FORM}

@@ -25,7 +25,7 @@ POINTER_BYTES = 8
 Roots = Literal["refuse", "attach-to-first"]
 NO_SENTENCE = Fault(0, "", "no sentences")
 SentenceCheck = Callable[[Sentence], Sequence[Fault]]
-"""Tells faults of a sentence whose tree is given in part."""
+"""Finds faults in a sentence whose tree is given in part."""
 UNSPECIFIED = "dep"
 """The label of an unspecified dependency in Universal and Stanford Dependencies."""
 
@@ -54,7 +54,7 @@ class Block:
 
 
 def comment(lines: Iterable[str], name: str) -> str | None:
-    """What the first comment of that name says, as `# text = It rains.` does; None if there is none."""
+    """The value of the first comment of this name, such as `# text = It rains.`; None if there is none."""
     for line in lines:
         if line.startswith("#"):
             key, _, value = line[1:].partition("=")
@@ -66,10 +66,10 @@ def comment(lines: Iterable[str], name: str) -> str | None:
 def blocks(lines: Iterable[str], first_line: int = 1, ordinal: int = 1) -> Iterator[Block]:
     """Split a file, or a part of it, into blocks of one sentence each. No line is lost.
 
-    Only byte-order marks at the start of lines are left out: they stand where files were joined.
+    Only byte-order marks at the start of lines, which remain when files are joined, are removed.
 
-    first_line, ordinal: the numbers of the first line and of the first sentence. Raises UnboundedError at a
-    block larger than `MAX_BLOCK_BYTES`.
+    first_line, ordinal: the numbers of the first line and of the first sentence. Raises UnboundedError if a
+    block is larger than `MAX_BLOCK_BYTES`.
     """
     return (block for block in blocks_as_they_come(lines, first_line, ordinal) if block)
 
@@ -77,9 +77,10 @@ def blocks(lines: Iterable[str], first_line: int = 1, ordinal: int = 1) -> Itera
 def blocks_as_they_come(
     lines: Iterable[str | None], first_line: int = 1, ordinal: int = 1
 ) -> Iterator[Block | None]:
-    """As `blocks`. lines: with None where the next one is not there yet; so are the blocks.
+    """Like `blocks`, but `lines` contains None if the next line is not available yet; so does the result.
 
-    What is there by then is a block if it ends with a blank line; further blank lines begin the next one.
+    At a None, the lines so far become a block if they end with a blank line; further blank lines go to the
+    next block.
     """
     block: list[str] = []
     size, has_content, ended = 0, False, False
@@ -109,7 +110,7 @@ def blocks_as_they_come(
 
 
 def block_rows(block: Block) -> list[tuple[int, Row]]:
-    """The lines that have columns, each with its index in `block.lines`."""
+    """The lines with columns, each with its index in `block.lines`."""
     rows = []
     for place, line in enumerate(block.lines):
         content = line.rstrip("\r\n")
@@ -123,8 +124,8 @@ def parse_block(
 ) -> Sentence | list[Fault]:
     """Parse a block. Returns the sentence, or all faults of the block.
 
-    tree: whether HEAD and DEPREL are validated and read. roots: see `read_treebank`. partial: any of them may
-    be `_`, and this tells what else is wrong.
+    tree: whether HEAD and DEPREL are validated and read. roots: see `read_treebank`. partial: if given, any
+    HEAD or DEPREL may be `_`, and this function finds further faults.
     """
     placed_rows = block_rows(block)
     rows = [row for _, row in placed_rows]
@@ -164,14 +165,14 @@ def comment_faults(block: Block) -> list[Fault]:
 
 
 def _with_cause(fault: Fault, block: Block) -> Fault:
-    """Add the likely cause to a fault in a last line without a line end: a truncated file."""
+    """Add a likely cause, a truncated file, to a fault in a last line without a line end."""
     if fault.line == block.line + len(block.lines) - 1 and not block.lines[-1].endswith("\n"):
         return replace(fault, message=f"{fault.message}; the file ends in this line: was it cut?")
     return fault
 
 
 def _attached_to_first(heads: Sequence[int], labels: Sequence[str]) -> tuple[list[int], list[str]]:
-    """Attach all roots but the first to the first one. A label `root` becomes `dep` there."""
+    """Attach all other roots to the first one. Their label `root` becomes `dep`."""
     found = []
     first = heads.index(0) + 1
     for word, (head, label) in enumerate(zip(heads, labels, strict=True), 1):
@@ -187,9 +188,8 @@ def stream_sentences(
 ) -> Iterator[Sentence]:
     """Read a file sentence by sentence.
 
-    tree, roots, partial: see `parse_block`. After a sentence with a
-    fault no further sentence is yielded; the rest of the file is validated, and TreebankError lists all
-    faults.
+    tree, roots, partial: see `parse_block`. After a sentence with a fault, no further sentence is yielded,
+    but the rest of the file is validated. Raises TreebankError with the faults of the file.
     """
     return (one for one in sentences_as_they_come(path, tree, roots, partial) if one is not None)
 
@@ -197,7 +197,7 @@ def stream_sentences(
 def sentences_as_they_come(
     path: str, tree: bool = True, roots: Roots = "refuse", partial: SentenceCheck | None = None
 ) -> Iterator[Sentence | None]:
-    """As `stream_sentences`, but with None where standard input lets wait for the next sentence."""
+    """Like `stream_sentences`, but yields None whenever standard input has no further sentence yet."""
     faults = Faults()
     for block in _bounded(_blocks_of_file(path), faults):
         if block is None:
@@ -220,7 +220,7 @@ def _blocks_of_file(path: str) -> Iterator[Block | None]:
 
 
 def bounded_blocks(file: TextIO, faults: Faults, first_line: int = 1, ordinal: int = 1) -> Iterator[Block]:
-    """As `blocks`. A block or a line that is too large is the last of the faults, and ends the blocks."""
+    """Like `blocks`, but stops at a block or line that is too large, and adds it to the faults."""
     return _bounded(blocks(bounded_lines(file, first_line), first_line, ordinal), faults)
 
 
@@ -234,9 +234,9 @@ def _bounded(found: Iterator[AnyBlock], faults: Faults) -> Iterator[AnyBlock]:
 def read_treebank(path: str, roots: Roots = "refuse", partial: SentenceCheck | None = None) -> list[Sentence]:
     """Read all trees of a file.
 
-    roots: what to do with a tree of several roots. "attach-to-first" attaches the others to the first one and
-    changes a label `root` to `dep`. partial: see `parse_block`. Raises TreebankError, which lists the faults
-    of the file, and OSError.
+    roots: what to do with a tree with several roots. "attach-to-first" attaches other roots to the first one
+    and changes their label `root` to `dep`. partial: see `parse_block`. Raises TreebankError, which lists the
+    faults of the file, and OSError.
     """
     reading = ProgressBar(
         stream_sentences(path, roots=roots, partial=partial),

@@ -1,4 +1,4 @@
-"""Writing trees, tags and probabilities into the lines of sentences, and reading these probabilities."""
+"""Writing trees, tags and probabilities into the lines of sentences, and reading probabilities from them."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from parser.treebank.sentence import NO_HEAD, Sentence
 
 ARC_PROBABILITY = "ArcProbability"
 VIOLATION = "Violation"
-"""In MISC: which constraints a word does not keep."""
+"""Key in MISC: the constraints that a word violates."""
 ALTERNATIVES = "Alternatives"
-"""In MISC: heads that a word may have."""
+"""Key in MISC: heads that a word may have."""
 MARKS = ARC_PROBABILITY, VIOLATION, ALTERNATIVES
 PROBABILITY = re.compile(rf"{ARC_PROBABILITY}=([01]\.[0-9]+)")
 ENHANCED_ARC = re.compile(r"[0-9.]+:")
 EMPTY_NODE = re.compile(r"[0-9]+\.")
-"""How its line begins."""
+"""The beginning of the line of an empty node."""
 PROJECTIVE_HEAD = re.compile(r"[0-9]+")
-"""In CoNLL-X, PHEAD and PDEPREL are in the columns of DEPS and MISC."""
+"""The value of PHEAD. In CoNLL-X, PHEAD and PDEPREL are in the columns of DEPS and MISC."""
 ONE_OF_SEVERAL = re.compile(r"# tree(_score)? = ")
-"""Comments of a sentence that has several trees."""
+"""Comments of a sentence with several trees."""
 SENTENCE_ID, BEGINNING = re.compile(r"#\s*sent_id\s*="), re.compile(r"#\s*new(doc|par)\b")
 TREE_SUFFIX = "-tree-"
-"""In `sent_id`, before the number of a tree that is not the first."""
+"""Precedes the number of a tree in `sent_id`, except for the first tree."""
 Deps = Literal["drop", "drop-changed", "keep"]
-"""What becomes of enhanced dependencies: dropped in all sentences or in those whose trees change, or kept."""
+"""What to do with enhanced dependencies: drop all, drop them in sentences whose trees change, or keep all."""
 
 
 def with_its_end(sentence: Sentence) -> Sentence:
-    """The sentence with one blank line after it and none before, to stand between any others."""
+    """The sentence with one blank line after it and none before it, so that sentences can be joined."""
     lines = sentence.lines
     filled = [place for place, line in enumerate(lines) if line.strip()]
     first, last = filled[0], filled[-1]
@@ -45,15 +45,15 @@ def with_its_end(sentence: Sentence) -> Sentence:
 
 
 def as_conllu(sentences: Iterable[Sentence]) -> bytes:
-    """The content of a file that has these sentences, with a blank line after each."""
+    """The content of a file with these sentences, each followed by a blank line."""
     text = "".join(line for sentence in sentences for line in with_its_end(sentence).lines)
     return text.encode("utf-8", "surrogateescape")
 
 
 def with_tags(sentence: Sentence, tags: Mapping[str, Sequence[str]], retag: bool = False) -> Sentence:
-    """The sentence with tags, features and lemmas where it has `_`, or for all words if `retag`.
+    """The sentence with tags, features and lemmas in place of `_`, or for all words if `retag`.
 
-    tags: by column, see `WORD_COLUMNS`. Only the lines change.
+    tags: values by column, see `WORD_COLUMNS`. Only the lines change.
     """
     lines = list(sentence.lines)
     for name, values in tags.items():
@@ -67,14 +67,14 @@ def with_tags(sentence: Sentence, tags: Mapping[str, Sequence[str]], retag: bool
 
 
 def with_probabilities(sentence: Sentence, probabilities: Sequence[float]) -> Sentence:
-    """The sentence with `ArcProbability=...` in MISC. Raises ValueError as `with_miscellaneous`."""
+    """The sentence with `ArcProbability=...` in MISC. Raises ValueError like `with_miscellaneous`."""
     return with_miscellaneous(sentence, ARC_PROBABILITY, [f"{each:.4f}" for each in probabilities])
 
 
 def with_miscellaneous(sentence: Sentence, key: str, values: Sequence[str]) -> Sentence:
-    """The sentence with `key=value` in MISC, replacing earlier values; where a value is empty, without them.
+    """The sentence with `key=value` in MISC, replacing earlier values; empty values only remove these.
 
-    Raises ValueError if MISC has the PDEPREL of CoNLL-X.
+    Raises ValueError if MISC contains the PDEPREL of CoNLL-X.
     """
     lines = list(sentence.lines)
     for place, value in zip(sentence.word_lines, values, strict=True):
@@ -94,7 +94,7 @@ def with_miscellaneous(sentence: Sentence, key: str, values: Sequence[str]) -> S
 
 
 def without_marks(sentence: Sentence) -> Sentence:
-    """Without `MARKS` in MISC, which tell of an earlier tree."""
+    """The sentence without `MARKS` in MISC, which describe an earlier tree."""
     if not any(f"{key}=" in line for line in sentence.lines for key in MARKS):
         return sentence
     lines = list(sentence.lines)
@@ -108,7 +108,7 @@ def without_marks(sentence: Sentence) -> Sentence:
 
 
 def arc_probabilities(sentence: Sentence) -> list[float]:
-    """What `with_probabilities` has written; of words without it nothing."""
+    """The probabilities written by `with_probabilities`; words without one are skipped."""
     parts = (
         part for place in sentence.word_lines for part in _columns(sentence.lines[place])[0][MISC].split("|")
     )
@@ -116,7 +116,7 @@ def arc_probabilities(sentence: Sentence) -> list[float]:
 
 
 def with_tree(sentence: Sentence, heads: Sequence[int], labels: Sequence[str]) -> tuple[str, ...]:
-    """The lines of the sentence, with the tree in HEAD and DEPREL, `_` for `NO_HEAD`."""
+    """The lines of the sentence with the tree in HEAD and DEPREL; `_` for `NO_HEAD`."""
     lines = list(sentence.lines)
     for place, head, label in zip(sentence.word_lines, heads, labels, strict=True):
         columns = lines[place].split("\t")  # the last one with the line end
@@ -126,9 +126,9 @@ def with_tree(sentence: Sentence, heads: Sequence[int], labels: Sequence[str]) -
 
 
 def as_one_of(lines: Sequence[str], number: int, count: int, score: float) -> list[str]:
-    """The lines of a sentence with comments that say which of its several trees this is.
+    """The lines of a sentence, with comments that give the number and the score of this tree.
 
-    From the second one on, `sent_id` has its number, too, and no document or paragraph begins.
+    From the second tree on, `sent_id` contains its number, too, and no document or paragraph begins.
     """
     first = next(place for place, line in enumerate(lines) if line.strip() and not line.startswith("#"))
     line_end = _columns(lines[first])[1] or "\n"
@@ -149,7 +149,7 @@ def as_one_of(lines: Sequence[str], number: int, count: int, score: float) -> li
 def without_enhanced(lines: Sequence[str], word_lines: Sequence[int]) -> tuple[str, ...]:
     """The lines of a sentence without enhanced dependencies: with _ in DEPS, and without empty nodes.
 
-    word_lines: the indices of the words. PHEAD of CoNLL-X, in the column of DEPS, stays.
+    word_lines: the indices of the lines of words. The PHEAD of CoNLL-X, in the column of DEPS, is kept.
     """
     found = list(lines)
     for place in word_lines:

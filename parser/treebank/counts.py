@@ -1,4 +1,4 @@
-"""What is in treebanks: how many sentences, words, tags and labels, and which sentences twice."""
+"""The contents of treebanks: counts of sentences, words, tags and labels, and repeated sentences."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class TreebankCounts:
     sentences: int
     words: int
     longest: int
-    """Words of the longest sentence."""
+    """Number of words in the longest sentence."""
     multiword_tokens: int
     empty_nodes: int
     joined: int
-    """Tokens that no space follows (`SpaceAfter=No`). A tokenizer learns from them where to divide."""
+    """Tokens not followed by a space (`SpaceAfter=No`). A tokenizer learns from them where to divide."""
     non_projective: int
     """Sentences whose trees are not projective."""
     without_heads: int
@@ -79,13 +79,13 @@ class TreebankCounts:
         return 1 - known / self.words
 
     def lacking(self, train: TreebankCounts, kind: str) -> Counter[str]:
-        """The tags, features or labels that do not occur in `train`, with their numbers here."""
+        """The tags, features or labels that do not occur in `train`, with their counts in this treebank."""
         known = train.values[kind]
         return Counter({value: count for value, count in self.values[kind].items() if value not in known})
 
 
 def total(treebanks: Sequence[TreebankCounts]) -> TreebankCounts:
-    """The counts of all of them together."""
+    """The counts of all treebanks together."""
     kinds = UPOS, XPOS, FEATURES, LABELS
     return TreebankCounts(
         sentences=sum(own.sentences for own in treebanks),
@@ -102,7 +102,7 @@ def total(treebanks: Sequence[TreebankCounts]) -> TreebankCounts:
 
 
 def _occurrences(columns: Iterable[Sequence[str]]) -> Counter[str]:
-    """Of a column of all sentences."""
+    """Count the values of one column in all sentences, without blanks."""
     found = Counter(value for column in columns for value in column)
     del found[BLANK]
     return found
@@ -116,7 +116,7 @@ def _sum(counters: Iterable[Counter[str]]) -> Counter[str]:
 
 
 class SentencePlace(NamedTuple):
-    """Where a sentence begins."""
+    """The place where a sentence begins."""
 
     file: str
     line: int
@@ -124,7 +124,7 @@ class SentencePlace(NamedTuple):
 
 
 class Repetition(NamedTuple):
-    """A sentence, and where its words, or its `sent_id`, were before."""
+    """A sentence, and the earlier place of the same words or the same `sent_id`."""
 
     here: SentencePlace
     before: SentencePlace
@@ -138,12 +138,12 @@ class Repetition(NamedTuple):
 
 @dataclass
 class Repetitions:
-    """Sentences whose words were there before, and `sent_id`s. Files are added one after the other."""
+    """Repeated sentences and repeated `sent_id`s. Files are added one after the other."""
 
     sentences: list[Repetition] = field(default_factory=list)
     identifiers: list[Repetition] = field(default_factory=list)
     _places: dict[bytes, SentencePlace] = field(default_factory=dict)
-    """Of each sentence where it was first, by a hash of its words."""
+    """The first place of each sentence, by a hash of its words."""
     _identifiers: dict[str, SentencePlace] = field(default_factory=dict)
 
     def add(self, file: str, sentences: Iterable[Sentence]) -> None:
@@ -154,7 +154,7 @@ class Repetitions:
             first = self._places.setdefault(digest, here)
             if first is not here:
                 self.sentences.append(Repetition(here, first, words, len(sentence)))
-            if sentence.identifier == f"#{ordinal}":  # it has none
+            if sentence.identifier == f"#{ordinal}":  # it has no `sent_id`
                 continue
             first = self._identifiers.setdefault(sentence.identifier, here)
             if first is not here:

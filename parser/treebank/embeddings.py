@@ -24,10 +24,10 @@ MAX_HEADER_DIGITS = 12
 
 
 def read_vectors(path: str) -> tuple[list[str], Tensor]:
-    """Read words and their vectors [words, size]. Of a repeated word the first vector is kept.
+    """Read words and their vectors [words, size]. If a word is repeated, its first vector is kept.
 
     Files named `.bin` or `.bin.gz` are read as binary word2vec. Raises ValueError, with file and line or
-    word, if a vector has another size than the first one or is not valid.
+    word, if a vector is invalid or differs in size from the first one.
     """
     return _read_binary(path) if path.endswith(BINARY) else _read_text(path)
 
@@ -74,7 +74,7 @@ def _numbers(values: list[str]) -> array[float]:
 def _word_and_values(line: str, size: int) -> tuple[str, list[str]]:
     """Split a line into the word and its values. size: the expected number of values, 0 if unknown.
 
-    The larger GloVe files have words with spaces, such as ". . .": with more than `size` values, leading
+    The larger GloVe files contain words with spaces, such as ". . .": with more than `size` values, leading
     values that are not numbers belong to the word. Raises ValueError if the line is not UTF-8.
     """
     if message := undecoded(line):

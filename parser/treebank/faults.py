@@ -1,4 +1,4 @@
-"""Validation of the lines of a sentence, and the messages for users."""
+"""Validation of the lines of a sentence, and messages for users."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from parser.treebank.labels import label_fault
 from parser.treebank.sentence import NO_HEAD
 
 MAX_COLUMNS = len(TITLES) + 1
-"""Into more columns a line is not divided."""
+"""A line is not split into more columns."""
 SHOWN_FAULTS = 50
 SHOWN_WORDS = 10
-"""Word numbers that one message lists at most."""
+"""Maximum number of word numbers in one message."""
 
 UNDECODED = re.compile("[\udc80-\udcff]")
-"""How `text_files.open_text` decodes bytes that are not UTF-8."""
+"""Surrogates: `text_files.open_text` decodes bytes that are not UTF-8 to these."""
 IN_NO_VALUE = {"\0": "NUL", "\t": "a tab", "\n": "a line end", "\r": "a line end"}
 BLANK_VALUE = re.compile("[\\s\ufeff]+")
-"""White space and byte-order marks. Other invisible characters may be words of a text."""
+"""White space and byte-order marks. Other invisible characters can be words of a text."""
 HEAD_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 NO_COLUMNS = "no tabs: a line needs ten columns, separated by tabs, not spaces"
-"""The message for a file that is no treebank."""
+"""The message for a file that is not a treebank."""
 MAY_BE_UNKNOWN = "; only files to train on may lack it, with `treebank.partial: true` or `check --partial`"
 """The end of a message about a HEAD or a DEPREL that is `_`."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that is wrong with a treebank file."""
+    """An error in a treebank file."""
 
     line: int
     """0 for a fault of the whole file."""
     sentence: str
-    """The identifier of the sentence; empty for a fault of none."""
+    """The identifier of the sentence; empty for a fault outside sentences."""
     message: str
 
     def told(self, path: str) -> str:
-        """The line of a message. path: of the file."""
+        """The fault as one line of a message. path: the path of the file."""
         place = f"{path}:{self.line}" if self.line else path
         sentence = f"sentence {as_name(self.sentence)}: " if self.sentence else ""
         return f"{place}: {sentence}{self.message}"
@@ -51,7 +51,7 @@ class TreebankError(LinesError):
     """A file that is not valid CoNLL-U. Carries the first faults."""
 
     def __init__(self, path: str, faults: Sequence[Fault], total: int | None = None):
-        """total: the number of all faults, if `faults` has only the first ones."""
+        """total: the number of all faults if `faults` contains only the first ones."""
         self.faults = tuple(faults)
         more = (total or len(faults)) - min(len(faults), SHOWN_FAULTS)
         shown = [fault.told(path) for fault in faults[:SHOWN_FAULTS]]
@@ -62,12 +62,12 @@ class TreebankError(LinesError):
 
 @dataclass
 class Faults:
-    """The first faults of a file, and the number of all."""
+    """The first faults of a file, and the total number of faults."""
 
     first: list[Fault] = field(default_factory=list)
     total: int = 0
     ended: bool = False
-    """Whether nothing was read after the last one."""
+    """Whether reading stopped after the last fault."""
 
     def add(self, faults: Sequence[Fault]) -> None:
         self.total += len(faults)
@@ -79,7 +79,7 @@ class Faults:
         self.ended = True
 
     def merge(self, other: Faults) -> None:
-        """Add those of a later part of the file, unless it is not to be read."""
+        """Add the faults of a later part of the file, unless reading has stopped before it."""
         if self.ended:
             return
         self.total += other.total
@@ -87,27 +87,27 @@ class Faults:
         self.first += other.first[: SHOWN_FAULTS - len(self.first)]
 
     def check(self, path: str) -> None:
-        """Raises TreebankError if there are any."""
+        """Raises TreebankError if there are any faults."""
         if self.total:
             raise TreebankError(path, self.first, self.total)
 
 
 class Row(NamedTuple):
-    """A line that is divided into columns."""
+    """A line, split into columns."""
 
     line: int
     """Line number in the file, from 1."""
     columns: tuple[str, ...]
-    """The columns. If there are more than MAX_COLUMNS, one more holds the rest of the line."""
+    """The columns. If there are more than MAX_COLUMNS, an additional one holds the rest of the line."""
     width: int
     """The number of columns in the file."""
     is_word: bool
-    """Whether it is the line of a syntactic word, not of a multiword token or an empty node."""
+    """Whether this is the line of a syntactic word, not of a multiword token or an empty node."""
     is_ascii: bool
 
     @classmethod
     def of(cls, line: int, content: str) -> Row:
-        """content: the line without its end."""
+        """content: the line without its line end."""
         # A line with too many columns is reported as a fault, so it need not be split completely.
         columns = content.split("\t", MAX_COLUMNS)
         width = len(columns) if len(columns) <= MAX_COLUMNS else content.count("\t") + 1
@@ -125,7 +125,7 @@ def undecoded(text: str) -> str | None:
 
 
 def value_fault(value: str) -> str | None:
-    """Why this cannot be a word or a tag, as the end of a message; None if it can."""
+    """Why this value cannot be a word or a tag, as the end of a message; None if it can."""
     if not value:
         return "is empty; write _ for an empty value"
     if BLANK_VALUE.fullmatch(value):
@@ -163,7 +163,7 @@ def row_faults(row: Row, sentence: str) -> Iterator[Fault]:
 
 
 def is_usual(row: Row) -> bool:
-    """Whether it is the line of a word, and `row_faults` is empty: a quick check that most lines pass."""
+    """Whether the row is a word without `row_faults`: a quick check that most lines pass."""
     columns = row.columns
     return (
         row.is_word
@@ -199,7 +199,7 @@ def order_faults(rows: Sequence[Row], sentence: str) -> Iterator[Fault]:
 
 
 def head_fault(head: str, word: int, words: int) -> str | None:
-    """Why this cannot be the HEAD of a word; None if it can. words: of the sentence."""
+    """Why this cannot be the HEAD of a word; None if it can. words: number of words in the sentence."""
     if not HEAD_NUMBER.fullmatch(head):
         return f"HEAD {quoted(head)} is not the number of a word"
     if int(head) > words:
@@ -210,7 +210,7 @@ def head_fault(head: str, word: int, words: int) -> str | None:
 def tree_faults(words: Sequence[Row], sentence: str, several_roots: bool, partial: bool) -> Iterator[Fault]:
     """Check that HEAD and DEPREL form a tree, with a single root unless `several_roots`.
 
-    partial: any of them may be `_`, and only what can be wrong with each word is checked.
+    partial: whether any HEAD or DEPREL may be `_`. Then only each word by itself is checked.
     """
     heads = []
     for row in words:
@@ -228,9 +228,9 @@ def tree_faults(words: Sequence[Row], sentence: str, several_roots: bool, partia
 def head_faults(
     heads: Sequence[int], lines: Sequence[int], sentence: str, several_roots: bool = False
 ) -> Iterator[Fault]:
-    """Check that heads are those of a tree or, where some are `NO_HEAD`, can be.
+    """Check that heads form a tree, or can be part of one if some are `NO_HEAD`.
 
-    heads[0] is the head of word 1. lines: of the words, in the file.
+    heads[0] is the head of word 1. lines: line numbers of the words in the file.
     """
     roots = [number for number, head in enumerate(heads, 1) if head == 0]
     if not roots and NO_HEAD not in heads:
@@ -247,7 +247,7 @@ def head_faults(
 
 
 def cycles(heads: Sequence[int]) -> list[list[int]]:
-    """Find all cycles, each as a sorted list of words. heads[0] is that of word 1; it may be `NO_HEAD`."""
+    """Find all cycles, each as a sorted list of words. heads: from word 1; they can be `NO_HEAD`."""
     found = []
     visited_from = [0] * (len(heads) + 1)
     for start in range(1, len(heads) + 1):

@@ -7,7 +7,7 @@ from parser.system.console import quoted
 MARK = "↑"
 """Separates the label of a lifted word from the label of its original head."""
 MAX_LABEL_LENGTH = 1000
-"""Characters. Lines stay far below `text_files.MAX_LINE_LENGTH`."""
+"""In characters. So lines stay far below `text_files.MAX_LINE_LENGTH`."""
 
 
 def label_fault(label: str) -> str | None:
@@ -24,7 +24,7 @@ def label_fault(label: str) -> str | None:
 
 
 def lifted_label_fault(label: str) -> str | None:
-    """As `label_fault`, for a label of a model, which may be that of a lifted word."""
+    """Like `label_fault`, but for a label of a model, which may be the label of a lifted word."""
     plain, mark, head_label = label.partition(MARK)
     return label_fault(plain) or (label_fault(head_label) if mark else None)
 

@@ -1,7 +1,7 @@
 """Edit scripts that turn forms into lemmas, learned from a treebank (Straka 2018, section 3.1; simpler).
 
-A rule cuts letters off both ends of a form, adds others, and sets the case. A lemma that shares no letter
-with its form is a rule of its own. Like inflections have the same rule: running -> run, stopping -> stop.
+A rule cuts letters off both ends of a form, adds new letters, and sets the case. A lemma that shares no
+letter with its form is its own rule. Similar inflections share a rule: running -> run, stopping -> stop.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 
 SEPARATOR = "\t"
-"""Between the parts of a rule. No column of a treebank contains it."""
+"""Separates the parts of a rule. No column of a treebank contains it."""
 WHOLE = "whole"
 CACHED = 1 << 16
-"""Pairs of form and lemma whose rules are remembered."""
+"""Number of pairs of form and lemma whose rules are cached."""
 CASES: dict[str, Callable[[str], str]] = {
     "lower": str.lower,
     "capital": lambda lemma: lemma[:1].upper() + lemma[1:].lower(),
     "same": str,
     "upper": str.upper,
 }
-"""What is done with the case of a lemma. The first that fits is a rule's."""
+"""How the case of a lemma is set. A rule uses the first one that fits."""
 
 
 @lru_cache(maxsize=CACHED)
@@ -40,7 +40,7 @@ def lemma_rule(form: str, lemma: str) -> str:
 
 
 def is_rule(text: str) -> bool:
-    """Whether the text, perhaps of an untrusted model, is a rule whose lemmas can stand in a column."""
+    """Whether a text, perhaps from an untrusted model, is a rule whose lemmas are valid in a column."""
     case, *parts = text.split(SEPARATOR)
     if "\n" in text or "\r" in text:
         return False

@@ -1,9 +1,9 @@
-"""Trees that are given in part: whether one projective tree can have their heads, and which words its root.
+"""Partially given trees: whether a projective tree can contain their arcs, and which words can be its root.
 
-Heads are `NO_HEAD` where none is given; heads[0] is the head of word 1, and ROOT is left of it. Given arcs
-are in some projective tree with a single root if and only if there is no cycle, ROOT has at most one
-dependent, no two arcs cross, and no arc is over the topmost word above its own head.
-`tests/treebank/test_partial_trees.py` compares that with all trees.
+Heads that are not given are `NO_HEAD`; heads[0] is the head of word 1, and ROOT is to the left of word 1.
+Given arcs are part of some projective tree with a single root if and only if there is no cycle, ROOT has at
+most one dependent, no two arcs cross, and no arc spans the topmost ancestor of its own head.
+`tests/treebank/test_partial_trees.py` checks this by enumerating all trees.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from parser.treebank.sentence import NO_HEAD, Sentence
 
 
 def read_partial_treebank(path: str, roots: Roots = "refuse") -> list[Sentence]:
-    """As `read_treebank`, of a file in which HEAD and DEPREL may be `_`.
+    """Like `read_treebank`, for a file in which HEAD and DEPREL may be `_`.
 
-    Labels without heads are left out: no arc is known to have them.
+    Labels without heads are dropped, since their arcs are unknown.
     """
     sentences = read_treebank(path, roots, known_faults)
     return [with_known(sentence, [head != NO_HEAD for head in sentence.heads]) for sentence in sentences]
 
 
 def can_be_projective(heads: Sequence[int]) -> bool:
-    """Whether a projective tree can have all arcs. heads: with neither cycles nor several roots."""
+    """Whether a projective tree can contain all given arcs. heads: without cycles or several roots."""
     if not is_projective(heads):
         return False
     tops = tops_of(heads)
@@ -36,7 +36,7 @@ def can_be_projective(heads: Sequence[int]) -> bool:
 
 
 def possible_roots(heads: Sequence[int]) -> list[bool]:
-    """Of each word whether it is the root of some projective tree with all arcs; there must be one."""
+    """For each word, whether it is the root of a projective tree with all arcs; such a tree must exist."""
     if 0 in heads:
         return [head == 0 for head in heads]
     changes = [0] * (len(heads) + 2)
@@ -51,7 +51,7 @@ def possible_roots(heads: Sequence[int]) -> list[bool]:
 
 
 def words_above_last(heads: Sequence[int]) -> list[bool]:
-    """Of each word whether the last word is below it by given arcs, or is itself."""
+    """For each word, whether it is the last word or above the last word by given arcs."""
     found = [False] * len(heads)
     word = len(heads)
     while word > 0:
@@ -61,13 +61,13 @@ def words_above_last(heads: Sequence[int]) -> list[bool]:
 
 
 def known_faults(sentence: Sentence) -> list[Fault]:
-    """Why no tree has all heads of a sentence that are known."""
+    """The reasons why no tree can contain all known heads of a sentence."""
     lines = [sentence.line + place for place in sentence.word_lines]
     return list(head_faults(sentence.heads, lines, sentence.identifier))
 
 
 def with_known(sentence: Sentence, words: Sequence[bool]) -> Sentence:
-    """The sentence with the heads and labels of some of its words. words: of word 1 first."""
+    """The sentence with the heads and labels of some words only. words: whether each word keeps them."""
     heads = (head if known else NO_HEAD for head, known in zip(sentence.heads, words, strict=True))
     labels = (label if known else BLANK for label, known in zip(sentence.labels, words, strict=True))
     return replace(sentence, heads=tuple(heads), labels=tuple(labels))
@@ -76,11 +76,10 @@ def with_known(sentence: Sentence, words: Sequence[bool]) -> Sentence:
 def put_back(
     heads: Sequence[int], labels: Sequence[str], given: Sequence[int]
 ) -> tuple[list[int], list[str]]:
-    """The tree with all given heads, also those that it does not have.
+    """The tree with all given heads, including those that it does not have.
 
-    Where a word would get a head that is below it, the word between them that is nearest to it and may move
-    takes its place. Labels stay with their words, but what becomes the root in place of another one exchanges
-    labels with it.
+    If a word would get a head that is below it, the word between the two that is nearest to it and may move
+    takes its place. Labels stay with their words, but a word that replaces the root exchanges labels with it.
     """
     found, own_labels = list(heads), list(labels)
     for word, head in enumerate(given, 1):
@@ -101,12 +100,12 @@ def put_back(
 
 
 def arcs_of(heads: Sequence[int]) -> list[tuple[int, int]]:
-    """Words and their heads."""
+    """Pairs of a word and its head, for all words with given heads."""
     return [(word, head) for word, head in enumerate(heads, 1) if head != NO_HEAD]
 
 
 def tops_of(heads: Sequence[int]) -> list[int]:
-    """Of ROOT and each word the topmost word above it, or ROOT; itself if it has no head."""
+    """For ROOT and each word, the topmost word above it, or ROOT; the word itself if it has no head."""
     tops = [0] + [NO_HEAD] * len(heads)
     for start in range(1, len(heads) + 1):
         way, word = [], start

@@ -1,6 +1,6 @@
-"""Parts of a treebank file for several processes: bytes, which the process that reads them decodes.
+"""Parts of a treebank file for several processes: bytes, which are decoded by the process that reads them.
 
-Dividing a file by a search for blank lines costs a hundredth of reading its sentences.
+Dividing a file by searching for blank lines takes a hundredth of the time of reading its sentences.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from parser.treebank.sentence import Sentence
 from parser.treebank.text_files import BYTE_ORDER_MARK, open_bytes
 
 PART_BYTES = 1 << 21
-"""About two thousand sentences. Larger parts fill batches better, smaller ones end together."""
+"""About two thousand sentences. Larger parts fill batches better; smaller ones let processes end together."""
 MAX_SENTENCE_BYTES = 2 * MAX_BLOCK_BYTES
-"""A sentence of more bytes is certainly too large: a character takes at most twice as many in UTF-8 as in
-memory."""
+"""A sentence with more bytes is certainly too large: a character takes at most twice as many bytes in UTF-8
+as in memory."""
 LAST_SPACE = 0x3000
 """The last character of Unicode that is white space."""
 
 
 def _blank_line() -> bytes:
-    """A pattern of a line that `conllu.blocks` takes for blank, in UTF-8."""
+    """A pattern for lines that `conllu.blocks` treats as blank, in UTF-8."""
     spaces = [
         chr(code).encode() for code in range(LAST_SPACE + 1) if chr(code).isspace() and code != ord("\n")
     ]
@@ -35,7 +35,7 @@ def _blank_line() -> bytes:
 
 
 BLANK_LINE = re.compile(b"\n(?=(" + _blank_line() + b"))")
-"""The end of the line before it; the group is the blank line."""
+"""Matches the end of the previous line; the group is the blank line."""
 
 
 class TreebankPart(NamedTuple):
@@ -49,13 +49,13 @@ class TreebankPart(NamedTuple):
 
 
 def stream_parts(path: str) -> Iterator[TreebankPart]:
-    """Read a file part by part. Raises as `open_text` does."""
+    """Read a file part by part. Raises the same errors as `open_text`."""
     with open_bytes(path) as file:
         yield from parts(_chunks(file))
 
 
 def _chunks(file: BufferedReader) -> Iterator[bytes]:
-    # `read` would not notice a signal before it has all bytes.
+    # `read` would not notice a signal before it has read all bytes.
     pieces, size = [], 0
     while piece := file.read1(PART_BYTES):
         pieces.append(piece)
@@ -67,14 +67,14 @@ def _chunks(file: BufferedReader) -> Iterator[bytes]:
 
 
 def parts(chunks: Iterable[bytes]) -> Iterator[TreebankPart]:
-    """Divide a file, of which each chunk is a piece, between sentences; up to PART_BYTES it is one part.
+    """Divide a file, given in chunks, between sentences; a file of up to PART_BYTES is one part.
 
-    No byte is lost, up to a sentence that is too large: it is the end of the last part.
+    No byte is lost before a sentence that is too large, which ends the last part.
     """
     line, ordinal = 1, 1
     pending = b"\n"  # begins with the end of the line before
     searched, blank_end, has_content = 0, 1, False
-    ends: list[int] = []  # of sentences, each after its blank lines
+    ends: list[int] = []  # ends of sentences, each after its blank lines
     for chunk in chunks:
         pending += chunk
         for found in BLANK_LINE.finditer(pending, searched):

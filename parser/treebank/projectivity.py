@@ -18,12 +18,12 @@ from parser.treebank.sentence import NO_HEAD, Sentence
 def is_projective(heads: Sequence[int]) -> bool:
     """Whether every word between a head and its dependent descends from that head.
 
-    heads[0] is the head of word 1; words without one (NO_HEAD) are left out. ROOT is left of word 1, so an
-    arc over the root word crosses its arc.
+    heads[0] is the head of word 1; words without a head (NO_HEAD) are left out. ROOT is to the left of word
+    1, so an arc over the root word crosses its arc.
     One pass with a stack of open arcs suffices: without crossings, arcs close in the reverse of the order in
     which they open.
     """
-    # For ROOT and each word: how many arcs to the left there are, and the right ends of arcs to the right.
+    # For ROOT and each word: the number of arcs to the left, and the right ends of arcs to the right.
     closing: list[int] = [0] * (len(heads) + 1)
     opening: list[list[int]] = [[] for _ in range(len(heads) + 1)]
     for dependent, head in enumerate(heads, 1):
@@ -57,7 +57,7 @@ def crossing(heads: Sequence[int]) -> list[int]:
 
 
 class _Extremes:
-    """A sparse table, which gives the minimum or maximum of any slice in constant time."""
+    """A sparse table that gives the minimum or maximum of any slice in constant time."""
 
     def __init__(self, numbers: Sequence[int], choose: Callable[[int, int], int]):
         self._choose, self._tables = choose, [list(numbers)]
@@ -120,15 +120,15 @@ def projectivize(heads: Sequence[int], labels: Sequence[str]) -> tuple[tuple[int
 class _Lifting:
     """A tree whose non-projective arcs are lifted one at a time.
 
-    Lifting a word removes its subtree from the descendants of its old head, and from those of no other word.
-    So only the arcs from that head can become non-projective. An arc stays non-projective until it is lifted.
+    Lifting a word removes its subtree from the descendants of its old head, but of no other word. So only the
+    arcs from that head can become non-projective. An arc stays non-projective until it is lifted.
     """
 
     def __init__(self, heads: Sequence[int]):
         self.heads = list(heads)
         self._children = children_of(heads)
         self._crossing = set(crossing(heads))
-        # For a dependent: a word between its head and itself that last did not descend from the head.
+        # For a dependent: a word between its head and itself that did not descend from the head when checked.
         self._witness: dict[int, int] = {}
         self._shortest_first = [(self._length(word), word) for word in self._crossing]
         heapify(self._shortest_first)
@@ -201,7 +201,7 @@ def deprojectivize(heads: Sequence[int], labels: Sequence[str]) -> tuple[tuple[i
 
     The new head of a lifted word is the first descendant of its present head with the label of the original
     head, in breadth-first order from left to right; the subtree of the word itself is skipped. If there is
-    none the word stays. The root is never moved. Words closer to the root are moved first.
+    none, the word stays. The root is never moved. Words closer to the root are moved first.
     """
     if not any(MARK in label for label in labels):
         return tuple(heads), tuple(labels)

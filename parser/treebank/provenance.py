@@ -1,4 +1,4 @@
-"""Which version of a treebank a file is: by its hash and, if it lies in a clone, by commit and release."""
+"""The version of a treebank file: its hash and, if it is in a git clone, the commit and the release."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from parser.system.git import git
 class TreebankVersion(TypedDict):
     sha256: str
     commit: str | None
-    """Of the clone; None if the commit does not have the file with this content."""
+    """Commit of the clone; None if the commit does not contain the file with this content."""
     release: str | None
     """The tag of this commit, such as r2.16."""
 
 
 def provenance(path: str) -> TreebankVersion | None:
-    """None for what is no file that can be read twice, such as a pipe. Raises OSError."""
+    """The version of a file; None for a path that cannot be read twice, such as a pipe. Raises OSError."""
     file = Path(path).resolve()
     if not file.is_file():
         return None

@@ -34,9 +34,9 @@ class Sentence:
     lines: tuple[str, ...]
     """All lines as in the file, with their line ends and with the blank lines after the sentence."""
     word_lines: tuple[int, ...]
-    """Indices in `lines` of the words, without comments, multiword tokens and empty nodes."""
+    """Indices in `lines` of the lines of words, not of comments, multiword tokens and empty nodes."""
     treebank: str = ""
-    """The name of the treebank that it is from; empty if it was not read as a part of one."""
+    """The name of the treebank that the sentence is from; empty if it was not read as part of one."""
 
     @classmethod
     def without_tree(
@@ -47,7 +47,7 @@ class Sentence:
         lines: Sequence[str] = (),
         word_lines: Sequence[int] = (),
     ) -> Sentence:
-        """columns: by field, those that are known; the others are blank."""
+        """A sentence without a tree. columns: the known columns, by field; all others are blank."""
         blank = (BLANK,) * len(columns["forms"])
         of_words: dict[str, Any] = {own.attribute: blank for own in WORD_COLUMNS.values()} | dict(columns)
         return cls(

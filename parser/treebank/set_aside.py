@@ -1,4 +1,4 @@
-"""Which of the arcs that are given one projective tree can have, where it cannot have all of them."""
+"""Choosing which given arcs to keep if no projective tree can contain all of them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from parser.treebank.partial_trees import arcs_of, can_be_projective
 
 
 def set_aside(heads: Sequence[int]) -> list[int]:
-    """The words whose heads must be left out, so that a projective tree can have all others; in order.
+    """The words, in order, whose heads must be left out so that a projective tree can contain all others.
 
-    The arc from ROOT is kept, then the shorter arcs before the longer ones, from left to right. heads: with
-    neither cycles nor several roots.
+    The arc from ROOT is kept first, then shorter arcs before longer ones, from left to right. heads: without
+    cycles or several roots.
     """
     if can_be_projective(heads):
         return []
@@ -23,16 +23,16 @@ def set_aside(heads: Sequence[int]) -> list[int]:
 
 
 class _FittingArcs:
-    """Arcs that one projective tree can have; faster than `can_be_projective` for each further one."""
+    """Arcs that one projective tree can contain. Adding an arc is faster than `can_be_projective`."""
 
     def __init__(self, words: int):
-        # [words + 1] For ROOT and each word, of the arc from its head; 0 if it has none.
+        # [words + 1] For ROOT and each word: its head, and the left and right ends of the arc; 0 for none.
         self._heads, self._left, self._right = np.zeros((3, words + 1), int)
         self._tops = np.arange(words + 1)
-        """[words + 1] As of `tops_of`."""
+        """[words + 1] See `tops_of`."""
 
     def add(self, word: int, head: int) -> bool:
-        """Whether it fits, too. The word must not be above its head."""
+        """Add an arc if it fits; return whether it does. The word must not be above its head."""
         left, right = min(word, head), max(word, head)
         from_left = (self._left < left) & (left < self._right) & (self._right < right)
         from_right = (left < self._left) & (self._left < right) & (right < self._right)

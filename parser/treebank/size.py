@@ -1,4 +1,4 @@
-"""How large a treebank is, counted without reading its trees."""
+"""The size of a treebank, counted without reading its trees."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class TreebankSize(NamedTuple):
 
 
 def size_of(path: str, most: int | None = None) -> TreebankSize:
-    """Of a file, or of its first sentences. most: of them.
+    """The size of a file, or of its first `most` sentences.
 
-    Raises OSError, and ValueError for what is no text in lines.
+    Raises OSError, and ValueError if the file is not text in lines.
     """
     sentences = words = 0
     with open_text(path) as file:

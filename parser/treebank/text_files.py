@@ -14,12 +14,12 @@ from parser.system.files import complete_gzip
 
 BYTE_ORDER_MARK = "\ufeff"
 MAX_LINE_LENGTH = 1 << 20
-"""Characters. Longer lines show that a file has another format, or no line ends."""
+"""In characters. Longer lines show that a file has another format, or no line ends."""
 TOO_LONG = f"the line is longer than {MAX_LINE_LENGTH:,} characters: is this a text file with line ends?"
 
 
 class UnboundedError(ValueError):
-    """A line, or a sentence, that is too large for the memory. `line` is its line number, from 1."""
+    """A line or a sentence is too large for memory. `line` is its line number, from 1."""
 
     def __init__(self, line: int, message: str):
         super().__init__(message)
@@ -43,7 +43,7 @@ def open_text(path: str) -> Iterator[TextIO]:
 
 @contextmanager
 def open_bytes(path: str) -> Iterator[BufferedReader]:
-    """As `open_text`, without decoding."""
+    """Like `open_text`, but without decoding."""
     if path == "-":
         if sys.stdin is None:
             raise ValueError("standard input is closed")
@@ -57,7 +57,7 @@ def open_bytes(path: str) -> Iterator[BufferedReader]:
 
 
 def bounded_lines(file: TextIO, first: int = 1) -> Iterator[str]:
-    """Yield the lines of a file. Raises UnboundedError at the first one of more than `MAX_LINE_LENGTH`.
+    """Yield the lines of a file. Raises UnboundedError at the first line longer than `MAX_LINE_LENGTH`.
 
     first: the number of the first line.
     """

@@ -1,7 +1,7 @@
 """Treebanks of Universal Dependencies, found by the names of their folders and files.
 
-A folder `UD_Language-Name` has files `xx_name-ud-train.conllu`, -dev and -test, of which some may be missing,
-a README with metadata, and a licence.
+A folder `UD_Language-Name` contains the files `xx_name-ud-train.conllu`, -dev and -test, some of which may be
+missing, a README with metadata, and a licence.
 """
 
 from __future__ import annotations
@@ -28,48 +28,48 @@ class UDTreebank:
 
     @property
     def name(self) -> str:
-        """As UD_Wolof-WTB."""
+        """The name of the folder, such as UD_Wolof-WTB."""
         return self.folder.name
 
     @property
     def language(self) -> str:
-        """Its English name, as Ancient Greek."""
+        """The English name of the language, such as Ancient Greek."""
         return _parts(self.name)[0].replace("_", " ")
 
     @property
     def model_name(self) -> str:
-        """That of a model of it, as ancient_greek-ptnk."""
+        """The name of a model of this treebank, such as ancient_greek-ptnk."""
         return "-".join(_parts(self.name)).lower()
 
     @property
     def code(self) -> str:
-        """Of the language, as in the names of the files: an ISO 639 code."""
+        """The ISO 639 code of the language, taken from the names of the files."""
         files = [*self.train, *filter(None, (self.dev, self.test))]
         return files[0].name.partition("_")[0] if files else ""
 
     @property
     def licence(self) -> str | None:
-        """Of the data, as the README names it; None if it does not."""
+        """The licence of the data according to the README; None if it gives none."""
         return self._metadata("License")
 
     @property
     def contributors(self) -> str | None:
-        """As the README names them, `Family, Given; Family, Given`; None if it does not."""
+        """The contributors listed in the README, `Family, Given; Family, Given`; None if it lists none."""
         return self._metadata("Contributors")
 
     @property
     def repository(self) -> str:
-        """Where Universal Dependencies has a treebank of this name."""
+        """The URL of the repository of Universal Dependencies for a treebank of this name."""
         return REPOSITORIES + self.name
 
     @property
     def licence_text(self) -> str:
-        """Empty if there is none."""
+        """The text of the licence; empty if there is none."""
         path = self.folder / LICENCE_FILE
         return path.read_text("utf-8", errors="replace") if path.is_file() else ""
 
     def _metadata(self, key: str) -> str | None:
-        """In the machine-readable part of the README, which is its end."""
+        """A value from the machine-readable part at the end of the README."""
         line = re.compile(rf"^{key}:[ \t]*(\S.*?)[ \t\r]*$", re.MULTILINE)
         for name in READMES:
             path = self.folder / name
@@ -79,9 +79,9 @@ class UDTreebank:
 
 
 def find_treebanks(folder: Path, only: Sequence[str] = ()) -> list[UDTreebank]:
-    """The treebanks in a folder, by name. only: patterns of names, as UD_*-PUD; one of them must fit.
+    """The treebanks in a folder, sorted by name. only: patterns of names, such as UD_*-PUD; one must match.
 
-    Raises ValueError if there is none, or if a pattern fits none.
+    Raises ValueError if there is no treebank, or if a pattern matches none.
     """
     names = sorted(path.name for path in folder.glob("UD_*") if path.is_dir() and FOLDER.fullmatch(path.name))
     if not names:

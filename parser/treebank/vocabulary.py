@@ -35,10 +35,9 @@ class Tokens:
     parts: Mapping[int, Ragged] = field(default_factory=dict)
     """For each divided column, by its index: the vocabulary numbers of the parts of each distinct string."""
     pieces: Ragged | None = None
-    """For a transformer: the pieces of each word; their numbers of pieces are always on the host."""
+    """For a transformer: the pieces of each word. The numbers of pieces are always on the host."""
     vectors: Tensor | None = None
-    """[words, layers, size] In the place of `pieces`: what a transformer makes of them that is not
-    trained."""
+    """[words, layers, size] In place of `pieces`: the output of a transformer that is not trained."""
 
     def __len__(self) -> int:
         """Number of sentences."""
@@ -46,7 +45,7 @@ class Tokens:
 
     @property
     def values(self) -> Tensor:
-        """[words, columns]"""
+        """[words, columns] The values of `numbers`."""
         return self.numbers.values
 
     @property
@@ -73,7 +72,7 @@ class Tokens:
         )
 
     def distinct(self) -> tuple[Tokens, Tensor]:
-        """The distinct words as one sentence, and the number there of each word [words]. On the host."""
+        """The distinct words as one sentence, and the number in it of each word [words]. On the host."""
         values = self.values
         number = torch.zeros(len(values), dtype=torch.long)
         for column in values.unbind(1):
@@ -84,14 +83,14 @@ class Tokens:
         return Tokens(Ragged(values[first], torch.tensor([len(first)])), self.parts), number
 
     def replaced(self, values: Tensor, parts: Mapping[int, Ragged]) -> Tokens:
-        """With other numbers for the same words."""
+        """The tokens with other numbers for the same words."""
         return replace(self, numbers=Ragged(values, self.lengths), parts=parts)
 
     def to(self, device: torch.device) -> Tokens:
         return all_to_device(self, device)
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Tokens:
-        """With a function applied to all tensors that a device needs."""
+        """The tokens with a function applied to all tensors that a device needs."""
         parts = {
             column: Ragged(function(strings.values), function(strings.lengths))
             for column, strings in self.parts.items()
@@ -106,20 +105,20 @@ class Tokens:
 
 UNKNOWN = 0
 PRETRAINED = "pretrained"
-"""The column of the forms that have a pretrained vector."""
+"""The column of forms with a pretrained vector."""
 CHARACTERS, TREEBANK = "characters", "treebank"
-"""Further columns, which are not of CoNLL-U: the forms again, divided, and where a sentence is from."""
+"""Further columns, which are not in CoNLL-U: the characters of forms, and the treebanks of sentences."""
 
 
 def strings_of(sentence: Sentence, column: str) -> tuple[str, ...]:
-    """What a network reads of each word. column: of `WORD_COLUMNS`, or one of the three above."""
+    """What a network reads for each word. column: one of `WORD_COLUMNS` or of the three above."""
     if column == TREEBANK:
         return (sentence.treebank,) * len(sentence)
     return sentence.forms if column in (CHARACTERS, PRETRAINED) else sentence.column(column)
 
 
 def division_of(column: str) -> Callable[[str], Sequence[str]] | None:
-    """How its strings are divided into parts; None if they are not. Its lexicon holds the parts."""
+    """How strings of the column are divided into the parts in its lexicon; None if they are not divided."""
     if column == CHARACTERS:
         return tuple
     known = WORD_COLUMNS.get(column)
@@ -131,7 +130,7 @@ def _features(together: str) -> Sequence[str]:
 
 
 def predicted_strings_of(sentence: Sentence, column: str) -> tuple[str, ...]:
-    """What is predicted of each word: a tag, all features together, or the rule of a lemma."""
+    """The value to predict for each word: a tag, all features together, or the rule of a lemma."""
     values = sentence.column(column)
     if WORD_COLUMNS[column].kind == "word":
         return tuple(map(lemma_rule, sentence.forms, values))
@@ -168,16 +167,16 @@ class Lexicon:
         return cls((string for string, _ in ordered), fold_case)
 
     def extended(self, other: Lexicon) -> Lexicon:
-        """With the strings of another lexicon behind its own, which keep their numbers."""
+        """A lexicon with the strings of another one after its own strings, which keep their numbers."""
         more = (string for string in other.strings if string not in self._numbers)
         return Lexicon((*self.strings, *more), self.fold_case)
 
 
 class WordSource(Protocol):
-    """What a transformer reads of words."""
+    """A source of the input of a transformer."""
 
     def added(self, tokens: Tokens, sentences: Sequence[Sentence]) -> Tokens:
-        """With the `pieces` or the `vectors` of the words."""
+        """The tokens with `pieces` or `vectors` added."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +194,7 @@ class Vocabulary:
     predicted: Mapping[str, Lexicon] = field(default_factory=dict)
     """A lexicon for each column that the parser predicts."""
     treebank: str = ""
-    """The one that sentences are taken to be from if they name none; read only with the column `TREEBANK`."""
+    """The treebank of sentences that name none; read only with the column `TREEBANK`."""
     for_transformer: WordSource | None = field(default=None, compare=False)
     """None for parsers without a transformer."""
 
@@ -208,7 +207,7 @@ class Vocabulary:
         fold_case: bool = False,
         predicted: Iterable[str] = (),
     ) -> Vocabulary:
-        """Build the lexicons from training sentences, whose trees may be known in part.
+        """Build the lexicons from training sentences, whose trees may be known only in part.
 
         pretrained: the forms that have pretrained vectors. fold_case: whether forms are lower-cased.
         predicted: the columns that are predicted.
@@ -236,7 +235,7 @@ class Vocabulary:
         return cls(lexicons, labels, frozenset(on_root), frozenset(between_words), of_predicted, treebank)
 
     def extended(self, other: Vocabulary) -> Vocabulary:
-        """With what another vocabulary of the same columns has in addition, at the ends of its lexicons."""
+        """The vocabulary with new entries of another one, of the same columns, appended to its lexicons."""
         labels = self.labels.extended(other.labels)
 
         def numbers(own: frozenset[int], others: frozenset[int]) -> frozenset[int]:
@@ -253,14 +252,14 @@ class Vocabulary:
         )
 
     def for_treebank(self, name: str) -> Vocabulary:
-        """With another `treebank`. Raises ValueError if it is not in the column `TREEBANK`."""
+        """The vocabulary with another `treebank`. Raises ValueError if it is not in the column `TREEBANK`."""
         known = self.columns[TREEBANK].strings
         if name not in known:
             raise ValueError(f"no treebank of the model: {quoted(name)}; {', '.join(map(quoted, known))} are")
         return replace(self, treebank=name)
 
     def encode_tokens(self, sentences: Sequence[Sentence], gold: bool = False) -> Tokens:
-        """The columns that the parser reads, as integers; then, if `gold`, those that it predicts."""
+        """The columns that the parser reads, as integers; if `gold`, followed by those that it predicts."""
         numbers, parts = [], {}
         for column, (name, lexicon) in enumerate(self.columns.items()):
             strings = [string for sentence in sentences for string in strings_of(sentence, name)]
@@ -279,11 +278,11 @@ class Vocabulary:
         return self.for_transformer.added(tokens, sentences) if self.for_transformer else tokens
 
     def encode_heads(self, sentences: Sequence[Sentence]) -> Ragged:
-        """The heads of all words; values: [words], 0 for ROOT, NO_HEAD for unknown ones."""
+        """The heads of all words. values: [words], 0 for ROOT, NO_HEAD for unknown heads."""
         return Ragged(_integers([h for s in sentences for h in s.heads]), _lengths(sentences))
 
     def encode_labels(self, sentences: Sequence[Sentence]) -> Ragged:
-        """The labels of all words; values: [words], 0 for `_`, and for one that is not in training."""
+        """The labels of all words. values: [words], 0 for `_` and for labels not seen in training."""
         number = self.labels.number
         return Ragged(
             _integers([number(label) for s in sentences for label in s.labels]), _lengths(sentences)
@@ -297,7 +296,7 @@ class Vocabulary:
             "root_labels": sorted(self.root_labels),
             "word_labels": sorted(self.word_labels),
             "predicted": {name: list(lexicon.strings) for name, lexicon in self.predicted.items()},
-            # Only where it is read: checkpoints know data by a hash, to which no name of a file matters.
+            # Only if it is read: checkpoints identify data by a hash, which must not depend on file names.
             **({"treebank": self.treebank} if TREEBANK in self.columns else {}),
         }
         return json.dumps(content, ensure_ascii=False, indent=0)
@@ -345,7 +344,7 @@ def _refuse_bad_labels(labels: Lexicon) -> None:
 
 
 def _refuse_bad_values(predicted: Mapping[str, Lexicon]) -> None:
-    """Raises ValueError for values, perhaps of an untrusted model, that no column of a treebank can have."""
+    """Raises ValueError for values, perhaps from an untrusted model, that are invalid in a treebank."""
     for name, lexicon in predicted.items():
         if name not in annotation_columns():
             raise ValueError(f"predicted: {quoted(name)} is none of {', '.join(annotation_columns())}")

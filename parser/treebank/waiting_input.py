@@ -1,4 +1,4 @@
-"""Standard input that may let wait, read by a thread, so that what is there can be used meanwhile."""
+"""Standard input that may block, read by a thread, so that available input can be used meanwhile."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from threading import Thread
 from parser.treebank.text_files import MAX_LINE_LENGTH, TOO_LONG, UnboundedError
 
 CHUNK = 1 << 16
-"""Bytes that are read at a time."""
+"""Number of bytes read at a time."""
 CHUNKS_AHEAD = 16
-"""That are read and not yet taken, at most."""
+"""Maximum number of chunks that are read ahead."""
 
 
 def waits(path: str) -> bool:
@@ -24,15 +24,15 @@ def waits(path: str) -> bool:
         return False
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
-    except (OSError, ValueError):  # no file of the system
+    except (OSError, ValueError):  # not a file of the operating system
         return False
     return not stat.S_ISREG(mode)
 
 
 def lines_as_they_come() -> Iterator[str | None]:
-    """The lines of standard input as `open_text` gives them, and None where the next one is not there yet.
+    """The lines of standard input, as from `open_text`, and None whenever the next line is not there yet.
 
-    Raises UnboundedError as `bounded_lines`.
+    Raises UnboundedError like `bounded_lines`.
     """
     decoder = codecs.getincrementaldecoder("utf-8-sig")("surrogateescape")
     pending, number = "", 1
@@ -53,9 +53,9 @@ def lines_as_they_come() -> Iterator[str | None]:
 
 
 def chunks_as_they_come() -> Iterator[bytes | None]:
-    """The bytes of standard input; the last chunk is empty. None where the next one is not there yet."""
+    """The bytes of standard input; the last chunk is empty. None whenever the next one is not there yet."""
     read: Queue[bytes | OSError] = Queue(CHUNKS_AHEAD)
-    # Not by `sys.stdin`: a thread that waits in it when the program ends would keep its lock.
+    # Not `sys.stdin`: a thread that waits in it when the program exits would keep its lock.
     descriptor = sys.stdin.fileno()
 
     def run() -> None:
