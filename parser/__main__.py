@@ -1,4 +1,4 @@
-"""The program `stack-parser`, which a signal may end at any time."""
+"""The program `stack-parser`, which a signal can end at any time."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from parser.system.interruption import ended_at_once, ignore_signals
 
 
 def program() -> int:
-    """Run the command line in a process of its own; returns the exit code."""
+    """Run the command line as the program of this process; returns the exit code."""
     try:
-        # Several processes that train are ended by the one that has started them, and which tells of it.
+        # Several processes that train are ended by the process that started them, which reports it.
         with nullcontext() if is_one_of_several() else ended_at_once():
-            from parser.cli import main  # which takes a while
+            from parser.cli import main  # takes a while
 
             return main()
     finally:
-        ignore_signals()  # nothing is left to interrupt but the end itself, which removes files
+        ignore_signals()  # only the exit itself is left, which removes files
 
 
 if __name__ == "__main__":  # other processes of a speed run import this module too

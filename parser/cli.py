@@ -18,20 +18,20 @@ TRAIN = "parser.commands.train:train_parser"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code: 0 done, 2 an error in the user's input, from 128 a signal."""
+    """Run one command; returns the exit code: 0 if done, 2 for errors in the input, 128+ for signals."""
     arguments = sys.argv[1:] if arguments is None else arguments
     options = argument_parser().parse_args(arguments)
     options.arguments = arguments
     module, _, function = options.run.partition(":")
     try:
-        # Only now, since PyTorch takes seconds; and before a signal raises an error, which would harm.
+        # Only now, as PyTorch takes seconds; and before signals raise errors, which would harm imports.
         run = getattr(import_module(module), function)
-        # Several processes that train have to join first.
+        # If several processes train, they have to join first.
         with nullcontext() if is_one_of_several() else interruptible():
             run(options)
     except (ValueError, OSError) as error:
         if isinstance(error, BrokenPipeError) and options.run != TRAIN:
-            # The reader of our output has closed it; nothing more may be written at exit.
+            # The reader has closed our output, so nothing more may be written at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return DONE
         warn(*message_of(error))

@@ -1,1 +1,1 @@
-"""The commands of `stack-parser`, a file each: its arguments, and what it does."""
+"""The commands of `stack-parser`, with a module for each, and their arguments."""

@@ -1,6 +1,6 @@
-"""The arguments of all commands. Nothing here imports PyTorch, so that help and wrong arguments cost no time.
+"""The arguments of all commands. PyTorch is not imported here, so that help and errors appear at once.
 
-Each command names the function that runs it, which is imported when the command is chosen.
+Each command names the function that runs it, which is imported when the command is selected.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from parser.system.version import __version__
 
 PAGE = "trees.html"
 OF_TREEBANK = ""
-"""Of `evaluate --text`: stands for the text of the treebank itself."""
+"""The value of `evaluate --text` that stands for the text of the treebank itself."""
 SPEED_SETTINGS = (
     "Settings of a config: experiments, external, external_turns, learning, devices, threads, precisions, "
     "seed, seconds, relative_error, turn, warmup, together, timeout. Each experiments.NAME contains plugin, "
@@ -42,15 +42,15 @@ SPEED_SETTINGS = (
     "lists all plugins, and `stack-parser plugins NAME` the methods and settings of one. docs/settings.md "
     "explains the settings."
 )
-"""What `speed --help` ends with."""
+"""The end of the text of `speed --help`."""
 Commands = Any
-"""What `argparse.ArgumentParser.add_subparsers` returns, a class that it does not name."""
+"""The type that `argparse.ArgumentParser.add_subparsers` returns, which has no public name."""
 
 
 class _Arguments(argparse.ArgumentParser):
-    """Its messages are printable, as those of `console`. Names of options may not be abbreviated.
+    """An argument parser with printable messages, see `console`. Options cannot be abbreviated.
 
-    Else one that is added could make others ambiguous.
+    Otherwise a new option could make abbreviations ambiguous.
     """
 
     def __init__(self, **options: Any):
@@ -61,7 +61,7 @@ class _Arguments(argparse.ArgumentParser):
 
 
 def argument_parser() -> argparse.ArgumentParser:
-    """Its result has `run`: the module and the function of the command, as "module:function"."""
+    """Return the argument parser. Its result contains `run`, the command's function as "module:function"."""
     parser = _Arguments(prog="stack-parser", description="Train and use StackLSTM dependency parsers.")
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(required=True, dest="command", metavar="COMMAND")

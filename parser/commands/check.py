@@ -1,4 +1,4 @@
-"""`stack-parser check`: validate treebanks, count what is in them, and compare dev and test with train."""
+"""`stack-parser check`: validate treebanks, count their contents, and compare dev and test with train."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WORDS_OF_ROLES = {
     **dict.fromkeys(("test", "testing"), TEST),
 }
 OTHER = "file"
-"""The role of a file that has none."""
+"""Stands for the role of a file without one."""
 NO_DEV = (
     "no dev file was given: training chooses the best epoch by one (treebank.dev).",
     "Where a treebank has none, put some sentences of train into a file of their own. With fewer than a "
@@ -36,7 +36,7 @@ NO_DEV = (
 
 
 def check_treebanks(options: argparse.Namespace) -> None:
-    """Raises ValueError with the faults of all files."""
+    """Check the treebanks. Raises ValueError with the faults of all files."""
     refuse_to_overwrite(STANDARD, options.treebanks)
     titles = titles_of(options.treebanks)
     files: dict[str, TreebankCounts] = {}
@@ -73,9 +73,9 @@ def check_treebanks(options: argparse.Namespace) -> None:
 
 
 def titles_of(paths: Sequence[str]) -> dict[str, str]:
-    """A title for each file, training treebanks first: its role, and a number if others have the same.
+    """Return a title for each file, training treebanks first: its role, with a number if several share it.
 
-    The roles are those that the names say; if none says one, several files are train, dev and test in this
+    Roles are taken from the names; if no name contains a role, several files are train, dev and test in this
     order.
     """
     paths = list(dict.fromkeys(paths))
@@ -96,17 +96,17 @@ def _role_of(title: str) -> str:
 
 
 def _role_in_name(path: str) -> str:
-    """By the last word of the name that says one."""
+    """Return the role given by the last word of the name that is a role."""
     words = re.split(r"[^a-z]+", os.path.basename(path).lower())
     return next((WORDS_OF_ROLES[word] for word in reversed(words) if word in WORDS_OF_ROLES), OTHER)
 
 
 def _transition_cells(sentences: Sequence[Sentence]) -> list[str]:
-    """For each transition system how deep the stacks get, with ROOT, and how long its oracle takes.
+    """Return the depths of the stacks, including ROOT, and the time of the oracle for each transition system.
 
     The greatest depth is the number of levels of a replay.
     """
-    from parser.replay.examples import Examples  # which import PyTorch
+    from parser.replay.examples import Examples  # imports PyTorch
     from parser.transitions import SYSTEMS
     from parser.transitions.inventory import Inventory
     from parser.treebank.vocabulary import Vocabulary
@@ -128,7 +128,7 @@ def _transition_cells(sentences: Sequence[Sentence]) -> list[str]:
 
 
 def _transition_rows(files: Sequence[Sequence[str]]) -> Cells:
-    """files: of each the seconds of reading, and what `_transition_cells` returns."""
+    """Return the rows of the table. files: for each, the seconds of reading and the `_transition_cells`."""
     from parser.transitions import SYSTEMS
 
     titles = ["read in"]

@@ -1,4 +1,4 @@
-"""`stack-parser draw`: a page with the trees of a file, or drawings of them in text."""
+"""`stack-parser draw`: draw the trees of a file as a page or as text."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from parser.treebank.faults import TreebankError
 from parser.treebank.sentence import Sentence
 
 CONTROLS = dict.fromkeys([*range(32), *range(127, 160)], "�")
-"""Characters that could command the terminal, and what is shown for them."""
+"""Characters that could control the terminal, and their replacements."""
 Pair = tuple[Sentence, Sentence | None]
-"""A sentence, and the gold tree of its words."""
+"""A sentence, and its gold tree."""
 
 
 def draw_trees(options: argparse.Namespace) -> None:
-    """Raises ValueError for files with faults, and for gold trees of other words."""
+    """Draw trees. Raises ValueError for files with faults, and for gold trees of other words."""
     output = options.output or (STANDARD if options.text else PAGE)
     if options.treebank == options.gold == STANDARD:
         raise ValueError("standard input cannot be both FILE and --gold; give one of them as a file")
@@ -42,7 +42,7 @@ def draw_trees(options: argparse.Namespace) -> None:
 
 
 def _draw(options: argparse.Namespace, output: BinaryIO) -> int:
-    """Write all trees. Returns how many these are."""
+    """Write all trees, and return their number."""
     if options.text:
         trees = 0
         for sentence, gold in _pairs(options):
@@ -57,9 +57,9 @@ def _draw(options: argparse.Namespace, output: BinaryIO) -> int:
 
 
 def _tree_text(sentence: Sentence, gold: Sentence | None = None) -> str:
-    """The identifier and the text of a sentence and its tree, with an empty line after it.
+    """Return the identifier, the text and the tree of a sentence, followed by an empty line.
 
-    With gold there is a line of scores, and behind each wrong word what gold says.
+    With gold, a line of scores is included, and each wrong word is followed by its gold arc.
     """
     lines = [f"# sent_id = {sentence.identifier}", f"# text = {text_of(sentence)}"]
     if gold is not None:
@@ -82,7 +82,7 @@ def _notes(sentence: Sentence, gold: Sentence | None) -> list[str]:
 
 
 def _pairs(options: argparse.Namespace) -> Iterator[Pair]:
-    """The sentences with their gold trees, if there are any. Raises TreebankError for an empty file."""
+    """Yield the sentences with their gold trees, if given. Raises TreebankError for an empty file."""
     sentences = stream_sentences(options.treebank, roots=options.roots)
     empty = True
     for pair in _with_gold(options, sentences):

@@ -1,4 +1,4 @@
-"""What users are told when a command fails."""
+"""Error messages and exit codes of commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from parser.treebank.ud_folders import FOLDER
 
 DONE, FAULT_OF_PROGRAM, USER_ERROR, INTERRUPTED = 0, 1, 2, 130
 OF_OUTPUT = ENOSPC, EDQUOT, EFBIG, EPIPE, EIO
-"""Errors that only writing has, or nearly so."""
+"""Errors that occur (almost) only when writing."""
 WHAT_NEEDS_LESS = (
     "training needs less with a lower training.batch_size, training.max_batch_words, or sizes in "
     "parser.network; parsing with a lower --batch-size"
@@ -22,7 +22,7 @@ WHAT_NEEDS_LESS = (
 
 
 def exit_code_of(error: BaseException) -> int:
-    """The exit code of a command that ends with this error."""
+    """Return the exit code of a command that ends with an error."""
     if isinstance(error, (StoppedError, Interrupted)):
         return SIGNALLED + error.signal
     if isinstance(error, KeyboardInterrupt):
@@ -31,7 +31,7 @@ def exit_code_of(error: BaseException) -> int:
 
 
 def message_of(error: Exception) -> Sequence[str]:
-    """Its lines."""
+    """Return the lines of the message for an error."""
     if isinstance(error, OSError) and error.filename:
         how = how_to_get(str(error.filename)) if isinstance(error, FileNotFoundError) else ""
         return [f"{error.filename}: {error.strerror}{how}"]
@@ -41,7 +41,7 @@ def message_of(error: Exception) -> Sequence[str]:
 
 
 def how_to_get(path: str) -> str:
-    """The end of a message about a missing file; empty if it is in no folder such as UD_English-EWT."""
+    """Return the end of a message about a missing file; empty without a folder such as UD_English-EWT."""
     folder = Path(path).parent
     if not FOLDER.fullmatch(folder.name):
         return ""

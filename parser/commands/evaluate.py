@@ -50,7 +50,7 @@ def evaluate_model(options: argparse.Namespace) -> None:
 
 
 def _refuse_combinations(options: argparse.Namespace) -> None:
-    """Raises ValueError for options that have no effect together."""
+    """Raises ValueError for options that cannot be combined."""
     if options.text is not None and (options.no_punct or options.processes > 1 or options.report):
         others = "--no-punct, --processes and --report"
         raise ValueError(f"--text scores all words, in one process: leave out {others}")
@@ -60,7 +60,7 @@ def _refuse_combinations(options: argparse.Namespace) -> None:
 
 
 def _of_text(options: argparse.Namespace, model: Model) -> TextScores:
-    """Scores of parsed raw text."""
+    """Parse raw text, and return its scores."""
     reader = text_reader(options.model, "raw")
     gold = read_treebank(options.treebank, options.roots)
     is_own = options.text == OF_TREEBANK
@@ -74,7 +74,7 @@ def _of_text(options: argparse.Namespace, model: Model) -> TextScores:
 
 
 def _with_report(options: argparse.Namespace, model: Model) -> Scores:
-    """Scores, after a page has been written."""
+    """Write the page of the report, and return the scores."""
     gold = list(with_column_warnings(model, read_treebank(options.treebank, options.roots), options.treebank))
     parsed = parse_stream(with_calibration(model, None), gold, options.batch_size, ParseOptions(True))
     trees = [tree for _, tree in parsed]
@@ -90,7 +90,7 @@ def _with_report(options: argparse.Namespace, model: Model) -> Scores:
 def _confidences(
     gold: Sequence[Sentence], trees: Sequence[ParsedTree], calibration: Calibration, punctuation: bool
 ) -> dict[str, Confidence]:
-    """Of trees whose probabilities are not calibrated: what these are, and what they are calibrated."""
+    """Return the confidence of trees with uncalibrated probabilities, before and after calibration."""
     found = confidence_of(gold, trees, punctuation)
     if calibration.settings is None:
         return {"not calibrated": found}

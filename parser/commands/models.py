@@ -1,4 +1,4 @@
-"""`stack-parser models`: the models of a folder, with what their cards say."""
+"""`stack-parser models`: list the models in a folder, with information from their cards."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLUMNS = ["MB", f"LAS, {OF_TEXT}", f"LAS, {OF_TOKENS}", f"LAS, {OF_TAGS}", "lic
 
 
 def list_models(options: argparse.Namespace) -> None:
-    """Raises ValueError if there is none, or a broken one."""
+    """List the models. Raises ValueError if there is none, or if one is broken."""
     rows = []
     for name, path in models_in(options.folder).items():
         card = read_card(Package(path))

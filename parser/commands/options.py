@@ -1,4 +1,4 @@
-"""What commands with a model do with their options."""
+"""Processes the options that commands with a model share."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from parser.system.machine import choose_device, tune_process
 from parser.system.remote import start_server
 
 WORKER_MODULES = ("parser.parsing.part_parser", "parser.evaluation.evaluate")
-"""Of processes that parse."""
+"""Modules of processes that parse."""
 
 
 def models_of(options: argparse.Namespace) -> ModelChoice:
-    """The models of a command with `--ensemble` and `--treebank`."""
+    """Return the models of a command with `--ensemble` and `--treebank`."""
     return ModelChoice((options.model, *options.ensemble), options.treebank_name)
 
 
 def prepared_device(options: argparse.Namespace) -> torch.device:
-    """The device of a command with a model, after setting threads and precision. Raises ValueError."""
+    """Set threads and precision, and return the device of a command with a model. Raises ValueError."""
     tune_process()
     device = choose_device(options.device)
     torch.set_num_threads(options.threads)
@@ -37,7 +37,7 @@ def prepared_device(options: argparse.Namespace) -> torch.device:
 
 
 def device_of_processes(options: argparse.Namespace) -> torch.device:
-    """That of a command with `--processes`. Raises ValueError, also for several processes on a GPU."""
+    """Return the device of a command with `--processes`. Raises ValueError, also for several on a GPU."""
     device = prepared_device(options)
     if options.processes > 1 and device.type != "cpu":
         raise ValueError(f"--processes is for CPUs, not for {device}: use --device cpu, or one process")
@@ -45,21 +45,21 @@ def device_of_processes(options: argparse.Namespace) -> torch.device:
 
 
 def model_of(options: argparse.Namespace) -> Model:
-    """The model of a command with `--processes`. Raises ValueError."""
+    """Return the model of a command with `--processes`. Raises ValueError."""
     device = device_of_processes(options)
     if options.processes > 1:
-        start_server(WORKER_MODULES)  # which imports them while the model is loaded
+        start_server(WORKER_MODULES)  # imports the modules while the model is loaded
     return load_models(models_of(options), device)
 
 
 def refuse_to_retag(options: argparse.Namespace, model: Model) -> None:
-    """Raises ValueError for --retag if the model predicts nothing that it could replace."""
+    """Raises ValueError for --retag if the model predicts no columns that could be replaced."""
     if options.retag and not model.predicted_columns:
         raise ValueError(f"{options.model}: predicts neither tags nor lemmas; leave out --retag")
 
 
 def parse_options(options: argparse.Namespace) -> ParseOptions:
-    """What a command that writes trees wants of them. Raises ValueError for what does not go together."""
+    """Return the parse options of a command that writes trees. Raises ValueError for conflicting ones."""
     if options.keep and options.form:
         raise ValueError("--keep given is for treebanks: raw text has no heads")
     if options.non_projective == "given" and not options.keep:
@@ -73,7 +73,7 @@ def parse_options(options: argparse.Namespace) -> ParseOptions:
 
 
 def refuse_parse_options(wanted: ParseOptions, model: Model) -> None:
-    """Raises ValueError for what the model cannot do."""
+    """Raises ValueError for options that the model does not support."""
     ConstraintReader(model).refuse_unable(wanted.constraints)
     if wanted.alternatives:
         refuse_without_scorer(model)
@@ -82,12 +82,12 @@ def refuse_parse_options(wanted: ParseOptions, model: Model) -> None:
 def with_column_warnings(
     model: Model, sentences: Iterable[AnySentence], source: str
 ) -> Iterator[AnySentence]:
-    """The sentences; warns if they lack what the model reads. source: where they come from."""
+    """Return the sentences; warns if they lack columns that the model reads. source: where they come from."""
     return model.watch().check(sentences, warning_of(source))
 
 
 def tell_dropped(sentences: int, source: str) -> None:
-    """Warns that sentences lost their enhanced dependencies, if some did."""
+    """Warn if sentences have lost their enhanced dependencies."""
     if sentences:
         warning_of(source)(
             f"the enhanced dependencies (DEPS and empty nodes) of {counted(sentences, 'sentence')} were "
@@ -97,5 +97,5 @@ def tell_dropped(sentences: int, source: str) -> None:
 
 
 def warning_of(source: str) -> Callable[[str], None]:
-    """Writes a warning about a source of sentences."""
+    """Return a function that writes a warning about a source of sentences."""
     return lambda text: warn(f"warning: {source}: {text}")

@@ -1,4 +1,4 @@
-"""`stack-parser pack`: a model, or the models of an ensemble, as one file, a wheel, or a folder for a hub."""
+"""`stack-parser pack`: write a model or an ensemble as one file, as a wheel, or as a folder for a hub."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _make_hub_folder(options: argparse.Namespace) -> None:
     refuse_to_overwrite(folder, [options.model, *options.ensemble])
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ValueError(f"{folder}: is there already, and not empty; choose another name with -o")
-    # The settings last: without them a folder is no model, should the writing end too early.
+    # The settings are written last: without them, a folder that is incomplete is not a model.
     for name, content in sorted(files.items(), key=lambda file: file[0] == SETTINGS):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / name, content)
@@ -71,10 +71,10 @@ def _make_hub_folder(options: argparse.Namespace) -> None:
 
 
 def _checked(options: argparse.Namespace) -> tuple[dict[str, bytes], ModelCard]:
-    """The files of a model that can be read, and its card.
+    """Return the files of a valid model, and its card.
 
-    Raises ValueError if there is no model, a broken one, one whose card does not tell its licence, or several
-    licences.
+    Raises ValueError if there is no model, if it is broken, if its card contains no licence, or if there are
+    several licences.
     """
     files = _contents(options)
     cards = [
@@ -90,7 +90,7 @@ def _checked(options: argparse.Namespace) -> tuple[dict[str, bytes], ModelCard]:
 
 
 def _with_licence(model: Path, card: ModelCard | None) -> ModelCard:
-    """Raises ValueError if there is none."""
+    """Return the card if it contains a licence. Raises ValueError if not."""
     if not card or not card.licence:
         raise ValueError(
             f"{model}: nobody may use a model whose licence is not told: its folder needs a {CARD} "
@@ -101,7 +101,7 @@ def _with_licence(model: Path, card: ModelCard | None) -> ModelCard:
 
 
 def _contents(options: argparse.Namespace) -> dict[str, bytes]:
-    """The files of the models. Raises ValueError if they cannot be read, or do not fit together."""
+    """Return the files of the models. Raises ValueError if they cannot be read, or do not fit together."""
     paths = (options.model, *options.ensemble)
     load_models(ModelChoice(paths), torch.device("cpu"))
     files = contents(paths)

@@ -1,4 +1,4 @@
-"""`stack-parser parse`: write trees into a CoNLL file, in bounded memory."""
+"""`stack-parser parse`: parse into a CoNLL file, in bounded memory."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from parser.treebank.parts import stream_parts
 
 
 class _Parsed(NamedTuple):
-    """One or more sentences."""
+    """The output for one or more sentences."""
 
     content: bytes
     sentences: int
     words: int
     dropped: int
-    """Sentences whose enhanced dependencies were dropped."""
+    """Number of sentences whose enhanced dependencies were dropped."""
 
 
 def parse_file(options: argparse.Namespace) -> None:
@@ -69,7 +69,7 @@ def _parse(options: argparse.Namespace, wanted: ParseOptions, model: Model) -> N
         with _open_output(options.output) as output, _bar(options) as bar:
             for parsed in parse:
                 output.write(parsed.content)
-                if options.output == STANDARD:  # others may wait for it
+                if options.output == STANDARD:  # a reader may wait for it
                     output.flush()
                 sentences += parsed.sentences
                 words += parsed.words
@@ -102,7 +102,7 @@ def _by_one_process(options: argparse.Namespace, wanted: ParseOptions, model: Mo
 
 
 def _workers(options: argparse.Namespace, wanted: ParseOptions) -> AbstractContextManager[list[Remote]]:
-    """Processes that have loaded the model; none if this process parses itself."""
+    """Return processes that have loaded the model; none if this process parses."""
     parsing = options.threads, options.precision, options.batch_size
     tokenizer = tokenizer_of(options.model, options.form) if options.form else None
     output = wanted, options.retag, options.deps
@@ -111,7 +111,7 @@ def _workers(options: argparse.Namespace, wanted: ParseOptions) -> AbstractConte
 
 
 def _by_processes(options: argparse.Namespace, model: Model, workers: Sequence[Remote]) -> Iterator[_Parsed]:
-    """As `_by_one_process`, but all parts are parsed; nothing after a fault is written."""
+    """Like `_by_one_process`, but all parts are parsed, and nothing after a fault is written."""
     faults, check = Faults(), model.watch()
     by_lines = options.form != "raw"
     parts = stream_text(options.input, by_lines) if options.form else stream_parts(options.input)
@@ -127,7 +127,9 @@ def _by_processes(options: argparse.Namespace, model: Model, workers: Sequence[R
 
 
 def _bar(options: argparse.Namespace) -> ProgressBar:
-    """Of the bytes of the output, about those of a treebank; with an estimate if these are known."""
+    """Return a progress bar of the bytes of output, which are about those of a treebank. It shows an estimate
+    if their number is known.
+    """
     path, hidden = options.input, {"disable": True} if options.output == STANDARD else {}
     is_plain = not options.form and os.path.isfile(path) and not path.endswith(".gz")
     total = os.path.getsize(path) if is_plain else None
@@ -136,7 +138,7 @@ def _bar(options: argparse.Namespace) -> ProgressBar:
 
 @contextmanager
 def _open_output(path: str) -> Iterator[BinaryIO]:
-    """A file that takes its name when it is complete, or standard output."""
+    """Open a file that appears under its name when it is complete, or standard output."""
     if path == STANDARD:
         if sys.stdout is None:
             raise ValueError("standard output is closed")

@@ -1,4 +1,4 @@
-"""`stack-parser parse-corpus`: parse all files of a folder, on the machines of a Ray cluster."""
+"""`stack-parser parse-corpus`: parse all files in a folder on the machines of a Ray cluster."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from parser.system.files import refuse_to_overwrite
 from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
 
 FAILURES_SHOWN = 20
-"""Files whose faults are printed."""
+"""Maximum number of files whose faults are printed."""
 
 
 def parse_folder(options: argparse.Namespace) -> None:
@@ -53,9 +53,9 @@ def parse_folder(options: argparse.Namespace) -> None:
 
 
 def _settings(options: argparse.Namespace) -> tuple[WorkerSettings, InputColumnCheck]:
-    """And what warns of input that lacks what the model reads.
+    """Return the settings of workers, and a check that warns if the input lacks columns that the model reads.
 
-    Raises ValueError, before work is done, if the model cannot do what is asked for.
+    Raises ValueError, before any work is done, if the model does not support the options.
     """
     wanted = parse_options(options)
     device = prepared_device(options)
@@ -81,7 +81,7 @@ def _settings(options: argparse.Namespace) -> tuple[WorkerSettings, InputColumnC
 
 
 def _tell(report: dict, target: Path) -> None:
-    """Raises ValueError if there are failures."""
+    """Print a summary of the report. Raises ValueError if there are failures."""
     before = f", {report['done_before']:,} were there already" if report["done_before"] else ""
     others = f", {report['other_files']:,} with other suffixes left out" if report["other_files"] else ""
     warn(

@@ -1,4 +1,4 @@
-"""What commands with `--report` share."""
+"""Functions that commands with `--report` share."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from parser.treebank.vocabulary import UNKNOWN
 
 
 def known_forms(*models: Model) -> Callable[[str], bool]:
-    """Says whether a form is in the training treebanks of all models."""
+    """Return a function that says whether a form occurs in the training treebanks of all models."""
     lexicons = [model.vocabulary.columns["form"] for model in models]
     return lambda form: all(forms.number(form) != UNKNOWN for forms in lexicons)
 
 
 def curves_of(model: Path) -> bytes | str:
-    """The learning curves of a model that lies in the folder of its run, which may be unfinished, as an SVG;
-    or why there are none."""
+    """Return the learning curves of a model in the folder of its run, which may be unfinished, as SVG; or the
+    reason why there are none.
+    """
     if not model.is_dir():
         return "The model is a package, which has no learning curves."
     metrics, curves = _beside(model)
@@ -38,13 +39,13 @@ def curves_of(model: Path) -> bytes | str:
 
 
 def _beside(model: Path) -> tuple[Path, Path]:
-    """Where the metrics and the curves of the run of a model would be."""
+    """Return the paths where the metrics and the curves of a model's run would be."""
     run = model.resolve().parent
     return run / METRICS, run / CURVES
 
 
 def refuse_place(page: Path | None, sources: Iterable[str], models: Sequence[Path]) -> None:
-    """Raises ValueError if what is printed or a page cannot be written, before the work for it is done."""
+    """Raises ValueError, before work is done, if the page or the printed output cannot be written."""
     read: list[str | Path] = [*sources, *models, *chain.from_iterable(map(_beside, models))]
     refuse_to_overwrite(STANDARD, read)
     if page is None:

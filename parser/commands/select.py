@@ -1,4 +1,4 @@
-"""`stack-parser select`: sentences that people should annotate, with the arcs of which a parser is sure."""
+"""`stack-parser select`: write sentences for manual annotation, with the arcs that a parser is sure of."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from parser.treebank.conllu import NO_SENTENCE, stream_sentences
 
 
 def select_sentences(options: argparse.Namespace) -> None:
-    """Raises ValueError for files with faults."""
+    """Select sentences. Raises ValueError for files with faults."""
     if not 0 <= options.doubtful <= 1:
         raise ValueError(f"--doubtful {options.doubtful:g}: give a probability, from 0 to 1")
     if options.output == STANDARD:
@@ -27,7 +27,7 @@ def select_sentences(options: argparse.Namespace) -> None:
     refuse_to_overwrite(options.output, [*options.treebanks, *models.paths])
     model = load_models(models, prepared_device(options))
     sources = chain.from_iterable(_sources(model, path) for path in options.treebanks)
-    with atomic_file(options.output) as file:  # before hours of parsing
+    with atomic_file(options.output) as file:  # opened before hours of parsing
         found = select(model, sources, options.words, options.by, options.seed, options.batch_size)
         for place, candidate in enumerate(found, 1):
             lines = lines_of(candidate, place, options.by, options.doubtful)

@@ -1,4 +1,4 @@
-"""`stack-parser serve`: parse over HTTP, until a signal ends it."""
+"""`stack-parser serve`: parse over HTTP until a signal arrives."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NEEDED = "fastapi", "uvicorn", "prometheus_client", "python_multipart"
 
 
 def serve(options: argparse.Namespace) -> None:
-    """Raises ValueError for models that cannot be loaded, and if the port is taken or a package missing."""
+    """Serve. Raises ValueError if a model cannot be loaded, the port is taken, or a package is missing."""
     if missing := [name for name in NEEDED if not find_spec(name)]:
         raise ValueError(f"serving needs {', '.join(missing)}: {to_install('serve')}")
     from parser.service.log import service_logger
@@ -36,7 +36,7 @@ def serve(options: argparse.Namespace) -> None:
 
 
 def load_service(options: argparse.Namespace) -> Service:
-    """With its models. Raises ValueError."""
+    """Return a service with its models. Raises ValueError."""
     from parser.commands.options import device_of_processes
     from parser.service.limits import Limits
     from parser.service.named_path import NamedPath
@@ -57,7 +57,7 @@ def load_service(options: argparse.Namespace) -> Service:
 
 
 def _serve(options: argparse.Namespace, logger: Logger) -> None:
-    """By this process alone."""
+    """Serve in this process alone."""
     from parser.service.application import make_application
     from parser.service.bearer_tokens import read_tokens
     from parser.service.listening import listen, url_of
@@ -75,7 +75,7 @@ def _serve(options: argparse.Namespace, logger: Logger) -> None:
 
 
 def _supervise(options: argparse.Namespace, logger: Logger) -> None:
-    """By several processes. This one imports neither PyTorch nor what serves."""
+    """Serve in several processes. This process imports neither PyTorch nor the modules that serve."""
     from parser.service.listening import listen
     from parser.service.named_path import NamedPath
     from parser.service.processes.supervisor import Supervisor
@@ -88,7 +88,7 @@ def _supervise(options: argparse.Namespace, logger: Logger) -> None:
 
 
 def _serve_at(place: WorkerPlace, options: argparse.Namespace, logger: Logger) -> None:
-    """By this process, which is one of several."""
+    """Serve in this process, which is one of several."""
     from parser.service.application import make_application
     from parser.service.bearer_tokens import read_tokens
     from parser.service.processes.channel import GivenConnections

@@ -1,4 +1,4 @@
-"""Arguments that several commands have, and what they accept."""
+"""Arguments that several commands share, and their types."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PARTS = "parse parts of the input in N processes at the same time, on CPUs"
 
 
 def add_config(command: argparse.ArgumentParser, examples: str, runs: str, needed: bool = True) -> None:
-    """examples: the folder of such configs; runs: the default folder of their runs."""
+    """Add the config. examples: the folder of such configs; runs: the default folder of their runs."""
     command.add_argument(
         "config",
         type=Path,
@@ -88,7 +88,7 @@ def add_computing(command: argparse.ArgumentParser) -> None:
 
 
 def add_models(command: argparse.ArgumentParser) -> None:
-    """One or more, which parse together."""
+    """Add the argument for one or more models, which parse together."""
     add_model(command)
     add_ensemble(command)
     add_treebank_name(command)
@@ -117,7 +117,7 @@ def add_treebank_name(command: argparse.ArgumentParser) -> None:
 
 
 def add_processes(command: argparse.ArgumentParser, what: str = PARTS) -> None:
-    """what: they do."""
+    """Add the number of processes. what: the work that they do."""
     command.add_argument(
         "--processes",
         type=positive,
@@ -192,7 +192,7 @@ def add_deps(command: argparse.ArgumentParser) -> None:
 
 
 def add_text(command: argparse.ArgumentParser, what_is: str) -> None:
-    """what_is: begins the descriptions, such as "IN is"."""
+    """Add the options for text input. what_is: the start of their descriptions, such as "IN is"."""
     forms = command.add_mutually_exclusive_group()
     for option, form, text in (
         ("--text", "raw", "raw text, whose paragraphs end at blank lines"),
@@ -203,7 +203,7 @@ def add_text(command: argparse.ArgumentParser, what_is: str) -> None:
 
 
 def model_path(text: str) -> Path:
-    """The type of an argument that is a path of a model, or a name: see `find_model`."""
+    """The type of an argument that is a path or a name of a model, see `find_model`."""
     try:
         return find_model(text)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""`stack-parser speed`, `plots` and `plugins`: measure batching methods side by side."""
+"""`stack-parser speed`, `plots` and `plugins`: measure and compare batching methods."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def draw(options: argparse.Namespace) -> None:
 
 
 def about(options: argparse.Namespace) -> None:
-    """All plugins, the settings of one, or what is wrong with it. Raises ValueError."""
+    """Print all plugins, the settings of one plugin, or the results of its check. Raises ValueError."""
     tune_process()
     if options.check and not options.name:
         raise ValueError("--check needs a plugin: stack-parser plugins NAME --check")

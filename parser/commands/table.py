@@ -33,9 +33,9 @@ def make_table(options: argparse.Namespace) -> None:
 
 @contextmanager
 def claimed_folder(folder: Path, option: str) -> Iterator[None]:
-    """Lock the folder of a table. option: the one that names it, for messages.
+    """Lock the folder of a table. option: the option that names the folder, for messages.
 
-    Raises ValueError if another process holds the lock, or if the folder holds something else.
+    Raises ValueError if another process holds the lock, or if the folder contains something else.
     """
     refuse_folder_of_others(folder, (folder / ROWS).is_file(), LOCK, option)
     folder.mkdir(parents=True, exist_ok=True)
@@ -48,9 +48,9 @@ def claimed_folder(folder: Path, option: str) -> Iterator[None]:
 def train_missing(
     jobs: Sequence[Job], folder: Path, runs: Iterator[Job], write: Callable[[dict[Job, Row]], Path]
 ) -> Path:
-    """Train the runs that are not done, and write the table before, and after each; returns its path.
+    """Train the missing runs, and write the table before the first and after each; returns the table's path.
 
-    runs: see `run_missing`; raises what that raises. write: given the rows that are done.
+    runs: see `run_missing`; raises what that raises. write: writes the table of the finished rows.
     """
     report = write(rows_of(jobs, read_rows(folder / ROWS)))
     for job in runs:
@@ -63,7 +63,7 @@ def train_missing(
 
 
 def read_table(path: Path) -> tuple[TableConfig, list[Job]]:
-    """A table and all its runs. Raises ValueError for a faulty table, FileNotFoundError."""
+    """Read a table and all its runs. Raises FileNotFoundError, and ValueError for an invalid table."""
     table = read_settings(path, TableConfig)
     jobs = jobs_of(table, path.stem)
     if not jobs:

@@ -1,4 +1,4 @@
-"""`stack-parser train`: train a parser as a config says, and score it on the test set."""
+"""`stack-parser train`: train a parser with a config, and score it on the test set."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from parser.training.folder import BEST_MODEL, CONFIG, METRICS, refuse_without_c
 from parser.training.run import train_and_score
 
 OF_TEXT: tuple[TextMeasure, ...] = "tokens", "sentences", "words", "uas", "las"
-"""Scores of the raw text of the test set that are shown."""
+"""Scores on the raw text of the test set that are shown."""
 CONFIG_SUFFIXES = ".yaml", ".yml"
 
 
 class _Place(NamedTuple):
     config: Path
     run: Path
-    """Its folder."""
+    """Folder of the run."""
 
 
 def train_parser(options: argparse.Namespace) -> None:
@@ -46,9 +46,9 @@ def train_parser(options: argparse.Namespace) -> None:
 
 
 def _place(options: argparse.Namespace) -> _Place:
-    """Where the config and the run are. Raises ValueError if the arguments do not say.
+    """Return the paths of the config and the run. Raises ValueError if the arguments do not determine them.
 
-    A folder, or the config in it, means the run that is there.
+    A folder, or the config in it, means the run in that folder.
     """
     resumed = options.resume if isinstance(options.resume, Path) else None
     if not (options.config or resumed or (options.resume and options.folder)):
@@ -61,7 +61,7 @@ def _place(options: argparse.Namespace) -> _Place:
             "to begin a run with the weights of a model write --from MODEL"
         )
     if options.config and options.config.suffix in CONFIG_SUFFIXES:
-        options.config.stat()  # if it is not there, this is told, and not that no run is there
+        options.config.stat()  # if it is missing, the message is about the config, not the run
     run = options.folder or _run_of(resumed or options.config)
     if options.config and options.config.is_dir() and options.resume and not _is_same(options.config, run):
         raise ValueError(f"{options.config} and {run}: are two runs; name the one that goes on")
@@ -77,7 +77,7 @@ def _is_same(path: Path, other: Path) -> bool:
 
 
 def _run_of(path: Path) -> Path:
-    """The folder of the run that a folder or a config stands for."""
+    """Return the folder of the run that a folder or a config stands for."""
     if path.name == CONFIG and (path.parent / METRICS).is_file():
         return path.parent
     return path if path.is_dir() or not path.exists() else Path("runs") / path.stem

@@ -1,4 +1,4 @@
-"""`stack-parser train-all`: train a parser of each treebank of a folder, as a table whose rows are found."""
+"""`stack-parser train-all`: train a parser for each treebank in a folder, like a table of these treebanks."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from parser.training.data import other_files_needed, provenances
 from parser.treebank.ud_folders import UDTreebank, find_treebanks
 
 PREPARED = "treebanks"
-"""The folder of files that the treebanks lack."""
+"""The folder of prepared files that the treebanks lack."""
 CHOICES = "choices.json"
 
 
 class _Plan(NamedTuple):
     title: str
     jobs: list[Job]
-    """The longest first."""
+    """Jobs, the longest first."""
     found: dict[str, FoundTreebank]
-    """By name of the treebank."""
+    """Treebanks by name."""
     skipped: dict[str, str]
-    """Why they are not trained."""
+    """Reasons why treebanks are not trained, by name."""
 
 
 def train_all(options: argparse.Namespace) -> None:
-    """Train what is missing, and write models and table after each. Raises ValueError, StoppedError."""
+    """Train the missing runs; write the models and the table after each. Raises ValueError, StoppedError."""
     folder: Path = options.output
     if options.address is not None:
-        refuse_silent(options.address)  # before all treebanks are read, which takes minutes
+        refuse_silent(options.address)  # before reading all treebanks, which takes minutes
     treebanks = find_treebanks(options.source, options.only)
     config = read_config(options.config)
     refuse_to_overwrite(folder, [*(treebank.folder for treebank in treebanks), *other_files_needed(config)])
@@ -82,24 +82,24 @@ def _plan(treebanks: Sequence[UDTreebank], config: Config, options: argparse.Nam
         if rule and own.size.words < rule.words and (other := _other_settings(config, job.config)):
             told = f"small, with {counted(own.size.words, 'word')}: {other}"
             found[job.name] = own._replace(choices=(*own.choices, told))
-    # By about how long they take.
+    # Sorted by their approximate duration.
     jobs.sort(key=lambda job: -job.config.training.epochs * found[job.name].size.words)
     return _Plan(title, jobs, found, skipped)
 
 
 def _other_settings(config: Config, own: Config) -> str:
-    """What a small treebank has others of, as text."""
+    """Return the settings that are different for a small treebank, as text."""
     assert config.small_treebank
     before, now = flat(config.model_dump()), flat(own.model_dump())
     wanted = [f"{name}." for name in ("training.epochs", *config.small_treebank.set)]
-    # A section may be replaced as a whole, or go.
+    # A section may be replaced as a whole, or removed.
     keys = dict.fromkeys(key for name in wanted for key in (now | before) if f"{key}.".startswith(name))
     changed = [key for key in keys if before.get(key) != now.get(key)]
     return ", ".join(f"{key} {now[key]}" if key in now else f"no {key}" for key in changed)
 
 
 def _refuse_other_treebanks(jobs: Sequence[Job], folder: Path) -> None:
-    """Raises ValueError if a run that is done has seen other files than those that are there now."""
+    """Raises ValueError if a finished run was trained with files that have changed since."""
     for job, row in rows_of(jobs, read_rows(folder / ROWS)).items():
         for path, version in provenances(job.config).items():
             before = row["treebanks"].get(path)
@@ -110,7 +110,7 @@ def _refuse_other_treebanks(jobs: Sequence[Job], folder: Path) -> None:
 
 
 def _tell(plan: _Plan, folder: Path) -> None:
-    """Say, and write down, what is trained, how, and what is not."""
+    """Print and save which treebanks are trained, with which settings, and which are not."""
     for name, why in plan.skipped.items():
         say(f"{name}: left out: {why}")
     for name, own in plan.found.items():

@@ -1,4 +1,4 @@
-"""Counts of treebanks as text: a table with a column for each file, and lists of what occurs how often."""
+"""Counts of treebanks as text: a table with a column for each file, and lists of values with frequencies."""
 
 from __future__ import annotations
 
@@ -21,24 +21,25 @@ from parser.treebank.counts import (
 
 WIDTH = 100
 MAX_COLUMNS = 6
-"""Files of one table; more files have several tables."""
+"""Maximum files in one table; more files are divided into several tables."""
 MAX_LISTED, MAX_RAREST = 60, 20
-"""Of more tags, features or labels than the first number the most frequent ones are shown, and so many of the
-rarest, among which are misspelt ones."""
+"""Maximum tags, features or labels that are listed, and how many of the rarest are listed if there are more:
+misspelt ones are among these."""
 MAX_LACKING, MAX_REPETITIONS = 10, 5
 MAX_VALUE = 30
-"""Characters of a tag, feature or label."""
+"""Maximum characters of a tag, feature or label."""
 LACKED = UPOS, XPOS, FEATURES, LABELS
 Cells = list[tuple[str, list[str]]]
-"""Rows: a title, and a cell for each file."""
+"""Rows of a title and a cell for each file."""
 
 
 def counts_as_text(
     files: Mapping[str, TreebankCounts], train: Sequence[str], repetitions: Repetitions
 ) -> list[str]:
-    """Lines with all that is to be said.
+    """Return the counts as lines of text.
 
-    files: by their titles. train: the titles of those with which the others are compared; may be empty.
+    files: counts by title of the file. train: titles of the files with which the other ones are compared; may
+    be empty.
     """
     lines: list[str] = []
     known = total([files[title] for title in train]) if train else None
@@ -60,7 +61,7 @@ def counts_as_text(
 
 
 def table(titles: Sequence[str], rows: Cells) -> list[str]:
-    """Lines of aligned cells below the titles of the files."""
+    """Return lines of aligned cells below the titles of the files."""
     left = max(len(name) for name, _ in rows) + 2
     widths = [
         max(len(title), *(len(cells[place]) for _, cells in rows)) + 2 for place, title in enumerate(titles)
@@ -106,7 +107,7 @@ def _unknown_rows(files: Mapping[str, TreebankCounts], train: Sequence[str], kno
     for kind in LACKED:
         lacking = {title: own.lacking(known, kind) for title, own in others.items()}
         rows.append(row(kind, {title: f"{len(values):,}" for title, values in lacking.items()}))
-        if kind != FEATURES:  # of which a word may have several
+        if kind != FEATURES:  # a word may have several features
             of_words = {title: lacking[title].total() / own.words for title, own in others.items()}
             shares = {title: _percent(share) for title, share in of_words.items()}
             rows.append(("  share of words", [shares.get(title, "") for title in files]))
@@ -125,7 +126,7 @@ def _repetition_rows(titles: Sequence[str], repetitions: Repetitions) -> Cells:
 
 
 def _listed(kind: str, counter: Counter[str]) -> Iterator[str]:
-    """A line for the title, and lines with several values each, the most frequent first."""
+    """Yield a line for the title, and lines with several values each, the most frequent first."""
     if not counter:
         yield f"{kind}: none"
         return
@@ -164,7 +165,9 @@ def _lacking(others: Mapping[str, TreebankCounts], train: TreebankCounts) -> lis
 
 
 def _examples(repetitions: Repetitions) -> list[str]:
-    """The longest sentences of other files: short ones may be there by chance. And some `sent_id`s."""
+    """Return lines with the longest sentences repeated in other files, as short ones may be there by chance,
+    and with some `sent_id`s.
+    """
     across = [each for each in repetitions.sentences if each.is_across_files]
     longest = sorted(across, key=lambda each: -each.words)[:MAX_REPETITIONS]
     lines = []

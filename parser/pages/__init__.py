@@ -1,1 +1,1 @@
-"""Pages for a browser, each one file, and that of a service."""
+"""Pages for a browser, each in one file, and the page of a service."""

@@ -1,4 +1,4 @@
-"""The page of `compare --report`: two parsers on one treebank, and what changed."""
+"""The page of `compare --report`: two parsers on one treebank, and their differences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from parser.system.console import counted
 from parser.treebank.sentence import Sentence
 
 SENTENCES_SHOWN = 10
-"""Of those that are better, and of those that are worse."""
+"""Maximum number of sentences that got better, and of those that got worse."""
 
 
 class Parsed(NamedTuple):
@@ -26,13 +26,13 @@ class Parsed(NamedTuple):
     errors: Errors
     trees: Sequence[ParsedTree]
     curves: bytes | str
-    """The SVG of its learning curves, or why there are none."""
+    """The SVG of the parser's learning curves, or the reason why there are none."""
 
 
 def comparison_page(
     treebank: str, gold: Sequence[Sentence], first: Parsed, second: Parsed, comparison: Comparison
 ) -> str:
-    """An HTML document."""
+    """Return the page as an HTML document."""
     gains = [
         one.errors - other.errors
         for one, other in zip(first.errors.sentences, second.errors.sentences, strict=True)
@@ -70,7 +70,7 @@ def _significance(comparison: Comparison, gains: Sequence[int]) -> str:
 
 
 def _headings(sentence: Sentence, gain: int) -> tuple[str, str]:
-    """Of the trees of A and B."""
+    """Return the headings of a sentence's trees by A and B."""
     place = f"{sentence.identifier}, line {sentence.line:,}"
     difference = counted(abs(gain), f"{'fewer' if gain > 0 else 'more'} error")
     return f"{place}: A", f"{place}: B, {difference}"
@@ -94,7 +94,7 @@ def _groups(first: Parsed, second: Parsed, grouping: str) -> Iterator[tuple[str,
 def _pairs(
     first: Counter[tuple[str, str]], second: Counter[tuple[str, str]]
 ) -> Iterator[tuple[str, str, str, str, str]]:
-    """The pairs whose numbers changed most."""
+    """Yield the pairs whose numbers changed most."""
     changes = {pair: second[pair] - first[pair] for pair in first | second}
     for pair in sorted(changes, key=lambda pair: (-abs(changes[pair]), pair))[:PAIRS_SHOWN]:
         yield *pair, f"{first[pair]:,}", f"{second[pair]:,}", f"{changes[pair]:+,}"

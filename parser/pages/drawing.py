@@ -1,4 +1,4 @@
-"""Drawings of trees: as lines of text, and as SVG."""
+"""Draws trees as lines of text and as SVG."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from parser.pages.page import rendered
 from parser.system.console import shortened
 
 GAP, CHARACTER, LEVEL, MARGIN = 24, 8, 26, 10
-"""Pixels: between words, of a character, between arcs of two heights, and around all."""
+"""Sizes in pixels: the gap between words, a character, the distance of arc heights, and the outer margin."""
 MAX_CHARACTERS = 2_000_000
-"""Of a drawing in text. A sentence of a hundred words has some thousands."""
+"""Maximum size of a drawing in text. For a sentence of a hundred words it is some thousands."""
 TOO_LARGE = (
     f"a drawing in text would have more than {MAX_CHARACTERS:,} characters; "
     "`stack-parser draw FILE -o trees.html` makes a page, which a browser shows"
@@ -36,10 +36,10 @@ BOX = {
 def as_text(
     words: Sequence[str], heads: Sequence[int], labels: Sequence[str], notes: Sequence[str] = ()
 ) -> str:
-    """A line for each word with its label, and arcs to the left of the words; ► is at the dependent.
+    """Draw a line for each word with its label, and arcs to the left of the words; ► marks the dependent.
 
-    notes: a remark behind the label of each word, "" for none. A drawing of more than `MAX_CHARACTERS` is a
-    sentence instead.
+    notes: a remark after the label of each word, "" for none. A drawing of more than `MAX_CHARACTERS` is
+    replaced by a sentence.
     """
     widths = [columns(word) for word in words]
     longest = max(widths, default=0)
@@ -67,7 +67,10 @@ def as_text(
 
 
 def _bounded_heights(heads: Sequence[int], beside: int) -> list[int] | None:
-    """The heights of all arcs; None if a drawing in text would be too large. beside: columns of words."""
+    """Return the heights of all arcs; None if a drawing in text would be too large.
+
+    beside: the number of columns next to the arcs, for words and labels.
+    """
     least = 2 * sum(abs(head - word) for word, head in enumerate(heads, 1) if head)  # arcs do not overlap
     if least <= MAX_CHARACTERS:
         heights = arc_heights(heads, may_touch=False)
@@ -77,7 +80,7 @@ def _bounded_heights(heads: Sequence[int], beside: int) -> list[int] | None:
 
 
 def columns(text: str) -> int:
-    """How many columns of a terminal a text takes: two for a wide character, none for a combining one."""
+    """Return the columns of a text in a terminal: two for a wide character, none for a combining one."""
     return sum(
         0
         if unicodedata.category(character) in ("Mn", "Me", "Cf")
@@ -89,7 +92,7 @@ def columns(text: str) -> int:
 
 
 def _draw(lines: list[list[int]], first: int, last: int, column: int) -> None:
-    """Add an arc from word to word, whose vertical line is in a column."""
+    """Add an arc between two words, with its vertical line in a column."""
     for row in range(first, last + 1):
         lines[row][column] |= (UP if row > first else 0) | (DOWN if row < last else 0)
     for row in (first, last):
@@ -99,7 +102,7 @@ def _draw(lines: list[list[int]], first: int, last: int, column: int) -> None:
 
 
 def as_svg(words: Sequence[str], heads: Sequence[int], labels: Sequence[str]) -> str:
-    """Words in a line, with arcs above them from head to dependent."""
+    """Draw words in a line, with arcs above them from head to dependent."""
     heights = arc_heights(heads)
     widths = [
         CHARACTER * max(columns(word), columns(label)) + GAP
@@ -122,17 +125,17 @@ def as_svg(words: Sequence[str], heads: Sequence[int], labels: Sequence[str]) ->
 
 
 def _described(words: Sequence[str], heads: Sequence[int], labels: Sequence[str]) -> str:
-    named = ["ROOT", *map(shortened, words)]  # one may be the head of all others
+    named = ["ROOT", *map(shortened, words)]  # shortened, as one word may be the head of all others
     return "; ".join(
         f"{label}({named[head]}, {word})" for word, head, label in zip(words, heads, labels, strict=True)
     )
 
 
 def arc_heights(heads: Sequence[int], may_touch: bool = True) -> list[int]:
-    """The height of the arc to each word, above all shorter arcs below it; 0 for arcs from ROOT.
+    """Return the height of the arc to each word, above all shorter arcs below it; 0 for arcs from ROOT.
 
-    may_touch: whether the arc to a word and those from it may have one height. In text they would be one
-    line, and a chain of words would look like the dependents of one.
+    may_touch: whether the arcs to and from a word may have the same height. In text they would form one line,
+    and a chain of words would look like the dependents of one word.
     """
     heights = [0] * len(heads)
     arcs = sorted(
@@ -141,7 +144,7 @@ def arc_heights(heads: Sequence[int], may_touch: bool = True) -> list[int]:
         if head
     )
     reached = [0] * (len(heads) + 1)
-    """By the gap between a word and the next."""
+    """The height reached in the gap between a word and the next."""
     of_dependents: dict[int, set[int]] = defaultdict(set)
     """The heights of the arcs from each word."""
     for _, first, last, word in arcs:

@@ -1,4 +1,4 @@
-"""Where a tree differs from the gold tree of the same words."""
+"""Finds the differences between a tree and the gold tree of the same words."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ SAME_WORDS = "gold trees are compared with trees of the same sentences and words
 
 
 class Difference(NamedTuple):
-    """The gold arc to a word whose own arc is another one."""
+    """The gold arc to a word whose arc in the tree is different."""
 
     head: int
     label: str
     error: Literal["head", "label", ""]
-    """What is wrong: the head, only the label, or nothing but its subtype, which scores leave out."""
+    """The kind of error: the head, only the label, or only its subtype (empty), which scores ignore."""
 
 
 def differences(sentence: Sentence, gold: Sentence) -> dict[int, Difference]:
-    """By the number of the word, for words whose head or label is not as in the gold tree."""
+    """Return the words whose head or label differs from the gold tree, by number of the word."""
     found = {}
     arcs = zip(sentence.heads, sentence.labels, gold.heads, gold.labels, strict=True)
     for word, (head, label, gold_head, gold_label) in enumerate(arcs, 1):
@@ -39,7 +39,7 @@ def differences(sentence: Sentence, gold: Sentence) -> dict[int, Difference]:
 def with_gold(
     path: str, sentences: Iterable[Sentence], gold_path: str, gold: Iterable[Sentence]
 ) -> Iterator[tuple[Sentence, Sentence]]:
-    """Each sentence with that of the gold file. Raises ValueError where these do not have the same words."""
+    """Yield each sentence with that of the gold file. Raises ValueError if their words differ."""
     for one, other in zip_longest(sentences, gold):
         if one is None:
             assert other
@@ -59,7 +59,7 @@ def _place(path: str, sentence: Sentence) -> str:
 
 
 def _other_words(sentence: Sentence, gold: Sentence) -> str:
-    """The first difference of the words."""
+    """Return the first difference of the words as text."""
     there = f"in sentence {as_name(sentence.identifier)}"
     for word, (form, gold_form) in enumerate(zip(sentence.forms, gold.forms, strict=False), 1):
         if form != gold_form:

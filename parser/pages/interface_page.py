@@ -1,4 +1,4 @@
-"""A page that describes an interface over HTTP, from its document in OpenAPI."""
+"""A page that describes an HTTP interface, made from its OpenAPI document."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Schema = Mapping[str, Any]
 
 
 def interface_page(document: Schema) -> str:
-    """document: of OpenAPI 3.1."""
+    """Return the page as an HTML document. document: an OpenAPI 3.1 document."""
     schemas = document.get("components", {}).get("schemas", {})
     return rendered(
         "interface_page.html",
@@ -47,7 +47,7 @@ def _object(name: str, schema: Schema) -> dict[str, Any]:
 
 
 def _type(schema: Schema) -> str:
-    """As `array of string`."""
+    """Return a type as text such as `array of string`."""
     if "$ref" in schema:
         return str(schema["$ref"]).rpartition("/")[2]
     if "anyOf" in schema:

@@ -1,4 +1,4 @@
-"""Pages from the templates of this folder, each in one file: nothing is loaded from elsewhere."""
+"""Renders pages from the templates in this folder, each in one file that loads nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from hashlib import sha256
 from importlib.resources import files
 
 CONTROLS = dict.fromkeys({*range(32), *range(127, 160)} - set(map(ord, "\t\n\r")), "�")
-"""Characters that no page may have, and what is shown for them."""
+"""Characters that are not allowed in pages, and their replacements."""
 COMPACT = {"ensure_ascii": False, "separators": (",", ":")}
 
 
 def rendered(template: str, **values: object) -> str:
-    """The text of a template, such as `trees_page.html`, in which all values are escaped."""
-    from jinja2 import Environment, FunctionLoader, StrictUndefined  # only where something is drawn
+    """Return a template, such as `trees_page.html`, filled with values, all of which are escaped."""
+    from jinja2 import Environment, FunctionLoader, StrictUndefined  # imported only to render
 
     environment = Environment(
         autoescape=True,
@@ -34,12 +34,12 @@ def _without_controls(value: object) -> object:
 
 
 def asset(name: str) -> str:
-    """The text of a file of this package, such as `page.css`."""
+    """Return the text of a file in this package, such as `page.css`."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def _digest(name: str) -> str:
-    """The hash by which the policy of a page allows a script or a style."""
+    """Return the hash by which the content security policy of a page allows a script or a style."""
     return _base64(sha256(asset(name).encode()).digest())
 
 

@@ -1,4 +1,4 @@
-"""What a report says of the probabilities of arcs: whether they mean something, and a reliability diagram."""
+"""The part of a report about the probabilities of arcs: measures of confidence and a reliability diagram."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from parser.evaluation.calibration import (
 from parser.pages.page import rendered
 
 ARCS_OF_BIN = 50
-"""Of a label, at least: fewer are right or wrong by chance."""
+"""Minimum arcs of a label in each bin: fewer are right or wrong by chance."""
 LABELS_SHOWN = 20
 SIZE, MARGIN = 240, 48
-"""Pixels."""
+"""Size and margin of the diagram in pixels."""
 MEASURES: Mapping[str, tuple[Callable[[Confidence], float | None], str]] = {
     "calibration error": (
         lambda own: calibration_error(own.probabilities, own.is_right),
@@ -38,17 +38,19 @@ MEASURES: Mapping[str, tuple[Callable[[Confidence], float | None], str]] = {
 
 class ConfidencePart(NamedTuple):
     names: list[str]
-    """Of the probabilities that are compared."""
+    """Names of the compared probabilities."""
     scores: list[tuple[str, ...]]
-    """Of each measure: its name, its value for each of them, and what it says."""
+    """For each measure: its name, its value for each of the compared probabilities, and its meaning."""
     labels: list[tuple[str, ...]]
-    """Of each label: its name, arcs, the percentage of right ones, and the calibration errors."""
+    """For each label: its name, arcs, the percentage of correct arcs, and the calibration errors."""
     diagram: str
-    """An SVG."""
+    """The reliability diagram as SVG."""
 
 
 def confidence_part(confidences: Mapping[str, Confidence]) -> ConfidencePart | None:
-    """confidences: of the same arcs, by what is done with them; None without any arcs."""
+    """Return the part of a report; None without arcs. confidences: those of the same arcs, by the treatment
+    of their probabilities.
+    """
     if not any(len(own.labels) for own in confidences.values()):
         return None
     scores = [
@@ -63,7 +65,7 @@ def _four(value: float | None) -> str:
 
 
 def _labels(confidences: Mapping[str, Confidence]) -> Iterator[tuple[str, ...]]:
-    """The most frequent ones."""
+    """Yield the rows of the most frequent labels."""
     of_all = zip(*(own.by_label() for own in confidences.values()), strict=True)
     for _, groups in zip(range(LABELS_SHOWN), of_all, strict=False):
         name, first = groups[0]

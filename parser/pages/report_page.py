@@ -1,4 +1,4 @@
-"""The page of `evaluate --report`: what a parser gets right, and where its errors are."""
+"""The page of `evaluate --report`: the scores of a parser and its errors."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def report_page(
     curves: bytes | str,
     confidences: Mapping[str, Confidence],
 ) -> str:
-    """An HTML document.
+    """Return the page as an HTML document.
 
-    predicted: the columns that the parser predicts. curves: the SVG of the learning curves, or why there are
-    none. confidences: of the arcs, by what is done with their probabilities.
+    predicted: the columns that the parser predicts. curves: the SVG of the learning curves, or the reason why
+    there are none. confidences: see `confidence_part`.
     """
     worst = errors.worst(SENTENCES_SHOWN)
     return rendered(
@@ -50,7 +50,7 @@ def report_page(
 
 
 def drawn(gold: Sentence, tree: ParsedTree) -> dict[str, object]:
-    """What is drawn of a parsed sentence beside its gold tree."""
+    """Return the data for drawing a parsed sentence and its differences from the gold tree."""
     upos = tree.tags.get("upos", gold.upos)
     return tree_data(replace(gold, heads=tree.heads, labels=tree.labels, upos=upos), gold)
 
@@ -67,7 +67,7 @@ def _scores(errors: Errors, predicted: Collection[str]) -> Iterator[tuple[str, s
 
 
 def _groups(errors: Errors, grouping: str) -> Iterator[tuple[str, str, str, str, float]]:
-    """The last column is a share of all errors."""
+    """Yield the rows of a grouping. The last column is the share of all errors."""
     groups = list(errors.ordered(grouping))
     wrong = max(1, sum(group.words - group.correct_arcs for _, group in groups))
     for name, group in groups:
@@ -76,6 +76,6 @@ def _groups(errors: Errors, grouping: str) -> Iterator[tuple[str, str, str, str,
 
 
 def _pairs(pairs: Counter[tuple[str, str]]) -> Iterator[tuple[str, str, str, float]]:
-    """The most frequent ones, each with its share of all."""
+    """Yield the most frequent pairs, each with its share of all pairs."""
     for pair, times in sorted(pairs.items(), key=lambda item: (-item[1], item[0]))[:PAIRS_SHOWN]:
         yield *pair, f"{times:,}", times / pairs.total()

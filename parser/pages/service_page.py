@@ -1,4 +1,4 @@
-"""The page of a service: a text is written there, and its trees are drawn."""
+"""The page of a service, which draws the trees of a text that the user enters."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ SCRIPTS = (
     "service_client.js",
     "service_page.js",
 )
-"""In the order in which they run."""
+"""Scripts in the order in which they run."""
 
 
 def service_page() -> str:
-    """An HTML document, which asks for its files below `page/`."""
+    """Return the page as an HTML document, which loads its files from `page/`."""
     return rendered("service_page.html", title="stack-parser", styles=STYLES, scripts=SCRIPTS)
 
 
 def service_page_files() -> dict[str, str]:
-    """The text of each file by its name."""
+    """Return the texts of the files by name."""
     return {name: asset(name) for name in (*STYLES, *SCRIPTS)}

@@ -1,4 +1,4 @@
-"""A page with the trees of a file, which can be filtered."""
+"""A page that shows the trees of a file, and can filter them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from parser.treebank.sentence import Sentence
 
 
 def trees_page(title: str, sentences: Sequence[Sentence], gold: Sequence[Sentence] | None = None) -> str:
-    """An HTML document with all trees. gold: sentences of the same words, with which they are compared."""
+    """Return an HTML document with all trees. gold: sentences of the same words for comparison."""
     compared = [None] * len(sentences) if gold is None else gold
     trees = [tree_data(*pair) for pair in zip(sentences, compared, strict=True)]
     data: dict[str, Any] = {"sentences": trees, "words": sum(map(len, sentences))}
@@ -26,10 +26,10 @@ def trees_page(title: str, sentences: Sequence[Sentence], gold: Sequence[Sentenc
 
 
 def tree_data(sentence: Sentence, gold: Sentence | None = None) -> dict[str, Any]:
-    """What `drawTree` draws: values by word, without columns that are empty.
+    """Return the data that `drawTree` draws: values by word, without empty columns.
 
-    Probabilities of arcs are there if MISC has them for all words. With gold there are the scores of the
-    sentence and, by the number of a word, what gold says of its arc where it differs.
+    Probabilities of arcs are included if MISC contains them for all words. With gold, the data include the
+    scores of the sentence and the differing gold arcs by number of the word.
     """
     data: dict[str, Any] = {
         "id": sentence.identifier,
@@ -57,12 +57,12 @@ def tree_data(sentence: Sentence, gold: Sentence | None = None) -> dict[str, Any
 
 
 def text_of(sentence: Sentence) -> str:
-    """The `text` comment, or the words with blanks between them."""
+    """Return the `text` comment, or the words separated by blanks."""
     return comment(sentence.lines, "text") or " ".join(sentence.forms)
 
 
 def is_right_to_left(forms: Sequence[str]) -> bool:
-    """Whether the first letter, as the first character with a direction, is of a script from the right."""
+    """Return whether the first character with a strong direction belongs to a right-to-left script."""
     for form in forms:
         for character in form:
             direction = unicodedata.bidirectional(character)
@@ -72,7 +72,7 @@ def is_right_to_left(forms: Sequence[str]) -> bool:
 
 
 def scores_of(sentences: Sequence[Sentence], gold: Sequence[Sentence]) -> dict[str, float]:
-    """UAS and LAS in percent, as `stack-parser evaluate` counts them."""
+    """Return UAS and LAS in percent, as computed by `stack-parser evaluate`."""
     scores = Scores()
     for sentence, its_gold in zip(sentences, gold, strict=True):
         scores.add(its_gold, sentence.heads, sentence.labels)
@@ -80,7 +80,7 @@ def scores_of(sentences: Sequence[Sentence], gold: Sequence[Sentence]) -> dict[s
 
 
 def _multiword_tokens(sentence: Sentence) -> Iterator[tuple[int, int, str]]:
-    """The first and last word of each, and its form."""
+    """Yield the first word, the last word and the form of each multiword token."""
     for line in sentence.lines:
         if "-" in line and not line.startswith("#"):
             columns = line.split("\t")

@@ -1,4 +1,4 @@
-"""Which requests are worked on: so many at a time, and no new ones when the service ends."""
+"""Admission of requests: a limited number at a time, and no new ones once the service is stopping."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ RETRY_AFTER = {"Retry-After": "1"}
 
 
 class Admission:
-    """For the event loop alone."""
+    """Counts the requests that are worked on. To be used from the event loop only."""
 
     def __init__(self, most: int):
-        """most: requests at the same time."""
+        """most: the maximum number of requests at the same time."""
         self._most, self.running = most, 0
         self.drains = False
-        """Whether the service ends."""
+        """Whether the service is stopping."""
 
     def refuse_if_full(self) -> None:
-        """Raises RefusedError if too many requests are worked on, or if the service ends."""
+        """Raises RefusedError if too many requests are worked on, or if the service is stopping."""
         if self.drains:
             raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "the service is being stopped", RETRY_AFTER)
         if self.running >= self._most:
@@ -31,7 +31,7 @@ class Admission:
 
     @contextmanager
     def slot(self) -> Iterator[None]:
-        """Inside the block a request is worked on. Raises what `refuse_if_full` raises."""
+        """Count a request as worked on inside the block. Raises what `refuse_if_full` raises."""
         self.refuse_if_full()
         self.running += 1
         try:
@@ -41,7 +41,7 @@ class Admission:
 
     @contextmanager
     def given_back(self) -> Iterator[None]:
-        """Inside the block, the request waits for its client, and others may have its slot."""
+        """Free the slot for other requests inside the block, while the request waits for its client."""
         self.running -= 1
         try:
             yield

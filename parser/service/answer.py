@@ -1,4 +1,4 @@
-"""An answer that is computed while it is sent, as long as there is a client for it."""
+"""An answer that is computed while it is sent, as long as its client is connected."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from parser.service.limits import RefusedError, wrong
 from parser.service.request_record import record_of
 
 HELD_BYTES = 1 << 16
-"""Of an answer that are not sent before the next ones are there: a fault until then is told by the status."""
+"""Bytes of an answer that are collected before they are sent. An error before the first are sent sets the
+status."""
 
 
 class GoneError(Exception):
-    """The client has broken off."""
+    """The client has disconnected."""
 
 
 class Answer(Response):
-    """Takes a slot, and gives it back while it waits for a slow client.
+    """A response that takes a slot, and gives it back while it waits for a slow client.
 
-    What goes wrong before the first byte raises RefusedError; after it, the answer is broken off, so that
-    nobody takes it for a whole one.
+    An error before the first byte raises RefusedError. After the first byte, the answer is broken off, so
+    that nobody takes it for a complete one.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class Answer(Response):
         seconds: float,
         held_bytes: int = HELD_BYTES,
     ):
-        """seconds: after which it is broken off."""
+        """seconds: the time after which the answer is broken off."""
         super().__init__(media_type=media_type)
         del self.headers["content-length"]
         self._chunks, self._admission = chunks, admission
@@ -94,12 +95,12 @@ class Answer(Response):
 
 
 async def _unless_gone(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
-    """Raises GoneError if the client goes away before the work is done, which is cancelled then."""
+    """Wait for the work. Raises GoneError, and cancels the work, if the client disconnects first."""
     working, watching = asyncio.create_task(work), asyncio.create_task(_gone(receive))
     try:
         await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
-            watching.result()  # or what was wrong with the body
+            watching.result()  # raises an error of the body instead, if there was one
             raise GoneError
         working.result()
     finally:

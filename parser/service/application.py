@@ -1,4 +1,4 @@
-"""The application that a server runs: its routes, and what each request passes before it reaches them."""
+"""The application that a server runs: its routes, and the middleware that each request passes first."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def make_application(
     origins: Sequence[str] = (),
     joined: JoinedMetrics | None = None,
 ) -> FastAPI:
-    """tokens: one of which is needed, if there are some. origins: of pages that may use the service. joined:
-    with those of other processes.
+    """Return the application. tokens: if there are any, each request needs one of them. origins: the origins
+    of pages that may use the service. joined: the metrics joined with those of other processes.
     """
     metrics = Metrics(service.models, service.admission)
 
@@ -65,7 +65,7 @@ def make_application(
     application.add_api_route(DOCS, lambda: HTMLResponse(docs), include_in_schema=False)
     application.add_exception_handler(HTTPException, _refusal)
     application.add_exception_handler(RequestValidationError, _invalid)
-    # The last one is the first that a request passes.
+    # A request passes the middleware that is added last first.
     application.add_middleware(BodyLimit, limits=service.limits)
     if tokens:
         application.add_middleware(BearerTokens, tokens=tokens)
@@ -79,7 +79,7 @@ def make_application(
 
 
 async def _refusal(request: Request, error: Exception) -> Response:
-    """In the form of the protocol: UDPipe's has plain text."""
+    """Return the refusal in the form of the protocol: UDPipe's uses plain text."""
     assert isinstance(error, HTTPException)
     if request.url.path == PARSE:
         return JSONResponse({"detail": error.detail}, error.status_code, error.headers)
@@ -87,7 +87,7 @@ async def _refusal(request: Request, error: Exception) -> Response:
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
-    """Says what is wrong and where, without the text itself."""
+    """Return an answer that says what is wrong and where, without quoting the text."""
     assert isinstance(error, RequestValidationError)
     found = error.errors()
     faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in found[:FAULTS_SHOWN]]

@@ -1,4 +1,4 @@
-"""Who may use the service: those who have one of its tokens (RFC 6750)."""
+"""Bearer tokens (RFC 6750): only clients with one of them may use the service."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from parser.service.page import is_of_page
 
 SCHEME = "bearer"
 MIN_LENGTH = 16
-"""Characters of a token. Shorter ones can be guessed."""
+"""Minimum characters of a token. Shorter tokens can be guessed."""
 
 
 def read_tokens(path: Path) -> tuple[bytes, ...]:
-    """A token in each line of the file. Raises ValueError if there is none, or a wrong one, and OSError."""
+    """Return the tokens of a file with one in each line. Raises ValueError if one is invalid or if there is
+    none, and OSError.
+    """
     tokens = tuple(filter(None, map(bytes.strip, path.read_bytes().splitlines())))
     if not tokens:
         raise ValueError(f"{path}: there is no token in it; write one in each line")
@@ -32,7 +34,7 @@ def read_tokens(path: Path) -> tuple[bytes, ...]:
 
 
 class BearerTokens:
-    """Middleware of ASGI. Whether the service lives, and its page, may be asked for without a token."""
+    """ASGI middleware that requires a token, except for the health checks and the page of the service."""
 
     def __init__(self, app: ASGIApp, tokens: Sequence[bytes]):
         self._app, self._tokens = app, tokens
@@ -48,7 +50,7 @@ class BearerTokens:
     def _may_pass(self, headers: Headers) -> bool:
         scheme, _, token = headers.get("authorization", "").partition(" ")
         given = token.strip().encode("latin-1", "replace")
-        # All are compared, so that the time tells nothing.
+        # All tokens are compared, so that the time reveals nothing.
         found = [hmac.compare_digest(given, each) for each in self._tokens]
         return scheme.lower() == SCHEME and any(found)
 

@@ -1,4 +1,4 @@
-"""Bodies of requests: neither too large nor too slow."""
+"""Limits on the size of a request body and on the time in which it arrives."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from parser.service.limits import Limits, RefusedError, too_large
 from parser.service.request_record import record_of
 
 DROPPED = 16
-"""Times the limit: so much of a body that is too large is read and forgotten."""
+"""A body that is too large is read and dropped up to this multiple of the limit."""
 
 
 class BodyLimit:
-    """Middleware of ASGI. What reads the body gets RefusedError."""
+    """ASGI middleware. Reading a body over the limits raises RefusedError."""
 
     def __init__(self, app: ASGIApp, limits: Limits):
         self._app, self._limits = app, limits
@@ -31,7 +31,7 @@ class BodyLimit:
 
         async def limited() -> Message:
             nonlocal got, is_complete
-            if is_complete:  # what comes now is that the client goes away
+            if is_complete:  # the next message says that the client has disconnected
                 return await receive()
             if told > self._limits.bytes:
                 await self._drop(receive, record.seconds)
@@ -53,9 +53,9 @@ class BodyLimit:
         await self._app(scope, limited, send)
 
     async def _drop(self, receive: Receive, seconds: float) -> None:
-        """The rest of a body, within bounds: most clients read no answer while they still send.
+        """Read and drop the rest of a body, within bounds: most clients read no answer while they still send.
 
-        seconds: that the request has taken.
+        seconds: the time that the request has taken so far.
         """
         dropped, has_more = 0, True
         with suppress(TimeoutError):

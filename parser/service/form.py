@@ -1,4 +1,4 @@
-"""The parameters of a request in its query and its body, as forms of a browser have them."""
+"""The parameters of a request in its query and its body, encoded like the forms of a browser."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_FIELDS = 100
 
 
 def urlencoded(content: str) -> dict[str, str]:
-    """Of several values of a name the last one. Raises RefusedError."""
+    """Return the parameters; if a name has several values, the last one counts. Raises RefusedError."""
     try:
         return dict(parse_qsl(content, keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS))
     except ValueError:
@@ -23,7 +23,7 @@ def urlencoded(content: str) -> dict[str, str]:
 
 
 def form_in(content_type: str, body: bytes) -> dict[str, str]:
-    """The parameters in a body. Raises RefusedError."""
+    """Return the parameters in a body. Raises RefusedError."""
     kind, options = parse_options_header(content_type)
     if kind == URLENCODED:
         try:
@@ -36,7 +36,7 @@ def form_in(content_type: str, body: bytes) -> dict[str, str]:
 
 
 class _Multipart:
-    """Reads a body of several parts (RFC 7578), each of which is a field; a file is one with its content."""
+    """Reads a body of several parts (RFC 7578). Each part is a field; the value of a file is its content."""
 
     def __init__(self, boundary: bytes):
         self._boundary = boundary
@@ -47,7 +47,7 @@ class _Multipart:
         self._is_complete = False
 
     def fields(self, body: bytes) -> dict[str, str]:
-        """Raises RefusedError."""
+        """Return the fields by name. Raises RefusedError."""
         parser = MultipartParser(
             self._boundary,
             {

@@ -1,4 +1,4 @@
-"""What a request may ask for, and how one is told that it asks for more."""
+"""The limits on a request, and the errors that are raised if it exceeds them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from parser.treebank.sentence import Sentence
 Found = TypeVar("Found")
 
 WORD_CHARACTERS = 1_000
-"""Of a word. Characters are read one after the other, while other requests wait."""
+"""Maximum characters of a word. They are read one after the other, while other requests wait."""
 
 
 class RefusedError(HTTPException):
-    """A request that gets a message instead of trees."""
+    """A request is answered with an error message instead of trees."""
 
     def __init__(self, status: HTTPStatus, message: str, headers: dict[str, str] | None = None):
         super().__init__(status, message, headers)
@@ -28,17 +28,17 @@ class RefusedError(HTTPException):
 @dataclass(frozen=True)
 class Limits:
     bytes: int
-    """Of the body of a request."""
+    """Maximum size of the body of a request."""
     sentence_words: int
     words: int
-    """Of a request."""
+    """Maximum number of words in a request."""
     requests: int
-    """That are parsed at the same time; those whose clients are slow are not counted."""
+    """Maximum number of requests that are parsed at a time, not counting requests of slow clients."""
     seconds: float
-    """From the end of the headers of a request to that of its answer."""
+    """Maximum time from the end of the headers of a request to the end of its answer."""
 
     def check(self, sentences: Iterable[ReadSentence]) -> Iterator[ReadSentence]:
-        """The sentences. Raises RefusedError where there are too many words."""
+        """Return the sentences. Raises RefusedError if there are too many words."""
         total = 0
         for number, read in enumerate(sentences, 1):
             words = len(read.sentence)
@@ -54,8 +54,8 @@ class Limits:
             yield read
 
     def before(self, check: Callable[[Sentence], Found]) -> Callable[[Sentence], Found]:
-        """The check of given trees, whose time grows with the square of the words: first RefusedError is
-        raised for sentences that are too long.
+        """Return a check of given trees that first raises RefusedError for sentences that are too long: the
+        time of the check grows with the square of the number of words.
         """
 
         def limited(sentence: Sentence) -> Found:

@@ -1,4 +1,4 @@
-"""The socket that a service listens at."""
+"""The socket on which a service listens."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ BACKLOG = 1_024
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that the server gets. port: 0 is a free one. Raises ValueError if it cannot be had."""
+    """Return a socket for the server. port: 0 selects a free one. Raises ValueError if it cannot be bound."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
         raise ValueError(f"{host}, port {port}: {error}") from None
-    # Connections inherit it. An answer is written in two pieces, and the second would wait for 40 ms.
+    # Connections inherit this option. An answer is written in two pieces; the second would wait for 40 ms.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
     return listener
 

@@ -1,4 +1,4 @@
-"""The log: a line of JSON for each event, or of words where standard error is a terminal."""
+"""The log: one line per event, in JSON, or in plain words if standard error is a terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ QUIET = "python_multipart", "uvicorn.access"
 
 
 class _Lines(logging.Handler):
-    """Writes an event as a line. A full disk, or a terminal that was closed, ends no request."""
+    """Writes each event as a line. A full disk or a closed terminal does not fail a request."""
 
     def __init__(self, as_json: bool):
         super().__init__(logging.INFO)
@@ -35,9 +35,9 @@ class _Lines(logging.Handler):
 
 
 def service_logger() -> logging.Logger:
-    """The log of this service, which has the warnings of libraries, too."""
+    """Return the log of this service. The warnings of libraries are written to it, too."""
     handler = _Lines(as_json=not (sys.stderr and sys.stderr.isatty()))
-    own = logging.Logger("service", logging.INFO)  # of nobody else, so that there may be several
+    own = logging.Logger("service", logging.INFO)  # not in the hierarchy, so that there can be several
     own.addHandler(handler)
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     for name in QUIET:
@@ -46,5 +46,5 @@ def service_logger() -> logging.Logger:
 
 
 def tell(logger: logging.Logger, event: str, **told: Any) -> None:
-    """Write an event."""
+    """Write an event with its fields."""
     logger.info(event, extra={"told": told})

@@ -1,4 +1,4 @@
-"""What Prometheus may ask: https://prometheus.io/docs/instrumenting/exposition_formats."""
+"""The metrics for Prometheus: https://prometheus.io/docs/instrumenting/exposition_formats."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from parser.service.request_record import RequestRecord
 from parser.service.served_models import ServedModels
 
 SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
-"""Upper bounds of what a histogram counts together."""
+"""Upper bounds of the buckets of a histogram."""
 
 
 class Metrics:
@@ -40,7 +40,7 @@ class Metrics:
         ProcessCollector(registry=registry)  # memory, processor time and open files
 
     def _watch(self, models: ServedModels) -> None:
-        """Ask the engines when somebody asks us."""
+        """Read the load of the engines whenever the metrics are requested."""
 
         def add(name: str, text: str, value: Callable[[EngineLoad], float]) -> None:
             gauge = Gauge(f"stack_parser_{name}", text, ["model"], registry=self._registry)
@@ -52,7 +52,7 @@ class Metrics:
         add("batch_fill", "Share of the batch that is used", lambda load: load.running / load.batch_size)
 
     def add(self, record: RequestRecord) -> None:
-        """A request that has ended."""
+        """Count a finished request."""
         self._requests.labels(record.path, str(record.status), record.outcome).inc()
         self._seconds.labels(record.path).observe(record.seconds)
         if record.model:
@@ -62,7 +62,7 @@ class Metrics:
             self._first.labels(record.model).observe(record.first_tree)
 
     async def text(self) -> bytes:
-        """For Prometheus."""
+        """Return the metrics in the text format of Prometheus."""
         return generate_latest(self._registry)
 
 

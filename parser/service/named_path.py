@@ -1,4 +1,4 @@
-"""The path of a model that is to be served, and its name. A supervisor needs them, which has no PyTorch."""
+"""The path and name of a model to be served. The supervisor uses them, which does not import PyTorch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class NamedPath(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> NamedPath:
-        """NAME=PATH, or a path that gives the name. Raises ValueError if there is none in it."""
+        """Parse NAME=PATH, or a path from which the name is derived. Raises ValueError if it has no name."""
         before, sign, after = text.partition("=")
         is_named = bool(sign) and not Path(text).exists()
         wanted = after if is_named else text

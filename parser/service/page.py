@@ -1,4 +1,4 @@
-"""The page at `/`, on which a person tries the service. It needs no token: it holds nothing of models."""
+"""The page at `/`, to try the service in a browser. It needs no token: it contains nothing of the models."""
 
 from __future__ import annotations
 

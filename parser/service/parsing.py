@@ -17,14 +17,14 @@ from parser.service.reading import ReadSentence
 from parser.service.reading_thread import ReadingThread
 
 BEGIN_WITH, READ_AHEAD = 256, 16_384
-"""Words that are read and not yet parsed: a short request at once, and less of a long one than in a program
-that has no others."""
+"""Words that are read ahead of parsing, at first and at most. A short request is read at once, and less of a
+long one than in a program without other requests."""
 CHUNK_WORDS = 2_048
-"""That are read at a time, so that other requests take turns."""
+"""Words that are read at a time, so that requests take turns."""
 WORD_BYTES = 16
-"""About what a word takes to write, in bytes that are read."""
+"""Writing a word takes about as long as reading this number of bytes."""
 NO_TREE = ParsedTree((), ())
-"""Of sentences that nobody wants to be parsed."""
+"""The tree of sentences that are not to be parsed."""
 
 
 class ParsedSentence(NamedTuple):
@@ -36,24 +36,25 @@ class Input(NamedTuple):
     """What is to be parsed."""
 
     open: Callable[[], Iterator[ReadSentence]]
-    """Reads what can be refused before anything is parsed. Raises RefusedError and ValueError."""
+    """Reads the sentences; invalid input is refused before anything is parsed. Raises RefusedError and
+    ValueError."""
     size: int
-    """Characters or bytes, about."""
+    """Approximate number of characters or bytes."""
 
 
 async def parse_sentences(
     engine: EngineThread, thread: ReadingThread, given: Input, options: ParseOptions
 ) -> AsyncGenerator[list[ParsedSentence], None]:
-    """Those that are done together are yielded together. Sources of several requests share the engine.
+    """Yield the parsed sentences in order; those that are done together are yielded together.
 
-    Raises what reading raises, and what goes wrong with a sentence.
+    Several requests share the engine. Raises what reading raises, and errors in parsing a sentence.
     """
     source, ahead = RequestSource(), ReadAhead(BEGIN_WITH, READ_AHEAD)
     pending: deque[tuple[ReadSentence, AwaitedRequest]] = deque()
     sentences = await thread.run(given.size, given.open)
 
     def hand_in(words: int) -> bool:
-        """Returns whether there were some."""
+        """Hand the next sentences, about so many words, to the engine; returns whether there were any."""
         chunk = list(_chunk(sentences, words))
         pending.extend((read, engine.add(read.sentence, options, source)) for read in chunk)
         ahead.read(_words(chunk))
@@ -79,14 +80,14 @@ async def parse_sentences(
 
 
 async def read_sentences(thread: ReadingThread, given: Input) -> AsyncGenerator[list[ParsedSentence], None]:
-    """As `parse_sentences`, but nothing is parsed."""
+    """Like `parse_sentences`, but without parsing."""
     sentences = await thread.run(given.size, given.open)
     while chunk := await thread.run(given.size, lambda: list(_chunk(sentences, CHUNK_WORDS))):
         yield [ParsedSentence(read, NO_TREE) for read in chunk]
 
 
 def _chunk(sentences: Iterator[ReadSentence], words: int) -> Iterator[ReadSentence]:
-    """About so many words of them."""
+    """Yield the next sentences, until they have this many words."""
     while words > 0 and (found := next(islice(sentences, 1), None)):
         words -= len(found.sentence)
         yield found

@@ -1,4 +1,4 @@
-"""The sentences of a request: of texts, as words, and in CoNLL-U. They are read one after the other."""
+"""Reads the sentences of a request, one after the other: from texts, words or CoNLL-U."""
 
 from __future__ import annotations
 
@@ -19,29 +19,30 @@ from parser.treebank.faults import Faults
 from parser.treebank.sentence import Sentence
 
 KEPT_WORDS = 4_096
-"""Of an input that is read before it is parsed. A longer one is read again, as memory is bounded."""
+"""Maximum words that are kept when an input is read in advance. A longer input is read twice, to bound
+memory."""
 
 UNDIVIDED = 20_000
-"""Characters without a blank, or of a line that is a sentence: more than a paragraph has of a language
-without blanks. A tokenizer reads them at once, and all others wait."""
+"""Maximum characters without a blank, or of a line that is a sentence: more than a paragraph has in a
+language without blanks. A tokenizer reads them at once, while all other requests wait."""
 
 PIECE = 1 << 16
-"""Characters, about, of what is looked at in one go. In a longer time other threads would have to wait."""
+"""Approximate number of characters that are searched at once. More would keep other threads waiting."""
 SPACE = re.compile(r"\s")
 
 
 class ReadSentence(NamedTuple):
     sentence: Sentence
     found: TokenizedSentence | None = None
-    """Only of a text."""
+    """The sentence with its tokens, if it is from a text."""
     text: int | None = None
-    """Number of its text in the request, from 0."""
+    """Index of its text in the request, from 0."""
     comments: Mapping[str, Any] = MappingProxyType({})
-    """What is known of the sentence as a whole, see `COMMENTS`."""
+    """Values known for the whole sentence, see `COMMENTS`."""
 
 
 def pieces_of(text: str) -> Iterator[str]:
-    """The text in pieces, of which all but the first begin with white space."""
+    """Yield the text in pieces. All but the first start with white space."""
     start = 0
     while start < len(text):
         found = SPACE.search(text, start + PIECE)
@@ -51,10 +52,12 @@ def pieces_of(text: str) -> Iterator[str]:
 
 
 def text_sentences(reader: TextReader, form: TextFormat, texts: Iterable[str]) -> Iterator[ReadSentence]:
-    """Those of a text are numbered from 1. form: that of the reader. Raises ValueError."""
+    """Yield the sentences of texts, numbered from 1 in each text. form: the format that the reader reads.
+    Raises ValueError.
+    """
     for number, text in enumerate(texts):
         if not text or text.isspace():
-            continue  # at once: a request may have a million of them, and others wait
+            continue  # quickly: a request may contain a million of them while others wait
         name = f"text {number + 1}"
         refuse_surrogates(text, name)
         _refuse_undivided(text, name, form)
@@ -65,7 +68,7 @@ def text_sentences(reader: TextReader, form: TextFormat, texts: Iterable[str]) -
 
 
 def _refuse_undivided(text: str, name: str, form: TextFormat) -> None:
-    """Raises ValueError. Of tokenized text there is nothing that a tokenizer has to find."""
+    """Raises ValueError if a part is too long for a tokenizer. Tokenized text does not need one."""
     if form == "raw":
         lacking, lengths = "blank", (len(word) for piece in pieces_of(text) for word in piece.split())
     elif form == "one-sentence-per-line":
@@ -79,7 +82,9 @@ def _refuse_undivided(text: str, name: str, form: TextFormat) -> None:
 def word_sentences(
     given: Iterable[GivenSentence], faults: Callable[[Sentence], Sequence[tuple[int, str]]]
 ) -> Iterator[ReadSentence]:
-    """faults: of what is given of its tree, see `ConstraintReader.faults`. Raises ValueError."""
+    """Yield the sentences of a request that gives words. faults: returns the faults in the given part of a
+    sentence's tree, see `ConstraintReader.faults`. Raises ValueError.
+    """
     for number, one in enumerate(given, 1):
         columns = {name: value for name, value in one.items() if value is not None}
         comments = {name: columns[name] for name in COMMENTS if name in columns}
@@ -90,8 +95,9 @@ def word_sentences(
 
 
 def conllu_sentences(content: str, name: str, check: SentenceCheck | None = None) -> Iterator[ReadSentence]:
-    """name: of the field of the request, for messages. check: of what is given of trees, without which they
-    are not read. Raises TreebankError, a ValueError, at the end if there is a fault.
+    """Yield the sentences of CoNLL-U. name: the field of the request, for messages. check: checks the given
+    parts of trees; without it, trees are not read. Raises TreebankError, a ValueError, at the end if there
+    is a fault.
     """
     refuse_surrogates(content, "the CoNLL-U")
     faults = Faults()
@@ -106,8 +112,8 @@ def conllu_sentences(content: str, name: str, check: SentenceCheck | None = None
 
 
 def read_in_advance(read: Callable[[], Iterator[ReadSentence]]) -> Iterator[ReadSentence]:
-    """The sentences, after all have been read once: what is wrong with one is told before the others are
-    parsed. Raises what reading raises.
+    """Return the sentences after reading all of them once, so that an error in one is reported before the
+    others are parsed. Raises what reading raises.
     """
     kept: list[ReadSentence] = []
     words = 0

@@ -1,4 +1,4 @@
-"""Reading and writing requests outside of the event loop, which has to answer others meanwhile."""
+"""Reads and writes requests outside of the event loop, which has to answer other requests meanwhile."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 SMALL = 4_096
-"""Characters, or bytes, whose work takes less time than to reach another thread."""
+"""Characters or bytes that take less time to process than it takes to reach another thread."""
 Result = TypeVar("Result")
 
 
 class ReadingThread:
-    """One for all requests: what it does holds Python's lock, so that more would only wait for each other."""
+    """One thread for all requests: its work holds Python's lock, so more threads would only wait."""
 
     def __init__(self) -> None:
         self._executor = ThreadPoolExecutor(1, "reading")
 
     async def run(self, size: int, function: Callable[[], Result]) -> Result:
-        """What the function returns. size: characters or bytes of what it works on.
+        """Run the function, and return its result. size: characters or bytes that it works on.
 
-        If the task is cancelled, a function that has begun ends first.
+        If the task is cancelled, a function that is running finishes first.
         """
         if size <= SMALL:
             return function()

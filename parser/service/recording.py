@@ -1,4 +1,4 @@
-"""Notes each request: its line in the log, and its metrics."""
+"""Records each request in the log and in the metrics."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from parser.service.operation import LIVE, METRICS, READY
 from parser.service.request_record import RequestRecord, put_record
 
 QUIET = {LIVE, READY, METRICS}
-"""Paths that are asked all the time, and have no line in the log."""
+"""Paths that are requested all the time, and not logged."""
 
 
 class Recording:
-    """Middleware of ASGI."""
+    """ASGI middleware that creates the record of each request."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, logger: Logger):
         self._app, self._metrics, self._logger = app, metrics, logger
@@ -43,9 +43,9 @@ class Recording:
             record.outcome = "broken off"
             raise
         except Exception as error:
-            record.fail(error)  # uvicorn would log its message, too; it breaks the answer off when we return
+            record.fail(error)  # not raised: uvicorn would log its message. It breaks the answer off anyway
         finally:
-            if route := scope.get("route"):  # other paths may hold anything
+            if route := scope.get("route"):  # other paths may contain anything
                 record.path = route.path
             self._metrics.add(record)
             if record.path not in QUIET:

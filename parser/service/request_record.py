@@ -1,4 +1,4 @@
-"""What is noted of a request, for the log and for metrics. No text of users is in it."""
+"""The record of a request, for the log and for metrics. It contains no text of users."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ class RequestRecord:
     method: str
     began: float = field(default_factory=monotonic)
     path: str = "other"
-    """One that the service has."""
+    """Path of the route; `other` if the service has no such path."""
     status: int = 0
-    """0 if nothing was answered."""
+    """HTTP status of the answer; 0 if there was no answer."""
     outcome: str = "done"
-    """Or gone, if the client was, or broken off, or failed."""
+    """Otherwise `gone` if the client disconnected, `broken off`, or `failed`."""
     model: str = ""
     sentences: int = 0
     words: int = 0
-    """That were parsed."""
+    """Number of parsed words."""
     first_tree: float | None = None
-    """Seconds until it was there."""
+    """Seconds until the first tree was parsed."""
     warnings: list[str] = field(default_factory=list)
-    """Of columns that the model reads and that the input lacks."""
+    """Warnings about columns that the model reads and that the input lacks."""
     error: str = ""
-    """Its class and where it was raised: a message may quote a text."""
+    """Class of the error and where it was raised, without its message, which may quote a text."""
 
     @property
     def seconds(self) -> float:
-        """Since the request began."""
+        """Seconds since the request started."""
         return monotonic() - self.began
 
     def add(self, sentences: int, words: int) -> None:
-        """These have been parsed."""
+        """Count parsed sentences and words."""
         if self.first_tree is None:
             self.first_tree = self.seconds
         self.sentences += sentences
@@ -48,7 +48,7 @@ class RequestRecord:
 
     @property
     def warnings_in_json(self) -> str:
-        """The last field of an object; nothing without any."""
+        """The warnings as the last field of a JSON object; empty if there are none."""
         return f', "warnings": {json.dumps(self.warnings, ensure_ascii=False)}' if self.warnings else ""
 
     def fail(self, error: BaseException) -> None:
@@ -57,7 +57,7 @@ class RequestRecord:
         self.outcome, self.error = "failed", f"{type(cause).__name__} at {' < '.join(reversed(places[-5:]))}"
 
     def told(self) -> dict[str, Any]:
-        """For a line of the log."""
+        """Return the fields of the request's line in the log."""
         told = {
             "method": self.method,
             "path": self.path,

@@ -1,4 +1,4 @@
-"""The models of a service, each loaded once, by their names."""
+"""The models of a service by name. Each is loaded once."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ class ServedModel:
     """A model, with the thread that computes for all its requests."""
 
     def __init__(self, name: str, model: Model, readers: dict[TextFormat, TextReader], engine: Engine):
-        """readers: by form of the text; those that there are."""
+        """readers: the available readers, by text format."""
         self.name, self._readers = name, readers
         self.predicts = bool(model.predicted_columns)
-        """Whether it finds tags or lemmas."""
+        """Whether the model predicts tags or lemmas."""
         self._model, self.engine = model, engine
         self.thread = EngineThread(engine)
 
     @classmethod
     def load(cls, named: NamedPath, device: torch.device, batch_size: int) -> ServedModel:
-        """Raises ValueError if there is no model, or if it or its tokenizer is broken."""
+        """Load a model. Raises ValueError if there is no model, or if it or its tokenizer is broken."""
         model = load_models(ModelChoice((named.path,)), device)
         readers: dict[TextFormat, TextReader] = {"tokenized": text_reader(named.path, "tokenized")}
         if has_tokenizer(named.path):
             readers["raw"] = text_reader(named.path, "raw")
             readers["one-sentence-per-line"] = readers["raw"].of_form("one-sentence-per-line")
-        # Each request reads ahead as far as it may, and needs no other bound.
+        # The reading ahead of each request is bounded, so no other bound is needed.
         return cls(named.name, model, readers, Engine(model, batch_size, max_waiting=sys.maxsize))
 
     @cached_property
@@ -52,7 +52,7 @@ class ServedModel:
         return ConstraintReader(self._model)
 
     def refuse_unable(self, options: ParseOptions) -> None:
-        """Raises RefusedError if the model cannot do what is asked for."""
+        """Raises RefusedError if the model does not support the options."""
         try:
             self.constraints.refuse_unable(options.constraints)
             if options.alternatives:
@@ -67,7 +67,7 @@ class ServedModel:
     def watched(
         self, sentences: Iterable[ReadSentence], warn: Callable[[str], None]
     ) -> Iterator[ReadSentence]:
-        """The sentences; warns if they lack what the model reads."""
+        """Return the sentences; warns if they lack columns that the model reads."""
         passing: deque[ReadSentence] = deque()
 
         def passed() -> Iterator[Sentence]:
@@ -78,19 +78,21 @@ class ServedModel:
         return (passing.popleft() for _ in self._model.watch().check(passed(), warn))
 
     def reader(self, form: TextFormat) -> TextReader:
-        """Raises RefusedError if there is no tokenizer for such text."""
+        """Return the reader of a text format. Raises RefusedError if there is no tokenizer for it."""
         if form not in self._readers:
             raise wrong(f"the model {self.name} cannot read text: {MISSING}")
         return self._readers[form]
 
 
 class ServedModels:
-    """Each is known by its name, and by all that stands before a hyphen in it, as by english-ewt and english.
-    A name of several is that of the first.
+    """Finds models by their names, and by what precedes a hyphen in them, such as english for english-ewt.
+    A name shared by several models means the first.
     """
 
     def __init__(self, models: Sequence[ServedModel], default: str | None = None):
-        """default: that of requests without a name; otherwise the first model. Raises ValueError."""
+        """default: name of the model for requests that name none; if None, the first model. Raises ValueError
+        for unknown and repeated names.
+        """
         self._by_name: dict[str, ServedModel] = {}
         self._models = tuple(models)
         for model in models:
@@ -113,7 +115,7 @@ class ServedModels:
         return [model.name for model in self._models]
 
     def find(self, name: str | None) -> ServedModel:
-        """None, or an empty name, is that of the default. Raises RefusedError."""
+        """Return a model by its name; None or an empty name means the default. Raises RefusedError."""
         if not name:
             return self.default
         if name not in self._by_name:
@@ -121,6 +123,6 @@ class ServedModels:
         return self._by_name[name]
 
     def close(self) -> None:
-        """Cancel what is still parsed."""
+        """Cancel requests that are still being parsed."""
         for model in self:
             model.thread.close(cancel=True)

@@ -1,4 +1,4 @@
-"""A server of the application, which SIGTERM drains: running requests end, new ones are refused."""
+"""A server of the application. On SIGTERM it drains: running requests finish, new ones are refused."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ KEPT_ALIVE = 30
 """Seconds that a connection may wait for its next request."""
 
 MAX_HEADERS = 1 << 16
-"""Bytes, with the address."""
+"""Maximum bytes of the headers and the address."""
 SECONDS_TO_CONNECT = 0.05
-"""Of a connection that is accepted: some turns of the loop."""
+"""Time for accepted sockets to become connections: some turns of the loop."""
 
 
 class Server(uvicorn.Server):
-    """Serves until a signal comes, and ends as if it had been asked to."""
+    """Serves until a signal arrives, and then returns normally."""
 
     def __init__(self, application: ASGIApp, admission: Admission, grace: float, logger: Logger):
-        """grace: seconds in which running requests may end; then they are broken off."""
+        """grace: seconds in which running requests can finish; then they are broken off."""
         config = uvicorn.Config(
             application,
-            loop="asyncio",  # others do not ask sockets of ours to accept
-            http="h11",  # httptools takes 0.15 ms less for a request, but headers of any size
+            loop="asyncio",  # other loops do not call `accept` of our sockets
+            http="h11",  # httptools saves 0.15 ms for each request, but accepts headers of any size
             h11_max_incomplete_event_size=MAX_HEADERS,
             log_config=None,
             access_log=False,
             lifespan="on",
             server_header=False,
-            proxy_headers=False,  # nobody asks for the client's address
+            proxy_headers=False,  # the client's address is not used
             timeout_keep_alive=KEPT_ALIVE,
             timeout_graceful_shutdown=max(1, round(grace)),
         )
@@ -46,15 +46,15 @@ class Server(uvicorn.Server):
         self._admission, self._logger = admission, logger
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        """Raises ValueError if it cannot begin."""
-        with suppress(SystemExit):  # by which some versions of uvicorn end, while others return
+        """Serve until a signal arrives. Raises ValueError if the server cannot start."""
+        with suppress(SystemExit):  # some versions of uvicorn raise it, others return
             super().run(sockets)
         if not self.started:
             raise ValueError("the service could not begin; the lines before this one say why")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop listening before connections are closed: those that are accepted now are no connections yet,
-        and nobody would close them.
+        """Stop listening before connections are closed: a socket that is accepted now is not a connection
+        yet, and would not be closed.
         """
         loop = asyncio.get_running_loop()
         for listener in sockets or ():
@@ -64,7 +64,7 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """By the loop. A second signal breaks off what still runs."""
+        """Let the event loop handle signals. A second signal breaks off running requests."""
         with handled_by_loop(self._stop):
             yield
 

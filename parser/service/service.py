@@ -1,4 +1,4 @@
-"""What all routes use: the models, the limits, and how a request is parsed and answered."""
+"""What all routes share: the models, the limits, and the parsing and answering of requests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Service:
     async def parse(
         self, model: ServedModel, given: Input, record: RequestRecord, options: ParseOptions = TREE_ALONE
     ) -> AsyncGenerator[list[ParsedSentence], None]:
-        """See `parse_sentences`. record: where it is noted."""
+        """See `parse_sentences`. record: the record of the request, which is updated."""
         record.model = model.name
         watched = Input(lambda: model.watched(given.open(), record.warnings.append), given.size)
         async with aclosing(parse_sentences(model.thread, self.thread, watched, options)) as parsed:
@@ -37,7 +37,7 @@ class Service:
                 yield several
 
     async def write(self, several: Sequence[ParsedSentence], written: Callable[[], bytes]) -> bytes:
-        """What the function makes of some sentences, outside of the event loop if these are long."""
+        """Return the result of `written`, run outside of the event loop if the sentences are long."""
         words = sum(len(one.read.sentence) for one in several)
         return await self.thread.run(words * WORD_BYTES, written)
 
@@ -48,6 +48,6 @@ class Service:
         return Answer(chunks, media_type, self.admission, self.limits.seconds, held_bytes)
 
     def close(self) -> None:
-        """Cancel what is still parsed."""
+        """Cancel requests that are still being parsed."""
         self.models.close()
         self.thread.close()

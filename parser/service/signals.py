@@ -1,4 +1,4 @@
-"""Signals that an event loop handles."""
+"""Signals handled by an event loop."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from parser.system.interruption import SIGNALS
 
 @contextmanager
 def handled_by_loop(stop: Callable[[int], None]) -> Iterator[None]:
-    """The loop that runs calls `stop` with the number of each signal that is to end the program.
+    """Inside the block, the running loop calls `stop` with the number of each signal that ends the program.
 
-    Those that the program was started to ignore stay ignored.
+    Signals that the program was started to ignore remain ignored.
     """
     loop = asyncio.get_running_loop()
     handled = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]

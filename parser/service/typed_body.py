@@ -25,9 +25,10 @@ JSON, OTHER_JSON = b"application/json", b"+json"
 
 
 def route_that_reads_by(thread: ReadingThread, admission: Admission) -> type[APIRoute]:
-    """A route whose function takes a request and what is in it. FastAPI would read it in the event loop.
+    """Return a class of routes whose function takes a request and its parsed body.
 
-    A request that would be refused later is refused before its body is read.
+    FastAPI itself would read the body in the event loop. A request that would be refused later is refused
+    before its body is read.
     """
 
     class TypedRoute(APIRoute):
@@ -46,7 +47,7 @@ def route_that_reads_by(thread: ReadingThread, admission: Admission) -> type[API
 
 
 def _refuse_other_types(request: Request) -> None:
-    """Raises RefusedError. Without the type, a page of any origin could send requests unasked."""
+    """Raises RefusedError for a content type other than JSON: pages of any origin could send it unasked."""
     kind, _ = parse_options_header(request.headers.get("content-type"))
     if kind != JSON and not kind.endswith(OTHER_JSON):
         message = f"send JSON, with the header Content-Type: {JSON.decode()}"
@@ -54,7 +55,7 @@ def _refuse_other_types(request: Request) -> None:
 
 
 def _read(body: bytes) -> ParseRequest:
-    """Raises RequestValidationError."""
+    """Return the request in a body. Raises RequestValidationError."""
     try:
         return ParseRequest.model_validate_json(body)
     except ValidationError as error:

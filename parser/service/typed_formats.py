@@ -1,4 +1,4 @@
-"""The forms in which `POST /v1/parse` answers, of which the header Accept chooses one."""
+"""The formats in which `POST /v1/parse` answers. The header Accept selects one of them."""
 
 from __future__ import annotations
 
@@ -25,32 +25,34 @@ MEANT = {
     "text/plain": (CONLLU,),
     "text/*": (CONLLU,),
 }
-"""By other media types, the first one above all."""
+"""The formats that other media types stand for, in order of preference."""
 
 
 @dataclass(frozen=True)
 class AnswerFormat:
     media_type: str
     begin: str
-    """Before the first sentence."""
+    """Text before the first sentence."""
     between: str
-    """Between sentences."""
+    """Text between sentences."""
     after: str
-    """After each sentence."""
+    """Text after each sentence."""
 
     def end(self, record: RequestRecord) -> bytes:
-        """After the last sentence."""
+        """Return the text after the last sentence."""
         return f"]{record.warnings_in_json}}}\n".encode() if self.media_type == JSON else b""
 
     def write(self, parsed: Sequence[ParsedSentence], is_first: bool) -> bytes:
-        """is_first: whether the first one is that of the answer."""
+        """Return sentences in this format. is_first: whether they are the first ones of the answer."""
         write = _conllu if self.media_type == CONLLU else _json
         text = self.between.join(write(one) + self.after for one in parsed)
         return (text if is_first else self.between + text).encode()
 
 
 def answer_format(accept: str, model: str) -> AnswerFormat:
-    """accept: the header. model: its name. Raises RefusedError if there is none that it accepts."""
+    """Return the format of an answer. accept: the header. model: the name of the model. Raises RefusedError
+    if the header accepts none of the formats.
+    """
     for name in _in_order(accept):
         if name == JSON:
             return AnswerFormat(name, f'{{"model": {json.dumps(model)}, "sentences": [', ", ", "")
@@ -62,7 +64,7 @@ def answer_format(accept: str, model: str) -> AnswerFormat:
 
 
 def _in_order(accept: str) -> Iterator[str]:
-    """The media types that a header allows, the most wanted first (RFC 9110, section 12.5.1)."""
+    """Yield the media types that a header accepts, the preferred first (RFC 9110, section 12.5.1)."""
     found: list[tuple[float, int, str]] = []
     for part in (accept or "*/*").lower().split(","):
         name, *options = (piece.strip() for piece in part.split(";"))
@@ -89,7 +91,7 @@ def _conllu(parsed: ParsedSentence) -> str:
 
 
 def _with_lines(parsed: ParsedSentence) -> Sentence:
-    """A sentence that was given as words."""
+    """Return the sentence with lines of CoNLL-U. It was given as words."""
     plain = ParsedTree(parsed.tree.heads, parsed.tree.labels, tags=parsed.tree.tags)
     conllu = _tree(parsed._replace(tree=plain)).to_conllu()
     lines = tuple(f"{line}\n" for line in conllu.split("\n")[:-1])

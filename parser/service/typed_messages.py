@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal, Required
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator, with_config
-from typing_extensions import TypedDict  # pydantic reads no older ones
+from typing_extensions import TypedDict  # pydantic does not support typing's own
 
 from parser.parsing.constraints import MAX_LIMITS, Constraints, NonProjective
 from parser.parsing.parse_options import ParseOptions
@@ -23,7 +23,7 @@ INPUTS = "texts", "sentences", "conllu"
 class GivenSentence(TypedDict, total=False):
     """The words of a sentence, and known columns. Unknown values are `_`, or null in heads and labels."""
 
-    # A body may have a hundred thousand of them, which as objects of a class would take seconds.
+    # A body may contain a hundred thousand sentences; as objects of a class they would take seconds.
     words: Required[Values]
     upos: Values | None
     xpos: Values | None

@@ -79,7 +79,9 @@ def typed_routes(service: Service) -> APIRouter:
 def _input(
     service: Service, model: ServedModel, wanted: ParseRequest, constraints: Constraints, size: int
 ) -> Input:
-    """Return the input of a request. size: of its body. Raises RefusedError if the model cannot read it."""
+    """Return the input of a request. size: the size of its body. Raises RefusedError if the model cannot read
+    it.
+    """
     if wanted.texts is not None:
         form, texts = wanted.text_format, wanted.texts
         reader = model.reader(form)

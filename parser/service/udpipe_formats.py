@@ -1,6 +1,6 @@
-"""The formats of UDPipe's protocol other than CoNLL-U: words in lines, and texts that it divides itself.
+"""The formats of UDPipe's protocol: CoNLL-U, words in lines, and texts that UDPipe divides itself.
 
-UDPipe's own library reads them, so that they mean the same; see "Input formats" in its manual.
+Formats other than CoNLL-U are read by UDPipe's own library; see "Input formats" in its manual.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ CONLLU, HORIZONTAL, VERTICAL = "conllu", "horizontal", "vertical"
 OUTPUTS = CONLLU, HORIZONTAL, VERTICAL
 BY_LIBRARY = HORIZONTAL, VERTICAL, "generic_tokenizer"
 ENDS = {HORIZONTAL: re.compile("\n"), VERTICAL: re.compile("\n\r?\n")}
-"""Of sentences, where the input says where these end."""
+"""Ends of sentences, in the formats that mark them."""
 MAX_CHARACTERS = 1 << 18
-"""Of a sentence, which the library reads at once while all others wait. A thousand words have fewer."""
+"""Maximum characters of a sentence, which the library reads at once while all other requests wait. A thousand
+words have fewer."""
 PARAGRAPHS = "paragraphs"
 """The option of horizontal and vertical output for an empty line between paragraphs."""
 PROGRAM, MODEL, LICENCE = "generator", "udpipe_model", "udpipe_model_licence"
-"""Comments of an answer on how it was made."""
+"""Comments in an answer that say how it was produced."""
 MADE_BY = re.compile(rf"(?m)^# (?:{PROGRAM}|{MODEL}|{LICENCE}) = .*\n")
 BEGINS_PARAGRAPH = "# newpar", "# newdoc"
 NO_BREAK_SPACE = "\u00a0"
@@ -35,10 +36,10 @@ Write = Callable[[ParsedSentence], str]
 
 
 def sentences_in(content: str, form: str) -> Iterator[ReadSentence]:
-    """The sentences of an input. Raises RefusedError for an unknown format, and ValueError."""
+    """Return the sentences of an input. Raises RefusedError for an unknown format, and ValueError."""
     name, _, options = form.partition("=")
     if name == CONLLU:
-        # As UDPipe, whose client sends such ends.
+        # Like UDPipe, whose client sends such line ends.
         return conllu_sentences(content.replace("\r\n", "\n"), "data")
     if name not in BY_LIBRARY:
         raise wrong(f"input {quoted(form)}: there are {', '.join((CONLLU, *BY_LIBRARY))}")
@@ -58,16 +59,16 @@ def _read_by_library(reader: Any, content: str) -> Iterator[ReadSentence]:
     number = 0
     while reader.nextSentence(sentence, error):
         number += 1
-        # Lines are those of the CoNLL-U that the library makes of the sentence.
+        # Line numbers count the lines of CoNLL-U that the library writes for the sentence.
         yield from conllu_sentences(output.writeSentence(sentence), f"data, sentence {number}")
     if error.occurred():
         raise ValueError(error.message)
 
 
 def writer_of(form: str, tags: bool, tree: bool) -> Write:
-    """What writes a sentence. Raises RefusedError for an unknown format.
+    """Return a function that writes a sentence. Raises RefusedError for an unknown format.
 
-    tags, tree: which of what was found.
+    tags, tree: whether predicted tags and the tree are written.
     """
     name, _, option = form.partition("=")
     if name not in OUTPUTS:
@@ -78,10 +79,12 @@ def writer_of(form: str, tags: bool, tree: bool) -> Write:
 
 
 class _PlainWords:
-    """Writes nothing but words."""
+    """Writes the words of sentences only."""
 
     def __init__(self, is_vertical: bool, has_paragraphs: bool):
-        """is_vertical: each in a line. has_paragraphs: whether an empty line begins a paragraph."""
+        """is_vertical: whether each word has its own line. has_paragraphs: whether an empty line separates
+        paragraphs.
+        """
         self._is_vertical, self._has_paragraphs = is_vertical, has_paragraphs
         self._has_begun = False
 
@@ -107,5 +110,5 @@ def _conllu(parsed: ParsedSentence, tags: bool, tree: bool) -> str:
 
 
 def _without_maker(conllu: str) -> str:
-    """A sentence of an earlier answer says how that was made."""
+    """Remove the comments of an earlier answer that say how it was produced."""
     return MADE_BY.sub("", conllu) if conllu.startswith("#") else conllu

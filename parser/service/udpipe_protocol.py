@@ -30,18 +30,18 @@ MODELS, PROCESS = "/models", "/process"
 JSON = "application/json"
 TOKENIZER, TAGGER, PARSER = "tokenizer", "tagger", "parser"
 NONE = "none"
-"""The value of `tagger` and of `parser` that leaves it out, too."""
+"""The value of `tagger` and `parser` that means the same as leaving the parameter out."""
 PRESEGMENTED, RANGES, NORMALIZED = "presegmented", "ranges", "normalized_spaces"
-"""Options of the tokenizer: each line is a sentence; see `Spaces` for the others."""
+"""Options of the tokenizer. With the first one, each line is a sentence; see `Spaces` for the other two."""
 LINE_OF_TEXT = re.compile(r"^(?!#).*\S", re.MULTILINE)
-"""That is no comment."""
+"""A line that is not a comment."""
 Parameters = Mapping[str, str]
 
 
 class _NotedRoute(Route):
-    """Of Starlette: FastAPI's, which read and validate what a function declares, take longer.
+    """A route of Starlette: FastAPI's routes are slower, as they read and validate declared parameters.
 
-    As theirs, it says what was found, for the record of the request; not all versions of Starlette do.
+    Like them, it puts itself into the scope for the record of the request; not all versions of Starlette do.
     """
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
@@ -74,7 +74,7 @@ def _components(model: ServedModel) -> list[str]:
 
 
 async def _parameters(request: Request, service: Service) -> Parameters:
-    """Those of the query and, before these, of the body. Raises RefusedError."""
+    """Return the parameters of the query and the body; the body takes precedence. Raises RefusedError."""
     query = urlencoded(request.scope["query_string"].decode())
     if request.method == "GET":
         return query
@@ -86,7 +86,7 @@ async def _parameters(request: Request, service: Service) -> Parameters:
 
 
 def _answer(request: Request, service: Service, parameters: Parameters) -> Response:
-    """Raises RefusedError and ValueError."""
+    """Return the answer to a request. Raises RefusedError and ValueError."""
     model = service.models.find(parameters.get("model"))
     tags, tree = (parameters.get(name, NONE) != NONE for name in (TAGGER, PARSER))
     if tags and not model.predicts:
@@ -112,7 +112,7 @@ def _answer(request: Request, service: Service, parameters: Parameters) -> Respo
 
 
 def _reader(model: ServedModel, parameters: Parameters) -> Callable[[], Iterator[ReadSentence]]:
-    """What reads the data. Raises RefusedError and ValueError."""
+    """Return a function that reads the data. Raises RefusedError and ValueError."""
     data = parameters["data"]
     if TOKENIZER not in parameters:
         form = parameters.get("input", CONLLU)
@@ -133,17 +133,17 @@ def _reader(model: ServedModel, parameters: Parameters) -> Callable[[], Iterator
 
 
 def _normalized(text: str) -> str:
-    """Piece by piece, as white space is never joined with what stands before it."""
+    """Normalize piece by piece: white space never combines with what precedes it."""
     return "".join(unicodedata.normalize("NFC", piece) for piece in pieces_of(text))
 
 
 def _comments(model: ServedModel, form: str) -> str:
-    """What stands before the first sentence."""
+    """Return the comments before the first sentence."""
     if form.partition("=")[0] != CONLLU:
         return ""
     return f"# {PROGRAM} = stack-parser {__version__}\n# {MODEL} = {model.name}\n"
 
 
 def _in_string(write: Write, several: Sequence[ParsedSentence]) -> bytes:
-    """As it stands within a string of JSON."""
+    """Return sentences escaped for the inside of a JSON string."""
     return json.dumps("".join(map(write, several)), ensure_ascii=False)[1:-1].encode()

@@ -1,4 +1,4 @@
-"""MISC as UDPipe's tokenizer writes it, from which a text can be restored; see "Tokenizer" in its manual."""
+"""Writes MISC like UDPipe's tokenizer, so that a text can be restored; see "Tokenizer" in its manual."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from parser.treebank.columns import BLANK, NO_SPACE
 
 SPACES = re.compile("[\\s\0\ufeff]*")
 BREAKS = re.compile("[\v\f\x1c-\x1f\x85\u2028\u2029\0\ufeff]")
-"""White space that might be taken for the end of a line, and what we take for white space."""
+"""White space that could be mistaken for the end of a line, and other characters treated as white space."""
 ESCAPES = {" ": "\\s", "|": "\\p", "\t": "\\t", "\r": "\\r", "\n": "\\n", "\\": "\\\\"}
 ESCAPED = re.compile("[ |\t\r\n\\\\]")
 
 
 class Spaces:
-    """Tells of the white space of a text."""
+    """Describes the white space of a text in MISC."""
 
     def __init__(self, text: str, ranges: bool, normalized: bool):
-        """ranges: whether the places of tokens are told, too. normalized: whether there is nothing but
-        `SpaceAfter=No`.
+        """ranges: whether the positions of tokens are written, too. normalized: whether white space is
+        described by `SpaceAfter=No` only.
         """
         self._text, self._ranges, self._normalized = text, ranges, normalized
         self._first = _spaces_at(text, 0)
 
     def told(self, read: ReadSentence) -> ReadSentence:
-        """A sentence that was found in the text, with another MISC."""
+        """Return a sentence found in the text, with this MISC."""
         assert read.found
         lines = list(read.sentence.lines)
         place = next(number for number, line in enumerate(lines) if not line.startswith("#"))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from parser.speed.reporting.plot_style import Look
 
 ROW_FILES = run.ROWS, external.ROWS, learning.ROWS
-"""Of which the folder of a run has at least one."""
+"""The folder of a run contains at least one of these files."""
 LOCK = "lock"
 
 
@@ -38,10 +38,11 @@ def speed(
 ) -> None:
     """Measure the cells of a config, write the report and print the requested ratios.
 
-    minutes: after these, no further group of cells is begun, and nothing of `external` and `learning`.
+    minutes: the time after which no further group of cells is started. If it is given, `external` and
+    `learning` are not measured.
     """
     config = on_this_machine(read_config(path, overrides))
-    for text in ratios:  # find mistakes before hours of measuring
+    for text in ratios:  # find errors before hours of measuring
         read_ratio(text)
     learning_cells(config)
     requested_cells(config, only)
@@ -80,7 +81,7 @@ def _refuse_all_failed(rows: Sequence[CellRow]) -> None:
 
 
 def _report_wrong(rows: Sequence[CellRow]) -> None:
-    """Raises ValueError with the cells whose results are not those without batching."""
+    """Raises ValueError with the cells whose results differ from those without batching."""
     wrong = [row for row in rows if isinstance(row, FailedRow) and row.status.startswith(WRONG)]
     if wrong:
         raise LinesError(
@@ -98,7 +99,7 @@ def _say_what_is_left(config: SpeedConfig, folder: Path) -> None:
 def plots(folder: Path, out: Path) -> None:
     """Write the report and the plots of a run again from its rows, into the folder `out`.
 
-    Raises ValueError if that folder holds something else than reports.
+    Raises ValueError if that folder contains anything other than reports.
     """
     if out.resolve() != folder.resolve():
         from parser.speed.reporting.document import HTML, PLOTS  # Matplotlib: slow to import
@@ -108,10 +109,10 @@ def plots(folder: Path, out: Path) -> None:
 
 
 def pictures(folder: Path, out: Path, only: str, plot: str, look: Look, style: str | None) -> None:
-    """Write the plots of a run's cells alone, for a paper.
+    """Write only the plots of a run's cells, for a paper.
 
-    folder: of the run; out: for the plots. only: a text for `read_filter`; plot: see `write_pictures`; style:
-    a style of Matplotlib, or its file. Raises ValueError, OSError.
+    folder: the folder of the run; out: the folder for the plots. only: a text for `read_filter`; plot: see
+    `write_pictures`; style: a style of Matplotlib, or its file. Raises ValueError and OSError.
     """
     from matplotlib import rc_context
     from matplotlib import style as styles
@@ -129,10 +130,10 @@ def pictures(folder: Path, out: Path, only: str, plot: str, look: Look, style: s
 
 
 def read_config(path: Path, overrides: Sequence[str] = ()) -> SpeedConfig:
-    """A config in which the settings of the plugins are valid and complete.
+    """Read a config, with valid and complete settings of the plugins.
 
-    A run keeps it, and so stays readable when defaults change. Raises ConfigError, which names the lines of
-    faults.
+    A run keeps this config, so it stays readable when defaults change. Raises ConfigError, which names the
+    lines with errors.
     """
     file = ConfigFile(path, overrides)
     config = _without_missing(file.validated(SpeedConfig))
@@ -147,7 +148,9 @@ def read_config(path: Path, overrides: Sequence[str] = ()) -> SpeedConfig:
 
 
 def _without_missing(config: SpeedConfig) -> SpeedConfig:
-    """Without the sections whose plugins are not installed. Raises ValueError if no experiment is left."""
+    """Return the config without sections whose plugins are not installed. Raises ValueError if no experiment
+    is left.
+    """
     found: dict[str, dict[str, Any]] = {}
     for section, requested in (("experiments", config.experiments), ("learning", config.learning)):
         found[section] = {name: own for name, own in requested.items() if entry_of(own.plugin)}

@@ -1,2 +1,2 @@
 MOST_THREADS = 1024
-"""Of a process. PyTorch fails with a much larger number."""
+"""Maximum threads of a process. PyTorch fails with a much larger number."""

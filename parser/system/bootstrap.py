@@ -1,4 +1,4 @@
-"""Samples drawn with replacement from measurements or scores, and intervals of them (Efron 1979)."""
+"""The bootstrap: samples drawn with replacement from measurements or scores, and intervals (Efron 1979)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from torch import Tensor
 
 LEVEL = 0.95
 DRAWN_AT_ONCE = 1 << 20
-"""Observations of a series, to bound the memory."""
+"""Maximum observations of a series that are drawn at a time, to bound memory."""
 
 
 def resampled(
     series: Sequence[Tensor], statistic: Callable[..., Tensor], resamples: int, seed: int
 ) -> Tensor:
-    """[resamples] The statistic of as many samples, each drawn with replacement from the observations.
+    """Return the statistic [resamples] of samples that are drawn with replacement from the observations.
 
     series: [observations, ...] each; they are resampled independently. statistic: takes a tensor [samples,
     observations, ...] for each series and returns [samples].
@@ -31,7 +31,7 @@ def resampled(
 
 
 def interval(values: Tensor) -> tuple[float, float]:
-    """The 95 % confidence interval. values: [resamples] see `resampled`."""
+    """Return the 95 % confidence interval. values: [resamples], see `resampled`."""
     bounds = torch.tensor([(1 - LEVEL) / 2, (1 + LEVEL) / 2], dtype=values.dtype)
     low, high = values.quantile(bounds).tolist()
     return low, high

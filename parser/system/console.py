@@ -1,6 +1,6 @@
-"""Messages of commands: the one place that writes to a terminal, and how the content of files is quoted.
+"""Messages of commands: writes to the terminal, and quotes the content of files.
 
-Names of files may hold anything: what could command a terminal, or look like another line, is escaped here.
+File names may contain anything: characters that control a terminal or end a line are escaped here.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from typing import TextIO
 
 MAX_QUOTE_LENGTH = 60
-"""Characters; longer text is truncated."""
+"""Maximum characters of a quotation; longer text is truncated."""
 
 
 class LinesError(ValueError):
-    """An error of one line or more. A line end within a line is not taken for the end of it."""
+    """An error of one or more lines. Line ends within the lines are escaped like other characters."""
 
     def __init__(self, *lines: str):
         super().__init__(*lines)
@@ -26,17 +26,17 @@ class LinesError(ValueError):
 
 
 def lines_of(error: Exception) -> Sequence[str]:
-    """What an error says, line by line."""
+    """Return the message of an error, line by line."""
     return error.args if isinstance(error, LinesError) else (str(error),)
 
 
 def counted(count: int, noun: str) -> str:
-    """As `1 file` or `2,000 files`."""
+    """Return text such as `1 file` or `2,000 files`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def listed(values: Sequence[object], most: int) -> str:
-    """The first `most` values; if there are more, with their number."""
+    """Return the first `most` values as text; if there are more, with their number."""
     shown = ", ".join(map(str, values[:most]))
     return shown if len(values) <= most else f"{shown}, … ({len(values):,} in all)"
 
@@ -56,11 +56,11 @@ def _write(lines: Sequence[str], file: TextIO | None) -> None:
     if file is None:
         return
     try:
-        bars = sys.modules.get("tqdm")  # without it there is no bar, and the libraries do not need it
+        bars = sys.modules.get("tqdm")  # if tqdm is not loaded, there is no bar
         write = bars.tqdm.write if bars else print
-        # With its end in one piece, between those of other processes: PYTHONUNBUFFERED writes each at once.
+        # One string with the line ends: unbuffered, other processes could write between several strings.
         text = "".join(f"{printable(line)}\n" for line in lines)
-        encoding = getattr(file, "encoding", None) or "utf-8"  # which may lack letters of a treebank
+        encoding = getattr(file, "encoding", None) or "utf-8"  # may lack letters of a treebank
         write(text.encode(encoding, "backslashreplace").decode(encoding), file=file, end="")
         file.flush()
     except OSError as error:
@@ -70,19 +70,19 @@ def _write(lines: Sequence[str], file: TextIO | None) -> None:
 
 
 def printable(text: str) -> str:
-    """With escapes for characters that cannot be printed, as in Python's literals."""
+    """Escape characters that cannot be printed, like in Python's literals."""
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
 def quoted(text: str) -> str:
-    """Quote text, truncated if it is long, with escapes for characters that cannot be printed."""
+    """Quote text. It is truncated if it is long, and characters that cannot be printed are escaped."""
     return repr(shortened(text))
 
 
 def as_name(text: str, length: int = MAX_QUOTE_LENGTH) -> str:
-    """Truncated if it is long, and quoted only if it has characters that cannot be printed."""
+    """Truncate text if it is long, and quote it only if it contains characters that cannot be printed."""
     return shortened(text, length) if text.isprintable() else quoted(text)
 
 
@@ -92,7 +92,7 @@ def shortened(text: str, length: int = MAX_QUOTE_LENGTH) -> str:
 
 
 def in_words(seconds: float) -> str:
-    """As `a few seconds`, `about 40 s`, `about 12 min` or `about 2.5 h`."""
+    """Return text such as `a few seconds`, `about 40 s`, `about 12 min` or `about 2.5 h`."""
     if seconds < 10:
         return "a few seconds"
     if seconds < 90:

@@ -7,9 +7,9 @@ from importlib.metadata import PackageNotFoundError, requires
 
 
 def to_install(extra: str) -> str:
-    """The command that installs what an extra adds.
+    """Return the command that installs the packages of an extra.
 
-    It names the packages themselves: neither an index nor the folder of a wheel has the program by its name.
+    It names the packages themselves: neither an index nor a wheel's folder provides the program by name.
     """
     try:
         required = requires("stack-parser") or []

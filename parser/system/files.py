@@ -1,4 +1,4 @@
-"""Atomic writing of files, what may not be overwritten, damaged files, and file locks."""
+"""Atomic writing of files, protection against overwriting, damaged files, and file locks."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 STANDARD = "-"
-"""Stands for standard input and standard output in the place of a file's name."""
+"""Stands for standard input or standard output instead of a file's name."""
 FileNumber = tuple[int, int]
-"""Of the device, and on it."""
+"""The number of the device, and of the file on it."""
 
 
 def refuse_to_overwrite(output: str | Path, inputs: Iterable[str | Path]) -> None:
-    """Raises ValueError if an output is one of the inputs, lies in one that is a folder, or has one in it.
+    """Raises ValueError if an output is one of the inputs, lies in an input folder, or contains an input.
 
-    All of them may be links, or not be there.
+    Outputs and inputs can be links, and need not exist.
     """
     written = _numbers(output, 1)
     for source in inputs:
@@ -44,7 +44,7 @@ def refuse_to_overwrite(output: str | Path, inputs: Iterable[str | Path]) -> Non
 
 
 def _numbers(path: str | Path, standard: int) -> list[FileNumber | None]:
-    """That of a file or folder, and those of the folders above it. standard: descriptor of `STANDARD`."""
+    """Return the numbers of a file and of the folders above it. standard: the descriptor for `STANDARD`."""
     if str(path) == STANDARD:
         return [_number(standard)]
     real = Path(os.path.realpath(path))
@@ -52,7 +52,9 @@ def _numbers(path: str | Path, standard: int) -> list[FileNumber | None]:
 
 
 def _number(path: Path | int) -> FileNumber | None:
-    """None for what is not there, and for pipes and devices, which keep nothing that could be overwritten."""
+    """Return the number of a file or folder; None if it does not exist, and for pipes and devices, which
+    store nothing that could be overwritten.
+    """
     try:
         found = os.stat(path)
     except OSError:
@@ -62,17 +64,19 @@ def _number(path: Path | int) -> FileNumber | None:
 
 
 def _of_files_in(folder: str | Path, output: str | Path) -> set[FileNumber | None]:
-    """Of the files of a model's folder, which an output may be by links; none if it is a folder."""
+    """Return the numbers of the files in a model's folder, to which the output may be linked; none if the
+    output is a folder.
+    """
     if str(output) != STANDARD and os.path.isdir(output):
         return set()
     return set(map(_number, chain(Path(folder).glob("*"), Path(folder).glob("*/*"))))
 
 
 def refuse_folder_of_others(run: Path, is_run: bool, own_file: str = "", option: str = "--run") -> None:
-    """Raises ValueError if a folder, which need not be there, has files that are not those of a run.
+    """Raises ValueError if a folder, which need not exist, contains files other than those of a run.
 
-    is_run: whether it has a file that each run has. own_file: the name of one that may be there before that.
-    option: that names the folder, for messages.
+    is_run: whether it contains a file that every run has. own_file: the name of a file that may exist before
+    that one. option: the option that names the folder, for messages.
     """
     if run.exists() and not run.is_dir():
         raise ValueError(f"{run}: is no folder; choose another name with {option}")
@@ -81,14 +85,14 @@ def refuse_folder_of_others(run: Path, is_run: bool, own_file: str = "", option:
 
 
 def refuse_folder(output: str | Path) -> None:
-    """Raises ValueError if a folder has the name of an output that is a file."""
+    """Raises ValueError if the output, which is to be a file, is a folder."""
     if os.path.isdir(output):
         raise ValueError(f"{output}: is a folder; give the name of a file")
 
 
 @contextmanager
 def atomic_file(path: str) -> Iterator[BinaryIO]:
-    """Open a file for writing that appears under its name only when it is complete.
+    """Open a file for writing, which appears under its name only when it is complete.
 
     It is compressed if its name ends in `.gz`. Pipes and devices, which cannot be replaced, are written
     directly. Raises ValueError for a folder.
@@ -115,7 +119,7 @@ def atomic_file(path: str) -> Iterator[BinaryIO]:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Replace the content of a file atomically: at any time it has either the old or the new content.
+    """Replace the content of a file atomically: at any time it contains either the old or the new content.
 
     For files in folders of this program, by a single writer at a time. A temporary file left behind by a
     killed writer is removed. Raises OSError with the name of the file.
@@ -137,7 +141,9 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def utf8_lines(path: Path) -> list[str]:
-    """The lines of a text, without a byte-order mark. Raises ValueError with a line that is not UTF-8."""
+    """Return the lines of a text file, without a byte-order mark. Raises ValueError with the number of a line
+    that is not UTF-8.
+    """
     content = path.read_bytes()
     try:
         return content.decode("utf-8-sig").replace("\r\n", "\n").split("\n")
@@ -152,7 +158,7 @@ def utf8_lines(path: Path) -> list[str]:
 
 @contextmanager
 def nameless_file(content: bytes) -> Iterator[Path]:
-    """A path for libraries that read files only. Nothing is left of the file, also after a kill."""
+    """Provide content at a path, for libraries that read files only. No file is left, even after a kill."""
     with tempfile.TemporaryFile() as file:
         file.write(content)
         file.flush()
@@ -162,7 +168,7 @@ def nameless_file(content: bytes) -> Iterator[Path]:
 
 @contextmanager
 def complete_gzip(path: str | Path) -> Iterator[None]:
-    """Raises ValueError with the name of the file if what is read inside is damaged or ends early."""
+    """Raises ValueError with the name of the file if content read in the block is damaged or ends early."""
     try:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -185,7 +191,7 @@ def file_lock(path: Path, message: str) -> Iterator[None]:
 
 @contextmanager
 def _open(path: str, name: str) -> Iterator[BinaryIO]:
-    """name: says whether it is compressed, and then neither it nor the time is in the file."""
+    """name: decides about compression. A compressed file contains neither its name nor the time."""
     with open(path, "wb") as file:
         if not name.endswith(".gz"):
             yield file
@@ -195,7 +201,7 @@ def _open(path: str, name: str) -> Iterator[BinaryIO]:
 
 
 def _mode(path: Path) -> int:
-    """The permissions of a file or, if it does not exist, those of a new file."""
+    """Return the permissions of a file or, if it does not exist, those of a new file."""
     if path.exists():
         return path.stat().st_mode & 0o777
     mask = os.umask(0)

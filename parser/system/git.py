@@ -1,4 +1,4 @@
-"""What git says of a file."""
+"""Runs git in the folder of a file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def git(file: Path, *command: str) -> str | None:
-    """What git says in the folder of a file; None if it fails, or is not there."""
+    """Return the output of git in the folder of a file; None if git fails or is not installed."""
     called = ["git", "-C", str(file.parent), *command]
     try:
         done = subprocess.run(called, capture_output=True, text=True, check=True)

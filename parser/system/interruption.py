@@ -11,15 +11,15 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""A terminal that closes may send SIGHUP twice: from the shell, and from the kernel."""
+"""When a terminal closes, SIGHUP may arrive twice: from the shell and from the kernel."""
 SIGNALLED = 128
-"""Plus the signal's number: the exit code that shells give to a process that a signal ended."""
+"""Shells report this number plus the signal's number as exit code of a process that a signal ended."""
 OUTPUTS = (1, 2)
 """Standard output and standard error."""
 
 
 class StoppedError(Exception):
-    """Raised after a signal has stopped work, and files were saved. `signal` is the signal's number."""
+    """Raised after a signal has stopped work and files have been saved. `signal` is the signal's number."""
 
     def __init__(self, message: str, signal: int):
         super().__init__(message)
@@ -27,9 +27,9 @@ class StoppedError(Exception):
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal, whose number is `signal`, has come at any place, and what is unfinished is to be removed.
+    """A signal arrived, at any point; unfinished files are to be removed. `signal` is the signal's number.
 
-    Libraries catch each Exception in places where they can go on without something, and would go on.
+    It is not an Exception, because libraries catch those where they can continue without something.
     """
 
     def __init__(self, signal: int):
@@ -41,7 +41,7 @@ class StopRequest:
     """Remembers the first signal."""
 
     def __init__(self, says_so: bool = True) -> None:
-        """says_so: whether the user is told at once."""
+        """says_so: whether a message is printed when the signal arrives."""
         self.signal: int | None = None
         self._says_so = says_so
         self._terminals = _terminals()
@@ -55,15 +55,15 @@ class StopRequest:
             raise KeyboardInterrupt
         self.signal = number
         if self._says_so and sys.stderr is not None:
-            with suppress(OSError):  # the terminal may be gone
+            with suppress(OSError):  # the terminal may be closed
                 print("\nsaving, then stopping; send the signal again to stop at once", file=sys.stderr)
 
 
 @contextmanager
 def stop_request(says_so: bool = True) -> Iterator[StopRequest]:
-    """Inside the block the first signal is remembered, and a second one interrupts.
+    """Remember the first signal that arrives inside the block; a second one interrupts.
 
-    says_so: see `StopRequest`. Has no effect outside of the main thread, the only one where Python handles
+    says_so: see `StopRequest`. Has no effect outside of the main thread, the only one in which Python handles
     signals.
     """
     request = StopRequest(says_so)
@@ -73,14 +73,14 @@ def stop_request(says_so: bool = True) -> Iterator[StopRequest]:
 
 @contextmanager
 def ended_at_once() -> Iterator[None]:
-    """Inside the block, where there is nothing to clean up yet, a signal ends the process with a message.
+    """Let a signal end the process with a message inside the block, as there is nothing to clean up yet.
 
-    For imports. A handler that raised an error would leave some modules without others, in others it would
-    be lost or fatal.
+    This is for imports: an error raised by a handler would leave some modules incomplete, and in others it
+    would be lost or fatal.
     """
 
     def end(number: int, frame: FrameType | None) -> None:
-        with suppress(OSError, AttributeError):  # it may be closed, or have been from the beginning
+        with suppress(OSError, AttributeError):  # it may be closed, or may never have been open
             os.write(sys.stderr.fileno(), b"interrupted\n")
         os._exit(SIGNALLED + number)
 
@@ -90,10 +90,10 @@ def ended_at_once() -> Iterator[None]:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Inside the block a signal raises Interrupted, so that files can be cleaned up; a second one kills.
+    """Let a signal raise Interrupted inside the block, so that files are cleaned up; a second one kills.
 
-    If cleaning up raises another error, as that of PyTorch's context managers whose beginning was
-    interrupted, the block still ends with Interrupted.
+    The block exits with Interrupted even if cleaning up raises another error, such as in context managers of
+    PyTorch that were interrupted on entry.
     """
     terminals = _terminals()
 
@@ -115,7 +115,7 @@ def interruptible() -> Iterator[None]:
 
 
 def _interruption_behind(error: Exception) -> Interrupted | None:
-    """That during whose handling the error was raised."""
+    """Return the interruption during whose handling the error was raised."""
     behind = error.__context__
     while behind:
         if isinstance(behind, Interrupted):
@@ -126,7 +126,7 @@ def _interruption_behind(error: Exception) -> Interrupted | None:
 
 @contextmanager
 def later() -> Iterator[None]:
-    """A signal that comes inside the block is handled after it."""
+    """Delay the handling of a signal that arrives inside the block until its end."""
     came: list[int] = []
     try:
         with _handled_by(lambda number, frame: came.append(number)):
@@ -137,18 +137,18 @@ def later() -> Iterator[None]:
 
 
 def ignore_signals() -> None:
-    """For the rest of this process, which is about to end."""
+    """Ignore signals for the rest of this process, which is about to exit."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
 
 def _terminals() -> list[int]:
-    """The outputs that are shown."""
+    """Return the outputs that are terminals."""
     return [output for output in OUTPUTS if os.isatty(output)]
 
 
 def _leave(terminals: Sequence[int]) -> None:
-    """Discard output to a closed terminal: writing there would raise an error before all is done."""
+    """Discard output to closed terminals: writing there would raise an error before the work is finished."""
     for output in terminals:
         os.dup2(os.open(os.devnull, os.O_WRONLY), output)
 

@@ -1,4 +1,4 @@
-"""The machine that the program runs on, as PyTorch, Linux and NVIDIA's command-line program tell of it."""
+"""The machine that the program runs on, as described by PyTorch, Linux and `nvidia-smi`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import NamedTuple
 import torch
 
 AMD = "AuthenticAMD"
-"""The vendor, as processors name it."""
+"""Vendor ID of AMD's processors."""
 CPU_INFO = Path("/proc/cpuinfo")
 MEMORY_INFO = Path("/proc/meminfo")
 CPU_TIMES = Path("/proc/stat")
@@ -27,7 +27,7 @@ CONTAINER_MEMORY = Path("/sys/fs/cgroup/memory.max")
 KIB = 1024
 GPU_FIELDS = "driver_version", "clocks.max.sm", "clocks.max.memory", "power.limit"
 GPU_SECONDS = 10
-"""After which nvidia-smi is given up."""
+"""Timeout of nvidia-smi in seconds."""
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """Parameters of glibc's mallopt: sizes in bytes from which free memory is returned to the system at once."""
 LARGEST_INT = (1 << 31) - 1
@@ -35,11 +35,12 @@ OUT_OF_MEMORY = (
     *("allocate memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED"),
     *("CUDNN_STATUS_ALLOC_FAILED", "DEVICE_ALLOCATION_FAILED", "HOST_ALLOCATION_FAILED"),
 )
-"""Parts of the messages of RuntimeErrors: of a CPU, of CUDA's libraries, which allocate by themselves."""
+"""Parts of messages of RuntimeErrors raised for the CPU, and by CUDA's libraries, which allocate memory
+themselves."""
 
 
 def choose_device(name: str) -> torch.device:
-    """The device of that name; "auto" is CUDA where there is one. Raises ValueError if it is not there."""
+    """Return the device of a name; "auto" means CUDA if available. Raises ValueError if it does not exist."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -62,15 +63,15 @@ def tune_process() -> None:
     faults in a training step of 256 sentences, a quarter of its time. oneDNN caches 1,024 kernels, one for
     each shape; an epoch needs several thousand, and compiling them again took a seventh of its time.
 
-    CPUs are many times slower with denormal numbers. The L2 penalty takes the weights of inactive units
-    there: after 17 epochs of one parser a step took 1.5 times as long. Gradients that vanish over hundreds of
-    frames become denormal, too.
+    CPUs are many times slower with denormal numbers. The L2 penalty makes the weights of inactive units
+    denormal: after 17 epochs of one parser a step took 1.5 times as long. Gradients that vanish over hundreds
+    of frames become denormal, too.
     """
     torch.set_flush_denormal(True)
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "4096")
     if platform.libc_ver()[0] == "glibc":
         libc = ctypes.CDLL(None)
-        # Some versions refuse more than 32 MiB.
+        # Some versions reject more than 32 MiB.
         if libc.mallopt(M_MMAP_THRESHOLD, 1 << 30) or libc.mallopt(M_MMAP_THRESHOLD, 1 << 25):
             libc.mallopt(M_TRIM_THRESHOLD, LARGEST_INT)
 
@@ -78,22 +79,22 @@ def tune_process() -> None:
 def return_unused_memory() -> None:
     """Return unused heap memory to the system (malloc_trim).
 
-    It grows when tensors have many different sizes. Call it rarely: memory that is needed again costs page
-    faults.
+    Unused memory grows when tensors have many different sizes. Call this rarely: memory that is needed again
+    costs page faults.
     """
     if platform.libc_ver()[0] == "glibc":
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def is_of_memory(error: Exception) -> bool:
-    """Whether the error means out of memory, which torch does not always raise as torch.OutOfMemoryError."""
+    """Return whether an error means out of memory; torch does not always raise torch.OutOfMemoryError."""
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return True
     return isinstance(error, RuntimeError) and any(sign in str(error) for sign in OUT_OF_MEMORY)
 
 
 def device_memory(device: torch.device) -> int:
-    """The device's memory in bytes. For the CPU, the limit of the container if there is one."""
+    """Return the device's memory in bytes. For the CPU it is the limit of the container if there is one."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
     installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -102,7 +103,7 @@ def device_memory(device: torch.device) -> int:
 
 @dataclass(frozen=True)
 class MemoryUse:
-    """The most memory that a process has used, in bytes."""
+    """The peak memory of a process in bytes."""
 
     host: int
     device_allocated: int = 0
@@ -110,14 +111,14 @@ class MemoryUse:
 
 
 def reset_peak_memory(device: torch.device) -> None:
-    """Start measuring `memory_use` anew. For the host this works on Linux only."""
+    """Restart the measuring of `memory_use`. For the host this works on Linux only."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     reset_peak_resident_memory()
 
 
 def memory_use(device: torch.device) -> MemoryUse:
-    """Peak memory of this process since its start, or since `reset_peak_memory`."""
+    """Return the peak memory of this process since its start or the last `reset_peak_memory`."""
     host = peak_resident_memory() or _maximum_resident_memory()
     if device.type != "cuda":
         return MemoryUse(host)
@@ -125,13 +126,13 @@ def memory_use(device: torch.device) -> MemoryUse:
 
 
 def _maximum_resident_memory() -> int:
-    """Bytes, since the process began."""
+    """Return the maximum resident memory in bytes since the process started."""
     unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, other systems KiB
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def peak_memory(device: torch.device) -> str:
-    """The peak memory of this process, as text."""
+    """Return the peak memory of this process as text."""
     peak = memory_use(device)
     text = f"{peak.host / 2**30:.2f} GiB"
     if device.type == "cuda":
@@ -143,12 +144,14 @@ class Processor(NamedTuple):
     vendor: str = ""
     family: int = 0
     flags: frozenset[str] = frozenset()
-    """Its instruction set extensions."""
+    """Instruction set extensions of the processor."""
 
 
 @cache
 def processor(description: Path = CPU_INFO) -> Processor:
-    """description: a file in the format of /proc/cpuinfo. All fields are empty if it cannot be read."""
+    """Return the processor. description: a file in the format of /proc/cpuinfo. All fields are empty if it
+    cannot be read.
+    """
     found = cpu_info(description) or {}
     return Processor(
         found.get("vendor_id", ""), int(found.get("cpu family", 0)), frozenset(found.get("flags", "").split())
@@ -156,14 +159,14 @@ def processor(description: Path = CPU_INFO) -> Processor:
 
 
 class CpuTimes(NamedTuple):
-    """Summed over all CPU cores since boot, in clock ticks."""
+    """Times summed over all CPU cores since boot, in clock ticks."""
 
     busy: int
     total: int
 
 
 def cpu_info(path: Path = CPU_INFO) -> dict[str, str] | None:
-    """The description of one CPU core, by field name: vendor_id, model name, flags, ..."""
+    """Return the description of one CPU core by field name: vendor_id, model name, flags, ..."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -172,7 +175,7 @@ def cpu_info(path: Path = CPU_INFO) -> dict[str, str] | None:
 
 
 def cpu_times(path: Path = CPU_TIMES) -> CpuTimes | None:
-    """How long the CPU cores were busy."""
+    """Return how long the CPU cores were busy."""
     with suppress(OSError, ValueError):
         name, *ticks = path.read_text(encoding="ascii").partition("\n")[0].split()
         user, nice, system, idle, waiting_for_disk, *interrupts = map(int, ticks[:8])  # the rest is in `user`
@@ -183,12 +186,12 @@ def cpu_times(path: Path = CPU_TIMES) -> CpuTimes | None:
 
 
 def available_memory(path: Path = MEMORY_INFO) -> int | None:
-    """Bytes that programs can still get without swapping."""
+    """Return the bytes that programs can still allocate without swapping."""
     return _kibibytes(path, "MemAvailable")
 
 
 def peak_resident_memory(path: Path = PROCESS_STATUS) -> int | None:
-    """Bytes: maximum resident set size of this process, since its start or `reset_peak_resident_memory`."""
+    """Return the maximum resident set size in bytes since the start or `reset_peak_resident_memory`."""
     return _kibibytes(path, "VmHWM")
 
 
@@ -198,14 +201,14 @@ def reset_peak_resident_memory(path: Path = RESET_PEAK) -> None:
 
 
 def container_memory_limit(path: Path = CONTAINER_MEMORY) -> int | None:
-    """Bytes that the processes of this container may have together."""
-    with suppress(OSError, ValueError):  # the file says "max" where there is no limit
+    """Return the limit in bytes on the memory of all processes in this container."""
+    with suppress(OSError, ValueError):  # the file contains "max" if there is no limit
         return int(path.read_text(encoding="ascii"))
     return None
 
 
 def _kibibytes(path: Path, field: str) -> int | None:
-    """Bytes of a field such as "VmHWM:   2048 kB"."""
+    """Return the bytes of a field such as "VmHWM:   2048 kB"."""
     with suppress(OSError, StopIteration):
         lines = path.read_text(encoding="ascii", errors="replace").splitlines()
         return KIB * int(next(line.split()[1] for line in lines if line.startswith(f"{field}:")))
@@ -213,7 +216,7 @@ def _kibibytes(path: Path, field: str) -> int | None:
 
 
 def gpu_limits(program: str = "nvidia-smi") -> list[dict[str, str]]:
-    """`GPU_FIELDS` of each GPU, with their units; nothing where the program is missing or fails."""
+    """Return `GPU_FIELDS` of each GPU, with units; empty if the program is missing or fails."""
     command = [program, f"--query-gpu={','.join(GPU_FIELDS)}", "--format=csv,noheader"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=GPU_SECONDS)

@@ -15,7 +15,7 @@ PROGRESS_BAR: dict[str, Any] = {"delay": 2, "leave": False, "disable": None}
 
 
 class ProgressBar(tqdm):
-    """A bar whose description is printable; nothing is shown where standard error is closed."""
+    """A progress bar with a printable description. Nothing is shown if standard error is closed."""
 
     def __init__(self, *arguments: Any, **options: Any):
         if sys.stderr is None:
@@ -24,6 +24,6 @@ class ProgressBar(tqdm):
 
     @property
     def format_dict(self) -> MutableMapping[str, Any]:
-        """What the library draws."""
+        """The values that the library draws."""
         drawn = super().format_dict
         return {**drawn, "prefix": printable(drawn["prefix"])}

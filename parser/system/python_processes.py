@@ -1,7 +1,7 @@
-"""Python in other processes, which find the modules that this one does.
+"""Runs Python in other processes that find the same modules as this one.
 
-By itself Python looks in the working folder first, where a file of the user's may be called as a module of
-ours or of a library: `parser.py` above all.
+By default Python searches the working folder first, where a file of the user may have the name of a module
+of the program or of a library, `parser.py` above all.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from contextlib import contextmanager
 
 
 def python(*arguments: str) -> list[str]:
-    """The command of a process that needs `environment`, too. -P: the working folder is not searched."""
+    """Return a command to be run with `environment`. With -P the working folder is not searched."""
     return [sys.executable, "-P", *arguments]
 
 
 def environment(**variables: str) -> dict[str, str]:
-    """That of this process, with these variables, and with the folders in which it finds modules."""
+    """Return the environment of this process with more variables, and with the folders of its modules."""
     folders = os.pathsep.join(map(os.path.abspath, sys.path))
     return {**os.environ, "PYTHONPATH": folders, **variables}
 
 
 @contextmanager
 def environment_for_children() -> Iterator[None]:
-    """While a library starts processes: its command cannot be changed, but -P is a variable, too."""
+    """Set variables while a library starts processes: its command is fixed, but -P is a variable, too."""
     own = environment(PYTHONSAFEPATH="1")
-    # Only these two: threads may need the others meanwhile.
+    # Only these two variables: threads may need the other ones meanwhile.
     before = {name: os.environ.get(name) for name in ("PYTHONPATH", "PYTHONSAFEPATH")}
     os.environ.update({name: own[name] for name in before})
     try:

@@ -1,4 +1,4 @@
-"""Objects in separate processes: they share no memory, no caches, no failures and no interpreter lock."""
+"""Objects in separate processes, which share no memory, caches, failures or interpreter lock."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from parser.system.machine import is_of_memory, tune_process
 from parser.system.python_processes import environment_for_children
 
 PRELOADED = ("torch", "torch._dynamo", "parser.parsing.parse", "parser.benchmarks.plugin")
-"""Modules that processes need which measure or train; torch._dynamo is for optimizers."""
+"""Modules needed by processes that measure or train; torch._dynamo is for optimizers."""
 NO_METHOD = ""
 SECONDS_TO_END = 10
-"""For a process whose parent has died to notice it, and to remove the parent's files."""
+"""Time in which a process notices that its parent has died, and removes the parent's files."""
 
 
 class RemoteError(Exception):
-    """A failure in the other process, and the traceback if there is one."""
+    """A failure in the other process, with the traceback if there is one."""
 
     def __init__(self, status: str, traceback: str = ""):
         super().__init__(status)
@@ -38,12 +38,12 @@ class RemoteError(Exception):
 
 
 def start_server(modules: Sequence[str] = PRELOADED) -> None:
-    """Start the server from which processes are forked, which imports the modules. One that runs stays.
+    """Start the server that imports the modules and from which processes are forked, unless it is running.
 
-    Importing takes seconds, which may pass beside other work, and is done once for all processes. These have
-    the environment variables with which the server started.
+    Importing takes seconds, can overlap with other work, and is done once for all processes. They get the
+    environment variables with which the server was started.
     """
-    # Forks of a server that has only imported modules. Forks of this one would share CUDA and threads.
+    # The server has only imported modules. Forks of this process would share CUDA and threads.
     forkserver.set_forkserver_preload(list(modules))
     with _interrupts_blocked(), environment_for_children():
         forkserver.ensure_running()
@@ -57,7 +57,7 @@ class Remote:
     ):
         """make: called with the arguments in the new process, by `begin_making` or the first call.
 
-        timeout: seconds to wait for each answer; None to wait until it comes. advice: what may help if the
+        timeout: seconds to wait for each answer; None to wait without limit. advice: what may help if the
         process is killed, for the message.
         """
         start_server()
@@ -71,7 +71,9 @@ class Remote:
         theirs.close()
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Raises RemoteError if the method fails, does not answer, or its process dies."""
+        """Call a method, and return its result. Raises RemoteError if it fails or does not answer, or if its
+        process dies.
+        """
         self.begin(method, *arguments)
         return self.answer()
 
@@ -81,11 +83,11 @@ class Remote:
             self._connection.send((method, arguments))
 
     def begin_making(self) -> None:
-        """Make the object now; `answer` waits for it. Raises RemoteError if the process is dead."""
+        """Start making the object; `answer` waits for it. Raises RemoteError if the process is dead."""
         self.begin(NO_METHOD)
 
     def answer(self) -> Any:
-        """The answer of the method that has begun. Raises RemoteError as `call` does."""
+        """Return the result of the method that was started. Raises RemoteError like `call`."""
         with self._alive():
             if not self._connection.poll(self._timeout):
                 self.close()
@@ -97,7 +99,7 @@ class Remote:
 
     @property
     def connection(self) -> Connection:
-        """Can be read when there is an answer, or the process is dead."""
+        """A connection that is readable when there is an answer or the process is dead."""
         return self._connection
 
     @contextmanager
@@ -131,7 +133,7 @@ class Remote:
 
 @contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """Processes started in this context never receive a Ctrl-C; this process receives signals afterwards."""
+    """Processes started in the block never receive Ctrl-C; this process handles signals after the block."""
     with later():
         resource_tracker.ensure_running()  # starting it after the next line would unblock the signal
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
@@ -144,14 +146,16 @@ def _interrupts_blocked() -> Iterator[None]:
 def _serve(
     connection: Connection, folder: str, make: Callable[..., object], arguments: tuple[Any, ...]
 ) -> None:
-    """folder: where multiprocessing has its files, which it leaves if the parent is killed."""
-    # The server from which it was forked may have been started where the signal was not blocked.
+    """Make the object, and answer calls. folder: where multiprocessing keeps its files, which remain if the
+    parent is killed.
+    """
+    # The server from which this process was forked may have been started with the signal unblocked.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # of a terminal that closes, for the parent
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # from a closing terminal, meant for the parent
     end = threading.Thread(target=_end_with_parent, args=(folder,), daemon=True)
     end.start()
     tune_process()
-    # Its own lock is a semaphore of the system, which is left when this process is killed.
+    # tqdm's own lock is a semaphore of the system, which is left when this process is killed.
     tqdm.set_lock(threading.RLock())
     instance, is_made = None, False
     with suppress(EOFError, ConnectionError):  # the parent has died, or closed the connection
@@ -165,11 +169,11 @@ def _serve(
             except Exception as error:  # whatever a plugin raises
                 reply = ForkingPickler.dumps(((_status(error), tracebacks.format_exc()), None))
             connection.send_bytes(reply)
-    end.join(SECONDS_TO_END)  # or this process would end before the folder is removed
+    end.join(SECONDS_TO_END)  # otherwise this process would exit before the folder is removed
 
 
 def _end_with_parent(folder: str) -> None:
-    """Not only when the next answer finds no reader, which may take as long as a measurement."""
+    """Exit as soon as the parent does; the next answer without a reader may take as long as a measurement."""
     parent = multiprocessing.parent_process()
     assert parent
     parent.join()

@@ -1,4 +1,4 @@
-"""What all settings have in common."""
+"""The base class of all settings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Settings(BaseModel):
 
 
 def contradiction_error(faults: Iterable[tuple[str, str]]) -> ValidationError:
-    """For a model's validator to raise, so that each fault has its own key. faults: keys, and why."""
+    """Return an error for a model's validator, with a key for each fault. faults: keys and reasons."""
     return ValidationError.from_exception_data(
         "settings",
         [

@@ -19,7 +19,7 @@ from parser.system.version import __version__
 
 
 def stamp() -> dict[str, Any]:
-    """The provenance of a measurement made now, in JSON types."""
+    """Return the provenance of a measurement made now, in JSON types."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     own = machine()
     limits = {"gpu_limits": _gpu_limits()} if own["gpus"] else {}
@@ -34,7 +34,7 @@ def append_stamped(path: Path, row: Mapping[str, Any]) -> None:
 
 @cache
 def machine() -> dict[str, Any]:
-    """The CPU and the GPUs."""
+    """Return a description of the CPU and the GPUs."""
     gpus = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
     capability = torch.backends.cpu.get_cpu_capability()
     return {"cpu": _cpu_name(), "vectors": capability, "cores": os.cpu_count(), "gpus": gpus}
@@ -64,15 +64,15 @@ def _versions() -> dict[str, str | None]:
 
 
 def own_commit() -> str | None:
-    """The commit of the running source, as `commit_of`."""
+    """Return the commit of the running source, see `commit_of`."""
     return commit_of(Path(__file__))
 
 
 @cache
 def commit_of(file: Path) -> str | None:
-    """The commit of the checkout that has a file, with "-dirty" if it has changes; None if none has it.
+    """Return the commit of the checkout that contains a file, or None; with "-dirty" if it has changes.
 
-    A program in an environment inside of a checkout of others is not of theirs.
+    A file in an environment inside another project's checkout does not belong to that project.
     """
     if git(file, "ls-files", "--error-unmatch", "--", file.name) is None:
         return None

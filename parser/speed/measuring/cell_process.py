@@ -1,4 +1,4 @@
-"""One cell in its own process: it is prepared, warmed up, and measured in turns."""
+"""Measures one cell in its own process: prepares it, warms it up, and runs it in turns."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from parser.speed.measuring.stopwatch import PhaseClock, synchronise, time_steps
 from parser.system.machine import MemoryUse, memory_use, processor, reset_peak_memory
 
 MIN_STEPS = 16
-"""Of a turn, so that it has short and long examples. An epoch of fewer than twice as many steps is measured
-whole."""
+"""Minimum steps of a turn, so that it contains short and long examples. An epoch of fewer than twice as many
+steps is measured as a whole."""
 COUNTED_STEPS = 4
 """Steps in which operator calls are counted."""
 GOLDEN_RATIO = 0.618034
 
 
 class ComparedResults(NamedTuple):
-    """What all methods must agree on."""
+    """Results that must be the same with all methods."""
 
     check: list[float]
     """What the plugin's `check` returns."""
     gradients: list[ParameterGradient]
-    """In training: of all parameters in a step with the first batch."""
+    """In training: the gradients of all parameters in a step with the first batch."""
 
 
 class Started(NamedTuple):
@@ -43,12 +43,12 @@ class Started(NamedTuple):
     results: ComparedResults | None = None
     prepare_seconds: float = 0.0
     first_seconds: float = 0.0
-    """Seconds until there are results. They come first, so compilation and graph capture are included."""
+    """Seconds to compute the results. They are computed first, so compilation and graph capture count."""
 
 
 @dataclass(frozen=True)
 class Turn:
-    """Consecutive steps: the seconds and the work of each."""
+    """Consecutive steps, with the seconds and the work of each."""
 
     seconds: list[float]
     works: list[Work]
@@ -79,7 +79,7 @@ class Finished(NamedTuple):
 
 
 class MeasuredCell:
-    """A plugin that is prepared for one cell."""
+    """A plugin prepared for one cell."""
 
     def __init__(self, cell: Cell):
         torch.set_num_threads(cell.threads)
@@ -102,7 +102,7 @@ class MeasuredCell:
         )
 
     def results(self) -> ComparedResults | None:
-        """None if the cell is skipped."""
+        """Return the results to compare, or None if the cell is skipped."""
         if self._skip():
             return None
         self._plugin.prepare(self._setup)
@@ -116,7 +116,7 @@ class MeasuredCell:
         return ComparedResults(check, gradients_of_run(self._plugin, self._plugin.batches()[0]))
 
     def start(self, warmup: float, turn: float) -> Started:
-        """Prepare and warm up. warmup: seconds. turn: seconds that each turn shall take, roughly."""
+        """Prepare and warm up. warmup: seconds. turn: approximate seconds of each turn."""
         reason = self._skip()
         if reason:
             return Started(skipped=reason)
@@ -142,7 +142,7 @@ class MeasuredCell:
         return Started(None, results, prepare_seconds, first_seconds)
 
     def _skip(self) -> str | None:
-        """Why the cell cannot be measured. Sets the precision if it can."""
+        """Return why the cell cannot be measured, or set the precision and return None."""
         if self._precision not in precisions_of(type(self._plugin)):
             return f"{self._plugin.name} computes in {' or '.join(precisions_of(type(self._plugin)))} only"
         reason = why_unsupported(self._precision, self._device, processor())
@@ -152,7 +152,7 @@ class MeasuredCell:
         return self._plugin.skip(self._setup)
 
     def _steps_of_a_turn(self, wanted: int) -> int:
-        """An epoch of few batches is measured whole, because each batch is a large part of it."""
+        """Return the steps of a turn. Short epochs are measured whole: each batch is a large part of them."""
         epoch = len(self._by_length)
         steps = max(min(MIN_STEPS, epoch), wanted)
         return epoch if epoch < 2 * MIN_STEPS and steps <= epoch else steps
@@ -167,7 +167,7 @@ class MeasuredCell:
         return Turn(seconds, list(works))
 
     def begin_to_learn(self) -> str | None:
-        """Prepare; returns why if the cell is skipped. Raises ValueError for a plugin that has no scores."""
+        """Prepare; returns why if the cell is skipped. Raises ValueError for a plugin without scores."""
         if not isinstance(self._plugin, Learner):
             raise ValueError(f"{self._plugin.name} lacks some of `learn`, `score` and `notes`")
         reason = self._skip()
@@ -186,12 +186,12 @@ class MeasuredCell:
         return time.perf_counter() - began, plugin.score()
 
     def notes(self) -> dict[str, float]:
-        """Further figures of the plugin about the epochs."""
+        """Return further figures of the plugin about the epochs."""
         assert isinstance(self._plugin, Learner)
         return dict(self._plugin.notes())
 
     def finish(self, number: int) -> Finished:
-        """Measure phases, in a further turn with this number, peak memory and operator calls."""
+        """Measure phases in one more turn, peak memory and operator calls. number: the number of the turn."""
         turn = self.turn(number, by_phase=True)
         sentences = sum(work.sentences for work in turn.works)
         phases = {phase: seconds / sentences for phase, seconds in self._clock.seconds.items()}
@@ -204,7 +204,9 @@ class MeasuredCell:
         return Finished(phases, calls, peak)
 
     def _sample(self, number: int, steps: int) -> Iterator[tuple[Any, Work]]:
-        """Batches with their work, evenly spread over the lengths of an epoch; others for each number."""
+        """Yield batches with their work, evenly spread over the lengths of an epoch. Each number selects
+        different ones.
+        """
         count = len(self._by_length)
         shift = number * GOLDEN_RATIO % 1
         for step in range(steps):
@@ -212,7 +214,7 @@ class MeasuredCell:
 
 
 class CallCounter(TorchDispatchMode):
-    """Counts operator calls, those of the backward pass included."""
+    """Counts operator calls, including those of the backward pass."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -224,7 +226,7 @@ class CallCounter(TorchDispatchMode):
 
 
 def _with_python_numbers(work: Work) -> Work:
-    """The same with int and float in the place of NumPy or torch scalars."""
+    """Return the work with int and float instead of NumPy or torch scalars."""
     padding = None if work.padding is None else float(work.padding)
     counts = {name: float(count) for name, count in work.counts.items()}
     return Work(

@@ -1,4 +1,4 @@
-"""The cells of a speed run. A cell is what is measured at once: one method at one batch size."""
+"""The cells of a speed run. A cell is the unit of measurement: one method at one batch size."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from parser.speed.measuring.settings import SpeedConfig
 from parser.system.machine import choose_device
 
 INTERLEAVED = ("experiment", "plugin", "mode", "device", "threads")
-"""Cells with equal values of these are measured interleaved."""
+"""Cells with equal values of these fields are measured interleaved."""
 COMPARED = (*INTERLEAVED, "precision")
-"""Cells with equal values of these are compared with each other."""
+"""Cells with equal values of these fields are compared with each other."""
 KEYS = (*COMPARED, "method", "batch_size")
-"""These identify a cell within a run."""
+"""The fields that identify a cell within a run."""
 
 
 CellT = TypeVar("CellT", bound="Cell")
@@ -42,44 +42,46 @@ class Cell:
     batch_size: int
     seed: int
     settings: Mapping[str, Any]
-    """The plugin's settings in JSON types, defaults included."""
+    """The plugin's settings in JSON types, including defaults."""
 
     @property
     def identity(self) -> str:
-        """Equal for cells that measure the same thing."""
+        """A key that is equal for cells that measure the same thing."""
         own = {name: getattr(self, name) for name in Cell.__dataclass_fields__}
         return json.dumps(own, sort_keys=True)
 
     @property
     def place(self) -> str:
-        """What it runs on, for titles. A single thread and float32 are not mentioned."""
+        """The device, threads and precision, for titles. A single thread and float32 are not mentioned."""
         threads = [f"{self.threads} threads"] if self.threads > 1 else []
         return ", ".join([self.device, *threads, *([] if self.precision == "float32" else [self.precision])])
 
     @property
     def name(self) -> str:
-        """For messages."""
+        """The name of the cell in messages."""
         return f"{self.experiment}: {self.method} at {self.batch_size}, {self.mode}, {self.place}"
 
     @property
     def examples(self) -> str:
-        """What its speed counts, such as "sentences"; "examples" if the plugin is not there to say."""
+        """What the speed counts, such as "sentences"; "examples" if the plugin is not installed."""
         plugin = find_or_none(self.plugin)
         return examples_counted(plugin) if plugin else "examples"
 
     def without_batching(self, batch_size: int) -> Cell:
-        """The cell whose results this one must reproduce."""
+        """Return the cell whose results this one must reproduce."""
         return replace(self, method=NO_BATCHING, batch_size=batch_size)
 
 
 def on_this_machine(config: SpeedConfig) -> SpeedConfig:
-    """With the devices that a config's names mean here. Raises ValueError for those that are not there."""
+    """Return the config with the devices that its names mean on this machine. Raises ValueError for devices
+    that do not exist.
+    """
     devices = dict.fromkeys(str(choose_device(name)) for name in config.devices)
     return config.model_copy(update={"devices": list(devices)})
 
 
 def cells_of(config: SpeedConfig, find: Callable[[str], type[AnyPlugin]]) -> list[Cell]:
-    """All cells of a config. Cells that are compared are adjacent.
+    """Return all cells of a config. Cells that are compared are adjacent.
 
     find: returns a plugin by its name. Raises ValueError for unknown methods and modes.
     """
@@ -104,14 +106,14 @@ def cells_of(config: SpeedConfig, find: Callable[[str], type[AnyPlugin]]) -> lis
 
 
 def settings_of(plugin: type[AnyPlugin], settings: dict[str, Any], place: str) -> dict[str, Any]:
-    """For a cell: with the defaults, which may change. Raises ValueError as `validated` does."""
+    """Return the settings of a cell, including defaults, which may change. Raises what `validated` raises."""
     return validated(plugin, settings, place).model_dump(mode="json")
 
 
 def validated(
     plugin: type[Plugin[SettingsT]], settings: Mapping[str, Any], place: str = "settings"
 ) -> SettingsT:
-    """An instance of the plugin's `Settings`. Raises ValueError with each fault."""
+    """Return an instance of the plugin's `Settings`. Raises ValueError with all errors."""
     try:
         return plugin.Settings.model_validate(settings)
     except ValidationError as error:
@@ -121,7 +123,7 @@ def validated(
 def methods_of(
     place: str, plugin: type[AnyPlugin], requested: Sequence[str] | None, modes: Sequence[Mode]
 ) -> list[str]:
-    """The requested methods, or all. Raises ValueError for modes and methods that the plugin lacks."""
+    """Return the requested methods, or all. Raises ValueError for modes and methods that the plugin lacks."""
     for mode in modes:
         if mode not in plugin.methods:
             raise ValueError(f"{place}.modes: {plugin.name} cannot be measured in mode {mode!r}")
@@ -140,14 +142,14 @@ def _check_method(place: str, method: str, plugin: type[AnyPlugin], available: S
 def _by_size(
     sizes: Sequence[int] | Mapping[str, Sequence[int]], methods: Sequence[str]
 ) -> list[tuple[int, str]]:
-    """Batch sizes with their methods, the smallest size first, methods in the given order."""
+    """Return batch sizes with their methods, the smallest size first, methods in the given order."""
     sizes_of = sizes if isinstance(sizes, Mapping) else dict.fromkeys(methods, sizes)
     pairs = [(size, method) for method in methods for size in dict.fromkeys(sizes_of.get(method, []))]
     return sorted(pairs, key=lambda pair: pair[0])
 
 
 def interleaved_groups(cells: Iterable[Cell], together: int) -> list[list[Cell]]:
-    """Groups of cells that take turns: `together` of an experiment, or all those of one batch size."""
+    """Return groups of cells that take turns: `together` of an experiment, or all of one batch size."""
     groups: list[list[Cell]] = []
     for _, compared in groupby(cells, key=attrgetter(*INTERLEAVED)):
         groups.append([])
@@ -160,11 +162,11 @@ def interleaved_groups(cells: Iterable[Cell], together: int) -> list[list[Cell]]
 
 
 Filter = Mapping[str, frozenset[str]]
-"""Key -> accepted values."""
+"""Accepted values by key."""
 
 
 def read_filter(text: str) -> Filter:
-    """From "plugin=stack_parser,method=replay|step,batch_size=64". Raises ValueError."""
+    """Parse a filter such as "plugin=stack_parser,method=replay|step,batch_size=64". Raises ValueError."""
     values_of: dict[str, frozenset[str]] = {}
     for part in filter(None, text.split(",")):
         key, equals, values = part.partition("=")
@@ -177,7 +179,7 @@ def read_filter(text: str) -> Filter:
 
 
 def passing(cells: Sequence[CellT], conditions: Filter) -> list[CellT]:
-    """The cells that pass. Raises ValueError if conditions let none pass, or for a value that no cell has."""
+    """Return the cells that pass. Raises ValueError if none does, or for a value that no cell has."""
     for key, values in conditions.items():
         existing = list(dict.fromkeys(str(getattr(cell, key)) for cell in cells))
         unknown = sorted(values.difference(existing))
@@ -190,5 +192,5 @@ def passing(cells: Sequence[CellT], conditions: Filter) -> list[CellT]:
 
 
 def passes(cell: Cell, conditions: Filter) -> bool:
-    """Whether a cell meets all conditions."""
+    """Return whether a cell meets all conditions."""
     return all(str(getattr(cell, key)) in values for key, values in conditions.items())

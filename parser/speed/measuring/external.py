@@ -1,6 +1,6 @@
-"""Other programs in the same turns: each is started once in each turn, and prints its own speed.
+"""Measures other programs in turns: each is started once in each turn, and prints its own speed.
 
-What counts as its time is the program's own business: a parser should leave out the loading of its model.
+The program decides which time it counts: a parser should leave out the loading of its model.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
 
 ROWS = "external.jsonl"
 SHOWN = 500
-"""Characters of a failed program's output that a message shows."""
+"""Maximum characters of a failed program's output that a message shows."""
 
 
 class ExternalError(Exception):
@@ -28,11 +28,11 @@ class ExternalError(Exception):
 
 
 def measure_external(config: SpeedConfig, folder: Path) -> None:
-    """Measure the programs of each task in turns, unless the folder has all of them already.
+    """Measure the programs of each task in turns, unless the folder contains all of their rows already.
 
-    The first run of each is not counted; it reads files into memory. The rows of a task are written at its
-    end, when all have had the same turns. A program that fails has a row, too, and its task is measured again
-    by the next call; so is a task with a skipped program if that could be measured now.
+    The first run of each program is not counted; it reads files into memory. The rows of a task are written
+    at its end, after all programs have had the same turns. A failed program gets a row, too, and its task is
+    measured again by the next call, as is a task with a skipped program that can be measured by then.
     """
     rows = _row_file(folder)
     for programs in _tasks_left(config, rows):
@@ -47,12 +47,12 @@ def external_is_left(config: SpeedConfig, folder: Path) -> bool:
 
 
 def external_rows(config: SpeedConfig, folder: Path) -> list[ExternalRow]:
-    """The last rows of a config's programs in a run's folder."""
+    """Return the last rows of a config's programs in a run's folder."""
     return _row_file(folder).of(_programs(config))
 
 
 def summary(row: ExternalRow) -> str:
-    """The result of a program in one line."""
+    """Return the result of a program in one line."""
     if row.status != OK:
         return f"{row.name:<40} {row.status}"
     speed = median_of(row.speeds)
@@ -71,7 +71,7 @@ def _programs(config: SpeedConfig) -> list[ExternalProgram]:
 
 
 def _tasks_left(config: SpeedConfig, rows: RowFile[ExternalRow]) -> list[list[ExternalProgram]]:
-    """The programs of each task that has some to measure."""
+    """Return the programs of each task in which some are still to be measured."""
     tasks: dict[str, list[ExternalProgram]] = {}
     for program in _programs(config):
         tasks.setdefault(program.task, []).append(program)
@@ -86,13 +86,13 @@ def _tasks_left(config: SpeedConfig, rows: RowFile[ExternalRow]) -> list[list[Ex
 
 
 def _missing(program: ExternalProgram, config: SpeedConfig) -> str | None:
-    """What the program needs and is not there; None if nothing."""
+    """Return what the program needs and is missing, or None."""
     needs = map(data_path, config.external[program.name].needs)
     return next((path for path in needs if not Path(path).exists()), None)
 
 
 def _measured(programs: Sequence[ExternalProgram], config: SpeedConfig) -> list[ExternalRow]:
-    """A row of each."""
+    """Measure the programs, and return a row of each."""
     speeds: dict[ExternalProgram, list[float]] = {program: [] for program in programs}
     failed: dict[ExternalProgram, ExternalRow] = {}
     for program in programs:
@@ -117,7 +117,7 @@ def _measured(programs: Sequence[ExternalProgram], config: SpeedConfig) -> list[
 
 
 def printed_speed(program: ExternalProgram, timeout: float) -> float:
-    """Run a program; returns the sentences per second that it prints. Raises ExternalError."""
+    """Run a program, and return the sentences per second that it prints. Raises ExternalError."""
     output, status = _run(data_path(program.command), timeout)
     told = output[-SHOWN:].strip()
     if status:
@@ -135,11 +135,13 @@ def printed_speed(program: ExternalProgram, timeout: float) -> float:
 
 
 def _run(command: str, timeout: float) -> tuple[str, int]:
-    """Output and exit status of a shell command. Nothing of it is left running. Raises ExternalError."""
+    """Run a shell command, and return its output and exit status. None of its processes is left running.
+    Raises ExternalError.
+    """
     with (
         lifeline() as line,
         start_process(
-            ["/bin/sh", "-c", command],  # as in a Makefile
+            ["/bin/sh", "-c", command],  # like in a Makefile
             line,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

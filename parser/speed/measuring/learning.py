@@ -1,4 +1,4 @@
-"""Learning curves: trains one cell after the other and scores it after each epoch.
+"""Measures learning curves: trains one cell after the other, and scores it after each epoch.
 
 Training continues after the target score is reached, to find the best score.
 """
@@ -30,7 +30,7 @@ class Reached(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Curve(LearningRow):
-    """With the score that the config wants the cell to reach."""
+    """A row with the target score of the config."""
 
     target: float
 
@@ -44,7 +44,7 @@ class Curve(LearningRow):
 
 
 def learning_cells(config: SpeedConfig) -> list[Cell]:
-    """One cell for each method and seed, with the largest number of threads of the config.
+    """Return a cell for each method and seed, with the largest number of threads of the config.
 
     Raises ValueError for unknown methods.
     """
@@ -68,7 +68,7 @@ def learning_is_left(config: SpeedConfig, folder: Path) -> bool:
 
 
 def learn(config: SpeedConfig, folder: Path) -> None:
-    """Train the cells that have no row in the folder yet."""
+    """Train the cells without a row in the folder."""
     rows = _row_file(folder)
     for cell in learning_cells(config):
         if not _is_there(rows.find(cell), config):
@@ -78,12 +78,12 @@ def learn(config: SpeedConfig, folder: Path) -> None:
 
 
 def learned(config: SpeedConfig, folder: Path) -> list[Curve | FailedRow]:
-    """What the cells of a config learned, of a run's folder."""
+    """Return the learning curves of a config's cells from a run's folder."""
     return [_with_target(row, config) for row in _row_file(folder).of(learning_cells(config))]
 
 
 def summary(found: Curve | FailedRow) -> str:
-    """The result of a cell in one line."""
+    """Return the result of a cell in one line."""
     return f"{f'{found.name}, seed {found.seed}':<60} {_result(found)}"
 
 

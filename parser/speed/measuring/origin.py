@@ -1,4 +1,4 @@
-"""What a measurement rests on besides the program: the data, and the repository of a plugin of others."""
+"""The origin of a measurement besides the program: the data, and the repository of an external plugin."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ from parser.system.stamp import commit_of, own_commit
 
 
 def origin(cell: Cell) -> dict[str, Any]:
-    """The fields `data` and `plugin_commit` of a cell's row."""
+    """Return the fields `data` and `plugin_commit` of a cell's row."""
     return {"data": data_checksums(cell.settings), "plugin_commit": plugin_commit(find(cell.plugin))}
 
 
 def plugin_commit(plugin: type[AnyPlugin]) -> str | None:
-    """Of the repository that has the plugin's module; None for the program's own, or if there is none."""
+    """Return the commit of the repository of the plugin's module; None for the program's own repository, or
+    if there is none.
+    """
     commit = commit_of(Path(inspect.getfile(plugin)).resolve())
     return None if commit == own_commit() else commit
 
 
 def data_checksums(settings: Mapping[str, Any]) -> dict[str, str]:
-    """The SHA-256 of each file and folder that the settings name, by its name in the settings."""
+    """Return the SHA-256 of each file and folder that the settings name, by its name in the settings."""
     return {name: _checksum(Path(data_path(name))) for name in _paths(settings)}
 
 
@@ -44,7 +46,7 @@ def _paths(settings: Any) -> Iterator[str]:
 
 @cache
 def _checksum(path: Path) -> str:
-    """Of a folder: that of the lines of `sha256sum` of its files, sorted by their paths."""
+    """Return the SHA-256 of a file. That of a folder is of the lines of `sha256sum` of its files, by path."""
     if path.is_dir():
         files = sorted(each for each in path.rglob("*") if each.is_file())
         lines = [f"{_checksum(each)}  {each.relative_to(path)}\n" for each in files]

@@ -1,4 +1,4 @@
-"""What a speed run tells while it measures: how far it is, and how busy other programs keep the machine."""
+"""Reports of a speed run while it measures: its progress, and the load of other programs."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from parser.system.progress_bar import ProgressBar
 
 BAR = "{desc} {percentage:3.0f}%|{bar}| {n:.1f}/{total} cells, {elapsed} elapsed, {remaining} remaining"
 SAMPLE_SECONDS, SECONDS_BETWEEN = 0.25, 20.0
-"""How long a sample takes, and the time between two."""
+"""The duration of a sample of the load, and the time between two samples."""
 BUSY_SHARE = 0.1
 """The machine is busy if other programs use a larger share of its cores."""
 
 
 def is_busy(busy_cores: float, cores: int) -> bool:
-    """Whether other programs use so many of the cores that timings will vary."""
+    """Return whether other programs use so many of the cores that timings will vary."""
     return busy_cores > BUSY_SHARE * cores
 
 
 class CellProgress:
-    """A bar on a terminal; elsewhere a line for each cell."""
+    """Shows a progress bar on a terminal; elsewhere a line for each cell."""
 
     def __init__(self, cells: int):
         """cells: the number of cells to measure."""
@@ -31,7 +31,7 @@ class CellProgress:
         self._started = 0
 
     def start(self, name: str) -> None:
-        """A cell is being prepared."""
+        """Show that a cell is being prepared."""
         self._started += 1
         if self._bar.disable:
             warn(f"cell {self._started} of {self._bar.total}: {name}")
@@ -39,7 +39,7 @@ class CellProgress:
             self._bar.set_description_str(f"starting {name}")
 
     def advance(self, name: str, share: float) -> None:
-        """A share of a cell's measuring is done."""
+        """Add a share of a cell's measuring to the progress."""
         if not self._bar.disable:
             self._bar.set_description_str(name, refresh=False)
             self._bar.update(share)
@@ -51,7 +51,7 @@ class CellProgress:
 class MachineLoad:
     """Reports the load in one sentence, and again whenever the machine becomes busy or quiet.
 
-    `busy_cores` is how many cores other programs used at the last check; None if that is unknown.
+    `busy_cores` is the number of cores that other programs used at the last check; None if it is unknown.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class MachineLoad:
         self.busy_cores: float | None = None
 
     def check(self) -> None:
-        """To be called while this program and its processes are idle: what runs is of other programs.
+        """To be called while this program and its processes are idle, so that only other programs run.
 
         Does nothing if the last sample is recent.
         """

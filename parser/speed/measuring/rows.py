@@ -1,4 +1,4 @@
-"""What rows of measurements hold, and their files of JSON lines, which may be compressed."""
+"""Rows of measurements, and their files of JSON lines, which can be compressed."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from parser.system.machine import MemoryUse
 from parser.system.stamp import stamp
 
 OK, SKIPPED, WRONG = "ok", "skipped", "wrong"
-"""How a row's status begins. Other statuses are `error`, `out of memory` and `timeout`."""
+"""Beginnings of a row's status. Other statuses are `error`, `out of memory` and `timeout`."""
 
 
 @dataclass(frozen=True)
 class ExternalProgram:
-    """Another program, as the config has it."""
+    """Another program, as given in the config."""
 
     name: str
     command: str
@@ -50,14 +50,14 @@ class Versions:
 class Machine:
     cpu: str
     vectors: str
-    """The instructions that PyTorch uses."""
+    """The vector instructions that PyTorch uses."""
     cores: int | None
     gpus: Sequence[str]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """When, with what and where something was measured, as by `stamp`."""
+    """When, with which versions and on which machine something was measured, as returned by `stamp`."""
 
     date: str
     commit: str | None
@@ -77,52 +77,52 @@ class FailedRow(Provenance, Cell):
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredRow(Provenance, Cell):
-    """A cell that was measured to its end."""
+    """A cell that was measured completely."""
 
     status: str = OK
     data: Mapping[str, str] = field(default_factory=dict)
-    """The SHA-256 of each file and folder of the settings."""
+    """The SHA-256 of each file and folder in the settings."""
     plugin_commit: str | None = None
-    """Of the repository that has the plugin; None for the program's own."""
+    """The commit of the plugin's repository; None for the program's own repository."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpeedRow(MeasuredRow):
-    """The speed of a cell. Intervals have a level of 95 %."""
+    """The speed of a cell. Confidence intervals have a level of 95 %."""
 
     sentences_per_second: float
-    """The median over turns, as that of tokens."""
+    """The median over turns, like `tokens_per_second`."""
     interval: tuple[float, float]
     quartiles: tuple[float, float]
     tokens_per_second: float
     tokens_interval: tuple[float, float]
     operations_per_second: float
     ceiling: float
-    """Operations per second of the machine's large matrix products, which MFU is a share of."""
+    """Operations per second of the machine's large matrix products. MFU is a share of this speed."""
     mfu: float
-    """Without the time of the parameter update."""
+    """Computed without the time of the parameter update."""
     mfu_with_update: float
     phase_seconds: Mapping[str, float]
-    """For each sentence, of one turn."""
+    """Seconds for each sentence by phase, from one turn."""
     padding_share: float | None
     calls_per_step: float | None
     counts: Mapping[str, float] = field(default_factory=dict)
     memory: MemoryUse
     prepare_seconds: float
     first_seconds: float
-    """Of the check of the results, which includes compilation and graph capture."""
+    """Seconds of the check of the results, including compilation and graph capture."""
     interleaved_group: str
     """Rows with the same value were measured interleaved: their n-th turns ran one after the other."""
     turns: Sequence[int]
-    """The number of steps of each."""
+    """The number of steps in each turn."""
     seconds: Sequence[float]
-    """Of each step of all turns, as are sentences and tokens."""
+    """The seconds of each step of all turns. `sentences` and `tokens` are also given for each step."""
     sentences: Sequence[int]
     tokens: Sequence[int]
     only: str = ""
-    """The filter with which the command was given."""
+    """The filter given to the command."""
     busy_cores: float | None = None
-    """How many cores other programs used at most, sampled between turns; None if the system does not say."""
+    """The most cores that other programs used, sampled between turns; None if the system does not say."""
 
     @property
     def speed(self) -> Estimate:
@@ -140,7 +140,7 @@ class SpeedRow(MeasuredRow):
         return speeds
 
     def share(self, phase: str) -> float:
-        """Of the time of a step."""
+        """Return the share of a phase in the time of a step."""
         return self.phase_seconds.get(phase, 0.0) / sum(self.phase_seconds.values())
 
 
@@ -156,7 +156,7 @@ class LearningRow(MeasuredRow):
 
 @dataclass(frozen=True, kw_only=True)
 class ExternalRow(Provenance, ExternalProgram):
-    """Another program, with the sentences per second that it printed in each turn."""
+    """The sentences per second that another program printed in each turn."""
 
     status: str = OK
     speeds: Sequence[float] = ()
@@ -167,41 +167,43 @@ RowT = TypeVar("RowT", bound=SpeedRow | LearningRow | ExternalRow | FailedRow)
 
 
 def new_row(kind: type[RowT], what: Cell | ExternalProgram, **measured: Any) -> RowT:
-    """A row of what was measured here and now."""
+    """Return a row for a measurement on this machine, with the current date and versions."""
     return TypeAdapter(kind).validate_python({**vars(what), **measured, **stamp()})
 
 
 class RowFile(Generic[RowT]):
-    """One JSON line for each row. A line is written whole, or not at all.
+    """A file with one JSON line for each row. A line is written completely, or not at all.
 
-    If there is no such file, but one of that name with `.gz`, that one is read, and unpacked when a row is
-    added.
+    If the file does not exist, but one of that name with `.gz` does, that one is read, and unpacked when a
+    row is added.
     """
 
     def __init__(self, path: Path, measured: type[RowT], failed: type[RowT]):
-        """measured, failed: the classes of rows by their status. Raises ValueError for other content."""
+        """measured, failed: the classes of rows with status `ok` and with other statuses. Raises ValueError
+        for other content.
+        """
         self._path, self._measured, self._failed = path, TypeAdapter(measured), TypeAdapter(failed)
         content = read_content(path)
-        end = content.rfind(b"\n") + 1  # an incomplete last line is of a run that was killed
+        end = content.rfind(b"\n") + 1  # an incomplete last line is from a run that was killed
         self._lines = content[:end]
         rows = (self._row(number, line) for number, line in enumerate(self._lines.splitlines(), 1))
         self._rows = {row.identity: row for row in rows}
 
     @property
     def rows(self) -> list[RowT]:
-        """The last row of each cell, or program."""
+        """The last row of each cell or program."""
         return list(self._rows.values())
 
     def find(self, what: Cell | ExternalProgram) -> RowT | None:
-        """The last row of a cell, or program."""
+        """Return the last row of a cell or program."""
         return self._rows.get(what.identity)
 
     def of(self, which: Iterable[Cell | ExternalProgram]) -> list[RowT]:
-        """The rows of these, without those that have none."""
+        """Return the last rows of cells or programs, leaving out those without a row."""
         return [row for row in map(self.find, which) if row]
 
     def add(self, row: RowT) -> None:
-        """Write the row to disk."""
+        """Write a row to disk."""
         content = {name: value for name, value in asdict(row).items() if value != ()}
         line = json.dumps(content, ensure_ascii=False).encode() + b"\n"
         if not self._path.exists():
@@ -228,7 +230,7 @@ class RowFile(Generic[RowT]):
 
 
 def has_rows(path: Path) -> bool:
-    """Whether there is such a file, compressed or not."""
+    """Return whether the file exists, compressed or not."""
     return path.is_file() or _compressed(path).is_file()
 
 
@@ -237,7 +239,7 @@ def _compressed(path: Path) -> Path:
 
 
 def read_content(path: Path) -> bytes:
-    """The bytes of a file, or of its compressed form if that is what exists; empty if neither does.
+    """Return the bytes of a file, or of its compressed form if only that exists; empty if neither exists.
 
     Raises ValueError for a damaged compressed file.
     """

@@ -28,7 +28,7 @@ ROWS, CONFIG = "rows.jsonl", "config.yaml"
 
 @dataclass(frozen=True)
 class RunRows:
-    """All that was measured in the folder of a run."""
+    """All measurements in the folder of a run."""
 
     cells: Sequence[CellRow]
     learning: Sequence[Curve | FailedRow]
@@ -36,15 +36,16 @@ class RunRows:
 
     @property
     def measured(self) -> list[SpeedRow]:
-        """The cells without those that failed."""
+        """The rows of cells that did not fail."""
         return [row for row in self.cells if isinstance(row, SpeedRow)]
 
 
 def measure(config: SpeedConfig, folder: Path, only: str, minutes: float = math.inf) -> list[CellRow]:
-    """Measure the cells that pass a filter and have no row in the folder yet. Returns all their rows.
+    """Measure the cells that pass a filter and have no row in the folder. Returns the rows of all that pass.
 
-    only: a text for `read_filter`; minutes: after these, no further group of cells is begun. Cells that
-    failed are measured again. Raises ValueError for a config that cannot be measured, or not in this folder.
+    only: a text for `read_filter`; minutes: the time after which no further group of cells is started. Cells
+    that failed are measured again. Raises ValueError for a config that cannot be measured, or not in this
+    folder.
     """
     end = time.monotonic() + 60 * minutes
     requested = requested_cells(config, only)
@@ -53,10 +54,10 @@ def measure(config: SpeedConfig, folder: Path, only: str, minutes: float = math.
         _refuse_other_measuring(config, folder)
     folder.mkdir(parents=True, exist_ok=True)
     if not has_rows(folder / ROWS):
-        (folder / ROWS).touch()  # by which the folder is known as that of a run
+        (folder / ROWS).touch()  # marks the folder as that of a run
     write_atomically(folder / CONFIG, yaml.safe_dump(config.model_dump(), sort_keys=False).encode())
     missing = [cell for cell in requested if not isinstance(rows.find(cell), SpeedRow)]
-    missing.sort(key=lambda cell: rows.find(cell) is not None)  # those that failed come last
+    missing.sort(key=lambda cell: rows.find(cell) is not None)  # failed cells come last
     if len(missing) < len(requested):
         say(f"{len(requested) - len(missing)} of {len(requested)} cells were measured before, in {folder}")
     left = _measure_missing(missing, config, rows, only, end)
@@ -66,17 +67,17 @@ def measure(config: SpeedConfig, folder: Path, only: str, minutes: float = math.
 
 
 def requested_cells(config: SpeedConfig, only: str) -> list[Cell]:
-    """The cells of a config that pass a filter, a text for `read_filter`. Raises ValueError."""
+    """Return the cells of a config that pass a filter, a text for `read_filter`. Raises ValueError."""
     return passing(cells_of(config, find), read_filter(only)) if config.experiments else []
 
 
 def read_run_config(folder: Path) -> SpeedConfig:
-    """The config of a run. Raises ConfigError, FileNotFoundError."""
+    """Return the config of a run. Raises ConfigError and FileNotFoundError."""
     return read_settings(folder / CONFIG, SpeedConfig)
 
 
 def _refuse_other_measuring(config: SpeedConfig, folder: Path) -> None:
-    """The rows of one folder must have been measured in the same way."""
+    """Raises ValueError unless the rows in the folder were measured in the same way."""
     if not (folder / CONFIG).is_file():
         return
     before = read_run_config(folder)
@@ -90,7 +91,7 @@ def _refuse_other_measuring(config: SpeedConfig, folder: Path) -> None:
 
 
 def rows_of(folder: Path, config: SpeedConfig) -> RunRows:
-    """The rows of a config in a run's folder. Raises FileNotFoundError, or ValueError if there are none."""
+    """Return a config's rows in a run's folder. Raises FileNotFoundError, or ValueError if there are none."""
     cells: list[CellRow] = []
     if config.experiments:
         if not has_rows(folder / ROWS):
@@ -105,9 +106,9 @@ def rows_of(folder: Path, config: SpeedConfig) -> RunRows:
 
 
 def kept_rows(folder: Path, only: str = "") -> list[CellRow]:
-    """The rows of a run's folder, whether or not their plugins are installed.
+    """Return the rows in a run's folder, whether or not their plugins are installed.
 
-    only: a text for `read_filter`. Raises ValueError if there are none, FileNotFoundError.
+    only: a text for `read_filter`. Raises FileNotFoundError, and ValueError if there are no rows.
     """
     if not has_rows(folder / ROWS):
         raise FileNotFoundError(2, "holds no speed run", str(folder))
@@ -118,7 +119,9 @@ def kept_rows(folder: Path, only: str = "") -> list[CellRow]:
 
 
 def _in_order(rows: Sequence[CellRow], folder: Path) -> Sequence[CellRow]:
-    """With experiments and methods as the run's config has them; as measured if there is none."""
+    """Return the rows with experiments and methods in the order of the run's config; without a config, in the
+    order of measurement.
+    """
     if not (folder / CONFIG).is_file():
         return rows
     experiments = read_run_config(folder).experiments.items()
@@ -134,7 +137,7 @@ def _row_file(folder: Path) -> RowFile[CellRow]:
 def _measure_missing(
     cells: Sequence[Cell], config: SpeedConfig, rows: RowFile[CellRow], only: str, end: float
 ) -> int:
-    """Returns how many cells are left at the end, which is a time of `time.monotonic`."""
+    """Measure cells, and return the number of those left. end: a time of `time.monotonic`."""
     references, left = References(config.timeout), len(cells)
     with closing(CellProgress(len(cells))) as progress:
         load = MachineLoad(say)
@@ -151,7 +154,7 @@ def _measure_missing(
 
 
 def summary(row: CellRow) -> str:
-    """The result of a cell in one line."""
+    """Return the result of a cell in one line."""
     if isinstance(row, FailedRow):
         return f"{row.name:<60} {row.status}"
     value, low, high = row.speed

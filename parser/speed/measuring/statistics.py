@@ -1,4 +1,4 @@
-"""Medians, ratios and their confidence intervals, by the bootstrap."""
+"""Medians, ratios and their bootstrap confidence intervals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RESAMPLES = 2000
 
 
 class Estimate(NamedTuple):
-    """A number with the bounds of its 95 % bootstrap interval."""
+    """A value with the bounds of its 95 % bootstrap interval."""
 
     value: float
     low: float
@@ -22,30 +22,30 @@ class Estimate(NamedTuple):
 
     @property
     def errors(self) -> tuple[float, float]:
-        """The distances of the bounds, as error bars have them."""
+        """The distances of the bounds from the value, for error bars."""
         return max(0.0, self.value - self.low), max(0.0, self.high - self.value)
 
     def __str__(self) -> str:
         return f"{self:.2f}"
 
     def __format__(self, form: str) -> str:
-        """form: of each of the three numbers."""
+        """form: the format of each of the three numbers."""
         value, low, high = (format(number, form or ".2f") for number in self)
         return f"{value} [{low}, {high}]"
 
 
 def exactly(value: float) -> Estimate:
-    """A number without an interval."""
+    """Return an estimate without uncertainty."""
     return Estimate(value, value, value)
 
 
 def mean_of(values: Sequence[float]) -> Estimate:
-    """With the lowest and the highest as bounds."""
+    """Return the mean, with the lowest and the highest value as bounds."""
     return Estimate(sum(values) / len(values), min(values), max(values))
 
 
 def bootstrap(samples: Sequence[Sequence[float]], statistic: Callable[..., Tensor]) -> Estimate:
-    """A statistic of several series of measurements, which are resampled independently.
+    """Estimate a statistic of several series of measurements, which are resampled independently.
 
     statistic: takes a tensor [resamples, measurements] for each series and returns [resamples].
     """
@@ -55,7 +55,9 @@ def bootstrap(samples: Sequence[Sequence[float]], statistic: Callable[..., Tenso
 
 
 def median(values: Tensor) -> Tensor:
-    """Over the last dimension. Of an even number the mean of the middle two, unlike torch.median."""
+    """Return the median over the last dimension. For an even number of values it is the mean of the middle
+    two, unlike torch.median.
+    """
     return values.quantile(0.5, dim=-1)
 
 
@@ -64,10 +66,10 @@ def median_of(values: Sequence[float]) -> Estimate:
 
 
 def ratio_of(first: Sequence[float], second: Sequence[float], interleaved: bool) -> Estimate:
-    """The first measurements divided by the second.
+    """Return the ratio of the first measurements to the second.
 
-    interleaved: whether the n-th of both were made one after the other, so that a slow machine slowed both.
-    Then it is the median of their ratios, otherwise the ratio of their medians.
+    interleaved: whether the n-th measurements of both were made one after the other, so that a slow machine
+    slowed both. If so, the ratio is the median of their ratios, otherwise the ratio of their medians.
     """
     if interleaved:
         turns = min(len(first), len(second))
@@ -77,10 +79,10 @@ def ratio_of(first: Sequence[float], second: Sequence[float], interleaved: bool)
 
 
 def parallel_share(sizes: Sequence[int], speeds: Sequence[Sequence[float]]) -> Estimate:
-    """The parallel share p of Amdahl's law, fitted by least squares over all batch sizes.
+    """Estimate the parallel share p of Amdahl's law, fitted by least squares over all batch sizes.
 
     The time for each sentence in batches of B is modelled as time(B) / time(1) = (1 - p) + p / B.
-    sizes: batch sizes, the first is 1. speeds: measurements of sentences per second at each size.
+    sizes: batch sizes, starting with 1. speeds: measurements of sentences per second at each size.
     """
     gain = 1 - 1 / torch.tensor(sizes, dtype=torch.double)  # [sizes]
 
@@ -93,5 +95,5 @@ def parallel_share(sizes: Sequence[int], speeds: Sequence[Sequence[float]]) -> E
 
 
 def parallel_share_at(size: int, speed_up: float) -> float:
-    """The parallel share from one speed-up over batches of 1 (Ding & Koehn 2019, section 5.2)."""
+    """Return the parallel share from one speed-up over batches of 1 (Ding & Koehn 2019, section 5.2)."""
     return (1 - 1 / speed_up) / (1 - 1 / size)

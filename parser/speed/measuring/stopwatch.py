@@ -17,7 +17,7 @@ from torch import Tensor
 from parser.batching.functional import Precision, by_onednn, has_onednn, set_precision
 
 SHAPES = {"cpu": ((1024, 1024, 1024), (4096, 256, 1024)), "cuda": ((8192, 8192, 8192), (65536, 256, 1024))}
-"""Rows, inner size and columns of each product."""
+"""Rows, inner size and columns of each matrix product."""
 SECONDS_EACH = 0.05
 PRODUCTS_BETWEEN_SYNCHRONISATIONS = {"cpu": 1, "cuda": 4}
 
@@ -29,9 +29,9 @@ def synchronise(device: torch.device) -> None:
 
 
 def time_steps(run: Callable[[Any], None], batches: Sequence[Any], device: torch.device) -> list[float]:
-    """Seconds of each of several consecutive steps.
+    """Run consecutive steps, and return the seconds of each.
 
-    On a GPU they are measured by CUDA events, from the end of one step to the end of the next, so that the
+    On a GPU the steps are timed by CUDA events, from the end of one step to the end of the next, so that the
     host can run ahead as in a real epoch.
     """
     if device.type != "cuda":
@@ -53,8 +53,8 @@ def time_steps(run: Callable[[Any], None], batches: Sequence[Any], device: torch
 class PhaseClock:
     """Sums the seconds of each phase while `on` is true.
 
-    The time of a phase inside of another is counted for the inner one only. On a GPU the host synchronises
-    with the device at the ends of each phase, which a real step does not do: the sum of the phases is more
+    The time of a phase inside another one is counted for the inner phase only. On a GPU the host synchronises
+    with the device at the start and end of each phase, unlike in a real step, so the phases sum up to more
     than the time of a step.
     """
 
@@ -62,7 +62,7 @@ class PhaseClock:
         self._device = device
         self.on = False
         self.seconds: dict[str, float] = defaultdict(float)
-        self._inside = 0.0  # seconds of finished phases inside of the current one
+        self._inside = 0.0  # seconds of finished phases inside the current one
 
     @contextmanager
     def __call__(self, phase: str) -> Iterator[None]:
@@ -80,10 +80,10 @@ class PhaseClock:
 
 
 class Ceiling:
-    """Large products in a precision, measured for a short time in each turn; MFU is relative to them."""
+    """Measures large matrix products for a short time in each turn. MFU is relative to their speed."""
 
     def __init__(self, device: str, threads: int, precision: Precision):
-        """Raises ValueError if the device does not have the precision."""
+        """Raises ValueError if the device does not support the precision."""
         torch.set_num_threads(threads)
         self._device = torch.device(device)
         set_precision(precision, self._device)
@@ -98,7 +98,7 @@ class Ceiling:
                 self._products.append((partial(product, left, right), 2 * rows * inner * columns))
 
     def turn(self) -> list[float]:
-        """Operations per second of each product."""
+        """Return the operations per second of each product."""
         return [self._speed(product, operations) for product, operations in self._products]
 
     def _speed(self, product: Callable[[], Tensor], operations: int) -> float:

@@ -1,4 +1,4 @@
-"""Measures cells interleaved, A B A B: if the machine slows down, all of them slow down."""
+"""Measures cells interleaved (A B A B): if the machine slows down, all of them slow down."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from parser.system.remote import Remote, RemoteError
 
 IF_KILLED = "lower `together` in the config"
 MIN_TURNS = 6
-"""The range of fewer does not hold the median in 95 % of cases."""
+"""Minimum turns of a cell. The range of fewer does not contain the median in 95 % of cases."""
 
 
 LARGEST_COMPARED = 64
-"""Gradients are compared in batches of this size at most: `none` takes the examples of a batch one by one."""
+"""Maximum batch size for comparing gradients: `none` processes the examples of a batch one by one."""
 
 
 class References:
-    """Results with which those of a cell are compared. Each is computed once."""
+    """Results with which the results of cells are compared. Each is computed once."""
 
     def __init__(self, timeout: float):
-        """timeout: seconds to wait for them."""
+        """timeout: seconds to wait for the results."""
         self._timeout = timeout
         self._results: dict[str, ComparedResults | RemoteError] = {}  # by identity
 
     def difference(self, cell: Cell, results: ComparedResults) -> str | None:
-        """Where a cell's results are not those without batching, or None. Raises RemoteError."""
+        """Return how a cell's results differ from those without batching, or None. Raises RemoteError."""
         rounding = ROUNDING[cell.precision]
         found = disagreement(results.check, self._of(cell.without_batching(1)).check, rounding)
         if found or cell.mode != "train":
@@ -81,7 +81,7 @@ class _Runner:
         self.started = Started()
 
     def start(self, references: References) -> FailedRow | None:
-        """Returns a row if the cell cannot be measured."""
+        """Prepare the cell, and check its results. Returns a row if the cell cannot be measured."""
         self.started = self.remote.call("start", self._config.warmup, self._config.turn)
         if self.started.skipped:
             return new_row(FailedRow, self.cell, status=f"{SKIPPED}: {self.started.skipped}")
@@ -91,7 +91,7 @@ class _Runner:
 
     @property
     def progress(self) -> float:
-        """From 0 to 1. At 1 the cell ends."""
+        """The share of the measuring time that has passed, from 0 to 1. At 1 the cell is done."""
         return min(1.0, sum(turn.total_seconds for turn in self.turns) / self._config.seconds)
 
     @property
@@ -101,12 +101,12 @@ class _Runner:
         return self.progress >= 1 or self._relative_error() <= self._config.relative_error
 
     def _relative_error(self) -> float:
-        """Half the width of the interval over the median."""
+        """Return half the width of the interval of the speed, divided by the median."""
         speed = median_of([turn.sentences_per_second for turn in self.turns])
         return (speed.high - speed.low) / 2 / speed.value
 
     def row_after(self, action: Callable[..., CellRow | None], *arguments: Any) -> CellRow | None:
-        """The cell's row if an action, which is a method of this object, has ended it."""
+        """Run an action, a method of this object, and return the cell's row if the action ended the cell."""
         try:
             row = action(*arguments)
         except RemoteError as error:
@@ -118,7 +118,10 @@ class _Runner:
     def take_turn(
         self, products: Sequence[Sequence[float]], interleaved_group: str, busy_cores: float | None
     ) -> SpeedRow | None:
-        """Returns the cell's row if this was its last turn. products: the speeds of each until now."""
+        """Run a turn. Returns the cell's row if this was its last turn.
+
+        products: for each turn up to now, the operations per second of each matrix product.
+        """
         self.turns.append(self.remote.call("turn", len(self.turns)))
         if not self.done:
             return None
@@ -135,7 +138,7 @@ def measure_interleaved(
     progress: CellProgress,
     load: MachineLoad,
 ) -> Iterator[CellRow]:
-    """Yields the row of each cell when it ends. The cells share the device and the number of threads."""
+    """Yield the row of each cell when it ends. The cells share the device and the number of threads."""
     with ExitStack() as stack:
         runners = []
         for cell in cells:
@@ -197,7 +200,7 @@ def speed_row(
     ceiling: float,
     interleaved_group: str,
 ) -> SpeedRow:
-    """The results of a cell that was measured to its end."""
+    """Return the row of a cell that was measured completely."""
     sentences = [turn.sentences_per_second for turn in turns]
     speed, token_speed = median_of(sentences), median_of([turn.tokens_per_second for turn in turns])
     works = [work for turn in turns for work in turn.works]
@@ -231,7 +234,7 @@ def speed_row(
 
 
 def _padding(works: Sequence[Work]) -> float | None:
-    """The mean share of padding, weighted by the tokens of the batches."""
+    """Return the mean share of padding, weighted by the tokens of the batches."""
     counted = [(work.padding, work.tokens) for work in works if work.padding is not None]
     tokens = sum(size for _, size in counted)
     return sum(share * size for share, size in counted) / tokens if counted else None

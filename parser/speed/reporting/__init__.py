@@ -1,1 +1,1 @@
-"""Draws the rows of a run as a report: tables and plots."""
+"""Writes the rows of a run as a report of tables and plots."""

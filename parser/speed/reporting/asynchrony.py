@@ -1,4 +1,4 @@
-"""Speed over asynchrony: the batches in flight (Gaunt et al. 2017, section 6)."""
+"""Speed by asynchrony, the number of batches in flight (Gaunt et al. 2017, section 6)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from parser.speed.reporting.speed_ups import bracketed, ratio
 from parser.speed.reporting.titles import plot_title
 
 METHOD = re.compile(r"(?:(?P<kind>.+)-)?active-(?P<active>\d+)")
-"""Methods with a number of batches in flight."""
+"""Pattern of methods with a number of batches in flight."""
 Lines = Mapping[str, Mapping[int, SpeedRow]]
 """Label of a line -> position on the axis -> row."""
 
@@ -26,7 +26,7 @@ Lines = Mapping[str, Mapping[int, SpeedRow]]
 class AsynchronyAxis(NamedTuple):
     label: str
     column: str
-    """Heading of a column, with a place for the number."""
+    """Heading of a column, with a placeholder for the number."""
 
     def scale(self, axes: Axes, places: Sequence[int]) -> None:
         axes.set_xscale("log", base=2)
@@ -41,7 +41,7 @@ ASYNCHRONY = AsynchronyAxis("batches in flight (max_active_keys)", "{} in flight
 
 
 def sections(run: RunRows) -> Iterator[Section]:
-    """For each plugin with asynchronous messages."""
+    """Yield a section for each plugin with asynchronous messages."""
     by_plugin: dict[str, list[SpeedRow]] = defaultdict(list)
     for row in run.measured:
         if METHOD.fullmatch(row.method):
@@ -51,7 +51,7 @@ def sections(run: RunRows) -> Iterator[Section]:
 
 
 def line_and_place(cell: Cell) -> tuple[str, int]:
-    """The experiment, with the kind of its messages if there are several, and the batches in flight."""
+    """Return the experiment, with the kind of messages if there are several, and the batches in flight."""
     found = METHOD.fullmatch(cell.method)
     assert found is not None
     return cell.experiment + (f", {found['kind']}" if found["kind"] else ""), int(found["active"])

@@ -1,4 +1,4 @@
-"""Batching methods beside each other: a section for each experiment, mode and device."""
+"""Compares batching methods: a section for each experiment, mode and device."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _speeds(comparison: Comparison) -> Table:
 
 
 def _cells(row: CellRow, comparison: Comparison) -> list[str]:
-    """Those of a row without measurements end with its status."""
+    """Return the cells of a row; if it has no measurements, the last one is its status."""
     head = [row.method, str(row.batch_size)]
     baseline = baseline_of(comparison)
     if isinstance(row, FailedRow) or baseline is None:
@@ -118,7 +118,7 @@ def _memory(memory: MemoryUse) -> str:
 
 
 def _method_ratios(comparison: Comparison) -> Table:
-    """The speed of each method over those before it, at the same batch size."""
+    """Return the ratios of each method's speed to those of earlier methods at the same batch size."""
     methods, sizes = by_method(comparison), sizes_of(comparison)
     lines = []
     for second, first in combinations(methods, 2):
@@ -131,7 +131,7 @@ def _method_ratios(comparison: Comparison) -> Table:
 
 
 def _part_speed_ups(comparison: Comparison) -> Table:
-    """The speed-up of each part of a step over `none`."""
+    """Return the speed-up of each part of a step over `none`."""
     parts = gains_of_parts(comparison)
     pairs = [(method, size) for method, gains in parts.get(STEP, {}).items() for size in gains]
     lines = []
@@ -157,7 +157,7 @@ def _shares(comparison: Comparison) -> Table:
 
 
 def _phase_times(comparison: Comparison) -> Table:
-    """The time of each phase."""
+    """Return the time of each phase."""
     rows = in_order(comparison)
     phases = [phase for phase in (*PHASES, OTHER) if any(phase in row.phase_seconds for row in rows)]
     lines = [
@@ -167,7 +167,7 @@ def _phase_times(comparison: Comparison) -> Table:
 
 
 def _counts(comparison: Comparison) -> Table:
-    """Further counts of plugins."""
+    """Return further counts of plugins."""
     rows = [row for row in in_order(comparison) if row.counts]
     names = list(dict.fromkeys(name for row in rows for name in row.counts))
     return Table(

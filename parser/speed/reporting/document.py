@@ -1,4 +1,4 @@
-"""A document of tables and pictures, as Markdown and as one self-contained HTML file."""
+"""Writes a document of tables and pictures as Markdown and as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
 MARKDOWN, HTML = "report.md", "report.html"
 PLOTS = "plots"
-"""The folder of the pictures, beside the Markdown file."""
+"""The folder of the pictures, next to the Markdown file."""
 
 
 class Table(NamedTuple):
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     note: str = ""
-    """What the columns mean, above the table."""
+    """An explanation of the columns, above the table."""
 
 
 class Picture(NamedTuple):
@@ -33,7 +33,7 @@ class Picture(NamedTuple):
 
     @property
     def file(self) -> str:
-        """The name of its file, without the ending, without characters that names of files must not have."""
+        """The name of its file without extension and without characters not allowed in file names."""
         return re.sub(r"[^\w.-]+", "-", self.name)
 
 
@@ -43,22 +43,22 @@ class Heading(NamedTuple):
 
 
 class Definitions(NamedTuple):
-    """A list of terms and what they mean."""
+    """A list of terms and their meanings."""
 
     meanings: Mapping[str, str]
 
 
 Part = str | Heading | Table | Picture | Definitions
-"""A string is a paragraph. Paragraphs, cells and meanings may have `code`."""
+"""A string is a paragraph. Paragraphs, cells and meanings can contain `code`."""
 
 
 @dataclass(frozen=True)
 class Section:
     title: str
     plots: Mapping[str, Figure]
-    """By the names of pictures."""
+    """Figures by the names of pictures."""
     tables: Sequence[Table]
-    """Those without rows are left out."""
+    """Tables without rows are left out."""
     text: str = ""
     failures: Sequence[str] = ()
     """A sentence for each row without measurements."""
@@ -75,14 +75,14 @@ class Section:
 
 
 def cells_at(line: Mapping[KeyT, ValueT], places: Iterable[KeyT], text: Callable[[ValueT], str]) -> list[str]:
-    """A cell for each place: what the line has there, or nothing."""
+    """Return a cell for each place: the text of the line's value there, or an empty one."""
     return [text(line[place]) if place in line else "" for place in places]
 
 
 def write_document(title: str, parts: Sequence[Part], folder: Path) -> None:
     """Write MARKDOWN, which shows the files in PLOTS, and HTML, which includes the pictures.
 
-    title: of the HTML page.
+    title: the title of the HTML page.
     """
     (folder / PLOTS).mkdir(parents=True, exist_ok=True)
     drawn = {part.file: svg(part.figure) for part in parts if isinstance(part, Picture)}
@@ -110,7 +110,7 @@ def _markdown(part: Part) -> str:
 
 
 def _html(part: Part, drawn: Mapping[str, str]) -> str:
-    """drawn: SVG by the names of pictures' files."""
+    """Return a part as HTML. drawn: SVG by the names of pictures' files."""
     match part:
         case Heading(level, text):
             return f"<h{level}>{_inline(text)}</h{level}>"

@@ -1,4 +1,4 @@
-"""The speeds of other programs."""
+"""Reports the speeds of other programs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from parser.speed.reporting.plot_style import COLOURS, LABEL_SIZE, PLAIN, TITLE_
 
 COLUMNS = ("program", "examples/s", "95 % interval", "over the first", "turns", "command")
 BAR_HEIGHT = 0.35
-"""Inches."""
+"""Height of a bar in inches."""
 
 
 def sections(run: RunRows) -> Iterator[Section]:
-    """One of the programs of each task. The ratios are over the first that was measured."""
+    """Yield a section for the programs of each task. Ratios are relative to the first program measured."""
     for task in dict.fromkeys(row.task for row in run.external):
         rows = [row for row in run.external if row.task == task]
         done = [row for row in rows if row.status == OK]

@@ -1,6 +1,6 @@
-"""The speed-up over no batching as a grid, by batch size and by a setting of the plugin.
+"""The speed-up over no batching as a grid of batch size and a setting of the plugin.
 
-As in Suarez & Zhu 2017, Figure 3, which has batch sizes and numbers of experts.
+See Suarez & Zhu 2017, Figure 3, with batch sizes and numbers of experts.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from parser.speed.reporting.speed_ups import CELLS_FORWARD, STEP, Comparison, co
 from parser.speed.reporting.titles import method_title, plot_title
 
 Grid = Mapping[int, Mapping[int, float]]
-"""Value of the setting -> batch size -> speed-up over `none` at that size."""
+"""Speed-up over `none` at the same batch size, by value of the setting and batch size."""
 PARTS = {CELLS_FORWARD: "modules, forward", STEP: STEP}
 COLOURS = "viridis"
-"""Bright colours are high values, also in grey."""
+"""Colour map in which high values are bright, also in grey."""
 
 
 class Family(NamedTuple):
-    """Comparisons that differ in one setting alone."""
+    """Comparisons that differ in one setting only."""
 
     setting: str
     by_value: dict[int, Comparison]
 
 
 def sections(run: RunRows) -> Iterator[Section]:
-    """For each family of a plugin that names a setting, and each of its methods."""
+    """Yield the grids of each family and method of plugins that name a setting."""
     for family in _families(run):
         comparison = next(iter(family.by_value.values()))
         cell = comparison[0]
@@ -63,7 +63,7 @@ def _families(run: RunRows) -> Iterator[Family]:
             others = {name: value for name, value in cell.settings.items() if name != setting}
             key = json.dumps([*shared, others], sort_keys=True)
             family = found.setdefault(key, Family(setting, {}))
-            # Of several experiments with the same value, the first counts.
+            # If several experiments have the same value, the first is used.
             family.by_value.setdefault(cell.settings[setting], comparison)
     return (family for family in found.values() if len(family.by_value) > 1)
 
@@ -74,7 +74,7 @@ def _setting(cell: Cell) -> str | None:
 
 
 def _grids(family: Family) -> dict[str, dict[str, Grid]]:
-    """Method -> part of a step -> grid; methods with one batch size are left out."""
+    """Return grids by method and part of a step. Methods with one batch size are left out."""
     found: dict[str, dict[str, dict[int, Mapping[int, float]]]] = defaultdict(lambda: defaultdict(dict))
     for value, comparison in sorted(family.by_value.items()):
         for part, by_method in gains_of_parts(comparison).items():
@@ -87,7 +87,7 @@ def _grids(family: Family) -> dict[str, dict[str, Grid]]:
 
 
 def _table(title: str, setting: str, grid: Grid) -> Table:
-    """A line for each batch size, the largest first, as the figure has it."""
+    """Return a table with a line for each batch size, the largest first like in the figure."""
     by_size: dict[int, dict[int, float]] = defaultdict(dict)
     for value, gains in grid.items():
         for size, gain in gains.items():
@@ -98,7 +98,7 @@ def _table(title: str, setting: str, grid: Grid) -> Table:
 
 
 def _plot(title: str, family: Family, grids: Mapping[str, Grid]) -> Figure:
-    """A heat map for each part of a step, with one scale of colours."""
+    """Draw a heat map for each part of a step, with a common colour scale."""
     figure = Figure(figsize=(1.5 * WIDTH, HEIGHT), layout="constrained")
     figure.suptitle(title, fontsize=TITLE_SIZE)
     gains = [gain for grid in grids.values() for column in grid.values() for gain in column.values()]
@@ -113,7 +113,7 @@ def _plot(title: str, family: Family, grids: Mapping[str, Grid]) -> Figure:
 
 
 def _draw(axes: Axes, grid: Grid, scale: LogNorm) -> None:
-    """Values from left to right, batch sizes from below, a number in each place that was measured."""
+    """Draw values from left to right and batch sizes upwards, with a number in each measured place."""
     sizes, values = places_of(grid.values()), list(grid)
     cells = [[grid[value].get(size, float("nan")) for value in values] for size in sizes]
     axes.pcolormesh(cells, cmap=COLOURS, norm=scale, edgecolors="white", linewidth=0.3)

@@ -1,4 +1,4 @@
-"""Learning curves, and the epochs to the target over batches in flight (Gaunt et al. 2017, section 6)."""
+"""Learning curves, and the epochs to the target by batches in flight (Gaunt et al. 2017, section 6)."""
 
 from __future__ import annotations
 
@@ -29,11 +29,13 @@ CONVERGENCE = (
     "lowest and the highest over seeds."
 )
 Seeds = Sequence[Curve]
-"""The curves of a method, one for each seed."""
+"""The learning curves of a method, one for each seed."""
 
 
 def sections(run: RunRows) -> Iterator[Section]:
-    """Learning of each experiment; convergence of each plugin with several numbers of batches in flight."""
+    """Yield the learning curves of each experiment, and the convergence of each plugin with several numbers
+    of batches in flight.
+    """
     curves = [found for found in run.learning if isinstance(found, Curve)]
     for name in dict.fromkeys(found.experiment for found in run.learning):
         methods: dict[tuple[str, int], list[Curve]] = defaultdict(list)
@@ -69,7 +71,7 @@ def _learning(name: str, methods: Sequence[Seeds], failures: Sequence[str]) -> S
 
 
 def _learning_plot(name: str, methods: Sequence[Seeds]) -> Figure:
-    """Over the epochs that all seeds of a method have."""
+    """Plot the scores over the epochs that all seeds of a method have in common."""
     curves = {}
     for own in methods:
         ends = zip(*(accumulate(curve.seconds) for curve in own), strict=False)
@@ -116,7 +118,7 @@ def _seconds_per_epoch(curves: Seeds) -> str:
 
 
 def _spread(values: Sequence[float], digits: int) -> str:
-    """The mean, the lowest and the highest; a single value by itself."""
+    """Return the mean, the lowest and the highest value as text; a single value is shown alone."""
     if not values:
         return ""
     mean, low, high = (f"{value:.{digits}f}" for value in mean_of(values))
@@ -124,7 +126,7 @@ def _spread(values: Sequence[float], digits: int) -> str:
 
 
 def epochs_to_target(curves: Seeds, digits: int) -> str:
-    """Of the runs that reached the target, and how many did if not all."""
+    """Return the epochs of the runs that reached the target, and their number if not all did."""
     epochs = [reached.epochs for curve in curves if (reached := curve.reached)]
     if not epochs:
         return f"not in {max(len(curve.scores) for curve in curves)}"
@@ -133,13 +135,15 @@ def epochs_to_target(curves: Seeds, digits: int) -> str:
 
 
 def mean_epochs(curves: Seeds) -> Estimate | None:
-    """The mean, the lowest and the highest number until the target, if all of at least one run reached it."""
+    """Return the mean number of epochs to the target, with the lowest and the highest, if all runs reached it
+    and there is at least one.
+    """
     epochs = [reached.epochs for curve in curves if (reached := curve.reached)]
     return mean_of(epochs) if epochs and len(epochs) == len(curves) else None
 
 
 def _convergence(plugin: str, lines: Mapping[str, Mapping[int, Seeds]]) -> Section:
-    """lines: by experiment and batches in flight."""
+    """Return the section of a plugin. lines: learning curves by experiment and batches in flight."""
     places = places_of(lines.values())
     measures: dict[str, Callable[[Seeds], str]] = {
         "epochs": partial(epochs_to_target, digits=1),

@@ -1,7 +1,7 @@
-"""What all plots share: sizes, colours, panels with their legend below, and SVG text.
+"""The common style of all plots: sizes, colours, panels with a legend below, and SVG text.
 
-The plots are readable in grey: lines differ in marker and dashes, bars in hatching. Most colours are those of
-Okabe & Ito.
+Plots are readable in grey: lines differ in markers and dashes, bars in hatching. Most colours are from Okabe
+& Ito.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ COLOURS = (
 MARKERS = "osD^vPX*"
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (8, 2)))
 REFERENCE: dict[str, Any] = {"color": "0.5", "linewidth": 1}
-"""The look of a line for comparison, such as an ideal or a target."""
+"""The style of a line for comparison, such as an ideal or a target."""
 WIDTH, HEIGHT = 7.2, 4.4
-"""Inches, of a plot with one panel."""
+"""Size in inches of a plot with one panel."""
 MAX_LINES = 8
-"""In one panel, with one line for comparison."""
+"""Maximum lines in a panel, in addition to one line for comparison."""
 TITLE_SIZE, LABEL_SIZE = 10, 8
 LOG_RATIO = 6
 """Values that differ by more are drawn on a logarithmic axis."""
 OVERLAP_RATIO = 1.5
 """The labels of batch sizes with a smaller ratio would overlap."""
 END_GAP = 0.08
-"""Between texts at the ends of lines, in heights of the axes."""
+"""Distance between texts at the ends of lines, as a share of the height of the axes."""
 POINTS = 72
-"""Of an inch."""
+"""Points in an inch."""
 CHARACTER = 0.52
-"""The usual width of a character, over the size of its font."""
+"""The usual width of a character, relative to the font size."""
 BATCH_SIZE = "batch size"
 """The label of an axis."""
 PLAIN = FuncFormatter(lambda value, _: f"{value:,g}")
 Curves = Mapping[str, Mapping[int, Estimate] | Mapping[float, Estimate]]
-"""Label of a line -> place on the x axis -> value. An empty line is not shown, but its look is left free."""
+"""Values by label of the line and place on the x axis. An empty line is not shown, but reserves its style."""
 
 
 def draw_panels(title: str, curves: Curves, finish: Callable[[Axes], None]) -> Figure:
-    """A plot with at most `MAX_LINES` lines in each panel, one below the other, with the same limits.
+    """Draw at most `MAX_LINES` lines in each panel. Panels are below each other, and share their limits.
 
     finish: sets scales and labels of a panel, and draws at most one line for comparison.
     """
@@ -77,9 +77,9 @@ def draw_panels(title: str, curves: Curves, finish: Callable[[Axes], None]) -> F
 
 
 def legend_below(figure: Figure | SubFigure, size: float = LABEL_SIZE) -> float:
-    """A legend outside of the plot, of the axes with most labels, in as many columns as are not too wide.
+    """Draw a legend outside of the plot, for the axes with most labels, in as many columns as fit.
 
-    size: of its text, in points. Returns its height in pixels.
+    size: the font size in points. Returns the height of the legend in pixels.
     """
     found = [axes.get_legend_handles_labels() for axes in figure.axes]
     handles, labels = max(found, key=lambda each: len(each[1]))
@@ -102,7 +102,7 @@ def _share_limits(panels: Sequence[Axes]) -> None:
 
 
 def draw_lines(axes: Axes, curves: Curves, labels: Sequence[str]) -> None:
-    """Some of the lines, with the intervals of their values."""
+    """Draw the lines with these labels, with the intervals of their values."""
     for number, (label, curve) in enumerate(curves.items()):
         if label in labels:
             errors = [estimate.errors for estimate in curve.values()]
@@ -120,9 +120,9 @@ def draw_lines(axes: Axes, curves: Curves, labels: Sequence[str]) -> None:
 
 
 def label_ends(axes: Axes, curves: Curves, texts: Mapping[str, str]) -> None:
-    """Texts at the ends of those lines that have been drawn on logarithmic axes, none above another.
+    """Write texts at the ends of the drawn lines on logarithmic axes, so that they do not overlap.
 
-    texts: by the labels of lines.
+    texts: texts by the labels of lines.
     """
     shown = axes.get_legend_handles_labels()[1]
     ends: dict[float, list[tuple[float, str]]] = {}
@@ -147,7 +147,7 @@ def label_ends(axes: Axes, curves: Curves, texts: Mapping[str, str]) -> None:
 
 
 def spread(heights: Sequence[float], gap: float) -> list[float]:
-    """The nearest heights with this gap between them. heights: in ascending order."""
+    """Return the nearest heights with this gap between them. heights: in ascending order."""
     groups: list[list[float]] = []
     for height in heights:
         groups.append([height])
@@ -164,7 +164,7 @@ def _middle(values: Sequence[float]) -> float:
 
 
 def scale_by_size(axes: Axes, curves: Curves) -> None:
-    """Axes over batch sizes. The y axis is logarithmic if the values differ much, else it begins at 0."""
+    """Scale axes over batch sizes. The y axis is logarithmic if values differ much, else it starts at 0."""
     axes.set_xscale("log", base=2)
     estimates = [estimate for curve in curves.values() for estimate in curve.values()]
     if max(each.high for each in estimates) > LOG_RATIO * min(each.low for each in estimates):
@@ -182,12 +182,12 @@ def scale_by_size(axes: Axes, curves: Curves) -> None:
 
 
 def places_of(lines: Iterable[Iterable[PlaceT]]) -> list[PlaceT]:
-    """The places of all lines, in order."""
+    """Return the places of all lines in ascending order."""
     return sorted({place for line in lines for place in line})
 
 
 def _not_overlapping(sizes: Iterable[float], least: float = OVERLAP_RATIO) -> list[float]:
-    """The largest size, and those below that have at least this ratio."""
+    """Return the largest size, and smaller ones whose ratio to the next larger one exceeds `least`."""
     kept: list[float] = []
     for size in sorted(sizes, reverse=True):
         if not kept or kept[-1] / size > least:
@@ -197,19 +197,19 @@ def _not_overlapping(sizes: Iterable[float], least: float = OVERLAP_RATIO) -> li
 
 @dataclass(frozen=True)
 class Look:
-    """How a figure is saved for a paper."""
+    """The style and format in which a figure is saved for a paper."""
 
     format: str = "svg"
     width: float | None = None
-    """Inches; None for the figure's own."""
+    """Width in inches; None for the width of the figure."""
     font_size: float | None = None
-    """Points, of all text; None for the figure's own."""
+    """Size of all text in points; None for the sizes in the figure."""
     scale: Literal["linear", "log"] | None = None
-    """Of the values over batch sizes; None for a logarithm where they differ much."""
+    """Scale of the values over batch sizes; None for a logarithmic scale if they differ much."""
 
 
 def save(figure: Figure, path: Path, look: Look) -> None:
-    """Write a figure, without a date. Fonts are embedded, in SVG text stays text. Raises OSError."""
+    """Write a figure without a date. Fonts are embedded; in SVG, text remains text. Raises OSError."""
     if look.width:
         width, height = figure.get_size_inches()
         figure.set_size_inches(look.width, height * (look.width / width) ** 0.5)
@@ -230,7 +230,7 @@ def save(figure: Figure, path: Path, look: Look) -> None:
 
 
 def _fit(figure: Figure, font_size: float | None) -> None:
-    """Lines of the title and columns of legends that are not wider than the figure, which grows for them."""
+    """Wrap the title and limit the columns of legends to the figure's width; the figure grows in height."""
     size = font_size or TITLE_SIZE
     width, height = figure.get_size_inches()
     most = int(width * POINTS / (CHARACTER * size))
@@ -246,7 +246,7 @@ def _fit(figure: Figure, font_size: float | None) -> None:
 
 
 def svg(figure: Figure) -> str:
-    """The figure as SVG, the same for the same content: text stays text, and there is no date."""
+    """Return the figure as SVG, which depends on its content only. Text remains text; there is no date."""
     text = io.StringIO()
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "speed"}):
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})

@@ -1,4 +1,4 @@
-"""The report of a run: pages with a section of each kind, and figures for TensorBoard."""
+"""Writes the report of a run: pages with a section of each kind, and figures for TensorBoard."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ KINDS: Sequence[Callable[[RunRows], Iterable[Section]]] = (
     learning.sections,
     external.sections,
 )
-"""What a report may have, in this order: each makes its sections of those rows of a run that it is about."""
+"""The functions that return the sections of a report, in this order, from the rows of a run."""
 BOARD = "tensorboard"
 NUMBERS = ("sentences_per_second", "tokens_per_second", "mfu", "padding_share", "calls_per_step")
 
@@ -86,13 +86,13 @@ LEGEND = Definitions(
         "turns": "how often the cell was measured, in turns with the others.",
     }
 )
-"""Of columns."""
+"""Explanations of columns."""
 
 
 def write_report(run: RunRows, folder: Path, name: str) -> Path:
     """Write report.md, plots/, report.html and BOARD into a folder. Returns the path of report.html.
 
-    name: of the run.
+    name: the name of the run.
     """
     parts: list[Part] = [Heading(1, f"Speed: {name}"), _conditions(run.cells or run.external)]
     if run.cells:
@@ -105,10 +105,10 @@ def write_report(run: RunRows, folder: Path, name: str) -> Path:
 
 
 def write_pictures(run: RunRows, folder: Path, look: Look, plot: str = "") -> list[Path]:
-    """Write the plots alone, as files in PLOTS. Returns their paths.
+    """Write only the plots, as files in PLOTS. Returns their paths.
 
-    plot: the name of one, or the end of the names of some, as "speed-up"; empty for all. Raises ValueError if
-    there is none of that name, OSError.
+    plot: the name of a plot, or the end of several names, such as "speed-up"; empty for all plots. Raises
+    OSError, and ValueError if there is no plot of that name.
     """
     parts = [part for sections in KINDS for section in sections(run) for part in section.parts]
     pictures = [part for part in parts if isinstance(part, Picture)]
@@ -127,7 +127,7 @@ def write_pictures(run: RunRows, folder: Path, look: Look, plot: str = "") -> li
 
 
 def _conditions(rows: Sequence[CellRow] | Sequence[ExternalRow]) -> Table:
-    """Machine, date, versions, and the command that repeats the run."""
+    """Return machine, date, versions, and the command that repeats the run."""
     cells = [row for row in rows if not isinstance(row, ExternalRow)]
     dates = sorted(each.date[:10] for each in rows)
     facts = {
@@ -147,9 +147,9 @@ def _conditions(rows: Sequence[CellRow] | Sequence[ExternalRow]) -> Table:
 
 
 def _commands(rows: Sequence[CellRow]) -> list[str]:
-    """The commands that repeat the run; several if parts of its config were measured by several commands.
+    """Return the commands that repeat the run; several if parts of its config were measured separately.
 
-    Folders are placeholders, because reports may be moved.
+    Folders are placeholders, because reports can be moved.
     """
     command = f"stack-parser speed THIS_FOLDER/{CONFIG} --run ANOTHER_FOLDER"
     parts = dict.fromkeys(row.only for row in rows) or [""]
@@ -161,7 +161,7 @@ def _machine(machine: Machine) -> str:
 
 
 def _other_programs(rows: Sequence[CellRow]) -> str:
-    """How busy they kept the machine, if they did."""
+    """Return how busy other programs kept the machine; empty if that is unknown."""
     known = [row for row in rows if isinstance(row, SpeedRow) and row.busy_cores is not None]
     busy = [row for row in known if is_busy(row.busy_cores or 0.0, row.machine.cores or 1)]
     if not busy:
@@ -176,7 +176,7 @@ def _plugin_commits(rows: Sequence[CellRow]) -> set[str]:
 
 
 def _ceilings(rows: Sequence[CellRow]) -> str:
-    """Of each precision."""
+    """Return the ceiling of each precision as text."""
     speeds: dict[str, list[float]] = defaultdict(list)
     for row in rows:
         if isinstance(row, SpeedRow):
@@ -190,7 +190,7 @@ def _ceilings(rows: Sequence[CellRow]) -> str:
 
 
 def _write_board(rows: Sequence[SpeedRow], folder: Path) -> None:
-    """Replaces older figures. The batch size is in the place of the step."""
+    """Write figures for TensorBoard, replacing older ones. The batch size takes the place of the step."""
     shutil.rmtree(folder / BOARD, ignore_errors=True)
     with SummaryWriter(str(folder / BOARD)) as board:
         for compared in comparisons(rows):

@@ -1,4 +1,4 @@
-"""The plots of a comparison of methods.
+"""Plots a comparison of methods.
 
 Speed, speed-up over one baseline, the time of each phase (Neubig et al. 2017, Figure 2), the speed-up of each
 part of a step (Suarez & Zhu 2017, Figures 2 and 3), and how each method scales with the batch size (Ding &
@@ -48,17 +48,17 @@ from parser.speed.reporting.titles import method_title, plot_title
 HATCHES = ("", "////", "\\\\\\\\", "xxxx", "||||", "----", "++++", "//", "\\\\", "xx")
 PHASE_TITLES = {CELLS: "modules, forward", CELLS_BACKWARD: "modules, backward"}
 SMALL_SHARE = 0.01
-"""Of the time of a step."""
+"""Share of the time of a step that counts as small."""
 BAR = 0.2
-"""Inches, of a horizontal bar."""
+"""Height of a horizontal bar in inches."""
 WIDE_BAR = 1.5 * BAR
-"""With the name of a method."""
+"""Height of a bar with the name of a method, in inches."""
 
 
 def plots(comparison: Comparison) -> dict[str, Figure]:
-    """Figures by their kinds, without the kinds for which nothing was measured.
+    """Return figures by kind, without kinds for which nothing was measured.
 
-    The scaling is the last: a method that is slow without batches looks best there.
+    The scaling is last: a method that is slow without batching looks best there.
     """
     drawn = {
         "speed": _speed_plot(comparison),
@@ -83,7 +83,7 @@ def _method(row: SpeedRow) -> str:
 
 
 def _speed_up_plot(comparison: Comparison) -> Figure | None:
-    """Over one baseline; None for one batch size, for which the plot of the speeds has the same bars."""
+    """Plot the speed-up over one baseline; None for a single batch size, as the speeds have the same bars."""
     baseline = baseline_of(comparison)
     if baseline is None or len(sizes_of(comparison)) == 1:
         return None
@@ -101,7 +101,7 @@ def _speed_up_plot(comparison: Comparison) -> Figure | None:
 
 
 def _scaling_plot(comparison: Comparison) -> Figure | None:
-    """With the parallel share of each method at the end of its line."""
+    """Plot the scaling, with the parallel share of each method at the end of its line."""
     curves: dict[str, dict[int, Estimate]] = {}
     ends: dict[str, str] = {}
     for rows in by_method(comparison).values():
@@ -115,7 +115,7 @@ def _scaling_plot(comparison: Comparison) -> Figure | None:
         axes.plot(sizes, sizes, label="ideal: as the batch size", **REFERENCE)
         axes.set_ylabel("over own batches of 1")
         scale_by_size(axes, curves)
-        axes.set_yscale("log", base=2)  # always, for the ideal is a line then
+        axes.set_yscale("log", base=2)  # always, since the ideal is then a line
         axes.autoscale(axis="y")
         axes.yaxis.set_major_formatter(PLAIN)
         label_ends(axes, curves, ends)
@@ -140,7 +140,7 @@ def _speed_plot(comparison: Comparison) -> Figure | None:
 
 
 def _speed_bars(comparison: Comparison) -> Figure:
-    """The speeds of methods at their one batch size."""
+    """Plot the speeds of methods at their only batch size."""
     rows = in_order(comparison)
     figure = Figure(figsize=(WIDTH, 1.3 + WIDE_BAR * len(rows)), layout="constrained")
     figure.suptitle(_title_at_one_size(comparison), fontsize=TITLE_SIZE)
@@ -158,7 +158,7 @@ def _speed_bars(comparison: Comparison) -> Figure:
 
 
 def _parts_plot(comparison: Comparison) -> Figure | None:
-    """A panel for each part of a step; None for one batch size, for which the report has a table."""
+    """Plot a panel for each part of a step; None for a single batch size, as the report has a table of it."""
     parts = gains_of_parts(comparison)
     if len({row.batch_size for row in comparison}) < 2 or not parts:
         return None
@@ -183,7 +183,7 @@ def _parts_plot(comparison: Comparison) -> Figure | None:
 
 
 def _time_plot(comparison: Comparison) -> Figure | None:
-    """Stacked bars: the phases of a step. None if all of the time is in one phase."""
+    """Plot the phases of a step as stacked bars; None if all time is spent in one phase."""
     rows = in_order(comparison)
     phases = [phase for phase in (*PHASES, OTHER) if any(row.share(phase) > SMALL_SHARE for row in rows)]
     if len(phases) < 2:
@@ -210,7 +210,7 @@ def _time_plot(comparison: Comparison) -> Figure | None:
 
 
 def _places(comparison: Comparison) -> tuple[list[float], list[tuple[float, str]]]:
-    """Of the bars, and of the headings of methods."""
+    """Return the places of the bars, and those of the headings of methods."""
     places: list[float] = []
     headings = []
     top = 0.0

@@ -32,11 +32,11 @@ IN_WORDS = {
     "threads": "with {} threads",
     "precision": "in {}",
 }
-"""How a cell differs from another by a key, other than method and batch size."""
+"""Texts that describe a cell by its value of a key, for keys other than method and batch size."""
 SCALING = "Scaling: over the method's own batches of 1."
 MFU = "MFU: the speed of the useful operations, as a share of that of the machine's large matrix products."
 Gains = dict[str, dict[str, dict[int, float]]]
-"""Part -> method -> batch size -> speed-up over `none` at that size."""
+"""Speed-up over `none` at the same batch size, by part, method and batch size."""
 
 
 Comparison: TypeAlias = Sequence[CellRow]
@@ -51,7 +51,7 @@ def comparisons(rows: Sequence[CellRow]) -> list[Comparison]:
 
 
 def by_method(comparison: Comparison) -> dict[str, list[SpeedRow]]:
-    """The rows with measurements of each method, in the order of their batch sizes."""
+    """Return the measured rows of each method, ordered by batch size."""
     found: dict[str, list[SpeedRow]] = defaultdict(list)
     for row in comparison:
         if isinstance(row, SpeedRow):
@@ -60,12 +60,12 @@ def by_method(comparison: Comparison) -> dict[str, list[SpeedRow]]:
 
 
 def in_order(comparison: Comparison) -> list[SpeedRow]:
-    """The rows with measurements, method by method."""
+    """Return the measured rows, method by method."""
     return [row for rows in by_method(comparison).values() for row in rows]
 
 
 def sizes_of(comparison: Comparison) -> list[int]:
-    """The batch sizes with measurements."""
+    """Return the measured batch sizes."""
     return sorted({row.batch_size for row in comparison if isinstance(row, SpeedRow)})
 
 
@@ -74,31 +74,33 @@ def are_interleaved(rows: Sequence[SpeedRow]) -> bool:
 
 
 def ratio(first: SpeedRow, second: SpeedRow) -> Estimate:
-    """Sentences per second of the first row divided by those of the second."""
+    """Return the sentences per second of the first row divided by those of the second."""
     return ratio_of(first.turn_speeds, second.turn_speeds, are_interleaved([first, second]))
 
 
 def bracketed(text: str, rows: Sequence[SpeedRow]) -> str:
-    """A text about some rows, in brackets if they were not measured interleaved."""
+    """Return a text about some rows, in brackets if they were not measured interleaved."""
     return text if are_interleaved(rows) else f"({text})"
 
 
 def baseline_of(comparison: Comparison) -> SpeedRow | None:
-    """What all rows are compared with: no batching or, without it, the first method; the smallest batches."""
+    """Return the row with which all are compared: the smallest batches of `none` or else the first method."""
     methods = by_method(comparison)
     rows = methods.get(NO_BATCHING) or next(iter(methods.values()), [])
     return rows[0] if rows else None
 
 
 def scaling(rows: Sequence[SpeedRow]) -> dict[int, Estimate]:
-    """Speed-ups over batches of 1, by batch size; empty if these are missing. rows: of one method."""
+    """Return speed-ups over batches of 1, by batch size; empty without such batches. rows: of one method."""
     if not rows or rows[0].batch_size != 1:
         return {}
     return {row.batch_size: ratio(row, rows[0]) for row in rows}
 
 
 def parallel_shares(rows: Sequence[SpeedRow]) -> tuple[Estimate, float | None] | None:
-    """By Amdahl's law, fitted over all batch sizes, and by the paper's formula at 64. rows: of one method."""
+    """Return the parallel shares by Amdahl's law, fitted over all batch sizes, and by the paper's formula at
+    batch size 64. rows: of one method.
+    """
     gains = scaling(rows)
     if len(gains) < 2:
         return None
@@ -108,10 +110,10 @@ def parallel_shares(rows: Sequence[SpeedRow]) -> tuple[Estimate, float | None] |
 
 
 def gains_of_parts(comparison: Comparison) -> Gains:
-    """The speed-up of each part of a step over `none`; empty if modules are not measured separately.
+    """Return the speed-up of each part of a step over `none`; empty if modules are not measured separately.
 
-    The parts' shares of a step are from one turn, the time of a step is from all turns. Parts that `none`
-    does not have are left out.
+    The parts' shares of a step are from one turn, the time of a step is from all turns. Parts that are
+    missing in `none` are left out.
     """
     methods = by_method(comparison)
     unbatched = {row.batch_size: row for row in methods.pop(NO_BATCHING, [])}
@@ -131,13 +133,13 @@ def gains_of_parts(comparison: Comparison) -> Gains:
 
 
 def seconds_of(row: SpeedRow, part: str) -> float:
-    """Seconds for each sentence. part: a key of PARTS, or STEP."""
+    """Return the seconds of a part for each sentence. part: a key of PARTS, or STEP."""
     share = 1.0 if part == STEP else sum(row.share(phase) for phase in PARTS[part])
     return share / row.sentences_per_second
 
 
 def read_ratio(text: str) -> tuple[Filter, Filter]:
-    """The two cells of "method=replay,batch_size=64/method=none". Raises ValueError."""
+    """Return the two filters in text such as "method=replay,batch_size=64/method=none". Raises ValueError."""
     left, slash, right = text.partition("/")
     if not slash:
         example = "method=replay,batch_size=64/method=step,batch_size=64"
@@ -146,9 +148,9 @@ def read_ratio(text: str) -> tuple[Filter, Filter]:
 
 
 def ratio_lines(rows: Sequence[CellRow], text: str) -> list[str]:
-    """A line for each pair of cells that differ only in the keys of the text.
+    """Return a line for each pair of cells that differ only in the keys of the text.
 
-    text: for `read_ratio`. Raises ValueError if there is no such pair.
+    text: a text for `read_ratio`. Raises ValueError if there is no such pair.
     """
     conditions = read_ratio(text)
     shared = [key for key in KEYS if key not in conditions[0].keys() | conditions[1].keys()]
@@ -169,7 +171,7 @@ def ratio_lines(rows: Sequence[CellRow], text: str) -> list[str]:
 
 
 def _cells_in(rows: Sequence[CellRow]) -> Iterator[str]:
-    """A line for the measured cells of each experiment, mode and place."""
+    """Yield a line for the measured cells of each experiment, mode and place."""
     for comparison in comparisons(rows):
         first, measured = comparison[0], by_method(comparison)
         methods = [

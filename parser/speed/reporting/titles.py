@@ -1,4 +1,4 @@
-"""What titles, axes and legends of plots say."""
+"""The texts of titles, axes and legends in plots."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ from parser.speed.measuring.cells import Cell
 MODES = {"train": "training", "infer": "inference"}
 GENERATED = "generated data"
 MAX_TITLE = 90
-"""Characters of a line."""
+"""Maximum characters in a line of a title."""
 
 
 def method_title(plugin: str, method: str) -> str:
-    """A batching method in words."""
+    """Return the title of a batching method."""
     found = find_or_none(plugin)
     return method_titles(found).get(method, method) if found else method
 
 
 def plot_title(subject: str, cells: Sequence[Cell]) -> str:
-    """The task and the subject; below the data, and mode, device and threads, which the cells share."""
+    """Return a title: the plugin and the subject, and below them the data, and the mode, device and threads
+    that the cells share.
+    """
     cell = cells[0]
     threads = "1 thread" if cell.threads == 1 else f"{cell.threads} threads"
     device = f"{cell.device.upper()}, {threads}" if cell.device == "cpu" else f"GPU ({cell.device})"
@@ -36,14 +38,14 @@ def plot_title(subject: str, cells: Sequence[Cell]) -> str:
 
 
 def without_files(title: str) -> str:
-    """The title of a plot without the files of its data, which the caption of a paper names."""
+    """Return the title of a plot without its data files, which the caption in a paper names."""
     first, _, others = title.partition("\n")
     parts = " ".join(others.split("\n")).split("; ")
     return "\n".join(filter(None, [first, "; ".join(part for part in parts if "/" not in part)]))
 
 
 def data_title(settings: Mapping[str, Any]) -> str:
-    """The first data file that a plugin's settings name, with its folder; or that the data are generated."""
+    """Return the first data file in a plugin's settings, with its folder; or that the data are generated."""
     for _, value in sorted(settings.items()):
         files = [PurePosixPath(text) for text in _texts(value) if "/" in text]
         if files:
@@ -52,7 +54,7 @@ def data_title(settings: Mapping[str, Any]) -> str:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """A setting that is a string or a list of strings."""
+    """Yield the strings of a setting that is a string or a list of strings."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Sequence):

@@ -1,7 +1,7 @@
-"""Speed, and epochs to the target, over both parameters of asynchrony (Gaunt et al. 2017, section 6).
+"""Speed and epochs to the target by both parameters of asynchrony (Gaunt et al. 2017, section 6).
 
-They are the batches in flight (max_active_keys), and the gradients that a node accumulates for an update
-(min_update_frequency).
+The parameters are the batches in flight (max_active_keys), and the gradients that a node accumulates for an
+update (min_update_frequency).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from parser.speed.reporting.plot_style import (
 from parser.speed.reporting.titles import plot_title
 
 UPDATE_AFTER = "update_after"
-"""The plugins' setting of min_update_frequency."""
+"""The plugins' setting for min_update_frequency."""
 FREQUENCY = AsynchronyAxis("gradients for an update", "update after {}")
 EPOCHS = "epochs to the target"
 TEXT = (
@@ -42,19 +42,19 @@ TEXT = (
 
 
 class Found(NamedTuple):
-    """What was measured of an experiment with a number of batches in flight."""
+    """The measurements of an experiment with a number of batches in flight."""
 
     row: SpeedRow
     seeds: Seeds
-    """Empty if it was not trained."""
+    """Learning curves; empty if the experiment was not trained."""
 
 
 Grid = Mapping[int, Mapping[int, Found]]
-"""Batches in flight -> gradients for each update."""
+"""Measurements by batches in flight and gradients for each update."""
 
 
 def sections(run: RunRows) -> Iterator[Section]:
-    """For each group of experiments that differ only in the gradients for each update."""
+    """Yield a section for each group of experiments that differ only in the gradients for each update."""
     seeds: dict[tuple[str, str, int], list[Curve]] = defaultdict(list)
     for curve in run.learning:
         if isinstance(curve, Curve):
@@ -96,8 +96,9 @@ def _section(grid: Grid) -> Section:
 
 
 def _drawn(title: str, speed: str, grid: Grid) -> Figure:
-    """A panel of speeds, and one of epochs where these are known, with a line for each number of batches in
-    flight."""
+    """Draw a panel of speeds, and one of epochs if these are known, with a line for each number of batches in
+    flight.
+    """
     curves: dict[str, dict[str, dict[int, Estimate]]] = {speed: {}, EPOCHS: {}}
     for active, line in grid.items():
         label = ASYNCHRONY.column.format(active)

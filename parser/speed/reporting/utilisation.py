@@ -1,6 +1,6 @@
-"""The utilisation of the machine (MFU) over batch size, and over the size of a network's layers.
+"""The utilisation of the machine (MFU) by batch size, and by the size of a network's layers.
 
-As in Hwang & Sung 2015, Figure 4.
+See Hwang & Sung 2015, Figure 4.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ Lines = Mapping[str, Mapping[int, SpeedRow]]
 
 
 def sections(run: RunRows) -> Iterator[Section]:
-    """Over batch size for each plugin that has several experiments with several batch sizes.
+    """Yield a section by batch size for each plugin that has several experiments with several batch sizes.
 
-    And over the size of the layers for networks that differ in it alone, named after the first experiment.
+    A section by layer size follows for networks that differ only in it, named after the first experiment.
     """
     for title, lines in _by_batch_size(run.measured).items():
         if len(lines) > 1:
@@ -40,7 +40,7 @@ def sections(run: RunRows) -> Iterator[Section]:
 
 
 def _by_batch_size(rows: Sequence[SpeedRow]) -> Mapping[str, Lines]:
-    """Each experiment by the method with the most batch sizes; of several the one with the highest MFU."""
+    """Return the rows of each experiment with the method of most batch sizes or else of highest MFU."""
     found: dict[str, dict[str, Mapping[int, SpeedRow]]] = defaultdict(dict)
     for comparison in comparisons(rows):
         methods = by_method(comparison)
@@ -61,7 +61,7 @@ def _by_layer_size(rows: Sequence[SpeedRow]) -> Iterator[tuple[str, Lines]]:
     for own in families.values():
         lines: dict[tuple[int, str], dict[int, SpeedRow]] = defaultdict(dict)
         for row in own:
-            # Of several experiments with layers of one size, the first counts.
+            # If several experiments have layers of the same size, the first is used.
             size = row.settings[_layer_sizes(row)[0]]
             lines[row.batch_size, row.method].setdefault(size, row)
         first = own[0]
@@ -80,7 +80,7 @@ def _layer_sizes(cell: Cell) -> Sequence[str]:
 
 
 def _without_sizes(cell: Cell, names: Sequence[str]) -> str:
-    """Equal for cells that are shown together. A size of 0 means that there is no such layer."""
+    """Return a key that is equal for cells shown together. A size of 0 means that there is no such layer."""
     others = {name: bool(value) if name in names else value for name, value in cell.settings.items()}
     shared = [getattr(cell, key) for key in COMPARED if key != "experiment"]
     return json.dumps([*shared, others], sort_keys=True)
