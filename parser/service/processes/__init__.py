@@ -1,1 +1,1 @@
-"""A service of several processes with one socket: a supervisor, workers, and what passes between them."""
+"""A service of several processes at one socket: the supervisor, the workers, and how they communicate."""

@@ -1,10 +1,11 @@
 """How connections reach the process that serves them: as open files, over a pair of sockets (unix(7)).
 
-The supervisor accepts each connection and gives it to the worker that has the fewest. With one listening
-socket that workers share, a worker takes all connections that wait when it looks, and keeps those that are
-kept alive, while others have none. With a socket for each worker (SO_REUSEPORT), connections are spread
-by chance, also to workers that are busy, and what waits at a worker that dies is lost. Here, the supervisor
-keeps the worker's end, too, and gives to others what nobody has taken from there.
+The supervisor accepts each connection and gives it to the worker with the fewest connections. If the workers
+shared one listening socket, a worker would take all connections that wait when it looks, and keep the
+kept-alive ones while other workers have none. If each worker had its own socket (SO_REUSEPORT), connections
+would be spread at random, even to busy workers, and those that wait at a worker that dies would be lost.
+Here, the supervisor also keeps the worker's end, and gives the connections that the worker has not taken to
+other workers.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from contextlib import suppress
 from typing import Any
 
 READY, CLOSED = b"r", b"c"
-"""What a worker tells: it takes connections; one of them has ended."""
+"""Messages from a worker: it is ready for connections; one of its connections has closed."""
 CONNECTION, RELEASE = b"c", b"r"
-"""What it is told: here is one; another worker should have one of yours."""
+"""Messages to a worker: here is a connection; close one of your connections, in favor of another worker."""
 
 
 class Giver:
-    """The supervisor's end."""
+    """The supervisor's end of the channel to a worker."""
 
     def __init__(self) -> None:
         self._ours, self._theirs = socket.socketpair()
@@ -29,19 +30,22 @@ class Giver:
 
     @property
     def theirs(self) -> int:
-        """The descriptor that the worker gets."""
+        """The file descriptor that the worker inherits."""
         return self._theirs.fileno()
 
     def fileno(self) -> int:
-        """Is readable when there is something to hear."""
+        """The file descriptor that is readable when the worker has sent messages."""
         return self._ours.fileno()
 
     def hear(self) -> list[bytes]:
-        """What the worker has told."""
+        """Receive the messages that the worker has sent."""
         return [bytes([one]) for one in self._ours.recv(1 << 12)]
 
     def give(self, connection: socket.socket) -> bool:
-        """Whether there was room for it: there is for hundreds that the worker has not taken."""
+        """Send the connection to the worker. Returns whether there was room for it.
+
+        There is room for hundreds of connections that the worker has not taken.
+        """
         try:
             socket.send_fds(self._ours, [CONNECTION], [connection.fileno()])
         except OSError:
@@ -49,12 +53,12 @@ class Giver:
         return True
 
     def release(self, connections: int) -> None:
-        """Ask for so many to be closed, so that their clients connect anew."""
-        with suppress(BlockingIOError):  # one that takes nothing has other troubles
+        """Ask the worker to close this many connections, so that their clients reconnect."""
+        with suppress(BlockingIOError):  # a worker that reads nothing has other problems
             self._ours.send(RELEASE * connections)
 
     def not_taken(self) -> Iterator[socket.socket]:
-        """The connections that the worker has not accepted, which it gets no more."""
+        """Take back and yield the connections that the worker has not accepted."""
         self._theirs.setblocking(False)
         with suppress(BlockingIOError):
             while True:
@@ -67,10 +71,10 @@ class Giver:
 
 
 class GivenConnections(socket.socket):
-    """The worker's end. For a server of asyncio it is a listening socket, which accepts what is given."""
+    """The worker's end of the channel: to an asyncio server, it is a listening socket."""
 
     def __init__(self, descriptor: int, release: Callable[[], None]):
-        """release: is called when one should be closed."""
+        """release: called when a connection should be closed."""
         super().__init__(fileno=descriptor)
         self._release = release
 
@@ -78,11 +82,11 @@ class GivenConnections(socket.socket):
         self.send(READY)
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """A connection and the client's address. Raises BlockingIOError if none waits."""
+        """Return a connection and its client's address. Raises BlockingIOError if no connection waits."""
         while True:
             message, found, _, _ = socket.recv_fds(self, 1, 1)
             if not message:
-                raise BlockingIOError  # the supervisor has ended, and this process does at once
+                raise BlockingIOError  # the supervisor has exited, and this process exits at once
             if message == RELEASE:
                 self._release()
                 continue
@@ -96,7 +100,7 @@ class GivenConnections(socket.socket):
                 connection.close()
 
     def _tell_closed(self) -> None:
-        with suppress(OSError):  # at the end, nobody counts
+        with suppress(OSError):  # during shutdown, nobody counts connections
             self.send(CLOSED)
 
 

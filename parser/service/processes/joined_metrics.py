@@ -1,9 +1,9 @@
 """The metrics of all processes in one answer.
 
-Each process tells the others its own, and whichever is asked joins them, with a label `process`. In the
-multiprocess mode of prometheus_client, gauges would not be asked when somebody looks but written at each
-change, memory would be missing, files of processes that are long dead would be read each time, and a full
-disk would kill the process that writes into a mapped file.
+Each process sends its own metrics to the others on request. The process that is scraped joins the metrics
+of all and adds a label `process`. In the multiprocess mode of prometheus_client, gauges would be written at
+each change instead of read at each scrape, memory would be missing, the files of processes that died long
+ago would be read each time, and a full disk would kill the process that writes into a mapped file.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ class JoinedMetrics:
         self._questions = questions
 
     def told(self, own: Callable[[], Awaitable[bytes]]) -> AbstractAsyncContextManager[None]:
-        """Inside the block the others can ask for ours."""
+        """Answer the other processes with the metrics of this one inside the `async with` block."""
         return self._questions.answered(own)
 
     async def text(self) -> bytes:
-        """Those of all processes that answer in time."""
+        """Return the joined metrics of all processes that answer in time."""
         return await asyncio.to_thread(joined, await self._questions.ask_all())
 
 
 def joined(texts: Mapping[str, str]) -> bytes:
-    """Metrics by process, in the format of Prometheus, as one text."""
+    """Join texts in the Prometheus format, by process, into one text in the same format."""
     return generate_latest(_Joined(texts))
 
 

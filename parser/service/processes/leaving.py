@@ -1,4 +1,4 @@
-"""Kept-alive connections that leave a process, when another one has fewer."""
+"""Moves kept-alive connections away from a process when another process has fewer."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
 class Leaving:
-    """Middleware of ASGI. Tells as many clients as it is asked to that their connection ends with the answer.
+    """ASGI middleware that adds `Connection: close` to as many responses as requested.
 
-    They open new ones, which the supervisor gives to the process with the fewest.
+    The clients open new connections, which the supervisor gives to the process with the fewest.
     """
 
     def __init__(self, app: ASGIApp):
         self._app, self._surplus = app, 0
 
     def release(self) -> None:
-        """One more should leave."""
+        """Request that one more connection is closed."""
         self._surplus += 1
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,4 +1,4 @@
-"""What a worker knows of the others."""
+"""The file descriptors through which a worker reaches the other processes."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import os
 from typing import NamedTuple
 
 PLACE = "PARSER_PLACE"
-"""Environment variable of a worker, which has its place."""
+"""The environment variable that holds the place of a worker."""
 
 
 class WorkerPlace(NamedTuple):
     channel: int
-    """The descriptor of the channel."""
+    """The descriptor of the channel to the supervisor."""
     answering: int
-    """The one at which it is asked, see `QuestionPairs`."""
+    """The descriptor at which this worker receives questions, see `QuestionPairs`."""
     asking: tuple[int, ...]
-    """Those at which all are asked."""
+    """The descriptors for sending questions to all workers."""
 
     @classmethod
     def of_this_process(cls) -> WorkerPlace | None:
-        """None if it is no worker."""
+        """Return the place of this process, or None if it is not a worker."""
         if PLACE not in os.environ:
             return None
         channel, answering, *asking = map(int, os.environ[PLACE].split())
@@ -30,5 +30,5 @@ class WorkerPlace(NamedTuple):
         return (self.channel, self.answering, *self.asking)
 
     def variable(self) -> dict[str, str]:
-        """Of the environment of the worker that has this place."""
+        """Return the environment variable for the worker that has this place."""
         return {PLACE: " ".join(map(str, self.descriptors))}

@@ -1,7 +1,7 @@
 """How the processes ask each other: over pairs of sockets that all of them inherit (unix(7)).
 
-A question is an open file, into which the answer is written. Sockets with names would be files, whose paths
-may be too long, and which nobody removes after a supervisor that is killed.
+A question is an open file, into which the answer is written. Named sockets would be files, whose paths can be
+too long, and which nobody removes after the supervisor is killed.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any, Self
 
 QUESTION = b"q"
 FEW_BYTES = 1
-"""Of questions that a process has not heard, of which there is then room for some: a user may have only so
-many open files on their way, and connections are such files, too."""
+"""The buffer size for questions that a process has not received yet; some still fit. It is small, because
+the number of open files in transit is limited for each user, and connections are such files, too."""
 SECONDS = 1.0
-"""In which a process answers."""
+"""The time within which a process has to answer."""
 
 
 class QuestionPairs:
-    """The supervisor's: a pair for each process, which one that replaces it gets, too."""
+    """The supervisor's socket pairs: a pair for each process, which its replacement inherits."""
 
     def __init__(self, count: int):
         self._pairs = [socket.socketpair() for _ in range(count)]
@@ -42,19 +42,19 @@ class QuestionPairs:
 
     @property
     def asking(self) -> tuple[int, ...]:
-        """The descriptors at which the processes are asked, that of the first one first."""
+        """The descriptors for sending questions to the processes, in the order of their numbers."""
         return tuple(asking.fileno() for asking, _ in self._pairs)
 
     def answering(self, number: int) -> int:
-        """The descriptor at which a process hears what it is asked. number: from 1."""
+        """Return the descriptor at which a process receives questions. number: of the process, from 1."""
         return self._pairs[number - 1][1].fileno()
 
 
 class Questions:
-    """A process's."""
+    """The ends of the socket pairs that one process uses, to ask all processes and to answer them."""
 
     def __init__(self, asking: Sequence[int], answering: int):
-        """See `QuestionPairs`. The descriptors belong to this object."""
+        """asking, answering: see `QuestionPairs`. This object owns the descriptors."""
         self._asking = [socket.socket(fileno=one) for one in asking]
         for one in self._asking:
             one.setblocking(False)
@@ -66,24 +66,24 @@ class Questions:
 
     @asynccontextmanager
     async def answered(self, own: Callable[[], Awaitable[bytes]]) -> AsyncIterator[None]:
-        """Inside the block this process answers."""
+        """Answer questions with the result of `own` inside the `async with` block."""
 
         async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writer.write(await own())
             writer.close()
 
-        # start_unix_server looks at the socket's name, which from Python 3.13 on may not be empty.
+        # start_unix_server looks at the socket's name, which must not be empty since Python 3.13.
         async with await asyncio.start_server(answer, sock=self._answering):
             yield
 
     async def ask_all(self) -> dict[str, str]:
-        """The answers of all processes that give one, by their numbers."""
+        """Return the answers of all processes that give one, by process number."""
         answers = await asyncio.gather(*map(_ask, self._asking))
         return {str(number): text for number, text in enumerate(answers, 1) if text}
 
 
 class _Asked(socket.socket):
-    """For a server of asyncio it is a listening socket, which accepts what others give."""
+    """For an asyncio server, a listening socket that accepts the sockets that other processes send."""
 
     def listen(self, backlog: int = 0) -> None:
         pass
@@ -96,7 +96,7 @@ class _Asked(socket.socket):
 
 
 async def _ask(asked: socket.socket) -> str:
-    """Empty if nobody answers."""
+    """Return the answer, or an empty string if the process does not answer."""
     loop, found = asyncio.get_running_loop(), bytearray()
     ours, theirs = socket.socketpair()
     try:
@@ -107,6 +107,6 @@ async def _ask(asked: socket.socket) -> str:
             async with asyncio.timeout(SECONDS):
                 while piece := await loop.sock_recv(ours, 1 << 16):
                     found += piece
-    except OSError:  # which TimeoutError is, and that too many questions wait for a process
+    except OSError:  # includes TimeoutError, and the error if too many questions wait for a process
         return ""
     return found.decode()

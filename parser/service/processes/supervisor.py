@@ -1,7 +1,7 @@
-"""Several processes that serve at one socket: starts them, shares connections among them, replaces the dead.
+"""Starts several processes that serve at one socket, distributes connections, and replaces dead processes.
 
-uvicorn's own supervisor does not: its workers share a socket (see `channel`), outlive a supervisor that is
-killed, and are started again at once however often they fail.
+uvicorn's own supervisor is not enough: its workers share a socket (see `channel`), outlive a supervisor that
+is killed, and are restarted at once however often they fail.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from parser.system.interruption import Interrupted
 from parser.system.lifeline import lifeline
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
-"""Seconds before a process that has ended is replaced. They double, until one lives for the longest pause."""
+"""Seconds before a process that has ended is replaced. The pause doubles each time, up to the longest one. It
+is reset after a process has lived for at least the longest pause."""
 TIME_TO_END = 5.0
-"""Seconds after the grace, in which a process ends. Then it is killed."""
+"""Seconds that a process has to exit after the grace period. Then it is killed."""
 
 
 class Supervisor:
@@ -39,8 +40,8 @@ class Supervisor:
         grace: float,
         logger: Logger,
     ):
-        """arguments: of the program, which say what each process serves. names: of the models. grace:
-        seconds, see `Server`.
+        """arguments: of the program, which define what each process serves. names: of the models. grace: the
+        grace period in seconds, see `Server`.
         """
         self._arguments, self._names = arguments, names
         self._count, self._listener = count, listener
@@ -48,16 +49,16 @@ class Supervisor:
         self._grace, self._logger = grace, logger
         self._workers: list[WorkerProcess] = []
         self._waiting: list[socket.socket] = []
-        """Connections that no process has yet."""
+        """Accepted connections that no process has yet."""
         self._serves, self._stops = asyncio.Event(), asyncio.Event()
-        """Set when the first process is ready, and by a signal."""
+        """Set when the first process is ready, and when a signal arrives."""
         self._signal = 0
 
     def run(self) -> int:
-        """Serve until a signal comes, and all processes have drained.
+        """Serve until a signal arrives and all processes have drained.
 
-        Returns 0, or what the first process ends with if it cannot serve, which has told why. Raises
-        ValueError if it has not, and Interrupted for a signal that comes before it serves.
+        Returns 0, or the exit code of the first process if it could not serve and has reported why. Raises
+        ValueError if it has not reported why, and Interrupted if a signal arrives before it serves.
         """
         with ExitStack() as stack:
             questions = stack.enter_context(QuestionPairs(self._count))
@@ -89,7 +90,7 @@ class Supervisor:
                 self._bury(worker)
 
     def _stop(self, number: int) -> None:
-        """The first signal drains, and a second one breaks off what still runs.
+        """Drain at the first signal, and abort running requests at the second.
 
         Connections that no process has taken have no running requests, and are closed at once.
         """
@@ -103,16 +104,16 @@ class Supervisor:
             self._waiting.pop().close()
 
     async def _keep(self, number: int, questions: QuestionPairs, line: int) -> int:
-        """Have a process, always. Returns the code of the first one if it ends before it is ready."""
+        """Keep a process running. Returns the exit code of the first one if it exits before it is ready."""
         pause = FIRST_PAUSE
         while True:
             if number > 1:
-                # The first one alone: if it cannot load its models none can, and it is told once.
+                # The first one starts alone: if it cannot load its models, none can, and it says so once.
                 await self._serves.wait()
             began = time.monotonic()
             try:
                 worker = self._start(number, questions, line)
-            except OSError as error:  # as without memory or descriptors, of which there may be more later
+            except OSError as error:  # such as a lack of memory or descriptors, which can be temporary
                 if not self._serves.is_set():
                     raise
                 tell(self._logger, "process not started", process=number, error=error.strerror, pause=pause)
@@ -159,7 +160,7 @@ class Supervisor:
             each.release(each.connections - fair)
 
     def _listen(self, is_wanted: bool) -> None:
-        """Connections wait in the socket as long as there is no process."""
+        """Start or stop accepting. Connections wait in the listening socket while no process is ready."""
         loop = asyncio.get_running_loop()
         if is_wanted and not self._stops.is_set():
             loop.add_reader(self._listener, self._accept)
@@ -172,7 +173,7 @@ class Supervisor:
         self._hand_out()
 
     def _hand_out(self) -> None:
-        """Give connections to the processes that have the fewest; close them if none takes any more."""
+        """Give each waiting connection to the process with the fewest, or close it if none has room."""
         while self._waiting and self._ready:
             with self._waiting.pop() as connection:
                 able = sorted(self._ready, key=attrgetter("connections"))
