@@ -1,4 +1,4 @@
-"""Where tests run: on PARSER_TEST_DEVICE; without it on the CPU and, some, on a simulated GPU, too."""
+"""Where tests run: on PARSER_TEST_DEVICE, or else on the CPU and, in part, also on a simulated GPU."""
 
 import os
 
@@ -9,6 +9,6 @@ SIMULATED = "simulated CUDA"
 CHOSEN = os.environ.get("PARSER_TEST_DEVICE")
 ALL_SIMULATED = CHOSEN == SIMULATED
 DEVICES = [CHOSEN] if CHOSEN else ["cpu", pytest.param(SIMULATED, marks=pytest.mark.extended)]
-"""Of tests that take the fixture `device`."""
+"""Devices of tests that use the fixture `device`."""
 DEVICE = torch.device("cuda" if ALL_SIMULATED else CHOSEN or "cpu")
-"""Of other tests."""
+"""The device of other tests."""

@@ -22,7 +22,7 @@ from parser.batching.functional import Processor
 HERE = Path(__file__).parent
 
 # The same examples in every run, however long they take: neither luck nor other programs decide.
-# `make test` has few of them; `--hypothesis-profile "other examples"` draws others.
+# `make test` runs few of them; `--hypothesis-profile "other examples"` draws others.
 PROFILES = (("same examples", True, 30), ("few examples", True, 6), ("other examples", False, 30))
 for name, same, examples in PROFILES:
     hypothesis.settings.register_profile(
@@ -35,22 +35,22 @@ for name, same, examples in PROFILES:
 hypothesis.settings.load_profile("same examples")
 # Tensors here are small, and on a busy machine two threads that wait for each other are far slower than one.
 torch.set_num_threads(1)
-# What a shell starts in its background ignores Ctrl-C, and what `nohup` starts ignores closed terminals; the
-# tests are to run there, too.
+# Programs that a shell starts in the background ignore Ctrl-C, and those started by `nohup` ignore closed
+# terminals. The tests have to run there, too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=ALL_SIMULATED)
 def _simulated() -> Iterator[None]:
-    """If all tests are to run on the simulated GPU."""
+    """Runs every test on the simulated GPU, if that was asked for."""
     with SimulatedCuda():
         yield
 
 
 @pytest.fixture(params=DEVICES)
 def device(request: pytest.FixtureRequest) -> Iterator[torch.device]:
-    """Where the tensors lie."""
+    """The device of the tensors."""
     if ALL_SIMULATED or request.param != SIMULATED:
         yield DEVICE
         return
@@ -67,7 +67,7 @@ def cuda() -> Iterator[SimulatedCuda]:
 
 @pytest.fixture(autouse=True)
 def _alone(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What a test, or a command in it, changes of the process or caches does not pass to the next."""
+    """Undoes what a test, or a command in it, changes in the process, and gives it caches of its own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("caches")))
     torch.manual_seed(1)
     torch.backends.cudnn.allow_tf32 = False  # as the commands set it
@@ -90,7 +90,7 @@ def reader_of_treebanks(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def several_threads() -> Iterator[None]:
-    """PyTorch has computed with two: forked processes do not have the second."""
+    """PyTorch has computed with two threads, the second of which is missing in forked processes."""
     torch.set_num_threads(2)
     torch.ones(1 << 20).exp()
     yield
@@ -99,7 +99,7 @@ def several_threads() -> Iterator[None]:
 
 @pytest.fixture
 def bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The CPU has it; where oneDNN does not compute LSTMs in it, PyTorch does so itself, and slowly."""
+    """Makes the CPU support bfloat16; if oneDNN has no LSTMs in bfloat16, PyTorch computes them, slowly."""
     able = Processor("AuthenticAMD", 25, frozenset(functional.CPU_EXTENSIONS))
     monkeypatch.setattr("parser.batching.functional.processor", lambda: able)
     if functional.why_unsupported("bfloat16", torch.device("cpu"), able):
@@ -108,14 +108,14 @@ def bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def short_path() -> Iterator[Path]:
-    """As `tmp_path`, for sockets, whose paths have at most some hundred characters."""
+    """Like `tmp_path`, but for sockets, whose paths have at most about a hundred characters."""
     with tempfile.TemporaryDirectory(prefix="test-") as folder:
         yield Path(folder)
 
 
 @pytest.fixture
 def treebanks() -> Path:
-    """The folder of UD treebanks under PARSER_DATA; without it the test is skipped, and says so."""
+    """The folder of UD treebanks under PARSER_DATA; without it the test is skipped with a message."""
     folder = Path(os.environ.get("PARSER_DATA") or "data") / "ud"
     if not folder.is_dir():
         pytest.skip(f"no treebanks in {folder}: set PARSER_DATA to the folder that holds ud/")
@@ -168,7 +168,7 @@ leaving = leaves_when_imported:Toy
 
 @pytest.fixture(scope="session")
 def toys_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One for all tests, as the program remembers what is installed in a folder."""
+    """One folder for all tests, because the program remembers what is installed in a folder."""
     folder = tmp_path_factory.mktemp("toys") / "site"
     information = folder / "toys-1.0.dist-info"
     information.mkdir(parents=True)

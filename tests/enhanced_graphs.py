@@ -1,4 +1,4 @@
-"""Treebanks with enhanced dependencies, made of those without, and what the official validator says."""
+"""Treebanks with enhanced dependencies, made from treebanks without, and the official validator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from parser.treebank.conllu import Block, blocks
 
 
 def with_graphs(text: str) -> str:
-    """A treebank without them, with the tree in DEPS and, in each third sentence, an empty node."""
+    """The treebank, which has no graphs, with its trees in DEPS and an empty node in every third sentence."""
     return "".join(map(_with_graph, blocks(io.StringIO(text, newline="\n"))))
 
 
@@ -34,7 +34,7 @@ def _with_graph(block: Block) -> str:
 
 
 def official_errors(text: str) -> Counter[str]:
-    """By name of the check: how many errors the validator of Universal Dependencies finds, up to level 2."""
+    """The number of errors, by check, that the validator of Universal Dependencies finds up to level 2."""
     validator = Validator(level=2, output=None)
     state = validator.validate_file_handle(io.StringIO(text))
     return Counter(error.testid for error in validator.validate_end(state).error_tracker if error.is_error())

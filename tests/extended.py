@@ -1,10 +1,10 @@
-"""What `make test` leaves out."""
+"""Marks of tests that `make test` leaves out."""
 
 import pytest
 from hypothesis import settings
 
 COMPILES = [pytest.mark.extended, pytest.mark.filterwarnings("default")]
-"""Of tests that call `torch.compile`, which warns of what it does itself."""
+"""Marks of tests that call `torch.compile`, which warns about its own code."""
 
 
 def first_of(values, count=1):
@@ -14,10 +14,10 @@ def first_of(values, count=1):
 
 
 def extended(*cases):
-    """As `first_of`, of which none is for `make test`. cases: tuples of values."""
+    """Like `first_of`, but all cases are for `make test-all`. cases: tuples of values."""
     return [pytest.param(*case, marks=pytest.mark.extended) for case in cases]
 
 
 def examples(number):
-    """Settings of hypothesis: so many examples where the profile has 30; of `make test`, as many fewer."""
+    """Settings of hypothesis: `number` examples if the profile has 30, and in proportion otherwise."""
     return settings(max_examples=max(1, number * settings.default.max_examples // 30))

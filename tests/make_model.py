@@ -1,7 +1,7 @@
 """Trains the model in tests/model, which is kept without its tokenizer, tests/text/tokenizer.json.
 
 Chooses the sentences in its `parsed.conllu`: their trees and tags, which the model gives them, stay the same
-if its weights are disturbed a little. So rounding, which differs between machines, changes nothing.
+if its weights are disturbed a little. So rounding, which differs between machines, does not matter.
 
 python tests/make_model.py
 """
@@ -52,11 +52,11 @@ CONFIG = {
     "tokenizer": {"kind": "udpipe", "epochs": 3},
     "device": "cpu",
 }
-"""Small, with as many parts as a network can have that reads no tags."""
+"""A small network with all parts that a network without tags as input can have."""
 DISTURBANCES, SIZE = 5, 1e-3
-"""How often the weights are disturbed, and by which part of themselves."""
+"""How often the weights are disturbed, and the size of the disturbance relative to each weight."""
 KEPT = 40
-"""Sentences."""
+"""The number of sentences that are kept."""
 
 
 def steady(model, sentences):

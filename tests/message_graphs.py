@@ -1,4 +1,4 @@
-"""Small graphs, and a check of graphs: what is sent comes back, once, and what has come goes back."""
+"""Small graphs, and a check: each message sent comes back once, and each message received is returned."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ def instances(data: list[tuple[Tensor, Tensor]], training: bool = True) -> list[
 
 
 Places = set[tuple[int, MessageState]]
-"""Ports, and the states of what went through."""
+"""Ports, and the states of the messages that passed through them."""
 
 
 class Checked(Node):
-    """Another node. Raises AssertionError for a message that breaks the invariant."""
+    """Wraps another node. Raises AssertionError for a message that breaks the invariant."""
 
     def __init__(self, node: Node):
         self.node, self.inputs, self.outputs = node, node.inputs, node.outputs
@@ -96,5 +96,5 @@ def _end(places: Places, place: tuple[int, MessageState], wrong: str) -> None:
 
 
 def check_all(graph: MessageGraph) -> None:
-    """Of all nodes but the controller, which counts what is open itself."""
+    """Check all nodes except the controller, which itself counts open messages."""
     graph.running.update((name, Checked(node)) for name, node in graph.nodes.items() if name != CONTROLLER)

@@ -1,4 +1,4 @@
-"""A plain parser that keeps constraints by looking at all trees that can follow, to compare with."""
+"""A plain parser for comparison that keeps constraints by looking at all trees that can follow."""
 
 from collections import Counter
 from functools import cache
@@ -14,14 +14,14 @@ from parser.treebank.sentence import NO_HEAD
 
 @cache
 def completions_of(system, length):
-    """Of the states of one system."""
+    """The completions of all states of one transition system."""
     return Completions(length)
 
 
 class PlainConstrainedParser(PlainParser):
     """Takes the best transition after which some tree with all that is given can follow.
 
-    Of these, it takes none that exceeds a limit, if there is another one. Trees are projective.
+    Among these it avoids transitions that exceed a limit, if there are others. Trees are projective.
     """
 
     def __init__(self, model, sentence, at_most_one=(), no_roots=()):
@@ -39,7 +39,7 @@ class PlainConstrainedParser(PlainParser):
         self.trees = wanted if wanted.any() else fitting
 
     def fits(self, tree, vocabulary):
-        """Whether the tree has all that is given."""
+        """Whether the tree contains everything that is given."""
         for head, given_head, given_label in zip(tree, self.heads, self.labels, strict=True):
             if given_head not in (NO_HEAD, head):
                 return False
@@ -54,7 +54,7 @@ class PlainConstrainedParser(PlainParser):
         return given_label in ("_", plain) and (given_head == NO_HEAD or not mark)
 
     def counts(self, head, label):
-        """What an arc counts for."""
+        """The (head, limit) pairs that an arc counts for."""
         plain = label.partition(MARK)[0]
         return [(head, limit) for limit in self.at_most_one if limit in (plain, plain.partition(":")[0])]
 
@@ -84,7 +84,7 @@ class PlainConstrainedParser(PlainParser):
 
 
 def plain_tree(model, sentence, **constraints):
-    """Heads and labels; the latter with the marks of lifted words."""
+    """Heads and labels. Labels include the marks of lifted words."""
     parser = PlainConstrainedParser(model, sentence, **constraints)
     with torch.no_grad():
         heads, labels, _ = parser.parse()

@@ -1,4 +1,4 @@
-"""Plain trees, transition systems and a parser, one sentence and one operation at a time, to compare with."""
+"""Plain trees, transition systems and a parser for comparison: one sentence, one operation at a time."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def crossing(heads: Sequence[int]) -> list[int]:
 
 
 def lifted_heads(heads: Sequence[int]) -> tuple[int, ...]:
-    """The definition of `projectivize`: lift the shortest arc, and repeat."""
+    """The definition of `projectivize`: repeatedly lift the shortest arc."""
     found = list(heads)
     while dependents := crossing(found):
         dependent = min(dependents, key=lambda word: abs(found[word - 1] - word))
@@ -199,15 +199,15 @@ class Configuration:
 
 
 class PlainProbabilities:
-    """Of labelled arcs: that of the transition, and of one from ROOT also of all that left the word to it."""
+    """Probabilities of labelled arcs: the transition's, and for ROOT's arcs also of keeping ROOT possible."""
 
     def __init__(self, length: int):
         self.of_arcs: dict[int, float] = {}
         self._left = dict.fromkeys(range(1, length + 1), 1.0)
 
     def add(self, before: Configuration, of_kinds: Mapping[str, float], name: str, own: float) -> None:
-        """of_kinds: the probabilities of all transitions without labels; name, own: of the one that is taken,
-        and its probability with its label."""
+        """of_kinds: the probabilities of all unlabelled transitions. name: the transition that is taken. own:
+        its probability with its label."""
         after = {kind: before.after(kind) for kind in before.legal()}
         for word in after[name].heads.keys() - before.heads.keys():
             is_from_root = after[name].heads[word] == 0
@@ -223,7 +223,7 @@ def make_inventory(system: str, labels: int = 4, composition: bool = False) -> I
 
 
 def plain_label_scores(scorer, root, words, heads):
-    """[words, labels] words: the vectors of one sentence."""
+    """[words, labels] scores. words: the vectors of one sentence."""
     candidates = [root, *words]
     return torch.stack([
         scorer.labels((scorer.head(candidates[head]) + scorer.dependent(word)).relu())

@@ -1,4 +1,4 @@
-"""What tests start: programs, of which nothing is left, processes that work together, and scripts."""
+"""What tests start: programs that leave nothing behind, processes that work together, and scripts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from parser.system.remote import Remote, RemoteError
 
 @contextmanager
 def running(command: Sequence[str], **how: Any) -> Iterator[subprocess.Popen]:
-    """A program in a process group of its own, all of which ends with the block."""
+    """A program in its own process group, which is ended after the block."""
     with subprocess.Popen(command, start_new_session=True, **how) as process:
         try:
             yield process
@@ -34,25 +34,25 @@ def running(command: Sequence[str], **how: Any) -> Iterator[subprocess.Popen]:
 
 
 def wait_until(condition: Callable[[], bool], process: subprocess.Popen) -> None:
-    """However busy the machine is; fails if the program ends before."""
+    """Wait for the condition, however busy the machine is. Fails if the program ends first."""
     while not condition():
         assert process.poll() is None, f"it ended with {process.returncode}"
         time.sleep(0.05)
 
 
 def children_of(process: subprocess.Popen) -> list[psutil.Process]:
-    """All processes below it."""
+    """All descendants of the process."""
     return psutil.Process(process.pid).children(recursive=True)
 
 
 def temporary(folder: Path) -> dict[str, str]:
-    """An environment with this folder, a new one, for temporary files but those of PyTorch's compiler."""
+    """An environment with this new folder for temporary files, except for those of PyTorch's compiler."""
     folder.mkdir()
     return {**os.environ, "TMPDIR": str(folder), "TORCHINDUCTOR_CACHE_DIR": f"{folder}-of-compiler"}
 
 
 def is_running(group: int) -> bool:
-    """Whether a process of the group is, those not counted that are dead and wait to be buried."""
+    """Whether any process of the group is running, not counting zombies."""
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # it has ended meanwhile
             stat = path.read_text().rpartition(")")[2].split()
@@ -62,7 +62,7 @@ def is_running(group: int) -> bool:
 
 
 def is_mentioned(path: Path) -> bool:
-    """Whether a process has it in its command line."""
+    """Whether the command line of some process contains the path."""
     for command in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):  # it has ended meanwhile
             if str(path).encode() in command.read_bytes():
@@ -71,19 +71,19 @@ def is_mentioned(path: Path) -> bool:
 
 
 ABSENT = "torch", "conllu", "yaml", "tensorboard", "safetensors", "matplotlib", "networkx", "transformers"
-"""What an environment lacks that is not the program's. spaCy itself needs pydantic, numpy and tqdm."""
+"""What an environment other than the program's lacks. spaCy itself needs pydantic, numpy and tqdm."""
 
 
 def make_foreign(folder: Path) -> dict[str, str]:
-    """Make a folder as the project's is for a Python that lacks what `ABSENT` names.
+    """Make a folder that looks like the project's to a Python without the packages in `ABSENT`.
 
-    Returns the variables of processes that are started there.
+    Returns the environment variables for processes that use it.
     """
     folder.mkdir()
     for name in ("parser", "scripts", "stack_parser.py"):
         (folder / name).symlink_to(Path(name).resolve())
     (folder / "sitecustomize.py").write_text(f"import sys; sys.modules.update(dict.fromkeys({ABSENT}))\n")
-    information = folder / "stack_parser.egg-info"  # as an installation with `pip install -e` leaves it
+    information = folder / "stack_parser.egg-info"  # as `pip install -e` leaves it
     information.mkdir()
     (information / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: stack-parser\nVersion: 0\n")
     project, lines = tomllib.loads(Path("pyproject.toml").read_text())["project"], []
@@ -97,7 +97,7 @@ SCRIPTS = Path(__file__).parent.parent / "scripts"
 
 
 def script(name):
-    """A script of the project as a module."""
+    """A script of the project, imported as a module."""
     [path] = SCRIPTS.rglob(f"{name}.py")
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
@@ -106,7 +106,7 @@ def script(name):
 
 
 class Member:
-    """One of several processes that work together, as torchrun starts them."""
+    """One of several processes that work together, as started by torchrun."""
 
     def __init__(self, rank, count, port):
         place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "MASTER_PORT": port}
@@ -120,7 +120,7 @@ class Member:
 
 
 def together(count, function, *arguments):
-    """function(processes, *arguments) in that many processes: what each returns, or its RemoteError."""
+    """Call function(processes, *arguments) in `count` processes: what each returns, or its RemoteError."""
     with socket.socket() as probe:
         probe.bind(("localhost", 0))
         port = probe.getsockname()[1]

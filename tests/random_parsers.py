@@ -38,13 +38,13 @@ FORMS = [f"word{number}" for number in range(5)]
 
 
 def numbered_sentence(number, length):
-    """Unlike those of other numbers."""
+    """A sentence that differs from those of other numbers."""
     forms = [FORMS[(number * 7 + word * (1 + number % 3)) % len(FORMS)] for word in range(length)]
     return sentence((0, *range(1, length)), forms=forms)
 
 
 def refuse_bad_words(monkeypatch):
-    """Let sentences fail that have the word `bad`."""
+    """Make sentences fail that contain the word `bad`."""
     encode = Vocabulary.encode_tokens
 
     def encode_or_fail(vocabulary, sentences):

@@ -43,7 +43,7 @@ def as_state(configurations, length):
 
 
 def copies_of_state(configuration, length, count):
-    """A batch of equal states."""
+    """A batch of `count` equal states."""
     one = as_state([configuration], length)
     rows = {name: getattr(one, name).repeat(count) for name in ("depth", "front", "length", "headless")}
     flat = {
@@ -56,7 +56,7 @@ def copies_of_state(configuration, length, count):
 
 
 def known_in_part(trees):
-    """All sets of arcs that some tree has, as heads."""
+    """All subsets of the trees' arcs, as heads."""
     masks = list(product([True, False], repeat=len(trees[0])))
     return sorted({
         tuple(head if known else NO_HEAD for head, known in zip(tree, mask, strict=True))
@@ -66,14 +66,14 @@ def known_in_part(trees):
 
 
 class Completions:
-    """The trees that can follow a state."""
+    """The trees that can still be built from a state."""
 
     def __init__(self, length):
         self.trees = projective_trees(length)
         self._known = {}
 
     def of(self, configuration):
-        """[trees] bool"""
+        """[trees] bool: which trees can follow the state."""
         name = key(configuration)
         if name not in self._known:
             if configuration.finished():

@@ -1,4 +1,4 @@
-"""Clients that ask a service again and again, while something happens to it."""
+"""Clients that send requests to a service again and again while something happens to it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from urllib.parse import urlencode
 from services import TEXT
 
 Answer = tuple[int, bytes]
-"""Status and content."""
+"""Status and body."""
 
 
 def ask(connection: HTTPConnection, text: str = TEXT) -> Answer:
-    """What UDPipe's protocol answers."""
+    """The answer by UDPipe's protocol."""
     body = urlencode({"data": text, "tokenizer": "", "parser": ""})
     connection.request("POST", "/process", body, {"Content-Type": "application/x-www-form-urlencoded"})
     answer = connection.getresponse()
@@ -23,7 +23,7 @@ def ask(connection: HTTPConnection, text: str = TEXT) -> Answer:
 
 
 class Client(threading.Thread):
-    """Asks again and again, by one connection as long as that is kept."""
+    """Sends requests again and again, over one connection for as long as it is kept open."""
 
     def __init__(self, port: int):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Services that tests start, on free ports of this machine, and what stands beside them."""
+"""Services that tests start on free ports of this machine, and what they need."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RunningService:
     def __init__(self, process: Popen[str]):
         self.process = process
         self.lines: Queue[dict[str, Any]] = Queue()
-        """Of its log."""
+        """The lines of its log."""
         self._reading = threading.Thread(target=self._read, daemon=True)
         self._reading.start()
         self.told = self.next("serving")
@@ -49,18 +49,18 @@ class RunningService:
         self.lines.put({"event": "ended"})
 
     def kill(self) -> None:
-        """And wait until its processes have ended, and nobody writes into the log."""
+        """Kill it, and wait until its processes have ended and nothing writes to the log any more."""
         self.process.kill()
         self._reading.join()
 
     def next(self, event: str) -> dict[str, Any]:
-        """The next line of such an event."""
+        """The next line of the log with this event."""
         while (line := self.lines.get(timeout=120))["event"] != event:
             assert line["event"] not in ("ended", "other"), line
         return line
 
     def process_text(self, **parameters: str) -> str:
-        """What UDPipe's protocol answers, without the comments on the program."""
+        """The answer by UDPipe's protocol, without the comments about the program."""
         return without_program(self.raw_result(**parameters))
 
     def raw_result(self, **parameters: str) -> str:
@@ -86,7 +86,7 @@ def serving(*arguments: str | Path) -> Iterator[RunningService]:
 
 
 def parsed_by_command(model: Path, content: str, *options: str) -> str:
-    """What `stack-parser parse` writes."""
+    """The output of `stack-parser parse`."""
     source, target = model.parent / "in", model.parent / "out"
     source.write_text(content, encoding="utf-8")
     assert main(["parse", str(model), *options, str(source), "-o", str(target), "--device", "cpu"]) == 0

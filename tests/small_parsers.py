@@ -92,7 +92,7 @@ def network(
 
 
 def gold_of(trees):
-    """Heads, and labels that depend on heads; those of unknown heads are unknown."""
+    """Heads, and labels that depend on the heads. Unknown heads have unknown labels."""
     heads = Ragged.of([torch.tensor(tree) for tree in trees])
     labels = torch.where(heads.values == 0, 1, 2 + heads.values % 2)
     return heads, Ragged(torch.where(heads.values == NO_HEAD, UNKNOWN_LABEL, labels), heads.lengths)
@@ -134,12 +134,12 @@ def plain_loss(parser, inventory, prepared):
 
 
 def scores_of(score, parser, inventory, batch):
-    """[S, transitions] score: a function that takes the vectors of words, as `score_by_stepping`."""
+    """[S, transitions] scores. score: a function that takes vectors of words, like `score_by_stepping`."""
     return score(parser, inventory, parser.word_table(batch.tokens), batch)
 
 
 def stepped(parser, inventory, batch):
-    """[S, transitions] What `StackParser.replay` computes, step by step."""
+    """[S, transitions] scores as by `StackParser.replay`, computed step by step."""
     return scores_of(score_by_stepping, parser, inventory, batch)
 
 
@@ -156,12 +156,12 @@ SMALL = {
 
 
 def save_reader_of_tags(folder):
-    """Reads UPOS and FEATS, and composes."""
+    """Save a model that reads UPOS and FEATS, and composes. Returns its folder."""
     return _saved(folder, ["shipped"], tag_sizes={"upos": 6, "feats": 6}, composition=True)
 
 
 def save_reader_of_treebanks(folder):
-    """Has an embedding of the treebank, of which there are `one` and `two`; reads UPOS."""
+    """Save a model that reads UPOS and embeds the treebank, `one` or `two`. Returns its folder."""
     return _saved(folder, ["one", "two"], tag_sizes={"upos": 6}, treebank_size=4)
 
 

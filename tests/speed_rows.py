@@ -1,4 +1,4 @@
-"""Rows of measurements as tests want them."""
+"""Rows of measurements for tests."""
 
 from parser.speed.measuring.cells import Cell
 from parser.speed.measuring.learning import Curve
@@ -21,7 +21,7 @@ def cell(**changed):
 
 
 def speed_row(speed=100.0, **changed):
-    """Of two turns of a step each. changed: fields of the cell, or of the row."""
+    """A row with two turns of one step each. changed: fields of the cell or of the row."""
     of_row = {name: changed.pop(name) for name in SpeedRow.__dataclass_fields__.keys() & changed.keys()
               if name not in Cell.__dataclass_fields__}  # fmt: skip
     measured = cell(**changed)
@@ -56,7 +56,7 @@ def failed_row(status="skipped: no reason", **changed):
 
 
 def curve(scores, seconds=None, target=0.9, **changed):
-    """seconds: of each epoch."""
+    """A learning curve. seconds: the duration of each epoch."""
     seconds = seconds or [2.0] * len(scores)
     return Curve(**vars(cell(**changed)), **PROVENANCE, scores=scores, seconds=seconds, target=target)
 

@@ -1,4 +1,4 @@
-"""Runs to stop and to resume, and what they leave."""
+"""Runs that are stopped and resumed, and what they leave behind."""
 
 import json
 import os
@@ -44,7 +44,7 @@ class Stops:
 
 
 def left_behind(run):
-    """All that a run is for; its speed is not."""
+    """The results of a run, without its speed."""
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     model = {path.name: path.read_bytes() for path in (run / "model").iterdir()}
     times = dict.fromkeys(("sentences_per_second", "seconds", "preparation_seconds"))

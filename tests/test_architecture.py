@@ -1,4 +1,4 @@
-"""Where things live: nothing imports upward, and each benchmark can be taken away."""
+"""The order of packages: nothing imports upwards, and each benchmark can be removed."""
 
 import ast
 import re
@@ -38,7 +38,7 @@ ORDER = [
     {"parser.commands"},
     {"parser", "parser.cli", "parser.__main__"},
 ]
-"""From the ground up; each may import what stands before it or beside it."""
+"""From the bottom up; each package may import those of earlier sets and of its own set."""
 BENCHMARKS = sorted(
     path.name for path in (PACKAGE / "benchmarks").iterdir() if (path / "__init__.py").is_file()
 )
@@ -96,9 +96,9 @@ def test_benchmarks_do_not_import_each_other():
 
 
 def test_only_the_console_writes_messages():
-    """Elsewhere, names of files would reach the terminal as they are."""
+    """Other modules would print file names without escaping them."""
     there = "parser.system.console"
-    may_print = {there, "parser.system.interruption"}  # within a signal's handler, a constant
+    may_print = {there, "parser.system.interruption"}  # a constant, within a signal handler
     may_have_bars = {"parser.system.progress_bar", "parser.system.remote"}  # the latter for its lock
     wrong = [
         module
@@ -123,7 +123,7 @@ for folder in sys.argv[1:]:
 
 @pytest.mark.extended
 def test_without_a_benchmark_the_others_are_there(tmp_path):
-    """In copies without one each, which one process imports one after the other."""
+    """Each benchmark is missing in one copy, and one process imports the copies one after the other."""
     copies = {name: tmp_path / f"without-{name}" for name in BENCHMARKS}
     for name, copy in copies.items():
         shutil.copytree(PACKAGE, copy / "parser", ignore=shutil.ignore_patterns("__pycache__"))

@@ -1,4 +1,4 @@
-"""`stack-parser check`: what a person learns of treebanks."""
+"""`stack-parser check`: what users learn about their treebanks."""
 
 import re
 
@@ -13,7 +13,7 @@ BARK, LIE = "bark VERB _ root", "lie VERB Mood=Ind root"
 
 
 def treebank(path, *sentences):
-    """Writes trees whose root is the last word. Each has its `sent_id`, or None, and words as DOG."""
+    """Write trees whose root is the last word. A sentence: its `sent_id` or None, and words such as DOG."""
     blocks = []
     for identifier, *words in sentences:
         lines = [f"# sent_id = {identifier}\n"] if identifier else []
@@ -28,14 +28,14 @@ def treebank(path, *sentences):
 
 @pytest.fixture
 def files(tmp_path):
-    """Of train, dev and test; named in another order."""
+    """Files of train, dev and test, in another order."""
     test = treebank(tmp_path / "x-test.conllu", ("t1", CAT, LIE), ("a2", DOG, BARK), ("t3", DOG, BARK))
     train = treebank(tmp_path / "x-train.conllu", ("a1", DOG, BARK), ("a2", DOG, DOG, BARK))
     return [test, train, treebank(tmp_path / "x-dev.conllu", (None, DOG, BARK), (None, DOG, BARK))]
 
 
 def table_of(printed):
-    """The cells by the names of rows; empty ones are left out."""
+    """The cells by the names of rows, without empty ones."""
     rows = (re.split(r"  +", line.strip()) for line in printed.splitlines())
     return {name: cells for name, *cells in rows}
 
@@ -84,7 +84,7 @@ def test_sentences_that_are_repeated_within_a_file_are_counted(tmp_path, capsys)
     printed = capsys.readouterr().out
     assert printed.startswith("file  ")
     assert table_of(printed)["repeated sentences"] == ["1"]
-    assert "no dev file" not in printed  # it may be one itself
+    assert "no dev file" not in printed  # the file itself could be the dev file
 
 
 def test_roles_are_in_the_names_or_in_the_order():
@@ -111,7 +111,7 @@ def test_roles_are_in_the_names_or_in_the_order():
 
 
 def test_output_has_a_bounded_length(tmp_path, capsys):
-    """Whatever is in the files; and control characters are escaped."""
+    """Whatever the files contain. Control characters are escaped."""
     many = [(f"s{number}", f"w{number} T{number} F={number} l{number}", BARK) for number in range(500)]
     strange = ("s0", "dogs \x1b[2J _ nsubj", BARK)
     train = treebank(tmp_path / "train.conllu", (None, DOG, BARK))

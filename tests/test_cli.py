@@ -167,7 +167,7 @@ def test_each_epoch_but_the_last_says_how_long_the_rest_takes(config_file, tmp_p
 
 @pytest.mark.extended
 def test_more_epochs_are_advised_for_few_steps(run, config_file, tmp_path, capsys):
-    """Where training begins with random weights."""
+    """If training starts with random weights."""
     command = ["train", str(config_file), "--run", str(tmp_path / "other"), "--set", "training.epochs=1"]
     assert main(command) == 0
     advice = "only 5 steps of training in all: more epochs may help much, such as --set training.epochs=200"
@@ -195,7 +195,7 @@ def test_a_second_run_keeps_the_first(run, config_file, capsys):
     first = (run / "model" / "weights.safetensors").read_bytes()
     arguments = ["train", str(config_file), "--run", str(run), "--set", "training.seed=2"]
     assert main([*arguments, "--set", "treebank.train=no/such"]) == 2
-    assert (run / "model" / "weights.safetensors").read_bytes() == first  # nothing was begun
+    assert (run / "model" / "weights.safetensors").read_bytes() == first  # nothing was started
     assert main(arguments) == 0
     assert f"it is now {run}.1" in capsys.readouterr().out
     assert (run.with_name("run.1") / "model" / "weights.safetensors").read_bytes() == first

@@ -1,4 +1,4 @@
-"""Files and functions of a size that can be read at once, names with one meaning, and no copies."""
+"""Files and functions that are short enough to read, names with one meaning, and no copies."""
 
 import ast
 import re
@@ -12,7 +12,7 @@ import pytest
 pytestmark = pytest.mark.extended
 
 MAX_FILE, MAX_FUNCTION, MAX_COPY = 600, 50, 10
-"""Lines."""
+"""Limits in lines."""
 FILES = sorted([*Path("parser").rglob("*.py"), *Path("tests").rglob("*.py")])
 
 
@@ -47,7 +47,7 @@ def test_a_class_name_has_one_definition():
 
 
 def code_lines(path):
-    """Without blank lines, imports, and lines of a single value or bracket, as in lists of settings."""
+    """The numbered lines except blank lines, imports, and lines of a single value or bracket, as in lists."""
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         text = line.strip()
         if text and not re.match(r"(from|import) |[\w.\"'*]+,$|[)\]}]+,?$", text):

@@ -1,4 +1,4 @@
-"""How long a corpus takes on other clusters, from measurements on this machine."""
+"""Estimates of the time a corpus takes on other clusters, from measurements on this machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_workers_that_are_alike_share_the_blocks():
 
 def test_a_slow_worker_delays_only_its_own_blocks():
     plan = script("plan_corpus")
-    # It does two blocks in 5 s each, since one waits while it does the first; the other worker does six.
+    # It does two blocks in 5 s each, since one block waits during the first; the other worker does six.
     assert plan.simulated([1.0], 8, 2, plan.Supposed(slow_share=0.5, slowdown=5.0)) == 10.0
     # After 5 s it is given one more.
     assert plan.simulated([1.0], 9, 2, plan.Supposed(slow_share=0.01, slowdown=5.0)) == 15.0
@@ -30,7 +30,7 @@ def test_blocks_of_workers_that_die_are_done_again():
     rate, seconds, restart = 0.02, 10.0, 3.0
     supposed = plan.Supposed(deaths_per_second=rate, seconds_to_restart=restart)
     found = plan.simulated([seconds], 40_000, 50, supposed) / (40_000 * seconds / 50)
-    # A block needs exp(rate * seconds) tries, each of which takes as long as its worker lives, or to the end.
+    # A block needs exp(rate * seconds) tries, each of which lasts until its worker dies or the block is done.
     tries = math.exp(rate * seconds)
     expected = (tries - 1) * (1 / rate + restart) / seconds
     assert found == pytest.approx(expected, rel=0.02)

@@ -1,4 +1,4 @@
-"""Data sets of the speed measurements: they are downloaded whole, and a page tells of all of them."""
+"""Data sets of the speed measurements: they are downloaded completely, and a page lists all of them."""
 
 import re
 import sys
@@ -15,7 +15,7 @@ PLACE = re.compile(r"\$\{PARSER_DATA\}/([\w./-]+)")
 
 @pytest.fixture
 def remote(tmp_path):
-    """A folder with a file of a set, and one that has been changed since."""
+    """A folder with a file of a data set, and one that has changed since."""
     folder = tmp_path / "remote" / "some"
     folder.mkdir(parents=True)
     (folder / "original.txt").write_text("trees\n")
@@ -53,7 +53,7 @@ def test_a_set_is_downloaded_once(download, remote, tmp_path, capsys):
     assert target.read_text() == "trees\n"
     assert capsys.readouterr().out == f"{target}\nlicence: MIT\n"
     (remote / "original.txt").unlink()
-    assert download("good") == 0  # without the address
+    assert download("good") == 0  # does not need the address
     target.write_text("changed here\n")
     assert download("good") == 2
     assert "is there, and is not the published file; move it away" in capsys.readouterr().err

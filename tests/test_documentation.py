@@ -1,4 +1,4 @@
-"""What README.md and docs/ show can be run, what they name exists, and what they tell of the code is so."""
+"""What README.md and docs/ show can be run, what they name exists, and what they say of the code is true."""
 
 import contextlib
 import importlib.util
@@ -43,7 +43,7 @@ def every(pattern):
 
 @pytest.mark.parametrize(("page", "found"), every(SNIPPET))
 def test_a_snippet_runs(page, found, monkeypatch, tmp_path):
-    """As it stands, and without a trace in the project; the service that it asks is started for it."""
+    """Unchanged, and without leaving anything in the project. A service that it needs is started."""
     monkeypatch.chdir(ROOT)
     code = found[1].replace("runs/mine", str(tmp_path / "mine"))
     with contextlib.ExitStack() as services:
@@ -84,7 +84,7 @@ def test_what_a_page_names_exists(page):
 
 
 def anchors(page):
-    """As GitHub makes them of headings."""
+    """The anchors of headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
 
@@ -138,7 +138,7 @@ def made(target, *variables):
 
 
 def known_settings():
-    """The dotted keys on docs/settings.md, which a test holds against the classes, and their groups."""
+    """The dotted keys in docs/settings.md, which another test compares with the classes, and their groups."""
     page = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
     keys = re.findall(r"^\| `([\w.]+)` \|", page, re.MULTILINE)
     return {*keys, *(key.rpartition(".")[0] for key in keys)}
@@ -178,7 +178,7 @@ def test_every_config_is_listed(page, folder):
 
 
 def test_the_data_of_every_measurement_are_listed():
-    """In the line of the command that downloads them."""
+    """They are listed in the line of the command that downloads them."""
     page = (ROOT / "docs/data.md").read_text(encoding="utf-8")
     readers = dict(re.findall(r"^\| `((?:SET|TREEBANK)=\S+)` \| (.*?) \|", page, re.MULTILINE))
     sets = yaml.safe_load((ROOT / "scripts/data_sets.yaml").read_text(encoding="utf-8"))

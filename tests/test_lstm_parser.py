@@ -34,7 +34,7 @@ def tree_of(actions, count):
     stack, waiting, heads = [], list(range(1, count + 2)), [None] * count
     for action in actions:
         if action == "SHIFT":
-            # The program forbids to push ROOT upon more than one word.
+            # The program does not allow pushing ROOT onto more than one word.
             assert len(waiting) > 1 or len(stack) == 1
             stack.append(waiting.pop(0))
             continue
@@ -74,7 +74,7 @@ for number in 0 1 2 3 4 5; do echo "[epoch=0 eta=0.1] update #$number (epoch 0.1
 
 @pytest.fixture
 def started(tmp_path, monkeypatch):
-    """Starts a program that prints six lines of progress, and measures so many of them."""
+    """Starts a program that prints six lines of progress, and measures the given number of them."""
     program, transitions = tmp_path / "lstm-parse", tmp_path / "transitions.txt"
     program.write_text(PROGRAM)
     program.chmod(0o755)

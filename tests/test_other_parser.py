@@ -1,4 +1,4 @@
-"""Where a file `parser.py` of the user's has the name of our package, programs work or say what is wrong."""
+"""If a user's own `parser.py` has the name of our package, programs work or report what is wrong."""
 
 import inspect
 import os
@@ -18,7 +18,7 @@ PROJECT = Path(stack_parser.__file__).parent
 
 @pytest.fixture
 def other(tmp_path, monkeypatch):
-    """A file in the working folder."""
+    """A file `parser.py` in the working folder."""
     path = tmp_path / "own" / "parser.py"
     path.parent.mkdir()
     path.write_text("raise RuntimeError('of somebody else')\n")
@@ -27,14 +27,14 @@ def other(tmp_path, monkeypatch):
 
 
 def run(code, *arguments):
-    """In the working folder. -c: which Python searches first."""
+    """Run code in the working folder, which Python searches first because of -c."""
     command, variables = [sys.executable, "-c", code, *arguments], {**os.environ, "PYTHONPATH": str(PROJECT)}
     return subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
 
 
 STARTED = "import sys; from stack_parser import program; sys.exit(program())"
 INSTALLED = f"import sys; sys.path.remove(''); {STARTED}"
-"""As programs that pip installs do, which do not search the working folder."""
+"""Like programs installed by pip, which do not search the working folder."""
 
 
 def test_a_program_that_would_find_the_file_says_so(other):

@@ -38,7 +38,7 @@ def test_the_licence_is_there_and_named():
 
 
 def test_the_licences_of_all_that_is_needed_are_listed():
-    """Anew after a change of pyproject.toml: python scripts/write_licences.py"""
+    """To update the list after a change of pyproject.toml: python scripts/write_licences.py"""
     project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
     page = Path("docs/licences.md").read_text(encoding="utf-8")
     names = [requirement.name for requirement in script("write_licences").needed(project)]
@@ -78,7 +78,7 @@ LIGHT = {
     ("check", "data/quickstart/train.conllu", "data/quickstart/dev.conllu"): 0,
     ("draw", "data/quickstart/test.conllu", "--text"): 0,
 }
-"""Commands that need none of them, with their exit codes."""
+"""Commands that need none of these packages, with their exit codes."""
 IMPORTED_BY = """
 import sys
 from importlib import import_module
@@ -132,7 +132,7 @@ def test_every_command_has_a_function():
 
 @pytest.fixture
 def installed(tmp_path):
-    """The Python of an environment that has the package, and beside it what this one has."""
+    """The Python of an environment with the package and everything in the present environment."""
     environment = tmp_path / "environment"
     venv.create(environment, symlinks=True)
     [packages] = environment.glob("lib/python*/site-packages")

@@ -14,7 +14,7 @@ NETWORK = "parser: {network: {tag_sizes: {}, tags: {predict: [upos]}}}\n"
 
 @pytest.fixture
 def program(monkeypatch):
-    """Taggers that know the tags of the sentences which they have seen, and call all others X."""
+    """The script with taggers that know the tags of sentences they have seen, and tag all others as X."""
     program, seen = script("predict_tags"), {}
 
     def tagger(config, run, sentences):
@@ -49,7 +49,7 @@ def test_no_sentence_is_tagged_by_a_tagger_that_has_seen_it(program, tmp_path, m
     assert [(own.forms, own.heads, own.labels, own.xpos) for own in found] == [
         (own.forms, own.heads, own.labels, own.xpos) for own in gold
     ]
-    assert [own.upos for own in dev] == [own.upos for own in gold]  # those of the tagger of all sentences
+    assert [own.upos for own in dev] == [own.upos for own in gold]  # by the tagger of all sentences
     assert "train.conllu: 2,480 words, UPOS 0.00 %" in capsys.readouterr().out
 
 

@@ -1,4 +1,4 @@
-"""What a release promises stays, or CHANGELOG.md tells of it."""
+"""What a release promises stays, or CHANGELOG.md mentions the change."""
 
 import re
 from pathlib import Path

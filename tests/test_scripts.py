@@ -1,4 +1,4 @@
-"""Scripts: those whose rows the documents stand on, and the one that downloads treebanks."""
+"""Scripts: those that produce the rows behind the documents, and the one that downloads treebanks."""
 
 import json
 import re
@@ -63,7 +63,7 @@ def test_what_is_printed_is_kept_as_it_is_without_a_data_folder(monkeypatch):
 
 
 def test_folds_are_treebanks_that_train_all_finds(tmp_path):
-    """Each sentence is in one test, and in the train of all other folds."""
+    """Each sentence is in the test set of one fold, and in the training set of all others."""
     folder, source = tmp_path / "UD_English-Small", Path("data/quickstart/dev.conllu").read_text()
     folder.mkdir()
     (folder / "en_small-ud-train.conllu").write_text("\n\n".join([*source.split("\n\n")[:25], ""]))
@@ -188,7 +188,7 @@ def test_commits_are_compared_turn_by_turn(monkeypatch, capsys, tmp_path):
 
     def measured(side, seconds):
         asked.append(side)
-        drift = 1 + (len(asked) - 1) // 2  # the machine gets faster from turn to turn
+        drift = 1 + (len(asked) - 1) // 2  # the machine gets faster with every turn
         return {"cell": drift * (10.0 if side is old else 9.0), "other": drift * 10.0}
 
     monkeypatch.setattr(compare, "measured", measured)
@@ -220,7 +220,7 @@ def test_speeds_of_a_run(tmp_path):
     path = tmp_path / "rows.jsonl"
     rows = [row, {**row, "status": "skipped: why"}, {**row, "precision": "bfloat16", "batch_size": 8}]
     path.write_text("".join(f"{json.dumps(each)}\n" for each in rows))
-    # The first is of a version without precisions.
+    # The first row is from a version without precisions.
     expected = {"e, train, cpu, 1, float32, m, 4": 2.5, "e, train, cpu, 1, bfloat16, m, 8": 2.5}
     assert script("compare_commits").speeds(path) == expected
 
@@ -418,7 +418,7 @@ def test_reading_is_timed_beside_conllu():
 
 COMMANDS = [path for path in sorted(SCRIPTS.rglob("*.py")) if "parse_args" in path.read_text()]
 ELSEWHERE = {"harness.py", "dynet_training.py", "jax_training.py", "pyg_graph_network.py", "ray_serve.py"}
-"""What peers share, what runs in environments of theirs alone, and what Ray Serve starts."""
+"""Scripts that peers share, that run only in environments of peers, or that Ray Serve starts."""
 
 
 @pytest.mark.extended
@@ -426,7 +426,7 @@ ELSEWHERE = {"harness.py", "dynet_training.py", "jax_training.py", "pyg_graph_ne
     "path", [path for path in COMMANDS if path.name not in ELSEWHERE], ids=lambda path: path.name
 )
 def test_a_script_says_what_it_does_wherever_it_stands(path):
-    """As a user starts it, without the paths that tests have."""
+    """Started as by a user, without the paths that tests have."""
     done = subprocess.run([sys.executable, path, "--help"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "usage:" in done.stdout
@@ -453,7 +453,7 @@ def test_transitions_up_to_the_first_error_and_behind_it():
 
 @pytest.mark.parametrize("system", ["arc-hybrid", "arc-eager"])
 def test_gold_trajectories_have_all_that_is_optimal(system):
-    """The static oracle names one transition for each step, and others may be as good."""
+    """The static oracle has one transition for each step, but others can be equally good."""
     inventory = make_inventory(system)
     prepared = examples(inventory, SOME_TREES)
     found = script("count_errors").gold_trajectory(inventory, prepared.gold, prepared.steps)
@@ -468,7 +468,7 @@ def test_gold_trajectories_have_all_that_is_optimal(system):
 
 
 def test_a_parser_is_counted_in_both_ways(monkeypatch, capsys):
-    """On trees that it parsed itself, it makes no errors but for what was lifted in them."""
+    """On trees that it parsed itself, its only errors come from lifted arcs."""
     path = "tests/model"
     asked = ["count_errors.py", path, "--treebank", f"{path}/parsed.conllu"]
     monkeypatch.setattr(sys, "argv", asked)
@@ -524,7 +524,7 @@ def repositories(tmp_path):
 
 @pytest.fixture
 def download(repositories, tmp_path, monkeypatch):
-    """Calls the script, into a folder `data`."""
+    """Calls the script to download into a folder `data`."""
     module = script("download_treebank")
 
     def run(treebank, *arguments):
@@ -549,7 +549,7 @@ def test_a_release_is_cloned(download, repositories, tmp_path, capsys):
 def test_what_is_there_is_kept(download, repositories, tmp_path, capsys):
     assert download("UD_Some", "--release", "r2.17") == 0
     (repositories / "UD_Some").rename(repositories / "away")
-    assert download("UD_Some", "--release", "r2.17") == 0  # without the repository
+    assert download("UD_Some", "--release", "r2.17") == 0  # does not need the repository
     file = tmp_path / "data" / "UD_Some" / "some-ud-dev.conllu"
     assert file.read_text() == "# second\n"
     assert download("UD_Some") == 2

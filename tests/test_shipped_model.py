@@ -1,4 +1,4 @@
-"""The model that ships: it is found by its name, of this format, small enough, and may be given away."""
+"""The model that ships: it is found by name, has this format, is small enough, and can be given away."""
 
 import json
 import re
@@ -80,7 +80,7 @@ def test_card_and_licence_lie_beside_it(package):
 
 
 def test_readme_has_its_scores(package):
-    """Those of the card are from before its weights were stored in 16 bits."""
+    """The scores of the card are from before the weights were stored in 16 bits."""
     [line] = re.findall(r"^    (Tokens .* LAS .*)$", Path("README.md").read_text(), re.MULTILINE)
     told = {name.lower(): float(value) for name, value in re.findall(r"(\w+) ([\d.]+)", line)}
     of_text = next(result for result in read_card(package).results if "raw text" in result.task.name)

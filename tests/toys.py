@@ -1,4 +1,4 @@
-"""A tiny plugin whose methods do what can go wrong."""
+"""A tiny plugin whose methods go wrong in various ways."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Folders as those of Universal Dependencies, made of the sentences of the treebank that ships here."""
+"""Folders like those of Universal Dependencies, with sentences of the treebank that ships."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ def sentences(split, count):
 
 
 def blanked(text, *columns):
-    """Without the values of columns, as if nobody had annotated them."""
+    """The text without the values of some columns, as if they had not been annotated."""
     lines = [line.split("\t") for line in text.split("\n")]
     return "\n".join(
         "\t".join("_" if place in columns else value for place, value in enumerate(line)) for line in lines

@@ -41,15 +41,15 @@ def expected_errors(one, model=ONE):
 
 
 def group_of(sentence):
-    """Of 1 to 5 words, of 6 to 10, and so on."""
+    """Sentences of 1 to 5 words are one group, those of 6 to 10 the next, and so on."""
     return (len(sentence) - 1) // 5
 
 
 def assert_most_doubtful(found, doubts):
-    """Each has a higher share of doubtful arcs than others of its length.
+    """Check that each selected sentence has a larger share of doubtful arcs than others of its length.
 
-    doubts: the shares in all sentences, by their words. The value is the share of sentences of its length
-    that are less doubtful, half of itself counted.
+    doubts: the shares of all sentences, by their words. A sentence's value is the share of sentences of its
+    length that are less doubtful, counting itself as a half.
     """
     selected = {own.sentence.forms for own in found}
     for own in found:
@@ -108,7 +108,7 @@ LENGTHS_AND_VALUES = st.lists(st.tuples(st.integers(1, 40), st.floats(0, 1)), ma
 
 @given(LENGTHS_AND_VALUES, st.integers(1, 60))
 def test_what_is_left_out_early_would_not_be_selected_later(values, words):
-    """Beside the same without leaving out."""
+    """Compared with a selection that leaves nothing out early."""
     candidates = [candidate(value, own) for own, value in values]
     groups = {}  # in the order of their first sentences
     for own in candidates:
@@ -183,7 +183,7 @@ def test_the_command_writes_what_parse_finds(tmp_path, capsys):
 
 
 def test_selected_sentences_can_stand_in_any_order(tmp_path):
-    """Also if a file begins with a blank line, or ends without one."""
+    """Even if a file starts with a blank line or ends without one."""
     blocks = Path(TREEBANK).read_text(encoding="utf-8").split("\n\n")[:3]
     files = [tmp_path / name for name in ("a.conllu", "b.conllu", "c.conllu")]
     for file, content in zip(files, (f"\n{blocks[0]}", blocks[1], f"{blocks[2]}\n"), strict=True):

@@ -137,7 +137,7 @@ def test_any_number_of_sentences_in_order(english):
 
     trees = english.parse_all(sentences())
     assert [tree.words[12] for tree in islice(trees, 3)] == ["0", "1", "2"]
-    assert 3 < made < asked / 2  # they are read when they are needed
+    assert 3 < made < asked / 2  # sentences are read only when they are needed
     assert next(islice(trees, 6_000, None)).words[12] == "6003"
     assert list(english.parse_all([])) == []
 
@@ -195,7 +195,7 @@ def test_a_model_that_reads_tags_and_gets_none_warns(reader_of_tags):
     for parse in (reader.parse, lambda words: next(reader.parse_all([words]))):
         with pytest.warns(UserWarning, match="UPOS is blank for 100% of the words") as caught:
             parse(CAT)
-        assert caught[0].filename == __file__  # it names the line of this program
+        assert caught[0].filename == __file__  # the warning names the line of this program
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         reader.parse(CAT, upos=["DET", "NOUN", "VERB", "PUNCT"], feats=["Number=Sing"] * 4)

@@ -107,7 +107,7 @@ def test_all_of_many_sentences_have_limits(english):
     assert any(map(has_two, english.parse_all(given)))
     assert not any(map(has_two, english.parse_all(given, constraints=limits)))
     with pytest.raises(ValueError, match="nsbj"):
-        english.parse_all(given, constraints=Constraints(at_most_one=("nsbj",)))  # before any is asked for
+        english.parse_all(given, constraints=Constraints(at_most_one=("nsbj",)))  # no tree was asked for
 
 
 def test_sentences_of_conllu_keep_what_is_given_if_asked_to(english):

@@ -1,4 +1,4 @@
-"""A parser in other processes: forked and started anew, by pickling, and as copies."""
+"""A parser in other processes: forked and newly started ones, by pickling, and as copies."""
 
 import asyncio
 import copy
@@ -21,7 +21,7 @@ MODEL = "tests/model"
 CAT = ["The", "cat", "sleeps", "."]
 SENTENCES = [CAT[:words] for words in (1, 2, 3, 4)] * 4
 SECONDS = 120
-"""After which a process that has nothing to do but to parse a few sentences hangs."""
+"""A process that only has to parse a few sentences and takes longer hangs."""
 
 
 @pytest.fixture(scope="module")

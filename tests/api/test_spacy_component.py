@@ -58,7 +58,7 @@ def pipeline(model=MODEL, **config):
 
 
 def document(nlp, sentences, *, trees=False, tags=False):
-    """Of gold sentences."""
+    """A document of gold sentences, without trees and tags unless they are asked for."""
     given = {"words": [form for one in sentences for form in one.forms]}
     given["sent_starts"] = [word == 0 for one in sentences for word in range(len(one))]
     if tags:
@@ -141,7 +141,7 @@ def test_boundaries_stay_whatever_the_tree(monkeypatch, reader_of_tags):
     words = 121
     outward = sorted(range(words), key=lambda word: (abs(word - words // 2), word))
     heads = np.zeros(words, dtype=int)
-    heads[outward[1:]] = np.array(outward[:-1]) + 1  # all arcs cross
+    heads[outward[1:]] = np.array(outward[:-1]) + 1  # all arcs cross each other
     tree = ParsedTree(tuple(heads.tolist()), ("dep",) * words)
     monkeypatch.setattr(Engine, "stream", lambda engine, found, *_, **__: ((one, tree) for one in found))
     starts = [number % words == 0 for number in range(3 * words)]
@@ -280,7 +280,7 @@ print(nlp.config["components"]["stack_parser"])
     assert done.stdout.startswith(str(arcs(english(CAT))))
     assert "'overwrite': True" in done.stdout
     (saved / "stack_parser/LICENSE.txt").write_text("of the other model")
-    english.to_disk(saved)  # whose model has neither a tokenizer nor a licence
+    english.to_disk(saved)  # its model has neither a tokenizer nor a licence
     assert not (saved / "stack_parser/LICENSE.txt").exists()
     assert not (saved / "stack_parser/tokenizer.json").exists()
     (saved / "stack_parser/weights.safetensors").write_bytes(b"broken")
@@ -400,7 +400,7 @@ def test_spacy_finds_the_component_and_nothing_else_needs_spacy():
 
 @pytest.mark.extended
 def test_a_pipeline_gives_the_trees_of_the_model(config_file, tmp_path):
-    """A model with a pretrained transformer."""
+    """The model has a pretrained transformer."""
     from small_transformers import make_transformer  # skips this test without its libraries
 
     own = {"model": str(make_transformer(tmp_path / "pretrained")), "layers": 2}
@@ -433,12 +433,12 @@ def test_heads_and_labels_that_are_set_stay():
     plain = arcs(nlp("The cat sleeps."))
     assert plain == arcs(pipeline()("The cat sleeps."))
     found = nlp(given_document(nlp, [2, 0, 2, 3], ["dep", "obj", "", ""]))
-    assert (found[0].head.i, found[1].head.i, found[1].dep_) == (2, 0, "obj")  # of `dep` the head alone
+    assert (found[0].head.i, found[1].head.i, found[1].dep_) == (2, 0, "obj")  # of `dep`, only the head
     found = nlp(given_document(nlp, [1, 1, 2, 3], ["dep", "ROOT", "", ""]))
     assert [token.i for token in found if token.head == token] == [1]
     doc = Doc(nlp.vocab, words=["The", "cat", "sleeps", "."])
     doc.from_array([DEP], np.array([[0], [0], [0], [nlp.vocab.strings.add("nsubj")]], dtype=np.uint64))
-    assert [(token.dep_, token.head != token) for token in nlp(doc)][3] == ("nsubj", True)  # a label alone
+    assert [(token.dep_, token.head != token) for token in nlp(doc)][3] == ("nsubj", True)  # only a label
     found = pipeline()(given_document(nlp, [2, 0, 2, 3], ["dep", "obj", "", ""]))
     assert arcs(found) == plain
 

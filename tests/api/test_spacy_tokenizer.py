@@ -34,7 +34,7 @@ def model(tmp_path):
 
 
 def of_rules(folder):
-    """The folder of a model that divides text by spaCy's rules."""
+    """The folder of a model that tokenizes text by spaCy's rules."""
     folder.mkdir()
     shutil.copytree("tests/model", folder, dirs_exist_ok=True)
     (folder / TOKENIZER).write_text('{"settings": {"kind": "spacy", "language": "en"}, "content": ""}')
@@ -110,7 +110,7 @@ def test_characters_that_are_blank_for_the_tokenizer_only_are_no_words(rules):
 
 
 class Expanding:
-    """In place of a reader: finds French `au` in any text."""
+    """Replaces a reader: finds French `au` in any text."""
 
     def sentences(self, text):
         au = Token("au", 0, 2, ("à", "le"), True)

@@ -64,7 +64,7 @@ def rows(tokens):
 
 
 def expected(text, parse):
-    """The lines of a sentence, with what a parser says of its words."""
+    """The lines of a sentence, with a parser's predictions for its words."""
     lines = [line.split("\t") for line in text.splitlines()]
     words = [line for line in lines if line[ID].isdecimal()]
     forms, *tags = ([word[column] for word in words] for column in (FORM, UPOS, XPOS, FEATS, LEMMA))
@@ -75,7 +75,7 @@ def expected(text, parse):
     return lines
 
 
-@pytest.mark.filterwarnings("ignore:FORM is blank")  # as it may be
+@pytest.mark.filterwarnings("ignore:FORM is blank")  # in random sentences it may be
 @given(text=sentences())
 def test_only_trees_and_missing_tags_are_filled_in(english, text):
     [tokens] = conllu.parse(text)
@@ -88,7 +88,7 @@ def test_only_trees_and_missing_tags_are_filled_in(english, text):
     assert [token["id"] for token in found] == [token["id"] for token in before]
     [again] = conllu.parse(found.serialize())
     assert again == found
-    assert english.parse(again) == found  # of which all columns are filled in
+    assert english.parse(again) == found  # now all columns are filled in
 
 
 @pytest.mark.filterwarnings("ignore:FORM is blank")

@@ -15,7 +15,7 @@ def lstm_of(layers):
 
 
 def reading(lstm, vectors):
-    """[hidden] The output after the last of the vectors."""
+    """[hidden] The output after the last vector."""
     outputs, _ = lstm(torch.stack(vectors))
     return outputs[-1]
 
@@ -62,7 +62,7 @@ def test_stacks_are_those_of_lists(layers):
 
 @pytest.mark.parametrize("layers", [1, 2])
 def test_a_filled_stack_gives_up_its_vectors_from_the_top(layers):
-    """The first is shorter than the padded frames, the second is never popped, the third until its bottom."""
+    """The first is shorter than the padded frames, the second is never popped, the third down to one."""
     lstm, heights = lstm_of(layers), torch.tensor([3, 2, 5])
     vectors = torch.randn(5, 3, INPUT, dtype=torch.double)
     buffer, left = FilledStackLSTM(lstm, vectors, heights), heights.tolist()

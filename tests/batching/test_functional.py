@@ -33,7 +33,7 @@ from parser.system.machine import processor
 
 @pytest.fixture(autouse=True, params=["torch", "onednn"])
 def _kernels(request, monkeypatch):
-    """Both kinds, whatever this machine's CPU is."""
+    """Tests both kinds of kernels, whatever CPU this machine has."""
     monkeypatch.setattr(functional, "mkl_leaves_units_idle", lambda processor: request.param == "onednn")
 
 
@@ -152,10 +152,10 @@ def test_what_a_cpu_supports(name, processor, reason, bfloat16, monkeypatch):
 
 @pytest.mark.parametrize("onednn", [True, False])
 def test_bfloat16_is_refused_where_lstms_can_not_be_computed_in_it(onednn, monkeypatch):
-    """With oneDNN that depends on the instructions it may use; PyTorch itself always can."""
+    """oneDNN can only with some of the CPU's instructions; PyTorch itself always can."""
     monkeypatch.setattr(torch.backends.mkldnn, "enabled", onednn)
     monkeypatch.setattr("parser.batching.functional.processor", lambda: WITH_BFLOAT16)
-    torch.set_float32_matmul_precision("medium")  # which asks nobody
+    torch.set_float32_matmul_precision("medium")  # without any check
     try:
         outputs_of(nn.LSTM(6, 8), torch.randn(7, 5, 6))
     except RuntimeError:
@@ -175,7 +175,7 @@ def test_what_gpus_support(name, capability, supported, monkeypatch):
 
 @pytest.mark.parametrize(("name", "expected"), [("float32", False), ("tf32", True), ("bfloat16", True)])
 def test_cudnn_has_tf32_only_if_asked_for(name, expected, monkeypatch):
-    """PyTorch's default is to use it."""
+    """PyTorch uses it by default."""
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", not expected)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
     set_precision(name, torch.device("cuda"))
@@ -201,7 +201,7 @@ def test_large_products_have_bfloat16_factors(rows, bias, device, in_bfloat16):
         results.append(added - start)
     for found in results:
         assert found.dtype == torch.float32
-        assert relative_error(found, rounded) < RELATIVE_ERROR / 4  # only the sum's rounding
+        assert relative_error(found, rounded) < RELATIVE_ERROR / 4  # only the rounding of the sum
         assert 1e-4 < relative_error(found, exact) < RELATIVE_ERROR
 
 
@@ -268,7 +268,7 @@ def test_the_librarys_lstm_in_bfloat16(layers, packed, device, in_bfloat16):
 
 
 def relative_error(found, expected):
-    """Of the norm of the difference."""
+    """The norm of the difference, relative to the expected norm."""
     return float((found.detach().double() - expected.detach()).norm() / expected.detach().norm())
 
 
@@ -323,7 +323,7 @@ def test_whole_embeddings_are_dropped_and_the_others_scaled_up(device):
         assert torch.equal(part, first[:, None].expand_as(part))
     assert (firsts == 0).float().mean().item() == pytest.approx(0.25, abs=0.01)
     sums = firsts.sum(0)
-    assert set(sums.round(decimals=4).tolist()) == {0.0, 3.0}  # 0 where all are dropped
+    assert set(sums.round(decimals=4).tolist()) == {0.0, 3.0}  # 0 if all are dropped
     assert (sums == 0).float().mean().item() == pytest.approx(0.25**3, abs=0.005)
     assert dropout_of_embeddings(parts, 0.25, training=False) is parts
     assert dropout_of_embeddings(parts[:1], 0.25, training=True) == parts[:1]

@@ -8,7 +8,7 @@ from parser.batching.levels import batches, depths, heights
 
 @st.composite
 def structures(draw):
-    """What each node uses; nodes in random order."""
+    """The nodes that each node uses. Nodes are in random order."""
     count = draw(st.integers(1, 25))
     used_by = [draw(st.sets(st.integers(0, max(0, node - 1)), max_size=3)) for node in range(count)]
     used_by[0] = set()

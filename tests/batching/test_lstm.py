@@ -1,4 +1,4 @@
-"""Our LSTM kernels against those of PyTorch, and where the fused cell is used."""
+"""Our LSTM kernels compared with those of PyTorch, and when the fused cell is used."""
 
 import pytest
 import torch
@@ -89,7 +89,7 @@ def with_other_gates(of_input, of_hidden, previous):
 
 
 def results(device):
-    """States and gradients of a cell and of a forest."""
+    """The states and gradients of a cell and of an LSTM over a forest."""
     torch.manual_seed(0)
     both, previous = torch.randn(2, 5, 12).to(device).requires_grad_(), torch.randn(5, 3).to(device)
     weight = torch.randn(12, 3).to(device).requires_grad_()

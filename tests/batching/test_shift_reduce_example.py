@@ -1,4 +1,4 @@
-"""The example of docs/stack-lstm.md: its steps, and that its three ways are one."""
+"""The example of docs/stack-lstm.md: its steps, and that its three ways give equal results."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ LEAST_DEPTH = {PUSH: 0, POP: 1, HOLD: 0, REPLACE: 1, REDUCE_AND_REPLACE: 2}
 
 @st.composite
 def programs(draw):
-    """Operations [steps][batch] that no stack is too low for."""
+    """Operations [steps][batch] for which every stack is high enough."""
     batch, steps = draw(st.integers(1, 4)), draw(st.integers(1, 30))
     depths, program = [0] * batch, []
     for _ in range(steps):
@@ -26,7 +26,7 @@ def programs(draw):
 
 
 def on_lists(program, inputs, weight):
-    """What every stack shows after each step, with Python lists and without batches."""
+    """What is on top of every stack after each step, with Python lists and without batches."""
     shown = []
     stacks = [[torch.zeros_like(inputs[0, 0])] for _ in program[0]]
     for step, row in enumerate(program):
@@ -64,7 +64,7 @@ def test_every_program_gives_what_lists_give_and_the_same_gradients(program):
         weight = torch.randn(3, 3, generator=generator, dtype=torch.double).requires_grad_()
         shown = run(program, inputs, weight)
         mixture = torch.randn(shape, generator=generator, dtype=torch.double)
-        nothing = 0 * (inputs.sum() + weight.sum())  # a program of holds alone shows neither
+        nothing = 0 * (inputs.sum() + weight.sum())  # a program of holds only shows neither
         ((shown * mixture).sum() + nothing).backward()
         results.append((shown.detach(), inputs.grad, weight.grad))
     for plain, batched in zip(*results, strict=True):
@@ -84,7 +84,7 @@ def test_grows_without_losing_what_it_holds(device):
 
 
 def pushed(*vectors):
-    """A stack of these vectors, and what was on top after each."""
+    """A stack of these vectors, and what was on top after each push."""
     stack, tops = Stack(1, 2, like=vectors[0]), []
     for vector in vectors:
         stack.write(*PUSH, vector)
@@ -98,7 +98,7 @@ def test_what_is_read_or_written_without_gradients_cuts_no_others():
     with torch.no_grad():
         assert not stack.top().requires_grad
         stack.write(*PUSH, second)
-    stack.write(*PUSH, last + stack.previous(1))  # which reads the first below the second
+    stack.write(*PUSH, last + stack.previous(1))  # reads the first vector below the second
     (stack.top() + stack.previous(2)).sum().backward()
     assert (first.grad.tolist(), last.grad.tolist()) == ([[2.0, 2.0]], [[1.0, 1.0]])
     assert second.grad is None

@@ -1,4 +1,4 @@
-"""StackLSTMs as a library: by replay and step by step, against lists and torch's own LSTM."""
+"""StackLSTMs as a library: by replay and step by step, compared with lists and torch's own LSTM."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Program = list[list[StackOperation]]
 
 
 def on_lists(lstm: nn.LSTM, vectors: Tensor, program: Program) -> Tensor:
-    """[batch, steps + 1, hidden] Each stack is a list of the states of torch's LSTM."""
+    """[batch, steps + 1, hidden] outputs, each stack being a list of the states of torch's LSTM."""
     zeros = torch.zeros(lstm.num_layers, HIDDEN, dtype=torch.double)
     shown = []
     for column, row in enumerate(vectors):

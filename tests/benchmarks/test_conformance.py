@@ -47,7 +47,7 @@ def run_with_an_update_by_hand(self, batch):
 
 
 def faults(example, **changes):
-    """Of the example with little data and what is changed."""
+    """The faults of the example, with little data and with the given changes."""
 
     class Few(example.Settings):
         size: int = 4
@@ -134,9 +134,9 @@ def test_the_command_names_the_faults(toys, capsys):
 @pytest.mark.parametrize(
     ("results", "expected", "difference"),
     [
-        ([1.0, 100.0], [1.0, 100.01], None),  # rounding is a share of each
+        ([1.0, 100.0], [1.0, 100.01], None),  # rounding is relative to each result
         ([1.01, 100.0], [1.0, 100.0], "result 0 is 1.01, but 1 without batching"),
-        ([1e-6, 100.0], [0.0, 100.0], None),  # beside the largest that is nothing
+        ([1e-6, 100.0], [0.0, 100.0], None),  # negligible next to the largest
         ([1e-5, 100.0], [0.0, 100.0], "result 0 is 1e-05, but 0 without batching"),
         ([1.0, 100.0], [1.0, 100.1], "result 1 is 100, but 100.1 without batching"),
         ([1.0], [1.0, 2.0], "1 results, but 2"),

@@ -1,4 +1,4 @@
-"""The harness sees the gradients of every method of every plugin, and each kind of wrong ones."""
+"""The harness checks the gradients of all methods of all plugins, and detects each kind of wrong ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def prepared(name: str, method: str) -> AnyPlugin:
 
 
 def without_the_last(batch: Any) -> Any:
-    """Without the last sentence or row. The last frame of a text has the words of the first."""
+    """The batch without its last sentence or row. For texts, the last frame repeats the first."""
     if isinstance(batch, (list, Tensor)):
         return batch[:-1]
     if isinstance(batch, Text):
@@ -59,7 +59,7 @@ def one_forgotten(gradients: Gradients) -> None:
 
 
 def negated(gradients: Gradients) -> None:
-    """Of one parameter."""
+    """Negate the gradient of one parameter."""
     min(gradients, key=len).neg_()
 
 
@@ -69,7 +69,7 @@ MUTANTS: dict[str, Callable[[Gradients], None]] = {
 
 
 def mutated(plugin: AnyPlugin, batch: Any, mutant: Callable[[Gradients], None]) -> list[ParameterGradient]:
-    """What the harness sees of a method whose gradients are wrong."""
+    """The gradients that the harness sees of a method whose gradients are wrong."""
     given = plugin.gradients(batch) if isinstance(plugin, GivesGradients) else None
     if given is not None:
         mutant(given)
@@ -89,7 +89,7 @@ def mutated(plugin: AnyPlugin, batch: Any, mutant: Callable[[Gradients], None]) 
 
 
 def trained_plugins() -> Iterator[ParameterSet]:
-    """Each plugin with each method; `make test` has the first method of two of them."""
+    """Each plugin with each method; `make test` runs the first method of two of them."""
     for name in installed():
         methods = [method for method in find(name).methods.get("train", ()) if method != NO_BATCHING]
         for number, method in enumerate(methods):

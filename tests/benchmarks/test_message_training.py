@@ -1,4 +1,4 @@
-"""Networks as graphs of messages against the same networks as a whole, and the plugins that train them."""
+"""Networks as graphs of messages, compared with the same networks as a whole, and their plugins."""
 
 from __future__ import annotations
 
@@ -325,7 +325,7 @@ def test_operations_are_those_that_torch_counts(kind):
 
 @pytest.mark.parametrize("kind", PLUGINS)
 def test_one_batch_at_a_time_learns_what_plain_training_learns(kind):
-    """Every node is updated once for a batch, if the cell of the lists gets its gradients of one length."""
+    """Every node is updated once per batch, as long as all lists in the data have the same length."""
     settings = {"longest": 1, "update_in_loop_after": 2} if kind is Lists else {}
     plain, active = (prepared(kind, method=method, **settings) for method in ("none", "active-1"))
     for plugin in (plain, active):
@@ -336,7 +336,7 @@ def test_one_batch_at_a_time_learns_what_plain_training_learns(kind):
 
 
 def test_a_message_for_each_edge_learns_what_one_for_all_learns():
-    """Without molecules: a layer of a kind of bond that a batch lacks is updated only where it is fused."""
+    """Not so for molecules: the layer of a bond kind that a batch lacks is updated only if fused."""
     settings = {"steps": 2, "update_in_loop_after": 2}
     fused, single = (prepared(Deductions, method=name, **settings) for name in ("active-1", "edges-active-1"))
     for plugin in (fused, single):
@@ -361,13 +361,13 @@ def test_many_batches_on_their_way_learn_too(kind):
     for epoch in range(1, 21):
         plugin.learn(epoch)
         losses.append(plugin.check()[0])
-    # How late the gradients are depends on what else the machine does, and so does the last loss.
+    # How late the gradients are depends on the load of the machine, and so does the last loss.
     assert min(losses) < 0.9 * before
 
 
 @pytest.mark.parametrize("kind", [Digits, Trees])
 def test_it_says_how_late_gradients_were(kind):
-    settings = {"update_branch_after": 1000} if kind is Trees else {}  # not in the middle of a tree
+    settings = {"update_branch_after": 1000} if kind is Trees else {}  # not within a tree
     methods = ("none", "active-1", "active-16")
     plain, one, many = (prepared(kind, method=method, **settings) for method in methods)
     for plugin in (plain, one, many):

@@ -1,4 +1,4 @@
-"""Networks batched on the fly equal a plain loop over words and nodes, and their plugins."""
+"""Networks batched on the fly, which equal a plain loop over words and nodes, and their plugins."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ GRAINS: tuple[Grain, ...] = ("cell", "operation")
 
 
 def not_compiled(methods):
-    """Those that need not be compiled, which takes long."""
+    """The methods without compilation, which takes long."""
     return [method for method in methods if method != COMPILED]
 
 
 def outcome(loss: float, network: nn.Module) -> list[Tensor]:
-    """The loss, and all gradients; that of a weight which no loss needs is zero."""
+    """The loss and all gradients, zero for weights that no loss uses."""
     gradients = [
         torch.zeros_like(weight) if weight.grad is None else weight.grad.to_dense()
         for weight in network.parameters()
@@ -179,7 +179,7 @@ def test_taggers_are_equal(lengths: tuple[int, ...], spelled: bool) -> None:
 
 
 def plain_parser_loss(network: FeatureParser, sentence: FeatureSentence) -> Tensor:
-    """Step by step. Which transitions are compared is `Decisions`' to say, which has tests of its own."""
+    """The loss, step by step. `Decisions`, which has its own tests, chooses the transitions to compare."""
     vectors = [
         torch.cat([network.words.weight[word], network.tags[tag]])
         for word, tag in zip(sentence.words, sentence.tags, strict=True)
@@ -235,7 +235,7 @@ def random_tree(leaves: int, draw: random.Random) -> BinaryTree:
     left, right = [], []
 
     def build(start: int, stop: int) -> int:
-        """The number of the node over these leaves."""
+        """Add the nodes over these leaves, and return the number of the top one."""
         if stop - start == 1:
             return start
         middle = draw.randrange(start + 1, stop)
@@ -477,7 +477,7 @@ def test_words_are_dropped_the_more_often_the_rarer_they_are():
 def test_the_taggers_operations_are_those_of_its_products(spelled):
     sizes = TaggerSizes(9, 4, 6, 5, layers=2, middle_size=3, characters=7 if spelled else 0, character_size=4)
     sentence = TaggedSentence([1, 2, 3, 4], [0, 1, 2, 3], {1: [1, 2, 3], 3: [4]} if spelled else {})
-    tagger = Tagger(sizes).double()  # by torch's own products, which the counter knows
+    tagger = Tagger(sizes).double()  # uses torch's own products, which the counter knows
     with FlopCounterMode(display=False) as counter:
         tagger.score([sentence], bilstm_by_levels)
     assert counter.get_total_flops() == pytest.approx(operations_of_sentence(sizes, sentence))
@@ -487,7 +487,7 @@ def test_the_parsers_operations_are_those_of_its_products():
     sizes = FeatureParserSizes(9, 4, 3, 5, 2, hidden_size=6, middle_size=7)
     words = 4
     sentence = FeatureSentence([1] * 5, [1] * 5, [1, 4, 1, 2], [0, 1, 2, 0], np.ones(2 * words))
-    network = FeatureParser(sizes).double()  # by torch's own products, which the counter knows
+    network = FeatureParser(sizes).double()  # uses torch's own products, which the counter knows
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         network.loss([sentence], bilstm_by_levels)
     assert counter.get_total_flops() == pytest.approx(operations_of_parse(sizes, words))

@@ -177,7 +177,7 @@ def test_data_folder(monkeypatch):
 
 
 def test_what_is_not_in_the_working_directory_is_looked_for_in_the_data_folder(tmp_path, monkeypatch):
-    """As of the project, when a command is given elsewhere."""
+    """Such as the project's data folder, when a command is started elsewhere."""
     data = tmp_path / "project/data"
     data.mkdir(parents=True)
     (data / "small").touch()
@@ -295,7 +295,7 @@ def test_a_section_is_asked_for_where_one_is_due(config_file):
     ],
 )
 def test_a_config_of_another_command_is_told(command, config, its_own, tmp_path, capsys):
-    if config == "search.yaml":  # a table may draw all of its rows
+    if config == "search.yaml":  # all rows of a table can be drawn at random
         path = tmp_path / config
         path.write_text("title: a\nbase: b\nsearch: {trials: 2, ranges: {training.seed: [1]}}\n")
         config = str(path)

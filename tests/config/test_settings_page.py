@@ -23,7 +23,7 @@ def script_fixture():
 
 
 def keys(settings, prefix=""):
-    """The dotted keys of a class; NAME in the place of a name that the user chooses."""
+    """The dotted keys of a class, with NAME for a name that the user chooses."""
     for name, field in settings.model_fields.items():
         key = f"{prefix}{name}"
         yield key
@@ -32,7 +32,7 @@ def keys(settings, prefix=""):
 
 
 def classes(annotation):
-    """Those of the settings of a section."""
+    """The settings classes in an annotation."""
     if isinstance(annotation, type) and issubclass(annotation, Settings):
         return [annotation]
     return [kind for part in get_args(annotation) for kind in classes(part)]
@@ -63,7 +63,7 @@ def test_every_setting_has_a_line(script, settings):
 
 
 def test_the_settings_of_every_plugin_have_a_line(script):
-    """Those that training has, too, are only named."""
+    """Settings that training also has are only named."""
     _, *plugins = script.page().split("### Plugin `")
     texts = {name: text for name, _, text in (plugin.partition("`") for plugin in plugins)}
     own = [name for name, entry in installed().items() if entry.value.startswith("parser.")]

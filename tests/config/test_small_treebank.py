@@ -26,7 +26,7 @@ def test_a_small_treebank_has_its_own_settings_and_enough_steps(config_file):
     assert found.training.learning_rate.peak == 0.02
     assert found.training.epochs == 13
     assert found.small_treebank is None
-    assert found.parser.network.sentence_encoder is None  # which it does not get by the rule
+    assert found.parser.network.sentence_encoder is None  # the rule does not add one
     encoder = "parser.network.sentence_encoder={hidden_size: 9}"
     assert resolved(config_file, encoder).parser.network.sentence_encoder.hidden_size == 7
 
@@ -116,7 +116,7 @@ def test_a_run_keeps_what_the_config_is_for_its_treebank(config_file, tmp_path):
 
 
 def test_the_rule_that_comes_with_the_project_is_sound(tmp_path):
-    """And has an effect on a thousand short sentences, as Telugu MTG has."""
+    """It also has an effect on a thousand short sentences, the size of Telugu MTG."""
     blocks = Path("data/quickstart/train.conllu").read_text(encoding="utf-8").split("\n\n")[:1000]
     (tmp_path / "train.conllu").write_text("\n\n".join(blocks) + "\n\n", encoding="utf-8")
     config = read_config(Path("configs/ud-untagged.yaml"), [f"treebank.train={tmp_path}/train.conllu"])

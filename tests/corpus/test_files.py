@@ -11,7 +11,7 @@ from parser.corpus.files import find_files
 
 @pytest.fixture
 def folders(tmp_path):
-    """A corpus, and where its trees go."""
+    """The folder of a corpus and the folder for its trees."""
     (tmp_path / "in").mkdir()
     return tmp_path / "in", tmp_path / "out"
 
@@ -59,7 +59,7 @@ def test_what_is_no_corpus_is_said(folders):
 
 
 def test_no_name_of_the_corpus_is_that_of_our_folder(folders):
-    """Ours keeps its name, until the corpus has it."""
+    """Our folder keeps its name until the corpus contains that name."""
     corpus, target = folders
 
     def own():
@@ -72,4 +72,4 @@ def test_no_name_of_the_corpus_is_that_of_our_folder(folders):
         shutil.rmtree(corpus / name)
     assert own() == ".parse-corpus-3"
     write(corpus, ".parse-corpus-3/a.conllu")
-    assert own() == ".parse-corpus-2"  # the first one may have trees of files that the corpus has lost
+    assert own() == ".parse-corpus-2"  # the first may hold trees of files that have left the corpus

@@ -41,7 +41,7 @@ def program(corpus, target, *options):
 
 
 def write_corpus(folder, files, copies):
-    """Files of different sizes, whose sentences have names of their own; returns their contents."""
+    """Write files of different sizes, whose sentences have unique names. Returns their contents."""
     folder.mkdir()
     contents = {}
     for number in range(files):
@@ -85,7 +85,7 @@ def test_a_signal_ends_the_program_with_one_message(tmp_path):
 
 
 def children_of(process, name):
-    """The processes below it whose command line begins so."""
+    """The descendants of a process whose command line starts with the name."""
     found = []
     for child in psutil.Process(process.pid).children(recursive=True):
         with suppress(psutil.NoSuchProcess):
@@ -125,7 +125,7 @@ def test_nothing_is_lost_when_workers_and_programs_are_killed(tmp_path, kills_of
 
 
 def test_a_cluster_that_asks_for_a_token(tmp_path):
-    """Without it the message says what to set, and with it the files are parsed."""
+    """Without the token the message says what to set, and with it the files are parsed."""
     contents = write_corpus(tmp_path / "corpus", 1, 1)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""Corpora are parsed as single files are. Here the cluster is this process, in test_ray.py it is Ray."""
+"""Corpora are parsed like single files. Here the cluster is this process, in test_ray.py it is Ray."""
 
 import errno
 import gzip
@@ -35,7 +35,7 @@ def one_worker(address, workers, threads):
 
 
 def results_here(files, settings, count):
-    """As `results.results`; parts come in any order, and some of them twice."""
+    """Like `results.results`, but parts come in any order, and some of them twice."""
     rows = [row for file in files for row in cut_into_parts(file._asdict(), settings.form)]
     rows += rows[: len(rows) // 3]
     draw, worker = random.Random(1), CorpusWorker(settings)
@@ -245,7 +245,7 @@ class KilledError(BaseException):
 
 @pytest.fixture
 def dies_once(monkeypatch):
-    """The parser dies once, when it begins with its 4th block, and returns the parts that it has parsed."""
+    """The parser dies once, when it starts with its 4th block. Returns the list of parts that it parsed."""
     begun, done = [], []
 
     def run_or_die(parser, group, run=PartParser.run_together):
@@ -276,7 +276,7 @@ def test_what_is_missing_is_parsed_when_started_again(corpus, tmp_path, dies_onc
 
 
 def test_only_a_part_that_ends_its_workers_is_given_up(tmp_path, monkeypatch, capsys):
-    """Not those that were parsed together with it."""
+    """The parts that were parsed together with it are not."""
     corpus, target = tmp_path / "corpus", tmp_path / "trees"
     corpus.mkdir()
     for number in range(6):
@@ -288,14 +288,14 @@ def test_only_a_part_that_ends_its_workers_is_given_up(tmp_path, monkeypatch, ca
         return run(parser, group)
 
     def by_another(worker, rows, work=CorpusWorker.__call__):
-        """As Ray does with a block whose worker has died."""
+        """Try again, as Ray does with a block whose worker has died."""
         while True:
             with suppress(KilledError):
                 return work(worker, rows)
 
     with monkeypatch.context() as patch:
         patch.setattr(PartParser, "run_together", die_of_one)
-        for _ in range(workers.MOST_ATTEMPTS + 1):  # nobody counts programs that ended
+        for _ in range(workers.MOST_ATTEMPTS + 1):  # the program's own deaths are not counted
             with pytest.raises(KilledError):
                 parse_corpus(corpus, target)
         patch.setattr(CorpusWorker, "__call__", by_another)
@@ -423,7 +423,7 @@ OURS = ".parse-corpus", ".parse-corpus-2"
 
 @pytest.mark.extended
 def test_names_of_the_corpus_are_not_ours(corpus, tmp_path):
-    """Nor are those that it gains between two starts, and nothing of an earlier start is lost then."""
+    """Nor are names that it gains between two starts, and then nothing of an earlier start is lost."""
     names, target = (".unfinished", "report.json", "lock", "parts", "settings.json"), tmp_path / "trees"
     one = (corpus / "small.conllu").read_text()
     for name in (*names, OURS[1].upper()):

@@ -13,7 +13,7 @@ from parser.distributed.cluster_address import refuse_silent
 
 @contextmanager
 def listening(answer):
-    """The address of a server that answers each connection so; None stays silent."""
+    """The address of a server that answers each connection with these bytes, or stays silent if None."""
 
     def serve():
         connection, _ = server.accept()
@@ -21,7 +21,7 @@ def listening(answer):
             for byte in answer or b"":
                 connection.sendall(bytes([byte]))  # as slow as any network may be
                 time.sleep(0.001)
-            while connection.recv(100):  # until the other side has gone
+            while connection.recv(100):  # until the other side closes
                 pass
 
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -84,7 +84,7 @@ def test_what_is_no_address(address):
 
 
 def test_auto_is_what_the_environment_says(monkeypatch):
-    refuse_silent("auto")  # Ray looks for it itself, on this machine
+    refuse_silent("auto")  # Ray itself looks for one on this machine
     monkeypatch.setenv("RAY_ADDRESS", "head")
     with pytest.raises(ValueError, match="--address head: is neither"):
         refuse_silent("auto")

@@ -38,7 +38,7 @@ DIVERGING = "training.learning_rate={start: 1e30, peak: 1e30, warmup_epochs: 0}"
 
 @pytest.fixture
 def launched(monkeypatch, tmp_path, capfd):
-    """launched(does, asked): what the launcher returns and tells of two processes that do that."""
+    """launched(does, asked): what the launcher returns and prints for two processes that do `does`."""
     monkeypatch.chdir(tmp_path)
 
     def launch_program(does, asked=END):
@@ -57,7 +57,7 @@ def launched(monkeypatch, tmp_path, capfd):
         ("pass", 0, ""),
         ("tell('wrong\\n'); sys.exit(2)", 2, "wrong\n"),
         (f"if rank: tell('wrong\\n'); sys.exit(2)\n{WAIT}", 2, "wrong\n"),
-        # The other one notices the death, and tells of it, or is not as far.
+        # The other process notices the death and reports it, or has not got that far.
         (f"if rank: {DIE}\ntell('lost\\n'); sys.exit(2)", 128 + signal.SIGKILL, "lost\n"),
         (f"if rank: {DIE}\n{WAIT}", 128 + signal.SIGKILL, LOST),
     ],
@@ -102,7 +102,7 @@ def train(config_file, run, *changes, resume=False, **how):
 
 
 def stopped(config_file, run, stop):
-    """What a long run says, and its exit code, after stop(process) in the midst of it."""
+    """What a long run prints, and its exit code, if stop(process) is called during the run."""
     with train(config_file, run, LONG) as process:
         wait_until(
             lambda: (run / "metrics.jsonl").is_file() and (run / "metrics.jsonl").stat().st_size, process
@@ -180,7 +180,7 @@ def test_one_message_tells_what_is_wrong(config_file, tmp_path, changes, message
     with train(config_file, tmp_path / "run", *changes) as process:
         _, told = process.communicate()
     assert process.returncode == 2
-    # A library that aborts for want of the other process says so itself.
+    # A library that aborts because the other process is gone prints that itself.
     own = [line for line in told.splitlines() if not line.startswith(("terminate called", "  what():"))]
     assert len(own) == 1, told
     assert message in own[0]

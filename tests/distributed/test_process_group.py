@@ -1,4 +1,4 @@
-"""What several processes tell each other, how they share work, and that they train what one trains."""
+"""What processes exchange, how they share work, and that they train the same model as one process."""
 
 import json
 import os
@@ -81,7 +81,7 @@ def test_a_death_is_noticed(count):
 
 CPU = torch.device("cpu")
 NOTHING_RANDOM = ["training.unknown_probability=0.0"]
-"""Dropout would differ: each process draws its own."""
+"""Without dropout, which would differ: each process draws its own."""
 NETWORKS = {
     "plain": [],
     "arc-eager, two layers": ["parser.system=arc-eager", "parser.network.layers=2"],
@@ -90,7 +90,7 @@ NETWORKS = {
 
 
 def gradients(processes, path, changes, batches):
-    """The sums of each batch, and by weight the gradients of all batches."""
+    """For each batch, the sums and the gradient of each weight."""
     config = read_config(path, changes)
     torch.manual_seed(config.training.seed)
     model, loaded = data.load(config, CPU)
@@ -108,7 +108,7 @@ def gradients(processes, path, changes, batches):
 @pytest.mark.parametrize("count", [2, 3])
 @pytest.mark.parametrize("changes", NETWORKS.values(), ids=NETWORKS)
 def test_gradients_are_those_of_one_process(config_file, count, changes):
-    """Also where a process has no sentence of the batch."""
+    """Even if a process has no sentence of the batch."""
     batches = [list(range(16)), [3, 9, 1, 0], [5]]
     arguments = config_file, [*NOTHING_RANDOM, *changes], batches
     alone = gradients(ALONE, *arguments)
@@ -142,7 +142,7 @@ def test_a_run_is_that_of_one_process(config_file, tmp_path):
 
 
 def trained_until(processes, path, changes, run, replays, rank, number, resume):
-    """Train until the process of that rank gets a signal while it computes that replay."""
+    """Train until the process with this rank gets the signal, during its replay number `replays`."""
     done, replay = 0, StackParser.replay_words
 
     def replay_and_signal(network, table, batch):
@@ -158,7 +158,7 @@ def trained_until(processes, path, changes, run, replays, rank, number, resume):
 
 @pytest.mark.extended
 def test_a_run_that_is_stopped_goes_on_as_if_it_had_not_been(config_file, tmp_path):
-    """Each process has random numbers of its own, which are kept."""
+    """Each process has its own random numbers, whose state is saved."""
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     exploration = "training.exploration={from_epoch: 3, probability: 0.5}"
     changes = [*LONG, "training.word_dropout=0.5", exploration]

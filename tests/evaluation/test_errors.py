@@ -1,4 +1,4 @@
-"""Kinds of errors, beside plain counts."""
+"""Kinds of errors, compared with plain counts."""
 
 import random
 from dataclasses import replace
@@ -24,7 +24,7 @@ TREEBANK = "data/quickstart/test.conllu"
 
 
 def wrong(tree, generator):
-    """A tree of which some heads and labels are others, perhaps with a cycle."""
+    """The tree with some heads and labels changed, perhaps with a cycle."""
     words = len(tree.heads)
     heads = [generator.randrange(words + 1) if generator.random() < 0.3 else head for head in tree.heads]
     labels = ["obj:agent" if generator.random() < 0.2 else label for label in tree.labels]

@@ -76,7 +76,7 @@ FIELDS = {"upos": "upos", "xpos": "xpos", "feats": "feats", "lemma": "lemmas"}
 
 
 def scrambled_tags(sentence, generator):
-    """A tenth of the words get the values of another one."""
+    """The sentence with a tenth of its words having the values of another word."""
     found = {}
     for column, field in FIELDS.items():
         own = getattr(sentence, field)
@@ -122,7 +122,7 @@ def assert_official_scorer_agrees(path, tmp_path):
     assert 20 < scores.las < 90
     for name, value in official(str(path), str(parsed)).items():
         assert scores.percent(name.lower()) == pytest.approx(value, abs=1e-9), name
-    # Not of each: some treebanks have no features or lemmas, so that all words have the same.
+    # Only the lowest: some treebanks have no features or lemmas, so all of their words have the same.
     assert min(scores.percent(measure) for measure in ("upos", "ufeats", "lemmas")) < 99
 
 
@@ -143,7 +143,7 @@ def test_the_standard_error_of_las_is_that_of_drawing_the_sentences_again():
     parts = []
     for _ in range(60):
         gold = sentence((0, *range(1, generator.randint(2, 12))))
-        skill = generator.random()  # words of one sentence are right or wrong together
+        skill = generator.random()  # the words of a sentence tend to be right or wrong together
         labels = [label if generator.random() < skill else "other" for label in gold.labels]
         parts.append(score([gold], [(gold.heads, labels)]))
     drawn = [sum(generator.choices(parts, k=len(parts)), Scores()).las for _ in range(1000)]

@@ -38,20 +38,20 @@ def test_a_significant_difference():
 
 
 def test_an_insignificant_difference():
-    """The parsers differ in 41 sentences. In 22 of them, the second is right."""
+    """The parsers differ in 41 sentences. In 22 of them the second parser is right."""
     first = [WRONG] * 22 + [RIGHT] * 178
     second = [RIGHT] * 22 + [WRONG] * 19 + [RIGHT] * 159
     comparison = compare(GOLD, first, second)
     low, high = comparison.interval
     assert low < 0 < comparison.difference < high
-    # Of 41 signs at random, 19 or fewer are equal as often as three in four times.
+    # Of 41 random signs, 19 or fewer are equal in three of four cases.
     ways = sum(comb(41, number) for number in range(20)) * 2 / 2**41
     assert comparison.p_value == pytest.approx(ways, abs=0.03)
 
 
 @pytest.mark.parametrize(("sentences", "expected"), [(1, 1.0), (2, 0.5), (3, 0.25)])
 def test_few_sentences_prove_little(sentences, expected):
-    """That all of them are better is what 2 of 2 ** n ways to exchange them give."""
+    """In 2 of the 2 ** n ways to exchange sentences, all of them are better or all are worse."""
     comparison = compare(GOLD[:sentences], [WRONG] * sentences, [RIGHT] * sentences)
     assert comparison.p_value == pytest.approx(expected, abs=0.03)
 
@@ -84,7 +84,7 @@ def test_labels_are_sorted_by_difference():
 
 @pytest.mark.parametrize("measure", ["upos", "lemmas", "clas", "mlas", "blex"])
 def test_parsers_are_compared_by_any_measure(measure):
-    """The second one is right where the first one has a wrong tag, or a wrong arc of a content word."""
+    """The second parser is right where the first has a wrong tag or a wrong arc of a content word."""
     tag = {"upos": "upos", "lemmas": "lemma", "mlas": "upos", "blex": "lemma"}.get(measure)
     wrong = WRONG if tag is None else RIGHT._replace(tags={tag: ("other",) * 4})
     comparison = compare(GOLD, [wrong] * 50 + [RIGHT] * 150, [RIGHT] * 200, measure=measure)

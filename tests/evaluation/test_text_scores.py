@@ -1,4 +1,4 @@
-"""Scores of raw text, beside those of the shared task's scorer."""
+"""Scores of raw text, compared with those of the shared task's scorer."""
 
 import io
 from dataclasses import replace
@@ -22,7 +22,7 @@ def read(text):
 
 
 def scores_of(gold, found):
-    """Ours, and those of the shared task's scorer."""
+    """Our scores, and those of the shared task's scorer."""
     ours = score_text(gold_text(read(gold)), gold_text(read(found))).as_dict()
     theirs = evaluate(
         load_conllu(io.StringIO(gold), "gold", {}), load_conllu(io.StringIO(found), "found", {})
@@ -32,7 +32,7 @@ def scores_of(gold, found):
 
 @st.composite
 def segmented(draw, characters):
-    """A text as CoNLL-U: any sentences, tokens, multiword tokens and trees."""
+    """A text in CoNLL-U: any sentences, tokens, multiword tokens and trees."""
     lines, start = [], 0
     while start < len(characters):
         end = draw(st.integers(start + 1, min(len(characters), start + 8)))

@@ -1,4 +1,4 @@
-"""Figures: of small rows, between marks on pages, and those of the kept rows on README and docs/."""
+"""Figures: of small rows, between marks on pages, and of the kept rows in README and docs/."""
 
 import json
 import re
@@ -139,7 +139,7 @@ def test_the_headline_has_the_fastest_method_over_the_baseline_at_its_batch_size
     add(measured, "toys", timed("none", 8, 5, 10, 20), timed("steps", 8, 10, 10, 30))
     text = headline.headline_tables(headline_of(measured))
     assert text.startswith("Tasks: over one after the other.\n\n| task | machine | best method, batch size |")
-    # The ratios of turns are 8, 5 and 3. Those of `step` were measured at another time.
+    # The ratios of the turns are 8, 5 and 3. The turns of `step` were measured at another time.
     assert "| Toys | CPU | `replay`, 8 | 5.0 [3.0, 8.0] | 2 to 3 | (2.00 [" in text
     assert "]) `step`, 4.00 `steps` |" not in text
     assert "]) `step` | 4.00 `steps` |" in text
@@ -214,7 +214,7 @@ def test_a_headline_may_be_of_a_part_of_a_step_in_inference(measured):
         measured, HEADLINE.replace("best:", 'mode: infer\n      part: "cells, forward"\n      best:')
     )
     [line] = group.lines
-    # Of 100 and 50 ms the cells take 75 and 12.5.
+    # The cells take 75 of 100 ms, and 12.5 of 50 ms.
     assert line.over_baseline == (pytest.approx(6), pytest.approx(6), pytest.approx(6))
     assert "| Toys | CPU | `replay`, 8 | 6.0 | 2 to 3 | | |" in headline.headline_tables([group])
 

@@ -1,4 +1,4 @@
-"""The cells of the headline, and that their rows are of one commit."""
+"""The cells of the headline, whose rows must be from one commit."""
 
 import json
 
@@ -70,7 +70,7 @@ def test_every_line_is_measured_beside_its_baseline_at_the_same_batch_size():
             found = [{cell.method for cell in own if cell.batch_size == size} for size in sizes]
             assert all(group.method in methods for methods in found)
             assert any({group.method, *line.best, *line.simple} <= methods for methods in found)
-    # No more than the lines need, of the settings that the config has.
+    # Only those settings of the config that the lines need.
     whole = read_settings(program.CONFIGS / "on-the-fly.yaml", SpeedConfig)
     assert set(configs["on-the-fly"].experiments) < set(whole.experiments)
     assert configs["on-the-fly"].seconds == whole.seconds

@@ -27,7 +27,7 @@ def table_of(lengths):
 
 
 def plain_log_probabilities(scorer, root, words):
-    """[words, words + 1] words: the vectors of one sentence."""
+    """[words, words + 1] log-probabilities. words: the vectors of one sentence."""
     candidates = [root, *words]
     rows = []
     for dependent, word in enumerate(words, 1):
@@ -46,7 +46,7 @@ def plain(scorer, table, lengths):
 
 
 def some_heads(lengths):
-    """Of each word another word of its sentence, or ROOT."""
+    """A head for each word: another word of its sentence, or ROOT."""
     heads = []
     for length in lengths.tolist():
         heads += [

@@ -1,4 +1,4 @@
-"""The losses of transitions, compared with one step after the other."""
+"""The losses of transitions, compared with computing one step after the other."""
 
 import math
 
@@ -21,7 +21,7 @@ CPU = torch.device("cpu")
 
 
 def explored(system):
-    """Examples in which some steps have several right transitions, and some only right ones."""
+    """Examples in which some steps have several right transitions, and some have no wrong ones."""
     inventory, prepared = make_inventory(system), examples(make_inventory(system), SOME_TREES)
     parser, settings = network(inventory), ExplorationSettings(sharpness=0.5)
     trajectory = explore(parser, inventory, prepared.tokens, prepared.gold, settings)
@@ -29,7 +29,7 @@ def explored(system):
 
 
 def plain_loss(scores, legal, right, objective):
-    """Of a step. scores: of all transitions; legal, right: whether each one is."""
+    """The loss of a step. scores: of all transitions. legal, right: whether each transition is."""
     wrong = [score for score, may, is_right in zip(scores, legal, right, strict=True) if may and not is_right]
     good = [score for score, is_right in zip(scores, right, strict=True) if is_right]
     if not wrong:

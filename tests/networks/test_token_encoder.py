@@ -1,4 +1,4 @@
-"""The vectors of words: their columns, characters and sentences."""
+"""The vectors of words: columns, characters and sentence encoders."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ LENGTHS = [3, 1, 5, 5, 2, 1]
 
 
 def assert_as_single_ones(run, lengths, device):
-    """States and gradients of sequences together are those of each alone, by `torch.nn.LSTM`."""
+    """Check that states and gradients of a batch equal those of each sequence alone, by `torch.nn.LSTM`."""
     lstm = bilstm(4, 3, layers=2).double().to(device)
     inputs = torch.randn(sum(lengths), 4, dtype=torch.double, device=device, requires_grad=True)
     mixture = torch.randn(sum(lengths), 6, dtype=torch.double, device=device)
@@ -131,7 +131,7 @@ def test_training_on_a_cpu_pads_long_sequences_of_similar_lengths(lengths, preci
 
 
 def test_dropout_is_between_the_layers_only():
-    """The padded layers drop what those by levels do, and one layer drops nothing."""
+    """The padded layers drop the same values as layers by levels, and a single layer drops nothing."""
     inputs, found = torch.randn(18, 4), []
     single, double = (bilstm(4, 3, layers) for layers in (1, 2))
     single.dropout = double.dropout = 0.5

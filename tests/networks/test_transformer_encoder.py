@@ -44,7 +44,7 @@ def tokens_of(encoder, sentences):
 
 
 def plain_vectors(encoder, sentence):
-    """[words, size] Of a sentence that fits, alone: without padding, windows and batches."""
+    """[words, size] vectors of one sentence that fits: without padding, windows and batches."""
     tokenizer, settings = encoder.tokenizer, encoder.settings
     divided = tokenizer.pieces(sentence)
     ids = torch.tensor([[*tokenizer.before, *chain.from_iterable(divided), *tokenizer.after]])
@@ -105,7 +105,7 @@ def test_a_long_sentence_is_read_in_windows_that_change_nothing_of_short_ones(ki
         many = encoder(tokens_of(encoder, [["cat"] * 1000]))
     torch.testing.assert_close(together, alone, rtol=1e-9, atol=1e-9)
     assert many.shape == (1000, encoder.size)
-    # Far from the ends all words stand in the middle of windows of equal words.
+    # Far from the ends, all words are in the middle of windows of equal words.
     assert len(many[100:900].round(decimals=6).unique(dim=0)) < 100
 
 
@@ -177,7 +177,7 @@ def test_weights_that_are_not_trained_are_in_memory_once(mode, shared, tmp_path)
 
 
 def test_what_half_precision_can_not_hold_is_its_largest_number(tmp_path):
-    """For text that is parsed; in training it is refused."""
+    """This holds for text that is parsed; in training it is an error."""
     encoder = encoder_of(make_transformer(tmp_path), train="frozen")
     with torch.no_grad():
         encoder.model.encoder.layer[2].output.LayerNorm.weight.mul_(1e6)

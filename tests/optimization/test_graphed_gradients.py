@@ -1,4 +1,4 @@
-"""Gradients by CUDA graphs are those of the plain training step."""
+"""Gradients by CUDA graphs equal those of the plain training step."""
 
 import copy
 
@@ -24,7 +24,7 @@ def training_step(parser, inventory):
 
 
 def batches_and_shapes(prepared):
-    """Batches of similar length, each of them different, and the common shape of each."""
+    """Different batches of similar length, and the common shape of each batch."""
     by_length = prepared.tokens.lengths.argsort()
     rows = [part for start in range(ROUNDS) for part in by_length[start:].split(4)]
     sizes = list(shapes_of(prepared, rows))

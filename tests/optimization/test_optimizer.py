@@ -1,4 +1,4 @@
-"""The moving average of weights against its formula."""
+"""The moving average of weights, compared with its formula."""
 
 import pytest
 import torch
@@ -34,11 +34,11 @@ def test_the_network_itself_is_left_alone_and_frozen_weights_are_shared():
     assert torch.equal(network.weight, before)
     assert average.network.bias is network.bias
     average.update()
-    assert torch.equal(average.network.weight, before)  # the first update keeps nothing
+    assert torch.equal(average.network.weight, before)  # the first update keeps none of the old average
 
 
 def test_recurrent_layers_share_nothing():
-    """Else, on a GPU, to lay the one's weights together would tear the other's apart."""
+    """Otherwise, on a GPU, flattening the weights of one would break up those of the other."""
     network = torch.nn.LSTM(3, 2, bidirectional=True)
     network.bias_hh_l0.requires_grad_(False)
     average = MovingAverage(network, 0.9)

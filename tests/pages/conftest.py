@@ -1,4 +1,4 @@
-"""Pages in a browser."""
+"""Fixtures for pages in a browser."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Opened = Callable[..., Any]
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Chromium; without it, or without playwright, the test is skipped, and says so."""
+    """Chromium; without it, or without playwright, the test is skipped with a message."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     if found is None:
@@ -28,11 +28,11 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def open_page(browser: Any) -> Iterator[Opened]:
-    """Opens an HTML file, or the page of a service; the test fails if the page writes to the console, opens a
-    dialog, or asks for something elsewhere.
+    """Opens an HTML file or the page of a service. The test fails if the page writes to the console, opens a
+    dialog, or requests something from elsewhere.
 
-    address: what follows the name of the file, such as "#word=dog". refusals: what the service may refuse, of
-    which the browser writes to the console. Further arguments are those of a browser context, such as
+    address: appended to the address of the page, such as "#word=dog". refusals: error statuses of the service
+    that the browser may write to the console. Further arguments are passed to the browser context, such as
     color_scheme="dark".
     """
     complaints: list[str] = []

@@ -18,11 +18,11 @@ HOSTILE_TEXTS = [
     "\u202ecba\u2066",
     "a\0b",
 ]
-"""Markup, templates, ends of lines in scripts, commands to terminals, and changes of direction."""
+"""Markup, templates, line ends in scripts, terminal control sequences, and changes of direction."""
 
 
 def sentence(*words, identifier="s1", comments=(), tokens=()):
-    """words: "form upos head label" each; tokens: (first, last, form) of multiword tokens."""
+    """A sentence. words: "form upos head label" of each; tokens: (first, last, form) of multiword tokens."""
     lines = [f"# sent_id = {identifier}", *comments]
     for number, word in enumerate(words, 1):
         form, upos, head, label = word.rsplit(" ", 3)

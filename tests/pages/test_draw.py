@@ -127,7 +127,7 @@ def test_different_projective_trees_have_different_drawings_in_text(length):
     ("words", "heads"),
     [
         (["a"] * 5_000, [0, *[1] * 4_999]),  # long arcs
-        (["a"] * 5_000, [2, 0, *range(1, 4_999)]),  # short ones, each higher than the one before
+        (["a"] * 5_000, [2, 0, *range(1, 4_999)]),  # short arcs, each higher than the previous one
         (["a" * 500_000, *["b"] * 9], [0, *[1] * 9]),
     ],
     ids=["flat", "crossing arcs", "a long word"],

@@ -1,4 +1,4 @@
-"""What treebanks, models and names of files have in them stays text, whatever it is."""
+"""Whatever treebanks, models and file names contain, pages show it as text."""
 
 import json
 from dataclasses import fields
@@ -20,12 +20,12 @@ from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.sentence import Sentence
 
 TEXTS = [text for text in HOSTILE_TEXTS if ":" not in text]
-"""Of labels, reports leave out what follows a colon."""
+"""Texts without colons: reports leave out what follows a colon in labels."""
 PLAIN = "zebra"
 
 
 def gold_of(text):
-    """Two words with the text in all columns and in the comments."""
+    """A sentence of two words with the text in all columns and in the comments."""
     columns = {
         field.name: (text, f"{text}2") for field in fields(Sentence) if field.type == "tuple[str, ...]"
     }
@@ -34,7 +34,7 @@ def gold_of(text):
 
 
 def trees_of(text):
-    """Its own tree, one with another label, one with another head."""
+    """Three trees: the gold tree, one with a different label, and one with a different head."""
     labels = gold_of(text).labels
     return [ParsedTree((2, 0), labels), ParsedTree((2, 0), (f"{text}3", "x")), ParsedTree((0, 1), labels)]
 
@@ -102,7 +102,7 @@ def strings_in(value):
 
 
 def with_plain(texts, other):
-    """The texts that come from the treebank, with another in the place of its own."""
+    """Those texts that come from the treebank, with `other` in place of the plain text."""
     return {text.replace(PLAIN, other) for text in texts if PLAIN in text}
 
 

@@ -38,7 +38,7 @@ REFUSED = {
 
 
 def gold_of(text: str) -> Sentence:
-    """Three words with the text in all columns and in the comments."""
+    """A sentence of three words with the text in all columns and in the comments."""
     columns = {
         field: (f"{text}1", text, f"{text}3")
         for field, kind in Sentence.__annotations__.items()
@@ -59,7 +59,7 @@ def report(title):
 
 
 def comparison(title):
-    """Every second sentence is better."""
+    """A page that compares two parsers, each of which is better in every second sentence."""
     trees = [
         [pair[(number + second) % 2] for number, pair in enumerate(zip(WRONG, RIGHT, strict=True))]
         for second in (0, 1)
@@ -69,14 +69,14 @@ def comparison(title):
 
 
 PAGES = {"report": (report, 1), "comparison": (comparison, 2)}
-"""How each is made, and how often it draws a sentence."""
+"""How each page is made, and how often it draws a sentence."""
 
 
 def draw_all(page):
-    """The trees of a page, each of which was scrolled to."""
+    """Scroll to each tree of a page, so that all are drawn."""
     places = page.locator(".tree-place").all()
     for place in places:
-        place.focus()  # which scrolls there
+        place.focus()  # this scrolls there
         place.locator("svg").wait_for(state="attached")
     return [place.locator("svg.tree") for place in places]
 
@@ -100,7 +100,7 @@ def test_every_tree_and_every_word_is_drawn(open_page, tmp_path, kind):
         assert tree.bounding_box()["height"] > 0
     headings = page.locator("h3").all_text_contents()
     for text in HOSTILE_TEXTS:
-        shown = CONTROLS.sub("\ufffd", text)  # data, such as words, keep them
+        shown = CONTROLS.sub("\ufffd", text)  # data such as words keep them
         assert sum(heading.startswith(f"{shown}, line 1") for heading in headings) == times
     assert page.title().startswith(" ".join(HOSTILE_TEXTS[:2]))
     assert page.locator("img, a, main script, iframe, object, embed, [href^='javascript']").count() == 0
@@ -109,7 +109,7 @@ def test_every_tree_and_every_word_is_drawn(open_page, tmp_path, kind):
 @pytest.mark.extended
 @pytest.mark.parametrize("kind", PAGES)
 def test_what_a_text_could_bring_in_is_refused(browser, tmp_path, kind):
-    """Even if it were markup."""
+    """Even if the text were inserted as markup."""
     path = tmp_path / "page.html"
     path.write_text(PAGES[kind][0]("page"), encoding="utf-8")
     page = browser.new_page()

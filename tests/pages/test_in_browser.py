@@ -22,7 +22,7 @@ def compared(tmp_path):
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
-    """2,000 sentences."""
+    """A page with 2,000 sentences."""
     sentences = read_treebank("data/quickstart/train.conllu")
     path = tmp_path_factory.mktemp("large") / "large.html"
     path.write_text(trees_page("Trees", (sentences * 2)[:2000]), encoding="utf-8")
@@ -30,7 +30,7 @@ def large(tmp_path_factory):
 
 
 def wait_for_trees(page, least):
-    """Without a function in the page: its policy forbids what was not written into it."""
+    """Wait for drawn trees without running a function in the page, which the page's policy forbids."""
     page.locator(".tree-box svg").nth(least - 1).wait_for(state="attached")
 
 
@@ -77,7 +77,7 @@ FILTERS = [
     ({"word": "s", "upos": "NOUN", "error": "none"}, ["cats"], ["Cats"]),
     ({"word": "no such word"}, [], []),
 ]
-"""What is chosen, the sentences that are shown then, and the words that are highlighted."""
+"""The chosen values, the sentences that are then shown, and the words that are highlighted."""
 
 
 def test_filters(open_page, compared):

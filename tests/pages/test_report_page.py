@@ -1,4 +1,4 @@
-"""The pages of `evaluate --report` and `compare --report`, in a real browser where there is one."""
+"""The pages of `evaluate --report` and `compare --report`, in a real browser if there is one."""
 
 import json
 import shutil
@@ -28,7 +28,7 @@ def trees_of(sentences):
 
 
 def confidence(probabilities):
-    """Of a right subject and a wrong object."""
+    """The confidences of a right subject and a wrong object."""
     return Confidence(np.array(probabilities, float), np.array([True, False]), np.array(["nsubj", "obj"]))
 
 
@@ -79,7 +79,7 @@ def test_a_report_has_scores_kinds_of_errors_and_trees(open_page, report):
     ]
     assert cells(page, "Labels taken for others") == [["nsubj", "obl", "1", "100.0 %"]]
     assert cells(page, "Heads taken for others, by their tags") == [["VERB", "NOUN", "1", "100.0 %"]]
-    page.locator(".tree-place").first.focus()  # which scrolls there
+    page.locator(".tree-place").first.focus()  # this scrolls there
     page.locator(".tree-place svg").first.wait_for(state="attached")
     assert page.locator(".tree-place").count() == 1  # the one sentence with errors
     assert page.locator("h1").inner_text() == HOSTILE
@@ -128,7 +128,7 @@ def test_cards_fill_the_page_and_clip_nothing(open_page, tmp_path, width, column
     boxes = [card.bounding_box() for card in page.locator("section:not(:has(.picture, .tree-place))").all()]
     ends = {box["x"]: box["y"] + box["height"] for box in boxes}
     assert len(ends) == columns
-    assert [box["y"] for box in boxes].count(boxes[0]["y"]) == columns  # none has an empty place beside it
+    assert [box["y"] for box in boxes].count(boxes[0]["y"]) == columns  # none has an empty place next to it
     assert max(ends.values()) - min(ends.values()) < max(box["height"] for box in boxes)
 
 
@@ -155,7 +155,7 @@ def test_a_comparison_has_both_trees_of_what_changed(open_page, comparison):
     headings = page.locator("h3").all_inner_texts()
     assert headings[0].endswith("A")
     assert headings[1].endswith("fewer errors")
-    page.locator(".tree-place").nth(1).focus()  # which scrolls there
+    page.locator(".tree-place").nth(1).focus()  # this scrolls there
     page.locator(".tree-place svg").nth(1).wait_for(state="attached")
     assert cells(page, "Sentences that B parses worse") == []
 

@@ -1,4 +1,4 @@
-"""The page of a service in a browser, used as a person would."""
+"""The page of a service in a browser, used as a person would use it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLIPBOARD = {"permissions": ["clipboard-read", "clipboard-write"]}
 STORED = "JSON.stringify([localStorage, sessionStorage, document.cookie, history.state, location.href])"
 TOO_LONG = "word " * 1_001
 TYPED = 10_000
-"""Characters."""
+"""The number of characters above which a text is not typed but inserted at once."""
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def service(model, reader_of_tags):
 
 @pytest.fixture(scope="module")
 def small_service(model):
-    """Of one model."""
+    """A service of one model."""
     with serving(model) as running:
         yield running
 
@@ -49,14 +49,14 @@ def page(open_page, service):
 
 
 def parse(page, text):
-    """By the button, until all is there, or an error."""
+    """Parse the text with the button, and wait for the complete answer or an error."""
     write(page, text)
     page.locator("#parse").click()
     wait_for_answer(page)
 
 
 def write(page, text):
-    """A long text at once: to type thousands of lines takes a browser minutes."""
+    """Enter a long text at once: typing thousands of lines takes a browser minutes."""
     field = page.locator("#text")
     if len(text) < TYPED:
         field.fill(text)
@@ -78,7 +78,7 @@ def problem(page):
 
 
 def trees(page):
-    """Each is drawn when it comes near the window."""
+    """The trees, each of which is drawn when it is near the visible part of the page."""
     boxes = page.locator(".tree-box").all()
     for box in boxes:
         box.scroll_into_view_if_needed()
@@ -87,7 +87,7 @@ def trees(page):
 
 
 def forms(page):
-    """The words of all trees."""
+    """The word forms in all trees."""
     return [tree.locator(".word .form").all_text_contents() for tree in trees(page)]
 
 
@@ -159,7 +159,7 @@ def test_conllu_is_copied_as_the_command_writes_it(open_page, service, model):
 
 @pytest.mark.extended
 def test_without_a_clipboard_the_text_is_selected(open_page, small_service, model):
-    """As in pages without HTTPS."""
+    """Pages without HTTPS have no clipboard."""
     page = open_page(small_service.url)
     page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
     parse(page, TEXT)

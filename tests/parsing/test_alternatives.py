@@ -27,7 +27,7 @@ MODEL = model_of(1)
 
 @torch.inference_mode()
 def plain(sentence, count):
-    """Of each word: head, label and probability."""
+    """The alternatives of each word: head, label and probability."""
     tokens = MODEL.vocabulary.encode_tokens([sentence])
     words, _ = MODEL.network.encode_distinct(tokens)
     [opinion] = Reparser.of(MODEL).opinions(tokens.lengths, [words])
@@ -59,13 +59,13 @@ def test_they_are_the_most_probable_heads_with_their_best_labels(sentences):
 def test_a_word_has_no_more_than_there_are_others():
     for _, tree in parse_stream(MODEL, SENTENCES, options=ParseOptions(alternatives=1_000)):
         for own in tree.alternatives:
-            assert len(own) == len(tree.heads)  # all words but itself, and ROOT
+            assert len(own) == len(tree.heads)  # all words except itself, and ROOT
             assert sum(each.probability for each in own) == pytest.approx(1, abs=1e-4)
 
 
 @pytest.mark.parametrize("number", [1, 50])
 def test_a_label_that_is_given_is_that_of_all_alternatives(number):
-    """In the thread of an engine, too."""
+    """Also in the thread of an engine."""
     options = ParseOptions(constraints=Constraints("given"), alternatives=3)
     with EngineThread(Engine(MODEL)) as thread:
         given = replace(SENTENCES[0], heads=(NO_HEAD,) * len(SENTENCES[0]))

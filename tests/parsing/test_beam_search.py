@@ -36,7 +36,7 @@ SCORING = model_of(1)
 
 
 class Hypothesis:
-    """Of a plain parser, or of several whose scores are averaged and whose transitions have equal numbers."""
+    """A hypothesis of one plain parser, or of several with averaged scores and equal transition numbers."""
 
     def __init__(self, members, one):
         self.parsers = [
@@ -54,7 +54,7 @@ class Hypothesis:
         return self.sum / self.taken
 
     def continuations(self):
-        """What decides between them, greedy ones first, and what makes each."""
+        """A list of (sort key, function that makes the continuation), in which greedy ones sort first."""
         if self.is_finished:
             return [((not self.is_greedy, -self.mean), lambda: self)]
         scores = sum(parser.scores() for parser in self.parsers) / len(self.parsers)
@@ -89,7 +89,7 @@ class Hypothesis:
 
 
 def plain_beam(members, one, width):
-    """width: None for all sequences of transitions."""
+    """The hypotheses that a plain beam search finds. width: None for all sequences of transitions."""
     beam = [Hypothesis(members, one)]
     while not all(each.is_finished for each in beam):
         found = [continuation for each in beam for continuation in each.continuations()]
@@ -116,7 +116,7 @@ def ensemble_of(system, composition, members):
 @given(seed=st.integers(0, 1000), width=st.integers(1, 6), members=st.integers(1, 2))
 @torch.no_grad()
 def test_hypotheses_are_those_of_a_plain_beam(way, seed, width, members):
-    """Of sentences of several lengths together."""
+    """Sentences of several lengths are parsed together."""
     torch.manual_seed(seed)
     parser = ensemble_of(*way, members)
     sentences = [numbered_sentence(number, length) for number, length in enumerate((4, 1, 6, 3))]
@@ -126,7 +126,7 @@ def test_hypotheses_are_those_of_a_plain_beam(way, seed, width, members):
 
 
 def best_trees(hypotheses):
-    """Each tree once, with the score of its best sequence."""
+    """All distinct trees, each with the score of its best sequence, best ones first."""
     best = {}
     for heads, labels, score in hypotheses:
         best[heads, labels] = max(score, best.get((heads, labels), -torch.inf))
@@ -154,7 +154,7 @@ def all_of(tree):
 @pytest.mark.parametrize("few", first_of([0, 32]), ids=["batch", "alone"])
 @pytest.mark.parametrize("way", first_of(WAYS))
 def test_trees_are_different_and_ordered_in_any_company(way, few, monkeypatch):
-    """The first is that of greater width, and with one tree that of the greedy parser."""
+    """The first tree is the one found with greater width; for a single tree it is the greedy parser's."""
     monkeypatch.setattr(engine, "FEW", few)
     torch.manual_seed(5)
     parser = ensemble_of(*way, 1)

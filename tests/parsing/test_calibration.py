@@ -1,4 +1,4 @@
-"""Calibrated probabilities of arcs, of trees that are parsed alone and together."""
+"""Calibrated probabilities of arcs, in trees that are parsed alone and together."""
 
 import math
 from dataclasses import replace

@@ -68,7 +68,7 @@ def test_blank_columns_are_reported_once(quickstart, monkeypatch):
     )
     assert (
         warnings(InputColumnCheck({"form": lexicons["form"]}, dev_shares), without) == []
-    )  # it reads none of them
+    )  # it reads none of these
     assert len(warnings(InputColumnCheck(lexicons, dev_shares), without[:1])) == 3  # not FEATS
     one = [replace(s, forms=s.forms[:1], upos=("_",), xpos=s.xpos[:1], lemmas=s.lemmas[:1]) for s in test[:1]]
     assert (

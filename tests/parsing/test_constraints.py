@@ -47,7 +47,7 @@ def partial(heads, labels):
 
 @st.composite
 def partial_sentences(draw, most_words=5):
-    """Of a projective tree some heads and labels."""
+    """A sentence with some heads and labels of a projective tree."""
     tree = draw(st.sampled_from(projective_trees(draw(st.integers(1, most_words)))))
     heads = [head if draw(st.booleans()) else NO_HEAD for head in tree]
     labels = [draw(st.sampled_from(["_", "_", *(("root",) if head == 0 else WORD_LABELS)])) for head in tree]
@@ -55,7 +55,7 @@ def partial_sentences(draw, most_words=5):
 
 
 def subsets_of_trees(words):
-    """All sets of arcs of projective trees."""
+    """All subsets of the arcs of projective trees."""
     return sorted({
         tuple(head if (chosen >> place) % 2 else NO_HEAD for place, head in enumerate(tree))
         for tree in projective_trees(words)
@@ -64,7 +64,7 @@ def subsets_of_trees(words):
 
 
 def with_labels(heads, number):
-    """Labels for some words, which the arcs can have."""
+    """Labels for some words, which are possible for the given arcs."""
     draw = np.random.default_rng(number)
     return [
         "_" if draw.random() < 0.5 or head < 0 else draw.choice(WORD_LABELS) if head else "root"
@@ -82,7 +82,7 @@ def assert_kept(one, tree):
 
 @pytest.fixture(params=[0, 1000], ids=["batch", "alone"])
 def few(request, monkeypatch):
-    """How many sentences are parsed alone."""
+    """The number of sentences up to which they are parsed alone."""
     monkeypatch.setattr(engine, "FEW", request.param)
     return request.param
 
@@ -99,7 +99,7 @@ def few(request, monkeypatch):
 def test_trees_are_those_of_a_plain_parser_that_looks_at_all_trees(
     ways, sentences, seed, at_most_one, not_root
 ):
-    """In a batch beside sentences without constraints, and alone."""
+    """In a batch with sentences without constraints, and alone."""
     system, composition = ways
     torch.manual_seed(seed)
     parser = constrained_model(system, composition)
@@ -121,7 +121,7 @@ def constrained_model(system="arc-hybrid", composition=False, **options):
 
 
 def violations(tree, at_most_one, no_roots):
-    """By the definition: dependents after the first one that counts, and roots."""
+    """Violations by the definition: dependents after the first one that counts, and roots."""
     seen, found = Counter(), []
     for word, (head, label) in enumerate(zip(tree.heads, tree.labels, strict=True), 1):
         own = [limit for limit in at_most_one if limit in (label, label.partition(":")[0])]
@@ -176,7 +176,7 @@ def test_random_subsets_of_random_trees_are_kept(system, sentences):
     def drawn():
         order, share = draw.permutation(draw.integers(1, 25)), draw.random()
         heads = np.full(len(order), NO_HEAD)
-        for place, word in enumerate(order):  # each below one before it
+        for place, word in enumerate(order):  # each below a word before it
             if draw.random() < share:
                 heads[word] = order[draw.integers(place)] + 1 if place else 0
         labels = [str(draw.choice(["_", "det", "nsubj"])) if head != 0 else "_" for head in heads]
@@ -207,7 +207,7 @@ def test_what_is_not_constrained_is_parsed_as_ever(few):
 
 
 def test_sentences_that_begin_anew_count_anew(monkeypatch):
-    """Rows of a batch are taken away while they are parsed."""
+    """Sentences are removed from a batch while they are parsed."""
     monkeypatch.setattr(engine, "FEW", 0)
     parser = constrained_model()
     limits = ParseOptions(constraints=Constraints("given", at_most_one=("det", "obj")))
@@ -220,7 +220,7 @@ def test_sentences_that_begin_anew_count_anew(monkeypatch):
 @pytest.mark.extended
 @torch.inference_mode()
 def test_a_batch_forgets_limits_that_no_sentence_has(monkeypatch):
-    """Ever new ones come, while sentences with others are parsed."""
+    """New limits keep coming while sentences with other limits are parsed."""
     monkeypatch.setattr("parser.parsing.constrained_batch.KEPT_LIMITS", 4)
     parser = constrained_model()
     reader, running = ConstraintReader(parser), RunningBatch([parser], 3, in_graph=False)
@@ -255,7 +255,7 @@ def test_a_batch_forgets_limits_that_no_sentence_has(monkeypatch):
 
 @torch.inference_mode()
 def test_new_limits_move_tensors_seldom():
-    """A CUDA graph is captured anew where they do."""
+    """A CUDA graph is captured again whenever they do."""
     parser = constrained_model()
     reader, choices = ConstraintReader(parser), LabelChoices.of(parser.vocabulary)
     batch = ConstrainedBatch(parser.inventory, choices, 32)
@@ -272,7 +272,7 @@ def test_new_limits_move_tensors_seldom():
 
 
 def test_the_probability_of_what_is_given_is_one(few):
-    """Even if it is put back after parsing, and though calibration gives no 1."""
+    """Even if an arc is put back after parsing, and although calibration never gives 1."""
     parser = with_calibration(constrained_model(), CalibrationSettings(right=0.5, wrong=0.5, offset=-1))
     sentences = [
         partial([2, 0, 2], ["det", "root", "obj"]),
@@ -297,7 +297,7 @@ def test_the_device_keeps_constraints_in_a_graph(device, capsys):
     parser.network.to(device)
     moved = Model(parser.settings, parser.vocabulary, parser.inventory.to(device), parser.network)
     assert parse(moved, sentences, batch_size=4, options=options) == on_cpu
-    assert not capsys.readouterr().err  # no warning that it went on without a graph
+    assert not capsys.readouterr().err  # no warning that it continued without a graph
 
 
 FAULTS = [
@@ -408,7 +408,7 @@ def test_an_ensemble_keeps_what_is_given(few):
 
 
 def test_only_what_can_not_be_kept_is_set_aside():
-    """As the reader finds it; see also `tests/treebank/test_partial_trees.py`."""
+    """This is what the reader finds; see also `tests/treebank/test_partial_trees.py`."""
     one = partial([4, NO_HEAD, NO_HEAD, NO_HEAD, 3], ["_"] * 5)
     assert not cycles(one.heads)
     assert set_aside(one.heads) == [1]

@@ -1,4 +1,4 @@
-"""The projective trees of greatest sum, compared with an enumeration of all trees."""
+"""The projective trees with the greatest sum, compared with an enumeration of all trees."""
 
 from itertools import product
 
@@ -11,7 +11,7 @@ from parser.parsing.eisner import is_projective_tree, projective_trees
 
 
 def greatest(scores):
-    """scores: [words, words + 1]"""
+    """The projective tree with the greatest sum. scores: [words, words + 1]"""
     trees = [tree for tree in all_projective_trees(len(scores)) if tree.count(0) == 1]
     return max(trees, key=lambda tree: sum(own[head] for own, head in zip(scores, tree, strict=True)))
 

@@ -1,4 +1,4 @@
-"""Sentences that come at any time, are cancelled or fail, against each sentence parsed alone."""
+"""Sentences that arrive at any time, are cancelled or fail, compared with each sentence parsed alone."""
 
 import gc
 import threading
@@ -196,7 +196,7 @@ def test_too_many_words_in_waiting(parser):
     requests = [engine.add(of(0, 12))]
     with pytest.raises(Full, match="12 words wait already"):
         engine.hand_in(Request(of(1, 12), TREE_ALONE, RequestSource(), threading.Lock()))
-    requests += [engine.add(of(number, 12)) for number in range(1, 9)]  # which computes meanwhile
+    requests += [engine.add(of(number, 12)) for number in range(1, 9)]  # the engine computes meanwhile
     assert [engine.result(each) for each in requests] == parse(parser, [each.sentence for each in requests])
 
 
@@ -242,7 +242,7 @@ def test_few_that_come_one_after_the_other_are_read_together(parser, monkeypatch
 
 
 def test_a_batch_that_is_done_is_freed_at_once(parser):
-    """Python counts objects, not the memory of tensors, so that it would come late to those in cycles."""
+    """Python counts objects, not the memory of tensors, so it would collect those in cycles too late."""
     engine = Engine(parser)
     gc.collect()
     gc.disable()

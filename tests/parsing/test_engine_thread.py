@@ -1,4 +1,4 @@
-"""Threads and tasks that wait for trees, cancel, fail or are left alone, against `parse`."""
+"""Threads and tasks that wait for trees, cancel, fail or are abandoned, compared with `parse`."""
 
 import asyncio
 import gc
@@ -28,7 +28,7 @@ from parser.parsing.parse_options import ParseOptions
 from parser.parsing.scheduler import RequestSource
 
 SECONDS = 120
-"""After which what has little to do hangs."""
+"""Whatever has little to do and takes longer hangs."""
 CANCELLED = CancelledError | asyncio.CancelledError
 BAD = sentence((0, 1), forms=["word0", "bad"])
 
@@ -54,7 +54,7 @@ def gate(monkeypatch):
 
 
 def run_all(work, seconds=SECONDS):
-    """Every function in a thread of its own."""
+    """Run every function in its own thread."""
     threads = [threading.Thread(target=each) for each in work]
     for thread in threads:
         thread.start()
@@ -68,7 +68,7 @@ WISHES = st.fixed_dictionaries(
         "length": st.integers(0, 12),  # 0: it fails
         "probabilities": st.booleans(),
         "source": st.integers(0, 2),
-        "turns": st.integers(0, 5),  # of the event loop before it comes
+        "turns": st.integers(0, 5),  # of the event loop before it arrives
         "patience": st.one_of(st.none(), st.integers(0, 20)),  # turns after which it is cancelled
     }
 )
@@ -94,7 +94,7 @@ def test_nothing_is_lost_swapped_or_left_hanging(parser, of_threads, of_loops, b
 
 
 class Clients:
-    """What they want, and what they get."""
+    """What clients want, and what they get."""
 
     def __init__(self, engine, wishes):
         self.engine, self.sources = engine, [None, RequestSource(), RequestSource(3)]
@@ -132,7 +132,7 @@ class Clients:
             self.found[id(wish)] = error
 
     def check(self, parser):
-        """What they got is what `parse` gives."""
+        """Check that they got what `parse` gives."""
         assert len(self.found) == len(self.wishes)
         good = [wish["sentence"] for wish in self.wishes if wish["length"]]
         expected = iter(parse(parser, good, options=ParseOptions(probabilities=True)))
@@ -227,7 +227,7 @@ def test_closing_cancels_what_waits(parser, gate):
     tasks = threading.Thread(target=lambda: errors.extend(asyncio.run(wait_for_trees())))
     run_all([*(lambda number=number: hand_in(number) for number in range(3)), tasks.run])
     engine.close()
-    assert len(errors) == 8  # those who came after it was closed are told so
+    assert len(errors) == 8  # those that came after it was closed get an error
     assert {type(error) for error in errors} <= {CancelledError, RuntimeError}
     assert any(isinstance(error, CancelledError) for error in errors)
 
@@ -401,7 +401,7 @@ def test_memory_does_not_grow(parser, sentences):
 
 
 async def parse_short(engine, count, clients=64):
-    """So many short sentences, by tasks that hand in one after the other."""
+    """Parse `count` short sentences, by tasks that each hand in one after the other."""
 
     async def hand_in(first):
         for number in range(first, count, clients):
@@ -414,7 +414,7 @@ async def parse_short(engine, count, clients=64):
     ("cancelled", "failing"), [*extended((100, 10)), pytest.param(10_000, 1_000, marks=pytest.mark.soak)]
 )
 def test_many_that_cancel_and_fail(parser, monkeypatch, cancelled, failing):
-    """By 64 tasks and 8 threads; as many again wait for their trees."""
+    """Requests come from 64 tasks and 8 threads, and equally many others wait for their trees."""
     refuse_bad_words(monkeypatch)
     chosen = Random(1)
     patience = [chosen.randrange(400) for _ in range(cancelled)] + [None] * (cancelled + failing)

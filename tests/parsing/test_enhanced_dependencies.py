@@ -1,4 +1,4 @@
-"""Sentences lose their enhanced dependencies whole, or keep them."""
+"""Sentences lose all of their enhanced dependencies, or keep all."""
 
 import io
 import random
@@ -21,7 +21,7 @@ from parser.treebank.text_files import open_text
 
 MODEL = "tests/model"
 MIXED = Counter({"edeps-only-sometimes": 1})
-"""What the official validator says of a file where only some sentences have enhanced dependencies."""
+"""The official validator's error for files in which only some sentences have enhanced dependencies."""
 
 
 def read(text):
@@ -33,7 +33,7 @@ def rows_of(sentence):
 
 
 def graphs_of(text):
-    """The empty nodes, and what the words have in DEPS."""
+    """The empty nodes, and the DEPS of the words."""
     return [[row if is_empty(row) else row[DEPS] for row in rows_of(sentence)] for sentence in read(text)]
 
 
@@ -52,7 +52,7 @@ LINE_ENDS = st.sampled_from(["\n", "\r\n"])
 
 @st.composite
 def sentences(draw):
-    """Makes the text of a sentence, given its tree, with enhanced dependencies and without."""
+    """A function that makes the text of a sentence from its tree, with and without enhanced dependencies."""
     words, end = draw(st.integers(1, 3)), draw(LINE_ENDS)
     deps = [draw(st.sampled_from(["_", "0:root", "1:x|2.1:y", "0.1:z"])) for _ in range(words)]
     empty = [draw(st.integers(0, 2)) for _ in range(words + 1)]
@@ -161,7 +161,7 @@ def test_the_official_validator_finds_no_new_error_in_real_treebanks(treebanks, 
 
 
 def assert_no_new_error(text):
-    """With other trees for about half of the sentences."""
+    """Check that changing the trees of about half of the sentences causes no new error."""
     draw, before = random.Random(1), official_errors(text)
     sentences = [parse_block(block, tree=True) for block in blocks(io.StringIO(text, newline="\n"))]
     trees = [draw.choice([flat, as_it_was])(sentence) for sentence in sentences]
@@ -176,6 +176,6 @@ def as_it_was(sentence):
 
 
 def flat(sentence):
-    """A tree where the root has all other words."""
+    """A tree in which all other words depend on the root."""
     root = sentence.heads.index(0) + 1
     return ParsedTree(tuple(min(head, 1) * root for head in sentence.heads), sentence.labels)

@@ -1,4 +1,4 @@
-"""Several models parse as a plain parser does that averages their scores."""
+"""Several models parse like a plain parser that averages their scores."""
 
 import json
 import shutil
@@ -33,7 +33,7 @@ OTHER_TREES = [
     sentence((0, 1, 1, 1), labels=["root", "punct", "punct", "punct"], forms=["other"] * 4),
     *TREES,
 ]
-"""More words, and the labels in another order."""
+"""Trees with more words, and with the labels in another order."""
 
 
 def saved(folder, trees=TREES, system="arc-hybrid", columns=("form", "upos"), **options):
@@ -65,7 +65,7 @@ def named(member, number):
 
 
 def plain_trees(models, one):
-    """Heads, labels and probabilities by the mean of the scores of plain parsers."""
+    """Heads, labels and probabilities from the mean of the scores of plain parsers."""
     plain = [
         PlainParser(member.network, member.inventory, member.vocabulary.encode_tokens([one]))
         for member in models
@@ -136,7 +136,7 @@ def certain(column, probabilities):
     model = predicting(column, probabilities)
     classifier = model.network.tags[column]
     torch.nn.init.zeros_(classifier.weight)
-    of_unknown = 9.0  # which is never predicted
+    of_unknown = 9.0  # the unknown value is never predicted
     with torch.no_grad():
         classifier.bias.copy_(torch.tensor([of_unknown, *probabilities.values()]).log())
     return model

@@ -32,7 +32,7 @@ def packed(model, output, *options):
 
 @pytest.fixture
 def model(tmp_path):
-    """With a tokenizer and a card."""
+    """A model with a tokenizer and a card."""
     folder = tmp_path / "model"
     shutil.copytree(MODEL, folder)
     shutil.copy("tests/text/tokenizer.json", folder)

@@ -1,4 +1,4 @@
-"""`parse --keep given`: heads and labels of a file stay, faults are told with file and line."""
+"""`parse --keep given`: heads and labels of a file stay, faults are reported with file and line."""
 
 import random
 from pathlib import Path

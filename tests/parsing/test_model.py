@@ -75,7 +75,7 @@ def vocabulary_with(labels, root_labels=(1,), word_labels=(2,), **more):
 
 
 def saved(folder):
-    """The content of its settings."""
+    """Save a model, and return the content of its settings."""
     Model.build(ParserSettings(), Vocabulary.build(TRAIN, ["form", "upos"]), CPU).save(folder, {})
     return json.loads((folder / "settings.json").read_text())
 
@@ -93,7 +93,7 @@ def saved(folder):
     ],
 )
 def test_a_model_of_another_format_is_refused(tmp_path, number, told):
-    """Whatever else is other in it."""
+    """Whatever else is different in it."""
     content = {**saved(tmp_path), "miracles": True, "format": number}
     (tmp_path / "settings.json").write_text(json.dumps(content))
     (tmp_path / "columns.json").unlink()
@@ -128,7 +128,7 @@ def test_faults_of_settings_are_named(tmp_path):
 
 
 def settings_with(network):
-    """JSON of settings. network: JSON of their section."""
+    """Settings as JSON. network: the JSON of their section `network`."""
     return f'{{"format": 1, "version": "1", "parser": {{"network": {network}}}}}'
 
 

@@ -1,4 +1,4 @@
-"""What is read of a card, which may be a stranger's."""
+"""What is read from a card, which may come from a stranger."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A model's folder, and the package that is one in one file; the kept one shows if the format changes."""
+"""A model's folder and its package in a single file. The kept package shows if the format changes."""
 
 import json
 import random
@@ -35,12 +35,12 @@ def packed(tmp_path_factory):
 
 @pytest.fixture
 def package(packed, tmp_path):
-    """A copy, which may be changed."""
+    """A copy of the package, which a test can change."""
     return Path(shutil.copy(packed, tmp_path))
 
 
 def changed(package, name, content, compression=zipfile.ZIP_STORED):
-    """With another content of one member, or without it."""
+    """Change the content of one member, or remove it."""
     with zipfile.ZipFile(package) as old:
         members = {member: old.read(member) for member in old.namelist()}
     members[name] = content
@@ -153,7 +153,7 @@ def test_a_damaged_package_is_refused(package, damage):
 
 @pytest.mark.parametrize("seed", first_of(range(60), 10))
 def test_no_damage_raises_anything_else(package, seed):
-    """In the headers of the members, or in the directory at the end."""
+    """Damage in the headers of the members, or in the directory at the end."""
     content, generator = bytearray(package.read_bytes()), random.Random(seed)
     for _ in range(1 + seed % 3):
         place = generator.choice([generator.randrange(600), -generator.randrange(1, 420)])

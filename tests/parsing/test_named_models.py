@@ -1,4 +1,4 @@
-"""Models by names: of a folder, of the environment, and of installed packages."""
+"""Models by name: from a folder, from the environment, and from installed packages."""
 
 import shutil
 from pathlib import Path

@@ -188,7 +188,7 @@ def test_steps_in_a_cuda_graph_give_the_same_trees(system, composition, word_fea
         assert [(arcs.heads, arcs.labels) for arcs in own] == [(arcs.heads, arcs.labels) for arcs in found[0]]
         for arcs, expected in zip(own, found[0], strict=True):
             assert arcs.probabilities == pytest.approx(expected.probabilities, rel=1e-5)
-    assert not capsys.readouterr().err  # no warning that it went on without a graph
+    assert not capsys.readouterr().err  # no warning that it continued without a graph
 
 
 @pytest.mark.parametrize("system", SYSTEMS)

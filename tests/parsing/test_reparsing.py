@@ -27,7 +27,7 @@ CPU = torch.device("cpu")
 SENTENCES = read_treebank("data/quickstart/dev.conllu")[:40]
 SIZE = 5
 NONE = [None]
-"""No constraints of a sentence."""
+"""One sentence without constraints."""
 
 
 def model_of(seed, sentences=SENTENCES):
@@ -99,7 +99,7 @@ def test_trees_are_the_best_of_all(bonus, lengths, seed):
 
 
 def plain_opinions(models, sentence):
-    """[words, words + 1] and the scores of the labels of all arcs from the word before."""
+    """[words, words + 1] log-probabilities, and label scores of the arcs from each previous word."""
     logs = []
     for model in models:
         tokens = model.vocabulary.encode_tokens([sentence])
@@ -129,13 +129,13 @@ def test_opinions_are_those_of_one_sentence_after_the_other(count):
             np.testing.assert_allclose(opinion.log_probabilities, logs, rtol=1e-4, atol=1e-4)
             np.testing.assert_allclose(opinion.greatest, logs.max(1).values, rtol=1e-4, atol=1e-4)
             own = opinion.table[opinion.start : opinion.start + len(sentence)]
-            heads = torch.cat([opinion.table[-2:-1], own[:-1]])  # of each word that before it
+            heads = torch.cat([opinion.table[-2:-1], own[:-1]])  # for each word, the one before it
             found_labels = MODEL.network.labels.scores(heads, own)
             torch.testing.assert_close(found_labels, labels, rtol=1e-4, atol=1e-4)
 
 
 def test_labels_have_the_numbers_of_the_first_model():
-    """Of an ensemble whose first model scores no arcs, and numbers the labels otherwise."""
+    """In an ensemble whose first model scores no arcs and numbers the labels differently."""
     settings = ParserSettings(network=NetworkSettings(**SMALL, tag_sizes={}))
     plain = Model.build(settings, Vocabulary.build(SENTENCES[::-1][:30], settings.network.columns), CPU)
     scoring = model_of(3, SENTENCES[::-1][:30])

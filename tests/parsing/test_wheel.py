@@ -28,7 +28,7 @@ main(["parse", "{PACKAGE}", "tests/model/parsed.conllu"])
 
 @pytest.fixture
 def model(tmp_path):
-    """A model's folder in that of a run."""
+    """The folder of a model in the folder of a run."""
     folder = tmp_path / "Toy-Tiny" / "model"
     shutil.copytree("tests/model", folder)
     shutil.copy("tests/text/tokenizer.json", folder)
@@ -51,7 +51,7 @@ def test_what_is_in_a_wheel(wheel):
     information = f"{PACKAGE}-{__version__}.dist-info"
     head, _, text = content[f"{information}/METADATA"].decode().partition("\n\n")
     fields = dict(line.split(": ", 1) for line in head.splitlines())
-    Metadata.from_email(content[f"{information}/METADATA"])  # raises for what the packaging guides forbid
+    Metadata.from_email(content[f"{information}/METADATA"])  # raises if it breaks the packaging guides
     assert fields["Name"] == PACKAGE
     assert (fields["License"], fields["License-File"]) == ("cc-by-sa-4.0", "LICENSE.txt")
     assert fields["Requires-Dist"] == f"stack-parser[text]>={__version__}"

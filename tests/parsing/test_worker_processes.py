@@ -1,4 +1,4 @@
-"""Parsing and scoring in several processes: as in one, and what happens when one of them dies."""
+"""Parsing and scoring in several processes: results as in one, and what happens if one dies."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ PROCESSES = ("--device", "cpu", "--processes")
 
 
 class Worker:
-    """What a process of its own runs."""
+    """Runs in its own process."""
 
     def __init__(self, factor):
         if not factor:
@@ -105,7 +105,7 @@ def run(config_file, tmp_path):
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    """To be asked for before `many`."""
+    """Makes parts small; must be requested before `many`."""
     monkeypatch.setattr(parts, "PART_BYTES", 1 << 14)
 
 

@@ -61,7 +61,7 @@ def test_replay_stepping_and_plain_python_agree(system, layers):
 @pytest.mark.parametrize("composition", [False, True])
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_batches_of_one_sentence(system, composition):
-    """Some have a single word."""
+    """Some sentences have a single word."""
     inventory = make_inventory(system, composition=composition)
     parser, prepared = (
         network(inventory, layers=2, rich=composition),
@@ -104,7 +104,7 @@ def test_all_columns_without_composition(system):
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.double, 1e-9), (torch.float, 2e-4)])
 def test_replay_and_stepping_agree_on_the_device(system, dtype, tolerance, device):
-    """In single precision, a CPU uses another matrix product than in double precision."""
+    """In single precision a CPU uses other matrix products than in double precision."""
     cpu_inventory = make_inventory(system)
     inventory = cpu_inventory.to(device)
     prepared = examples(cpu_inventory, SOME_TREES)
@@ -195,7 +195,7 @@ def test_dropout_is_resampled_in_training_and_off_in_evaluation():
 
 
 def inputs_of_dropout(monkeypatch, run):
-    """The shapes of the inputs of dropout, in order of the calls."""
+    """The shapes of dropout's inputs, in the order of the calls."""
     shapes = []
 
     def watched(tensor, probability, training):
@@ -295,7 +295,7 @@ def test_predicted_tags_are_not_inputs(reads_predicted):
     assert torch.equal(words, parser.encode(Tokens(Ragged(others, tokens.lengths))).table)
     scores = parser.tokens(tokens) @ parser.tags["upos"].weight.T + parser.tags["upos"].bias
     gold = tokens.values[:, 1:2]
-    expected = -scores.log_softmax(1).gather(1, gold)[gold > 0].sum()  # nothing is learnt of unknown values
+    expected = -scores.log_softmax(1).gather(1, gold)[gold > 0].sum()  # nothing is learnt from unknown values
     torch.testing.assert_close(parser.tagging_loss(tag_scores, tokens), expected)
     assert not network(inventory).tagging_loss([], tokens).any()
 
@@ -317,7 +317,7 @@ def test_networks_with_all_columns_give_the_results_of_the_cpu_on_the_device(com
 @pytest.mark.parametrize("composition", [False, True])
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_a_sentence_of_one_word_alone(system, composition):
-    """With arc-hybrid and arc-standard nothing is composed for it."""
+    """In arc-hybrid and arc-standard, nothing is composed for such a sentence."""
     inventory = make_inventory(system, composition=composition)
     parser, prepared = network(inventory, layers=1), examples(inventory, [[0]])
     batch = prepared.batch(torch.tensor([0]))

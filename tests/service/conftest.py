@@ -1,4 +1,4 @@
-"""A service and its model, which the tests share that leave it as it is."""
+"""A service and its model, shared by all tests that do not change the service."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def service(model: Path) -> Iterator[RunningService]:
-    """Of that model, named `en-tiny-2.5`, and of one without tokenizer, named `words`."""
+    """A service of that model, named `en-tiny-2.5`, and of one without a tokenizer, named `words`."""
     from services import serving
 
     with serving(f"en-tiny-2.5={model}", "words=tests/model", "--cors", "https://example.org") as running:

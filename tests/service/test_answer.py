@@ -1,4 +1,4 @@
-"""Answers of which something fails that is nobody's fault."""
+"""Answers that fail for reasons that are nobody's fault."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ from parser.service.request_record import RequestRecord, put_record
 
 
 def answered(fails_after, held_bytes):
-    """The messages of an answer that fails after so many chunks, its record, and its admission."""
+    """The messages of an answer that fails after this many chunks, its record, and its admission."""
     admission, record, messages, scope = Admission(1), RequestRecord("POST"), [], {}
     put_record(scope, record)
 

@@ -120,5 +120,5 @@ def test_grace_ends(model):
         while piece := connection.recv(1 << 20):
             rest += piece
         is_whole = rest.endswith(b"0\r\n\r\n")
-        # Where the first tree was not ready in time, the answer is an error.
+        # If the first tree was not ready in time, the answer is an error.
         assert rest.startswith(b"HTTP/1.1 500") if is_whole else not rest or rest.startswith(b"HTTP/1.1 200")

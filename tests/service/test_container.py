@@ -1,4 +1,4 @@
-"""The Dockerfile, as far as it can be tried without an image."""
+"""The Dockerfile, as far as it can be tested without an image."""
 
 import json
 import re
@@ -19,7 +19,7 @@ LINTER = shutil.which("hadolint") or shutil.which("hadolint", path=Path(sys.exec
 
 
 def instruction(name):
-    """What follows the name, of the last one."""
+    """The arguments of the last instruction of this name."""
     return [line.partition(" ")[2] for line in LINES if line.startswith(f"{name} ")][-1]
 
 

@@ -1,4 +1,4 @@
-"""What clients in R and JavaScript send. Their programs are not ours: without them the tests are skipped."""
+"""What clients in R and JavaScript send. Without these languages' programs the tests are skipped."""
 
 import json
 import shutil
@@ -12,7 +12,7 @@ pytest.importorskip("fastapi")
 
 TEXT = "The cat sleeps. Don't go!\nÄrger — naïve „Wörter“ & 100% + 日本.\n"
 
-# `httr::POST(url, body = list(…))` and `RCurl::postForm` send what libcurl makes of a form.
+# `httr::POST(url, body = list(…))` and `RCurl::postForm` send forms as libcurl encodes them.
 R_MULTIPART = """
 given <- commandArgs(TRUE)
 text <- paste(readLines(given[2], encoding = "UTF-8"), collapse = "\\n")

@@ -1,4 +1,4 @@
-"""Many clients at once: no answer is wrong or lost, and nothing is left of them.
+"""Many clients at once: no answer is wrong or lost, and the clients leave nothing behind.
 
 `SOAK_SECONDS=60 make soak ARGUMENTS=tests/service/test_load.py` takes less than half an hour.
 """
@@ -31,22 +31,22 @@ httpx = pytest.importorskip("httpx")
 SOAK_SECONDS = float(os.environ.get("SOAK_SECONDS", 30 * 60))
 CLIENTS = 8
 GROWN = 24 << 20
-"""Bytes by which the most memory in the last quarter may exceed that in the second one."""
+"""Bytes by which the peak memory in the last quarter may exceed the peak in the second quarter."""
 SENTENCES = 1, 1, 1, 2, 5, 20, 100, 400
-"""Of the texts."""
+"""The numbers of sentences in the texts."""
 PARTS = {"tokenizer": "ranges;normalized_spaces", "tagger": "", "parser": ""}
 
 
 class Question(NamedTuple):
     asked: dict
-    """Arguments of a client."""
+    """Arguments of an HTTP client's request."""
     read: object
-    """What is compared of the answer."""
+    """The function that returns the part of an answer that is compared."""
     expected: object
 
 
 def questions_on(model):
-    """Texts and a treebank in all ways in which they may be asked about, with what the command finds."""
+    """Requests for texts and a treebank in all possible ways, with the results of the command."""
     found = []
     for number, count in enumerate(SENTENCES):
         text = f"Number {number}. " + "Was it round? The cat — naïve „as“ it is — sleeps, 日本. " * count
@@ -90,7 +90,7 @@ def questions(model):
 
 
 class Clients:
-    """Threads that ask one question after the other."""
+    """Threads that send one question after the other."""
 
     def __init__(self, service, questions):
         self._service, self._questions = service, questions
@@ -123,7 +123,7 @@ class Clients:
 
 
 def request_for(question, service):
-    """Its bytes, for a raw connection."""
+    """The bytes of a question's request, for a raw connection."""
     request = httpx.Client(base_url=service.url).build_request("POST", **question.asked)
     headers = "".join(f"{name}: {value}\r\n" for name, value in request.headers.items())
     path = question.asked["url"]
@@ -131,7 +131,7 @@ def request_for(question, service):
 
 
 def break_off(service, question, chosen):
-    """Send a request or a part of it, wait for a part of the answer or not, and go away."""
+    """Send a request or a part of it, wait a little, and disconnect, sometimes by a reset."""
     request = request_for(question, service)
     with socket.create_connection(("127.0.0.1", service.port)) as connection:
         connection.sendall(request[: chosen.choice([len(request), chosen.randrange(len(request))])])
@@ -146,7 +146,7 @@ def metric(service, name):
 
 
 def events(service):
-    """The lines of the log that were not read."""
+    """The lines of the log that have not been read yet."""
     found = []
     while True:
         try:
@@ -156,7 +156,7 @@ def events(service):
 
 
 def refuse_left(service):
-    """Nothing is parsed for anybody, and nothing has failed."""
+    """Check that nothing is being parsed any more, and that nothing has failed."""
     while metric(service, "stack_parser_running_requests"):
         time.sleep(0.1)
     found = events(service)
@@ -166,12 +166,12 @@ def refuse_left(service):
 
 @pytest.mark.parametrize("seconds", [5.0, pytest.param(SOAK_SECONDS, marks=pytest.mark.soak)])
 def test_mixed_load(seconds, model, questions):
-    """Of clients some of which break off: answers are right, and the memory stays the same."""
+    """Some clients disconnect early: answers are right, and memory use stays the same."""
     memory, chosen, broken = [], Random(1), 0
     with serving(model) as service:
         with Clients(service, questions) as clients:
             while clients.answers < 3 * len(questions) and not clients.wrong:
-                time.sleep(0.1)  # most has been asked for
+                time.sleep(0.1)  # most questions have been asked
             end = time.monotonic() + seconds
             while time.monotonic() < end and not clients.wrong:
                 break_off(service, chosen.choice(questions), chosen)
@@ -204,7 +204,7 @@ def test_clients_that_break_off_together(count, model, questions):
 
 @pytest.mark.parametrize("count", [10, pytest.param(100, marks=pytest.mark.soak)])
 def test_slow_clients(count, model, questions):
-    """Half of them send slowly, the others read slowly. All get their answers, as do the others."""
+    """Half of them send slowly, the others read slowly. All get their answers, and so do other clients."""
     large = questions[-1]
 
     async def send_slowly():
@@ -239,7 +239,7 @@ def test_slow_clients(count, model, questions):
 
 
 async def read(reader, writer, size, pause):
-    """The body of an answer that comes in chunks, so many bytes at a time."""
+    """The body of an answer that comes in chunks, read `size` bytes at a time."""
     head = await reader.readuntil(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 200 ")
     rest = bytearray()

@@ -1,4 +1,4 @@
-"""Requests that are drawn from the description of the interface, and such as it does not allow."""
+"""Requests that are drawn from the description of the interface, and requests that it does not allow."""
 
 import pytest
 from hypothesis import given, settings
@@ -17,7 +17,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 httpx = pytest.importorskip("httpx")
-pytestmark = [pytest.mark.extended, pytest.mark.filterwarnings("default")]  # its libraries warn
+pytestmark = [pytest.mark.extended, pytest.mark.filterwarnings("default")]  # the libraries used here warn
 CHECKS = [
     not_a_server_error,
     status_code_conformance,

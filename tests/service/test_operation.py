@@ -50,7 +50,7 @@ def test_a_client_that_sends_all_before_it_reads_is_told_too(limited):
     request = urllib.request.Request(f"{limited.url}/process", b"data=" + b"a+" * 10_000)
     with pytest.raises(urllib.error.HTTPError) as error:
         urllib.request.urlopen(request, timeout=60)
-    with error.value:  # which is the answer
+    with error.value:  # it is the answer
         assert error.value.code == 413
 
 
@@ -106,7 +106,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(limited):
 
 
 def status_before_the_body(service, path, kind):
-    """Of a request whose body never comes."""
+    """The status of the answer to a request whose body never comes."""
     head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\nContent-Length: 1000000\r\n\r\n"
     with socket.create_connection(("127.0.0.1", service.port)) as sending:
         sending.settimeout(60)
@@ -145,7 +145,7 @@ def test_too_many_requests_are_told_to_come_again(model):
 
 @pytest.mark.extended
 def test_what_takes_too_long_is_broken_off(model):
-    """Whoever has a part of an answer sees that it is none."""
+    """A client that got a part of the answer notices that it is incomplete."""
     with serving(model, "--timeout=1", "--max-sentence-words=100000") as service:
         url, lines = f"{service.url}/v1/parse", {"Accept": "application/x-ndjson"}
         with pytest.raises(httpx.RemoteProtocolError):

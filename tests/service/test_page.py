@@ -1,4 +1,4 @@
-"""What the service gives to a browser, also without a token: the page, its files, and what these may do."""
+"""What a browser gets, even without a token: the page, its files, and the policy that applies to them."""
 
 import re
 
@@ -12,7 +12,7 @@ TOKEN = "0123456789abcdef"
 
 @pytest.fixture(scope="module", params=[False, True], ids=["open", "with tokens"])
 def served(request, model, tmp_path_factory):
-    """Without and with tokens, which the page does not need."""
+    """Services without and with tokens, which the page does not need."""
     tokens = tmp_path_factory.mktemp("tokens") / "tokens"
     tokens.write_text(TOKEN)
     with serving(model, *(["--token-file", tokens] if request.param else [])) as service:

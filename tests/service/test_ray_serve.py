@@ -1,4 +1,4 @@
-"""The service with two replicas of Ray Serve, one of which is killed while clients ask."""
+"""The service with two replicas of Ray Serve, one of which is killed while clients send requests."""
 
 import os
 import re
@@ -35,14 +35,14 @@ sys.stdin.read()
 def replicas_of(program):
     found = set()
     for child in children_of(program):
-        with suppress(psutil.NoSuchProcess):  # it may end between the two questions
+        with suppress(psutil.NoSuchProcess):  # it may end between the two calls
             if child.name().startswith("ray::ServeReplica"):
                 found.add(child.pid)
     return found
 
 
 def two_replicas(port):
-    """The times at which two replicas were started, as these tell when they are asked."""
+    """The start times of the two replicas, from their metrics."""
     found = set()
     while len(found) < 2:
         text = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=60).text

@@ -1,4 +1,4 @@
-"""How the server begins and ends."""
+"""How the server starts and stops."""
 
 import asyncio
 import logging
@@ -35,7 +35,7 @@ def test_an_address_of_ipv6_is_in_brackets():
 
 @pytest.mark.parametrize("turns", range(6))
 def test_a_connection_that_comes_with_the_signal_is_closed_at_once(turns):
-    """While a request still runs. turns: of the loop, from the connection to the server's end."""
+    """Even while a request is running. turns: of the event loop, from the connection to the server's end."""
     release = asyncio.Event()
 
     async def application(scope, receive, send):

@@ -1,4 +1,4 @@
-"""`POST /v1/parse` with constraints and alternatives: as `stack-parser parse` has them."""
+"""`POST /v1/parse` with constraints and alternatives, as in `stack-parser parse`."""
 
 import pytest
 from extended import extended
@@ -29,7 +29,7 @@ def served(scored):
 
 
 def rows(heads, labels):
-    """CoNLL-U of the words."""
+    """The words in CoNLL-U."""
     cells = zip(WORDS, heads, labels, strict=True)
     lines = [
         f"{n}\t{word}\t_\t_\t_\t_\t{head}\t{label}\t_\t_\n" for n, (word, head, label) in enumerate(cells, 1)
@@ -56,7 +56,7 @@ def test_what_is_given_stays(word, head, label, served):
 
 @pytest.mark.extended
 def test_a_treebank_has_the_trees_of_the_command(served, scored):
-    """All options together."""
+    """With all options together."""
     lines = [line for one in SENTENCES for line in one.lines]
     rows = [line.split("\t") for line in lines]
     treebank = "".join(
@@ -139,9 +139,9 @@ def test_what_no_tree_has_is_refused_in_conllu_by_its_line(served):
 
 @pytest.mark.extended
 def test_a_sentence_that_is_too_long_is_refused_before_anybody_looks_for_its_tree(served):
-    """Whose time grows with the square of the words."""
+    """The search takes time proportional to the square of the number of words."""
     words = 1001
-    heads = [*range(3, words + 1), None, None]  # which cross
+    heads = [*range(3, words + 1), None, None]  # these arcs cross
     answer = ask(served, sentences=[{"words": ["a"] * words, "heads": heads}], keep="given")
     assert (answer.status_code, "sentence #1 has 1,001 words" in answer.text) == (413, True)
     lines = (f"{n}\ta\t_\t_\t_\t_\t{head or '_'}\t_\t_\t_\n" for n, head in enumerate(heads, 1))

@@ -61,7 +61,7 @@ def test_conllu_gives_the_conllu_of_the_command(scores, service, model):
 
 
 def divided(conllu):
-    """The text without the probabilities of arcs, and these."""
+    """The text without the probabilities of arcs, and these probabilities."""
     pattern = re.compile(r"(?<=ArcProbability=)[\d.]+")
     return pattern.sub("", conllu), [float(number) for number in pattern.findall(conllu)]
 

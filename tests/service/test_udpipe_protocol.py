@@ -1,4 +1,4 @@
-"""UDPipe's REST protocol, spoken as its clients speak it."""
+"""UDPipe's REST protocol, as its clients use it."""
 
 import email.mime.multipart
 import email.mime.nonmultipart
@@ -18,7 +18,7 @@ WORDS = "The cat sleeps .\nIt was round .\n"
 
 
 def as_the_python_client(url, **parameters):
-    """A body of several parts, each with a character set and an encoding of its own."""
+    """A body of several parts, each with its own character set and encoding."""
     message = email.mime.multipart.MIMEMultipart("form-data", policy=email.policy.HTTP)
     for name, value in parameters.items():
         part = email.mime.nonmultipart.MIMENonMultipart("text", "plain")
@@ -109,7 +109,7 @@ def test_a_tokenizer_has_options(service, model):
 
 @pytest.mark.parametrize("ranges", ["", "ranges"])
 def test_white_space_is_told_as_the_library_tells_it(ranges, service, model):
-    """MISC of the library itself. It was trained by UDPipe, and knows no paragraphs but those of one text."""
+    """Compares MISC with the library's. UDPipe trained the tokenizer, and paragraphs are within one text."""
     from parser.parsing.text_input import tokenizer_of
     from parser.text.udpipe import library
 
@@ -127,7 +127,7 @@ def test_white_space_is_told_as_the_library_tells_it(ranges, service, model):
 
 
 def misc_of(conllu):
-    """Of each token and word, with its form."""
+    """The ID, FORM and MISC of each token and word."""
     rows = [line.split("\t") for line in conllu.splitlines() if line and line[0] != "#"]
     return [(row[0], row[1], row[9]) for row in rows]
 
@@ -184,7 +184,7 @@ def test_a_wrong_request_is_told_why(wrong, told, service):
 
 
 def test_a_late_fault_refuses_all(service):
-    """However much stands before it."""
+    """However much text precedes it."""
     treebank = TREEBANK.read_text(encoding="utf-8") * 3 + "1\tno columns\n\n"
     answer = httpx.post(f"{service.url}/process", data={"data": treebank, "parser": ""}, timeout=60)
     assert answer.status_code == 400

@@ -1,4 +1,4 @@
-"""What training and parsing ask of a GPU: how often the host waits, how much it launches and uploads."""
+"""The budgets of training and parsing on a GPU: how often the host waits, and its launches and uploads."""
 
 import math
 from pathlib import Path
@@ -31,7 +31,7 @@ PARSED = {STEPPED, "parser/parsing/predicted_tags.py"}
 
 
 def counts_of_a_training_step(method, composition=False, rich=False, arcs=False):
-    """Of the second one: the first makes the optimizer's state. And the number of levels or steps."""
+    """The counts of the second step (the first makes the optimizer's state), and the levels or steps."""
     inventory = make_inventory("arc-hybrid", composition=composition)
     prepared = examples(inventory, SOME_TREES, rich=rich)
     on_host = prepared.batch(torch.arange(len(prepared)))
@@ -94,7 +94,7 @@ def treebank(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trained(treebank):
-    """The run's folder, and what an epoch of training and dev costs."""
+    """The run's folder, and the counts of an epoch of training and dev."""
     run, config = treebank.parent / "run", treebank.parent / "config.yaml"
     config.write_text(
         f"treebank: {{train: {treebank}, dev: {treebank}}}\n"
@@ -109,7 +109,7 @@ def trained(treebank):
 
 def test_an_epoch_reads_its_losses_every_twenty_batches(trained):
     waits = trained[1].synchronizations_by_file()
-    batches = math.ceil(SENTENCES / BATCH_SIZE) + 1  # the first one of an epoch may be smaller
+    batches = math.ceil(SENTENCES / BATCH_SIZE) + 1  # the first batch of an epoch can be smaller
     looks, at_the_end = math.ceil(batches / TRAINING_STEPS), 2
     # A look reads the losses of its batches and the running loss.
     assert waits.pop("parser/training/epoch.py") <= 2 * looks + at_the_end
@@ -141,5 +141,5 @@ def test_parsing_looks_at_the_device_every_sixteen_steps(trained, treebank, more
     # Each row of the batch is idle for some steps after each sentence, and when no sentences are left.
     steps = sum(2 * length + STEPS_BETWEEN_REFILLS for length in lengths) / size + 2 * max(lengths)
     assert 10 < waits[STEPPED] <= 2 + steps / PARSING_STEPS
-    # With each look come the trees that are done, and perhaps their probabilities.
+    # Each look reads the trees that are done, and perhaps their probabilities.
     assert set(waits) <= MOVED | {STEPPED}

@@ -34,7 +34,7 @@ def test_tensors_of_two_devices_do_not_meet(cuda):
         there + here
     with pytest.raises(RuntimeError, match="same device"):
         torch.cat([there, here])
-    assert (there + torch.tensor(1.0)).sum() == 3  # a number may lie anywhere
+    assert (there + torch.tensor(1.0)).sum() == 3  # a number can be on any device
 
 
 def test_what_cuda_can_not_multiply(cuda):
@@ -97,7 +97,7 @@ def test_launches_and_uploads_are_counted(cuda):
 
 
 def trained(device, packed=False):
-    """Losses and weights of a few steps of a small network with most of what ours have."""
+    """The losses and weights of a few steps of a small network with most kinds of layers that ours have."""
     torch.manual_seed(0)
     layers = nn.ModuleList([nn.Embedding(20, 6), nn.LSTM(6, 5, 2), nn.LSTMCell(5, 4), nn.Linear(4, 3)]).to(
         device

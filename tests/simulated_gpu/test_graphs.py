@@ -1,4 +1,4 @@
-"""Captured work is done by replaying it, with tensors that stay where they are."""
+"""Captured work is repeated by replaying it, with tensors that stay in place."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -26,7 +26,7 @@ def test_after_a_failure_nothing_more_is_captured(cuda, capsys):
 
 
 def test_graphs_overwrite_what_others_have_made(cuda):
-    """Why results are written to tensors that were there before."""
+    """This is why results are written to tensors that existed before."""
     graphs, found = CudaGraphs(torch.device("cuda")), torch.zeros(2, device="cuda")
     made = {}
 
@@ -86,7 +86,7 @@ def test_work_that_waits_or_uploads_runs_without_a_graph(cuda, cause, capsys):
 
 
 def test_a_graph_reads_tensors_where_they_were(cuda):
-    """Why steps change their tensors in place."""
+    """This is why steps change their tensors in place."""
     box = [torch.ones(1, device="cuda")]
 
     def work():

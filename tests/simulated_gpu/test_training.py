@@ -1,4 +1,4 @@
-"""Training on the simulated device: settings that change which operators are used, and a transformer."""
+"""Training on the simulated device: a transformer, and settings that change which operators are used."""
 
 import json
 
@@ -38,7 +38,7 @@ ONCE = {
     "parser/training/transformer.py",
     "parser/parsing/transformer_files.py",
 }
-"""What moves a model with a transformer or reads all of it, or computes the vectors of a frozen one."""
+"""Files that move or read a whole model with a transformer, or compute a frozen transformer's vectors."""
 AS_WITHOUT = {
     "parser/training/epoch.py",
     "parser/training/loop.py",
@@ -57,7 +57,7 @@ def test_a_training_step_does_not_wait(kind, mode, config_file, tmp_path):
     own = json.dumps({"model": str(pretrained), "layers": 2, "train": mode})
     changes = "device=cuda", "training.epochs=2", f"parser.network.transformer={own}"
     overrides = [part for change in changes for part in ("--set", change)]
-    # The attention that PyTorch chooses for the tensors behind the simulated ones is one of CPUs.
+    # For the tensors behind the simulated ones PyTorch chooses an attention for CPUs.
     with sdpa_kernel(SDPBackend.MATH), SimulatedCuda() as cuda:
         assert main(["train", str(config_file), "--run", str(tmp_path / "run"), *overrides]) == 0
     assert set(cuda.counts.synchronizations_by_file()) <= ONCE | AS_WITHOUT

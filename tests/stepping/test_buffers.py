@@ -1,4 +1,4 @@
-"""Buffers in groups of sentences, against the library's LSTM over each sentence."""
+"""Buffers in groups of sentences, compared with the library's LSTM over each sentence."""
 
 import pytest
 import torch

@@ -85,7 +85,7 @@ def test_the_extremes_parse_greedily(system, settings, device):
 
 
 def arcs(inventory, steps):
-    """The (dependent, head) pairs of a trajectory, by the plain system."""
+    """The (dependent, head) pairs of a trajectory, from the plain system."""
     # The last B0 is the end of the buffer; in arc-eager it is the last word.
     words = int(steps[:, 1].max()) - (inventory.system.name != "arc-eager")
     configuration = Configuration(inventory.system.name, words)

@@ -1,4 +1,4 @@
-"""Messages: names that could command a terminal, and durations in words."""
+"""Messages: names that could control a terminal, and durations in words."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TREE = "1\ta\ta\tX\tX\t_\t{}\troot\t_\t_\n\n"
 
 
 def test_a_message_is_written_in_one_piece(monkeypatch):
-    """So that those of several processes do not mix."""
+    """Otherwise, messages of several processes would mix."""
     pieces = []
     monkeypatch.setattr(sys, "stderr", SimpleNamespace(write=pieces.append, flush=lambda: None))
     warn("one", "two")
@@ -47,7 +47,7 @@ def test_no_bar_is_drawn_where_standard_error_is_closed(monkeypatch):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder in which commands run, and all names are hostile."""
+    """A folder in which commands run, with hostile names everywhere."""
     shutil.copytree("tests/model", tmp_path / MODEL)
     (tmp_path / f"{NAME}.conllu").write_text(TREE.format(0))
     (tmp_path / f"{NAME}faulty.conllu").write_text(TREE.format(7) + TREE.format(8))
@@ -109,8 +109,8 @@ WITH_A_MODEL = [
 
 
 def told_by(command, capsys):
-    """The lines of its messages."""
-    with suppress(SystemExit):  # of argparse
+    """The lines of a command's messages."""
+    with suppress(SystemExit):  # from argparse
         main(command)
     written = capsys.readouterr()
     return (written.out + written.err).splitlines(keepends=True)
@@ -170,7 +170,7 @@ def test_descriptions_of_bars_are_printable(capsys):
 
 @pytest.mark.extended
 def test_a_corpus_with_hostile_names(folder):
-    """Its summary has the faults of each file, line by line."""
+    """The summary lists the faults of each file, line by line."""
     pytest.importorskip("ray")
     (folder / "in").mkdir()
     for name, content in (("", TREE.format(0)), ("faulty", "faulty\n\nfaulty\n")):

@@ -1,4 +1,4 @@
-"""What is said of packages that only some users need."""
+"""Messages about packages that only some users need."""
 
 import shlex
 import tomllib

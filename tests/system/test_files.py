@@ -44,7 +44,7 @@ def test_compresses_by_name(tmp_path):
         file.write(b"content")
     written = (tmp_path / "out.gz").read_bytes()
     assert gzip.decompress(written) == b"content"
-    assert b"out" not in written  # no name, which would be that of the unfinished file
+    assert b"out" not in written  # no name: it would be that of the unfinished file
     assert written[4:8] == bytes(4)  # and no time: equal outputs are equal files
 
 

@@ -1,4 +1,4 @@
-"""Ends: by Ctrl-C, SIGTERM and a closed terminal, and with the program that started them."""
+"""How programs end: by Ctrl-C, SIGTERM or a closed terminal, and with the program that started them."""
 
 import os
 import pty
@@ -46,7 +46,7 @@ def test_a_run_whose_terminal_closes_is_saved(config_file, tmp_path):
             printed += os.read(ours, 1 << 16)
         os.close(ours)
         process.send_signal(signal.SIGHUP)
-        # Not -SIGHUP: it ended by itself, after it had saved.
+        # Not -SIGHUP: it ended by itself after saving.
         assert process.wait() == 128 + signal.SIGHUP
 
 
@@ -95,14 +95,14 @@ def test_other_threads_leave_signals_alone():
 
 
 def test_an_interruption_is_not_taken_for_a_failure():
-    """As by libraries, which then go on without what they wanted."""
+    """Such as by libraries, which catch failures and continue without what failed."""
     with interruptible(), pytest.raises(Interrupted) as interrupted, suppress(Exception):
         signal.raise_signal(signal.SIGTERM)
     assert interrupted.value.signal == signal.SIGTERM
 
 
 def test_an_error_of_cleaning_up_does_not_hide_the_interruption():
-    """As of PyTorch, which cannot undo what a signal kept it from beginning."""
+    """Such as an error of PyTorch when it undoes what a signal kept it from starting."""
 
     def load():
         try:
@@ -211,6 +211,6 @@ def test_a_program_has_its_own_output_files_and_exit_code():
             ]
         with start_process(command, line, pass_fds=(theirs,), stdout=subprocess.PIPE, text=True) as process:
             os.close(theirs)
-            said, _ = process.communicate()  # though the watcher still waits
-        end(process)  # the watcher, too, has the file
+            said, _ = process.communicate()  # although the watcher still waits
+        end(process)  # the watcher has the file open, too
         assert (said, process.returncode, file.read()) == ("told\n", 7, "more\n")

@@ -14,7 +14,7 @@ from parser.system.remote import Remote, RemoteError
 
 
 class Thing:
-    """What a process of its own may be asked to do."""
+    """An object in another process, whose methods can be called."""
 
     def __init__(self, number):
         self.number = number
@@ -145,7 +145,7 @@ if __name__ == "__main__":
 BUSY = "remote = Remote(time.sleep, 1000); remote.begin_making()"
 IDLE = "remote = Remote(dict); remote.begin_making(); remote.answer()"
 ANSWERED = "remote = Remote(dict); remote.begin_making(); remote.connection.poll(None)"
-"""And the answer has not been read."""
+"""The answer has arrived, but has not been read."""
 
 
 @pytest.mark.extended

@@ -1,4 +1,4 @@
-"""The commit with which something was measured."""
+"""The commit at which something was measured."""
 
 import subprocess
 

@@ -13,7 +13,7 @@ from ud_folders import make_treebank, sentences
 from parser.cli import main
 from parser.parsing.model_files import Package
 
-pytestmark = [pytest.mark.extended, pytest.mark.filterwarnings("default")]  # Ray's own
+pytestmark = [pytest.mark.extended, pytest.mark.filterwarnings("default")]  # Ray's own warnings
 
 pytest.importorskip("ray")
 
@@ -101,7 +101,7 @@ def test_the_run_of_a_machine_that_dies_goes_on_at_another(arguments, machines, 
     command = [sys.executable, "-m", "parser", *arguments, "-o", str(out), "--address", machines.address]
     with running(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as program:
         wait_until(lambda: all(begun(out, f"{name}-seed") for name in names), program)
-        [dying] = machines.worker_nodes  # the head, which knows of all, is not among them
+        [dying] = machines.worker_nodes  # the head, which knows of everything, is not included
         [raylet] = dying.all_processes["raylet"]
         [worker] = [own for own in workers("UD_Toy-Long") if own.ppid() == raylet.process.pid]
         lost = worker.cmdline()[0].removeprefix("ray::")

@@ -1,4 +1,4 @@
-"""What is chosen for a treebank that lacks something, and which are not trained."""
+"""What is chosen for treebanks that lack something, and which treebanks are not trained."""
 
 from pathlib import Path
 
@@ -98,7 +98,7 @@ def test_of_few_sentences_without_test_five_are_held_out(tmp_path):
 
 
 def test_a_train_set_of_several_files_is_joined(tmp_path):
-    cut = sentences("train", 20).rstrip("\n")  # a file that has no blank line at its end
+    cut = sentences("train", 20).rstrip("\n")  # a file without a blank line at its end
     row = found(tmp_path, **{"train-a": cut, "train-b": DEV, "dev": DEV})
     assert len(read_treebank(row.row.set["treebank.train"])) == 25
     assert row.choices[0] == "train: 2 files, joined"
@@ -134,7 +134,7 @@ def test_without_any_column_the_rule_for_small_treebanks_sets_none_of_their_sett
 
 
 def test_settings_of_columns_that_are_not_there_go(tmp_path):
-    """Those of the config, and those of its rule for small treebanks."""
+    """Both in the config and in its rule for small treebanks."""
     rule = {"words": 10_000, "steps": 9, "set": {"training.tag_dropout": 0.2, "training.batch_size": 4}}
     network = {"tag_sizes": {"xpos": 3}, "sentence_encoder": {}, "embedding_dropout": 0.1}
     content = {"parser": {"network": network}, "training": {"tag_dropout": 0.1}, "small_treebank": rule}

@@ -1,4 +1,4 @@
-"""Tables of small runs: what is missing is run, what is done is kept, what fails is told."""
+"""Tables of small runs: missing runs start, finished runs are kept, failures are reported."""
 
 import fcntl
 import json
@@ -189,7 +189,7 @@ def test_a_folder_of_somebody_else_is_left_alone(table, tmp_path, capsys):
 
 @pytest.mark.extended
 def test_a_base_that_changes_meanwhile_changes_nothing(table, config_file, tmp_path, monkeypatch):
-    """All is decided before the first run."""
+    """The configs of all runs are fixed before the first run."""
     settings = read_settings(table, TableConfig)
     jobs = jobs_of(settings, "toys")[:1]
     config_file.write_text(config_file.read_text().replace("epochs: 6", "epochs: 3"))
@@ -203,17 +203,17 @@ def test_an_error_leaves_no_run_behind(table, tmp_path):
     table.write_text(table.read_text().replace("training.batch_size: 2}", endless))
     jobs = jobs_of(read_settings(table, TableConfig), "toys")
     running = run_missing(jobs, tmp_path, together=2)
-    assert next(running).name != "small"  # which is still running
+    assert next(running).name != "small"  # that one is still running
     running.close()
     runs = [path for path in (tmp_path / "runs").iterdir() if path.is_dir()]
     assert any(run.name.startswith("small") for run in runs)
     for run in runs:
         with (run / "lock").open("a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # nobody trains there
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # nothing trains there any more
 
 
 def done_runs(settings, best_las):
-    """Of each job: ten minutes of two epochs, the first of which is far worse."""
+    """A finished run for each job: two epochs in ten minutes, the first of them far worse."""
     scores = {"uas": 60.0, "las": 60.0, "crossing_arcs": 0, "crossing_recall": 0.0}
     return {
         job: {
@@ -236,7 +236,7 @@ def test_the_plot_over_time_has_every_point_of_every_run(table, tmp_path):
     heights = [float(y) for _, y in re.findall(r"[ML] (\S+) (\S+)", axes)]
     [*lines] = re.findall(r'<path d="([^"]*)" clip-path="[^"]*" style="fill: none; [^"]*stroke: #', picture)
     points = [re.findall(r"[ML] (\S+) (\S+)", line) for line in lines]
-    # Other lines, of the grid or at the target, are vertical or level.
+    # Other lines, those of the grid and of the target, are vertical or horizontal.
     runs = [line for line in points if line[0][0] != line[-1][0] and line[0][1] != line[-1][1]]
     assert len(runs) == len(done)
     assert all(min(heights) <= float(y) <= max(heights) for line in runs for _, y in line)
@@ -247,7 +247,7 @@ def test_the_plot_over_time_has_every_point_of_every_run(table, tmp_path):
 
 @pytest.mark.parametrize("lines", ["learning_rate.warmup_epochs", "optimizer.betas"])
 def test_what_the_table_says(tmp_path, table, lines):
-    """Of two seeds the mean and both ends; the time to the target, and never."""
+    """The mean and range of two seeds; the time to reach the target, or never."""
     before = "lines: training.learning_rate.warmup_epochs"
     table.write_text(table.read_text().replace(before, f"lines: training.{lines}"))
     settings = read_settings(table, TableConfig)
@@ -263,7 +263,7 @@ def test_what_the_table_says(tmp_path, table, lines):
         }
     report = write_table(settings, done, tmp_path).read_text()
     assert "| small | 40.00 | 40.00 | 40.00 | 40.00 |  |  | 2 | 2 | 1.0 | never | c |" in report
-    assert "3 runs on a cpu" in report  # how many at a time they do not say
+    assert "3 runs on a cpu" in report  # the rows do not record how many ran at a time
     line = "| large, no warm-up | 65.00 (60.00, 70.00) | 65.00 (60.00, 70.00) |"
     assert line in report
     assert "| +20.00, one seed | 32 (30, 35) % of 8 | 2 | 2 | 1.0 | 60 | c |" in report
@@ -272,7 +272,7 @@ def test_what_the_table_says(tmp_path, table, lines):
     done[first] = {**done[first], "machine": {"cpu": "another"}}
     report = write_table(settings, done, tmp_path).read_text()
     assert "on a cpu, another" in report
-    assert "(plots/time.svg)" not in report  # times do not compare
+    assert "(plots/time.svg)" not in report  # times are not comparable
 
 
 def test_the_tables_that_come_with_the_project_are_valid():
@@ -301,7 +301,7 @@ def test_rows_of_other_configs_and_several_targets(table, config_file, tmp_path)
     for number, job in enumerate(jobs):
         scores = {"uas": 60.0, "las": 60.0, "crossing_arcs": 0, "crossing_recall": 0.0}
         curve = [{"seconds": 20.0, "dev_las": value, "loss": 1.0} for value in (40.0, 60.0)]
-        curve[0]["preparation_seconds"] = 5.0 + number  # older rows have none
+        curve[0]["preparation_seconds"] = 5.0 + number  # older rows lack it
         done[job] = {
             **{"dev": scores, "test": scores, "curve": curve, "config": job.config.model_dump(mode="json")},
             **{"seconds": 60.0, "epochs": 2, "best_epoch": 2, "commit": "c", "device": "cpu"},
@@ -315,7 +315,7 @@ def test_rows_of_other_configs_and_several_targets(table, config_file, tmp_path)
 
 
 def test_seeds_are_paired():
-    """The means differ by +2, but whoever has both seeds sees -1."""
+    """The means differ by +2, but with both seeds in common it is -1."""
     assert difference({1: 80.0}, {1: 81.0, 2: 75.0}) == "-1.00, one seed"
     assert difference({2: 76.0, 3: 90.0}, {1: 85.0, 2: 75.0}) == "+1.00, one seed"
 

@@ -1,4 +1,4 @@
-"""All treebanks of a folder: what comes out, what fails, and going on after a kill."""
+"""Training on all treebanks of a folder: results, failures, and continuing after a kill."""
 
 import json
 import shutil
@@ -50,7 +50,7 @@ def config(tmp_path):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Of two treebanks, one of which lacks much."""
+    """A folder of two treebanks, one of which lacks much."""
     make_treebank(tmp_path / "ud", "UD_Old_Toy-Whole", train=TRAIN, dev=DEV, test=TEST)
     make_treebank(tmp_path / "ud", "UD_Toy-Few", train=blanked(sentences("train", 20), LEMMA))
     return tmp_path / "ud"
@@ -62,7 +62,7 @@ def made(folder, config, out, *options):
 
 @pytest.mark.extended
 def test_a_treebank_goes_on_from_the_parser_of_another(folder, config, tmp_path, capsys):
-    """Whose network stays: its lemmas are predicted, which the treebank lacks."""
+    """That parser's network is kept: it predicts lemmas, although the treebank has none."""
     assert made(folder, config, tmp_path / "out", "--only", "UD_Old_Toy-Whole") == 0
     first = tmp_path / "out/old_toy-whole.stackparser"
     config.write_text(f"{CONFIG}initial_model: {first}\n")
@@ -87,7 +87,7 @@ def test_a_treebank_that_has_changed_needs_another_folder(folder, config, tmp_pa
 
 
 def cells(report, name):
-    """Of the line of a treebank in the report, by titles of columns."""
+    """The cells in a treebank's line of the report, by the titles of columns."""
     lines = [line.strip("| ").split(" | ") for line in report.splitlines() if line.startswith("|")]
     [found] = [line for line in lines if line[0] == name]
     return dict(zip(["", *lines[0]], found, strict=False))
@@ -167,7 +167,7 @@ def test_a_model_of_a_treebank_without_a_licence_is_not_given_away(folder, confi
 
 
 def test_the_licences_of_all_that_a_model_learnt_from_are_named(tmp_path):
-    """Of models of one name, and of all models of an ensemble."""
+    """For single models, and for all models of an ensemble."""
     for name, licences in (("a", ["MIT"]), ("b", ["LGPL-LR", "GPL-3.0"])):
         for number, licence in enumerate(licences, 1):
             member = tmp_path / name / "toy" / (f"model-{number}" if len(licences) > 1 else "")
@@ -209,7 +209,7 @@ def test_the_card_of_a_model(folder, config, tmp_path):
         "(https://github.com/UniversalDependencies/UD_Old_Toy-Whole), by Writer, A; Writer, Another, is under"
         in text
     )
-    assert str(tmp_path) not in card  # whose folders these are is nobody's concern
+    assert str(tmp_path) not in card  # local folders are private
     settings = yaml.safe_load(text.partition("```yaml\n")[2].partition("```")[0])
     assert settings["training"]["epochs"] == 2
 
@@ -240,7 +240,7 @@ def test_going_on_after_a_kill(folder, config, tmp_path, capsys):
     config.write_text(config.read_text().replace("epochs: 2", "epochs: 40"))
     command = [sys.executable, "-m", "parser", "train-all", str(folder), str(config), "-o", str(out)]
     with running(command) as killed:
-        # In the second run, which is that of the smaller treebank.
+        # During the second run, which is for the smaller treebank.
         wait_until(
             lambda: any(path.stat().st_size for path in out.glob("runs/UD_Toy*/metrics.jsonl")), killed
         )
@@ -291,7 +291,7 @@ def test_slips_are_told_before_anything_runs(folder, config, tmp_path, capsys):
 
 def test_a_wrong_address_is_told_at_once(folder, config, tmp_path, capsys):
     with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))  # and does not listen
+        unused.bind(("127.0.0.1", 0))  # but nothing listens there
         address = f"127.0.0.1:{unused.getsockname()[1]}"
         assert made(folder, config, tmp_path / "out", "--address", address) == 2
     printed = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""The report of a table of treebanks: averages, standard errors, what others publish, and the picture."""
+"""The report of a table of treebanks: averages, standard errors, published results, and the picture."""
 
 import json
 from pathlib import Path

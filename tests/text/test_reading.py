@@ -24,7 +24,7 @@ def tokenizer():
 
 
 def plain_paragraphs(text):
-    """The paragraphs, line by line."""
+    """The paragraphs of a text, found line by line."""
     found, lines = [], []
     for line in [*text.split("\n"), ""]:
         if line.strip():
@@ -153,7 +153,7 @@ def test_a_line_without_end_is_named(tmp_path, monkeypatch, word, end):
 
 
 def test_no_line_is_longer_than_the_limit(tmp_path, monkeypatch):
-    """Nor by a little, where a part holds it with its end."""
+    """Not even by a little, when a part contains the line together with its end."""
     monkeypatch.setattr(reading, "MAX_LINE_LENGTH", 100)
     for length in (100, 101, 399):
         (tmp_path / "text").write_text("Short.\n" + "a" * length + "\nShort.\n")

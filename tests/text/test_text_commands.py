@@ -123,7 +123,7 @@ def test_raw_text_without_the_option_is_recognised(model, text, capsys):
     ],
 )
 def test_a_broken_tokenizer_is_named(model, text, tmp_path, capsys, content, told):
-    """The model parses what needs none."""
+    """The model still parses inputs that need no tokenizer."""
     (model / "tokenizer.json").write_bytes(content)
     assert main(["parse", str(model), "--text", text]) == 2
     assert re.match(rf"{model}: (tokenizer\.json: )+.*({told})", capsys.readouterr().err)

@@ -1,4 +1,4 @@
-"""Each kind of tokenizers, from its settings to trees."""
+"""Each kind of tokenizer, from its settings to trees."""
 
 import io
 import json
@@ -52,7 +52,7 @@ def tokenizer(stored):
 
 @pytest.fixture
 def model(stored, tmp_path):
-    """The folder of a model that has the tokenizer."""
+    """The folder of a model with the tokenizer."""
     folder, content = tmp_path / "model", tokenizer_as_json(stored)
     shutil.copytree("tests/model", folder)
     (folder / "tokenizer.json").write_bytes(content)
@@ -175,7 +175,7 @@ def test_text_is_parsed(model, stored, tmp_path, capsys):
 
 @pytest.mark.extended
 def test_scores_of_text(model, stored, capsys):
-    """Divided text is that of the treebank's tokens, of which some are several words."""
+    """Text that is already divided contains the treebank's tokens, some of which are several words."""
     assert main(["evaluate", str(model), DEV, "--text", "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)
     lowest = {"udpipe": (100, 80, 100), "spacy": (96, 80, 100), "lines": (100, 100, 96)}

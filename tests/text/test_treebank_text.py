@@ -45,7 +45,7 @@ def test_spaces_are_those_of_the_comment_where_it_has_the_forms():
 
 
 def test_blank_lines_hide_no_comment():
-    second = SENTENCES.partition("\n\n")[2]  # whose spaces only the comment tells
+    second = SENTENCES.partition("\n\n")[2]  # only the comment shows its spaces
     assert surface_tokens(read("\n\n" + second)[0]) == [("(", False, 1), ("Yes", False, 1), (")", False, 1)]
 
 

@@ -1,4 +1,4 @@
-"""Tokenizers of strangers: what is not as UDPipe writes it is refused, the rest does its reader no harm."""
+"""Tokenizers of strangers: files not as written by UDPipe are refused, the others do no harm."""
 
 import lzma
 import random
@@ -20,7 +20,7 @@ pytest.importorskip("ufal.udpipe")
 
 TRAINED = tokenizer_from_json(Path("tests/text/tokenizer.json").read_bytes()).content
 START = b"\x12morphodita_parsito\x03\x7f\x7f\x01\x03\x02"
-"""All before the block of the network."""
+"""Everything before the block of the network."""
 FILTERS = [{"id": lzma.FILTER_LZMA1, "dict_size": 1 << 20, "lc": 3, "lp": 0, "pb": 2}]
 TEXT = "The cat sleeps. Don't go!  DON'T\r\n\r\nwww.example.org (\u00e9t\u00e9\u00a0\u3002) "
 TEXT += f"\U0001f600\nanna's\t\x01 {'x' * 200}"
@@ -62,9 +62,9 @@ RULES, END_OF_RULES = payload(TRAINED, END_OF_NETWORK + 1)
 
 
 def streams(content):
-    """Two, of which UDPipe reads one: without the end mark, which Python writes, and the bytes up to it.
+    """Two streams, one of which UDPipe reads. Both leave out the end mark that Python writes.
 
-    A decoder may read a byte that the next symbol needs as soon as it can, as UDPipe's, or not.
+    Some decoders, such as UDPipe's, read a byte that only the next symbol needs as soon as they can.
     """
     stream = lzma.compress(content, lzma.FORMAT_RAW, filters=FILTERS)
     decompressor = lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=FILTERS)
@@ -87,7 +87,7 @@ def block(size, stream, properties=b"\x5d\0\0\0\1"):
 
 
 def files(network=NETWORK, rules=RULES, start=START, rules_version=2):
-    """Of which UDPipe reads one, if it reads these contents."""
+    """Files of which UDPipe reads one, if it accepts these contents."""
     for first, second in product(blocks(network), blocks(rules)):
         yield start + first + bytes([rules_version]) + second + b"\0\0"
 
@@ -121,7 +121,7 @@ def rules(full=(), suffixes=(), count=None, end=b""):
 
 
 def opened(contents, folder):
-    """Which of the files, by their numbers, the library opens. A process does, which must not die."""
+    """The numbers of the files that the library opens, in a process that must not die."""
     folder.mkdir()
     paths = [folder / str(number) for number in range(len(contents))]
     for path, content in zip(paths, contents, strict=True):
@@ -274,10 +274,10 @@ def test_other_rules_are_refused(content, message):
 
 
 def changed(content, draw):
-    """Some bytes are others, are gone or stand twice; numbers are small or large ones."""
+    """The content with some bytes changed, removed or duplicated, or replaced by small and large numbers."""
     data = bytearray(content)
     for _ in range(draw.choice([1, 1, 2, 5])):
-        # Numbers stand at the start and the end of most parts.
+        # Most parts have numbers at the start and the end.
         near = min(len(data), draw.choice([12, 60, len(data)]))
         place = draw.choice([draw.randrange(near), len(data) - 1 - draw.randrange(near)])
         size = draw.choice([1, 2, 4])
@@ -298,7 +298,7 @@ def changed(content, draw):
 
 
 def mutated(draw):
-    """A file with some changes, or two with changes in a block, of which the library may read one."""
+    """A file with some changes, or two files with changes in a block, one of which the library may read."""
     part = draw.randrange(4)
     if part == 0:
         return [changed(TRAINED, draw)]
@@ -315,7 +315,7 @@ def mutated(draw):
 
 @pytest.mark.parametrize("batches", [*extended((1,)), pytest.param(200, marks=pytest.mark.soak)])
 def test_what_is_not_refused_does_no_harm(batches, tmp_path):
-    """Of damaged files, those that pass the check are opened and used by a process with limits."""
+    """Damaged files that pass the check are opened and used by a process with limits."""
     for batch in range(batches):
         seeds, folder = range(300 * batch, 300 * (batch + 1)), tmp_path / str(batch)
         drawn = [mutated(random.Random(seed)) for seed in seeds]

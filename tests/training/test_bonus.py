@@ -28,7 +28,7 @@ def run(tmp_path_factory):
     """The result and the folder of a run whose scorer of arcs knows more than its parser."""
     folder = tmp_path_factory.mktemp("run")
     changes = [*ARCS, "treebank.test=null", "tokenizer=null", "parser.network.arcs={loss_weight: 20}"]
-    with pytest.MonkeyPatch.context() as patch:  # before that of each test
+    with pytest.MonkeyPatch.context() as patch:  # applies before the fixtures of each test
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("caches")))
         result = train_and_score(read_config(Path("configs/quickstart.yaml"), changes), folder)
     return result, folder / "model"

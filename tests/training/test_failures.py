@@ -1,4 +1,4 @@
-"""Runs that go wrong: losses that are not finite, a full disk, too little memory, too large networks."""
+"""Runs that fail: losses that are not finite, a full disk, too little memory, too large networks."""
 
 import os
 import weakref
@@ -45,7 +45,7 @@ def test_a_loss_that_is_no_number_names_its_batch(config_file, tmp_path, monkeyp
 
 @pytest.mark.extended
 def test_a_treebank_may_be_a_pipe(config_file, tmp_path):
-    """It is read once."""
+    """It is read only once."""
     pipe, treebank = tmp_path / "pipe", tmp_path / "tiny.conllu"
     os.mkfifo(pipe)
     config = read_config(config_file, [f"treebank.train={pipe}", "training.epochs=1"])
@@ -57,7 +57,7 @@ def test_a_treebank_may_be_a_pipe(config_file, tmp_path):
 
 
 def test_what_is_written_of_a_bad_batch_is_a_treebank(config_file, tmp_path, monkeypatch):
-    """Though its sentences are in another order, and the file's last has no line end."""
+    """Although its sentences are in another order, and the file does not end with a line end."""
     treebank, run = tmp_path / "tiny.conllu", tmp_path / "run"
     treebank.write_text(treebank.read_text().rstrip())
     monkeypatch.setattr(
@@ -149,7 +149,7 @@ def test_too_little_memory_for_a_batch(config_file, tmp_path, monkeypatch, capsy
 
 @pytest.mark.extended
 def test_too_little_memory_to_prepare_batches_ahead(config_file, tmp_path, monkeypatch):
-    """They are made when they are needed."""
+    """Batches are then made when they are needed."""
     refused = []
 
     class Packed(epoch.Packed):
@@ -216,7 +216,7 @@ def test_the_setting_that_makes_it_large_is_named(config_file, tmp_path, capsys,
 
 
 def test_looking_draws_no_numbers(config_file):
-    """So that a seed gives the same weights as without."""
+    """So a seed gives the same weights with and without looking."""
     config = read_config(config_file)
     model, _ = data.load(config, CPU)
     before = torch.get_rng_state()

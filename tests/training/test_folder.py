@@ -1,4 +1,4 @@
-"""The folder of a run: who has it, its checkpoint, its metrics and its board."""
+"""The folder of a run: its lock, checkpoint, metrics and board."""
 
 import json
 
@@ -59,7 +59,7 @@ def test_another_config_is_refused_with_all_differences(config_file, tmp_path):
 
 
 def read(path):
-    """What is told, and the tensors' bytes."""
+    """The metadata of a file, and the bytes of its tensors."""
     with safe_open(path, "pt") as file:
         told = file.metadata()
         return told, {name: file.get_tensor(name).numpy().tobytes() for name in file.keys()}  # noqa: SIM118

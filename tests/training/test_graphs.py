@@ -1,4 +1,4 @@
-"""Training by CUDA graphs, on the simulated device: as without, and only where it can be."""
+"""Training with CUDA graphs on the simulated device: results as without graphs, if they can be used."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ CPU = torch.device("cpu")
 
 
 def result(config, run):
-    """Losses and weights, and how often a graph was replayed."""
+    """The losses and weights, and how often a graph was replayed."""
     with SimulatedCuda() as cuda:
         train(config, run, cuda.name)
     losses = [row["loss"] for row in left_behind(run)[0]]
@@ -32,7 +32,7 @@ def result(config, run):
 
 @pytest.fixture
 def mixed(config_file, tmp_path):
-    """Its sentences have one to eight words."""
+    """A config whose sentences have one to eight words."""
     sentences = [
         "".join(f"{n}\tw{n * number % 7}\tw\tX\tX\t_\t{n - 1}\tdep\t_\t_\n" for n in range(1, 2 + number % 8))
         for number in range(24)
@@ -44,7 +44,7 @@ def mixed(config_file, tmp_path):
 @pytest.mark.extended
 @pytest.mark.parametrize(("features", "left"), [("true", slice(None)), ("false", slice(0, None, 2))])
 def test_a_run_learns_what_it_learns_without(mixed, tmp_path, monkeypatch, capsys, features, left):
-    """left: of the common shapes, those that the run has; batches that fit none of them have no graph."""
+    """left: the common shapes that the run uses; batches that fit none of them have no graph."""
     found, common = [], padded.common_shapes
     monkeypatch.setattr(padded, "common_shapes", lambda shapes: common(shapes)[left])
     fitting = epoch.fitting

@@ -1,4 +1,4 @@
-"""Training that begins with a model."""
+"""Training that starts from a model."""
 
 import pytest
 import torch
@@ -50,7 +50,7 @@ def model(config_file, tmp_path, network):
 
 @pytest.fixture
 def changes(model, tmp_path, network):
-    """Of the config, for training on another treebank that begins with that model."""
+    """Changes of the config for training on another treebank, starting from that model."""
     other = tmp_path / "other.conllu"
     other.write_text(("\n".join(OTHER_ROWS) + "\n\n") * 8)
     return [
@@ -64,7 +64,7 @@ def changes(model, tmp_path, network):
 
 
 def scores_of(model, path):
-    """[S, transitions] In all states of the oracle's trajectories."""
+    """[S, transitions] scores in all states of the oracle's trajectories."""
     trees = read_treebank(path)
     examples = Examples.of(model.inventory.to(CPU), model.vocabulary, trees)
     model.network.eval().double()
@@ -81,7 +81,7 @@ def test_what_a_model_knows_it_still_knows(config_file, tmp_path, model, changes
     assert target.vocabulary.columns["characters"].number("ü")
     assert target.vocabulary.labels.number("obj")
     assert len(loaded.train) == 8
-    if target.vocabulary.predicted:  # whose new values take some of the probabilities that are read
+    if target.vocabulary.predicted:  # new values take part of the probabilities that are read
         new = target.vocabulary.predicted["xpos"].strings
         assert new == (*source.vocabulary.predicted["xpos"].strings, "NN")
         for name in ("tags.xpos.weight", "layers_above_tags.embeddings.xpos.weight"):

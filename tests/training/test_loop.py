@@ -112,7 +112,7 @@ def test_non_projective_trees(config_file, tmp_path, how, trained_on):
     assert loaded.crossing == 1
     assert len(loaded.train) == trained_on
     assert ("b↑c" in model.vocabulary.labels.strings) == (how == "lift")
-    assert len(loaded.dev_sentences) == 17  # scored all the same
+    assert len(loaded.dev_sentences) == 17  # scored anyway
 
 
 def test_epochs_differ_and_repeat(config_file):
@@ -205,7 +205,7 @@ def test_training_warms_up_clips_decays_and_drops_rare_words(config_file, tmp_pa
 
 @pytest.mark.extended
 def test_pretrained_vectors_of_words_that_training_lacks_are_kept(config_file, tmp_path):
-    """They are trained, and L2 would take them to zero."""
+    """They are among the trained weights, and weight decay would move them to zero."""
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("dogs 1 2 3\nunseen 4 5 6\n")
     changes = [f"parser.network.pretrained={vectors}", "parser.network.train_pretrained=true"]

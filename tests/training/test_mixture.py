@@ -87,7 +87,7 @@ def test_a_treebank_is_called_as_its_file(path, name):
 
 @pytest.fixture
 def files(tmp_path):
-    """Two treebanks with the same sentences and other labels, of 30 and of 10 trees."""
+    """Two treebanks with the same sentences and different labels, of 30 and 10 trees."""
     paths = []
     for name, label, count in (("first", "nsubj", 30), ("second", "agent", 10)):
         path = tmp_path / f"{name}-ud-train.conllu"
@@ -160,7 +160,7 @@ def test_treebanks_of_the_same_name_are_told_by_their_folders():
 
 
 def test_data_of_one_treebank_are_known_by_the_hash_that_they_had(config_file):
-    """Otherwise runs of earlier versions could not be resumed."""
+    """Otherwise, runs of earlier versions could not be resumed."""
     model, _ = data.load(read_config(config_file), CPU)
     assert "treebank" not in json.loads(model.vocabulary.as_json())
 
@@ -181,7 +181,7 @@ def test_only_the_first_treebank_is_cut(config_file, files, capsys):
 
 
 def silver(tmp_path, probabilities):
-    """A file of a sentence for each mean probability, of words with that and a higher one."""
+    """A file with a sentence for each mean probability, of two words with a lower and a higher one."""
     path = tmp_path / "silver.conllu"
     ends = [[f"ArcProbability={p + change:.4f}" for change in (-0.1, 0.1)] for p in probabilities]
     sentences = [
@@ -211,7 +211,7 @@ def test_silver_trees_that_are_not_probable_are_left_out(config_file, files, tmp
 
 @pytest.mark.extended
 def test_what_silver_trees_have_is_learnt_from(config_file, files, tmp_path):
-    """Their words and labels are known, and they count as trees of the first treebank."""
+    """Their words and labels are in the vocabulary, and they count as trees of the first treebank."""
     path = silver(tmp_path, (0.9,) * 10)
     path.write_text(path.read_text().replace("dogs", "cats").replace("nsubj", "dep"))
     asked = [*changes(files), f"treebank.silver={{files: [{path}]}}", f"treebank.dev={path}"]

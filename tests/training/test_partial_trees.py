@@ -28,7 +28,7 @@ PARTIAL = "treebank.partial=true"
 
 
 def rows(*arcs):
-    """A sentence. arcs: HEAD and DEPREL of each word."""
+    """A sentence in CoNLL-U. arcs: HEAD and DEPREL of each word."""
     lines = (f"{n}\tw{n}\tw{n}\tX\tX\t_\t{head}\t{label}\t_\t_\n" for n, (head, label) in enumerate(arcs, 1))
     return "".join(lines) + "\n"
 
@@ -107,7 +107,7 @@ def test_known_arcs_that_cross_become_unknown_or_their_tree_is_left_out(tmp_path
 
 @given(st.sampled_from(projective_trees(5)), st.permutations(range(5)), st.integers(1, 5))
 def test_of_any_tree_that_is_known_in_part_a_projective_tree_has_what_is_left(tree, order, unknown):
-    """Also where words are exchanged, so that it is no projective one."""
+    """Even if words are permuted, which makes the tree non-projective."""
     heads = [0] * 5
     for word, head in enumerate(tree):
         heads[order[word]] = order[head - 1] + 1 if head else 0
@@ -125,8 +125,8 @@ def test_of_any_tree_that_is_known_in_part_a_projective_tree_has_what_is_left(tr
 
 
 def without_arcs(path, share, seed=1):
-    """Change a file to one without the heads and labels of some words. Returns how many words there are, and
-    of how many they are known."""
+    """Remove the heads and labels of some words in a file. Returns the number of words, and of those whose
+    heads and labels are known."""
     draw, lines, words, left = random.Random(seed), [], 0, 0
     for own in read_treebank(str(path)):
         known = with_known(own, [draw.random() >= share for _ in own.forms])

@@ -125,7 +125,7 @@ def test_a_cache_that_can_not_be_written_is_no_error(config_file, tmp_path, caps
 
 
 def test_the_parts_of_columns_come_back_in_any_order(config_file, tmp_path, monkeypatch):
-    """As from safetensors; what a run goes on with is known by its digest."""
+    """As from safetensors; a run recognizes by a digest what it continues with."""
     changes = ["parser.network.tag_sizes={feats: 4}", "parser.network.characters={size: 4, filters: 4}"]
     config = read_config(config_file, changes)
     _, first = data.load(config, CPU, tmp_path / "cache")
@@ -154,7 +154,7 @@ def test_caches_lie_where_those_of_other_programs_do(monkeypatch):
 
 
 def test_other_predicted_columns_are_prepared_anew(config_file, tmp_path):
-    """The vocabulary has them."""
+    """Because they are part of the vocabulary."""
     for predicted in ("[upos]", "[lemma]", "[lemma, upos]"):
         changes = ["parser.network.tag_sizes={}", f"parser.network.tags.predict={predicted}"]
         config = read_config(config_file, changes)
@@ -171,7 +171,7 @@ def test_what_is_used_stays(config_file, tmp_path, monkeypatch):
         path for path in tmp_path.glob("cache/*") if path == prepared.place_of(configs[0], path.parent)
     ]
     for path in tmp_path.glob("cache/*"):
-        os.utime(path, (1, 1 + (path != first)))  # both were made long ago, the first a little earlier
+        os.utime(path, (1, 1 + (path != first)))  # both are old, the first one a little older
     (tmp_path / "cache" / ".x.prepared.unfinished").touch()
     os.utime(tmp_path / "cache" / ".x.prepared.unfinished", (0, 0))
     data.load(configs[0], CPU, tmp_path / "cache")

@@ -1,4 +1,4 @@
-"""Runs that are killed or stopped end as if they had never been."""
+"""Runs that are killed or stopped, and resumed, end like uninterrupted runs."""
 
 import os
 import random
@@ -27,7 +27,7 @@ ON_CPU = "--set", "device=cpu"
 
 
 def killed_until_done(arguments, run, kills, longest):
-    """Start again and again; returns how often it was killed before it came to its end."""
+    """Start a run again and again. Returns how often it was killed before it finished."""
     killed, draw = 0, random.Random(1)
     while True:
         resume = ["--resume"] if (run / "checkpoint.safetensors").is_file() else []
@@ -46,13 +46,13 @@ def killed_until_done(arguments, run, kills, longest):
 @pytest.mark.parametrize("kills", [2, pytest.param(50, marks=pytest.mark.soak)])
 def test_a_run_that_is_killed_again_and_again_ends_as_one_that_never_was(config_file, tmp_path, kills):
     began = time.monotonic()
-    # On a CPU, where a resumed run is the same to the bit.
+    # On a CPU, where a resumed run is identical to the bit.
     assert main(command(config_file, tmp_path / "whole", *ON_CPU)) == 0
-    longest = time.monotonic() - began + 4  # to start takes seconds
+    longest = time.monotonic() - began + 4  # starting takes seconds
     run = tmp_path / "killed"
     again = command(config_file, run, *ON_CPU)
     while (done := killed_until_done(again, run, kills, longest)) < kills:
-        # It came to its end too soon: once more from the beginning.
+        # It finished too soon: start over.
         assert left_behind(tmp_path / "killed") == left_behind(tmp_path / "whole")
         (tmp_path / "killed").rename(tmp_path / f"ended-{time.monotonic_ns()}")
         kills -= done
@@ -60,7 +60,7 @@ def test_a_run_that_is_killed_again_and_again_ends_as_one_that_never_was(config_
 
 
 class KillError(BaseException):
-    """Nothing in the program catches it."""
+    """An exception that nothing in the program catches."""
 
 
 @pytest.mark.extended
@@ -168,7 +168,7 @@ def test_a_broken_checkpoint_is_named(config_file, tmp_path, capsys, damage):
     ],
 )
 def test_a_checkpoint_of_another_format_is_refused(config_file, tmp_path, capsys, number, told):
-    """Its config may have settings of other names, which is not what the user has to be told."""
+    """Its config may have settings with other names, but the message has to be about the format."""
     run = tmp_path / "run"
     assert main(command(config_file, run, "--set", "training.epochs=1")) == 0
     path = run / "checkpoint.safetensors"
@@ -239,7 +239,7 @@ def test_a_run_is_not_resumed_with_fewer_epochs_than_it_has(config_file, tmp_pat
 @pytest.mark.extended
 @pytest.mark.parametrize("decay", first_of(["plateau", "linear"]))
 def test_a_finished_run_goes_on_to_more_epochs(config_file, tmp_path, capsys, decay):
-    """As if it had been started with them, unless the learning rate depends on their number."""
+    """As if it had been started with more epochs, unless the learning rate depends on their number."""
     changes = ["--set", f"training.learning_rate.decay={decay}", *ON_CPU]
     for name, epochs in (("long", 4), ("short", 2)):
         run = ["--run", str(tmp_path / name), "--set", f"training.epochs={epochs}"]

@@ -1,4 +1,4 @@
-"""Training steps against plain torch, and what decides which model is kept and when training ends."""
+"""Training steps compared with plain torch, and what decides which model is kept and when training ends."""
 
 import copy
 import itertools
@@ -31,7 +31,7 @@ CHANGES = [
 
 
 def plain_adam(network, batches, inventory):
-    """The weights after each step by the formulas of Kingma & Ba (2015), and their average at the end."""
+    """The weights after each step, by the formulas of Kingma & Ba (2015), and their final average."""
     weights = list(network.parameters())
     first, second, average = ([torch.zeros_like(weight) for weight in weights] for _ in range(3))
     norms = []
@@ -72,7 +72,7 @@ def test_steps_are_those_of_adam(config_file):
 
 
 def scripted(monkeypatch, las, uas=None):
-    """Dev scores, an epoch each."""
+    """Replace the dev scores: one pair for each epoch."""
     scores = iter(
         Scores(words=100, correct_heads=heads, correct_arcs=arcs)
         for arcs, heads in zip(las, uas or [100] * len(las), strict=True)
@@ -81,14 +81,14 @@ def scripted(monkeypatch, las, uas=None):
 
 
 def trained(config_file, run, *changes):
-    """The epochs that were trained."""
+    """Train, and return the numbers of the epochs that were trained."""
     train(read_config(config_file, changes), run, CPU)
     return [json.loads(line)["epoch"] for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
 @pytest.mark.parametrize("average", first_of([False, True]))
 def test_the_model_with_the_best_las_is_kept(config_file, tmp_path, monkeypatch, average):
-    """The first of equally good ones; not the one with the best UAS, nor the last one."""
+    """The first of equally good models, not the one with the best UAS or the last one."""
     scripted(monkeypatch, las=[50, 55, 54, 55, 53], uas=[60, 58, 70, 59, 59])
     changes = ["training.average=0.5"] if average else []
     saved = {}

@@ -39,7 +39,7 @@ OTHER = "1\tworms\tworm\tNOUN\t_\t_\t2\tagent\t_\t_\n2\tcrawl\tcrawl\tVERB\t_\t_
 
 @pytest.fixture
 def models(config_file, tmp_path):
-    """Folders of trained models with different networks, of which the last scores no arcs."""
+    """Folders of trained models with different networks, the last of which scores no arcs."""
     for place, changes in enumerate(NETWORKS):
         train(read_config(config_file, [*changes, "training.epochs=2"]), tmp_path / f"teacher-{place}", CPU)
     return [str(tmp_path / f"teacher-{place}" / "model") for place in range(len(NETWORKS))]
@@ -51,7 +51,7 @@ def taught_by(models, **more):
 
 
 def with_targets(prepared, weight, seed=0):
-    """The examples with random soft targets, and these as plain lists of {transition: weight}."""
+    """The examples with random soft targets, and the targets as plain dictionaries {transition: weight}."""
     generator = torch.Generator().manual_seed(seed)
     steps = prepared.steps
     random = torch.rand(len(steps.values), len(prepared.inventory), generator=generator)
@@ -66,7 +66,7 @@ def with_targets(prepared, weight, seed=0):
 
 
 def plain_losses(scores, batch, inventory, targets):
-    """Sum over the steps, one after the other. targets: a dictionary {transition: weight} for each."""
+    """The sum over single steps. targets: a dictionary {transition: weight} for each step."""
     total = torch.zeros((), dtype=scores.dtype)
     legal = inventory.with_labels(batch.legal).tolist()
     optimal = inventory.with_optimal_labels(batch.optimal_labels).tolist()
@@ -135,7 +135,7 @@ def plain_targets(own_teachers, tree, weight, kept=8):
 
 
 def targets_of(student, packed):
-    """As `plain_targets`."""
+    """Unpacks soft targets to the form of `plain_targets`."""
     names = list(numbered_transitions(student.inventory, student.vocabulary))
     targets = SoftTargets.unpack(packed)
     for numbers, weights in zip(targets.choices.tolist(), targets.weights.tolist(), strict=True):
@@ -202,7 +202,7 @@ def test_without_a_teacher_that_scores_arcs_there_are_no_soft_heads(config_file,
 
 @pytest.mark.extended
 def test_what_only_a_teacher_knows_is_left_to_the_trees(config_file, tmp_path, models):
-    """The weights of a step are the probabilities of what both know, and the loss stays finite."""
+    """The weights of a step are the probabilities of transitions that both know. The loss stays finite."""
     text = (tmp_path / "tiny.conllu").read_text()
     (tmp_path / "renamed.conllu").write_text(text.replace("nsubj", "agent"))
     files = [f"treebank.{part}={tmp_path}/renamed.conllu" for part in ("train", "dev")]
@@ -237,7 +237,7 @@ def test_a_package_of_several_models_teaches_as_its_models_do(config_file, tmp_p
 def test_a_teacher_of_several_treebanks_reads_unknown_ones_as_its_first(
     config_file, tmp_path, reader_of_treebanks
 ):
-    """Not by the embedding of the unknown treebank, which was never trained."""
+    """It does not use the embedding of the unknown treebank, which was never trained."""
     shutil.copy("data/quickstart/dev.conllu", tmp_path / "some.conllu")
     files = [f"treebank.{part}={tmp_path}/some.conllu" for part in ("train", "dev")]
     config = read_config(config_file, [*files, "treebank.test=null", taught_by([reader_of_treebanks])])
@@ -264,7 +264,7 @@ def test_a_run_is_not_resumed_with_other_teachers(config_file, tmp_path, models)
 
 @pytest.mark.extended
 def test_a_parser_learns_what_its_teachers_say_and_not_what_the_trees_say(config_file, tmp_path, models):
-    """The labels of the trees are all wrong, and only the teachers know the right ones."""
+    """The labels of the trees are all wrong. Only the teachers know the right labels."""
     text = (tmp_path / "tiny.conllu").read_text().replace("nsubj", "punct")
     (tmp_path / "wrong.conllu").write_text(text + OTHER.replace("agent", "nsubj"))
     changes = [
@@ -304,7 +304,7 @@ def test_it_makes_no_difference_whether_targets_come_from_the_cache(config_file,
 
 @pytest.mark.extended
 def test_batches_that_explore_have_no_teacher(config_file, tmp_path, models):
-    """With a rate that changes nothing, the loss of such an epoch is that without teachers."""
+    """If the learning rate changes nothing, the loss of such an epoch equals the loss without teachers."""
     explore = [
         "training.exploration={from_epoch: 1, probability: 1, sharpness: 1000}",
         "training.epochs=1",

@@ -1,4 +1,4 @@
-"""The tokenizer that a run trains beside its parser."""
+"""The tokenizer that a run trains in parallel with its parser."""
 
 import json
 import os
@@ -48,14 +48,14 @@ def test_a_finished_run_gets_a_tokenizer(config_file, tmp_path, capsys):
     (tmp_path / "text").write_text("cats sleep .", encoding="utf-8")
     assert main(["parse", str(run / "model"), "--text", str(tmp_path / "text")]) == 0
     assert main([*command, *changed]) == 0
-    assert "tokenizer trained in" not in capsys.readouterr().out  # it has one
+    assert "tokenizer trained in" not in capsys.readouterr().out  # the run has one already
     assert main([*command, "--resume", "--set", "tokenizer=null"]) == 0
     assert not (run / "model" / "tokenizer.json").exists()
 
 
 @pytest.fixture
 def go(tmp_path, monkeypatch):
-    """A file at whose appearance the training of a tokenizer ends, which is a copy here."""
+    """A file whose creation ends the training of a tokenizer, for which a copy stands in here."""
     trained, file = tmp_path / "trained", tmp_path / "go"
     trained.write_bytes(tokenizer_from_json(KEPT.read_bytes()).content)
 
@@ -70,7 +70,7 @@ def go(tmp_path, monkeypatch):
 
 @pytest.mark.extended
 def test_a_tokenizer_stays_until_another_one_is_trained(text_config, tmp_path, go, capsys):
-    """Also if the training of the other one is killed, and begun again."""
+    """Even if the training of the other tokenizer is killed and started again."""
     run = tmp_path / "run"
     kept = run / "model" / "tokenizer.json"
     config, other = (read_config(text_config, [f"tokenizer.epochs={epochs}"]) for epochs in (1, 2))
@@ -79,7 +79,7 @@ def test_a_tokenizer_stays_until_another_one_is_trained(text_config, tmp_path, g
     before = kept.read_bytes()
     go.unlink()
     for _ in range(2):
-        with tokenizer_training(other, run) as training:  # which is killed
+        with tokenizer_training(other, run) as training:  # this training is killed
             training.keep_if_ready()
             assert kept.read_bytes() == before
         assert "has other settings; it is replaced when another one is trained" in capsys.readouterr().out
@@ -144,7 +144,7 @@ def test_what_a_killed_training_has_left_is_removed(text_config, tmp_path, begin
     "settings", first_of(["{kind: lines}", "{kind: spacy, language: en}", "{kind: blanks}"])
 )
 def test_a_tokenizer_that_needs_no_training(config_file, tmp_path, settings, capsys):
-    """The words of the treebank are found in its text; a tokenizer of another kind takes the place of it."""
+    """The treebank's words are found in its text. A tokenizer of another kind then replaces this one."""
     pytest.importorskip("spacy")
     run, epochs = tmp_path / "run", "training.epochs=1"
     config = ["train", str(config_file), "--run", str(run), "--set", epochs, "--set"]
@@ -184,7 +184,7 @@ def test_the_training_of_a_tokenizer_ends_with_a_killed_run(text_config, tmp_pat
 
 @pytest.mark.extended
 def test_a_signal_ends_the_training_of_a_tokenizer(text_config, tmp_path):
-    """At once, and nothing is left running."""
+    """It ends immediately, and nothing is left running."""
     run = tmp_path / "run"
     command = [sys.executable, "-m", "parser", "train", str(text_config), "--run", str(run)]
     with running([*command, "--set", "tokenizer.epochs=1000"], stderr=subprocess.PIPE) as process:

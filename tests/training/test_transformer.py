@@ -1,4 +1,4 @@
-"""Training with a pretrained transformer, alone and combined with what else a run may have."""
+"""Training with a pretrained transformer, alone and combined with other settings of runs."""
 
 import json
 import os
@@ -187,7 +187,7 @@ def test_a_transformer_is_the_same_elsewhere(tmp_path):
 
 @pytest.mark.extended
 def test_words_keep_their_case_and_the_library_reads_the_folder_of_a_model(config_file, tmp_path):
-    """A folder without a tokenizer's config is read by the library as that of an uncased BERT."""
+    """The library reads a folder without a tokenizer config as that of an uncased BERT."""
     folder, run = make_transformer(tmp_path / "pretrained"), tmp_path / "run"
     words = ["the", "Don't", "wake"]
     tokenizer = PieceTokenizer(read_pretrained(str(folder)).tokenizer)
@@ -356,7 +356,7 @@ NOTHING_RANDOM = "training.unknown_probability=0.0"
 
 @pytest.fixture
 def setting_of(tmp_path):
-    """A function that gives the setting of a small transformer that is trained in that way.
+    """A function that returns the setting of a small transformer that is trained in the given way.
 
     It has no dropout: each process would draw its own.
     """
@@ -376,7 +376,7 @@ def trained(processes, path, changes, run):
 
 
 def weights_of(run):
-    """Without the biases of attention keys, whose gradient is zero up to rounding, which Adam enlarges."""
+    """The weights without biases of attention keys: Adam enlarges the rounding of their zero gradients."""
     weights = load_file(run / "model" / "weights.safetensors")
     return {name: weight for name, weight in weights.items() if not name.endswith("key.bias")}
 
@@ -395,7 +395,7 @@ def test_two_processes_train_as_one_does(mode, setting_of, config_file, tmp_path
 @pytest.mark.extended
 @pytest.mark.parametrize("mode", ["frozen", "all"])
 def test_a_teacher_with_a_transformer_says_what_it_predicts(mode, setting_of, config_file, tmp_path):
-    """The labels of the trees are wrong, and only the teacher knows the right ones."""
+    """The labels of the trees are wrong. Only the teacher knows the right labels."""
     fast = "training.learning_rate={start: 2e-2, peak: 2e-2, warmup_epochs: 0}"
     changes = [fast, "training.epochs=12"]
     good = read_config(config_file, [*changes, setting_of(mode)])
@@ -423,7 +423,7 @@ def test_a_student_with_a_transformer_learns_from_one_without(setting_of, config
 @pytest.mark.extended
 @pytest.mark.parametrize("mode", MODES)
 def test_a_parser_of_two_treebanks_follows_the_one_that_is_asked_for(mode, setting_of, config_file, tmp_path):
-    """Both have the same sentences, and so the same vectors, and other labels. Dev is the one learnt last."""
+    """Both have the same sentences, so the same vectors, but different labels. Dev is the one learnt last."""
     text, paths = (tmp_path / "tiny.conllu").read_text(), []
     for name, label, times in (("first", "nsubj", 1), ("second", "agent", 3)):
         path = tmp_path / f"{name}-ud-train.conllu"

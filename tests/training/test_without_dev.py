@@ -42,7 +42,7 @@ def test_the_model_of_the_last_epoch_is_kept(config_file, tmp_path):
 @pytest.mark.extended
 @pytest.mark.parametrize(("seconds", "checkpoints"), [(-1, [2, 3, 4]), (600, [4])])
 def test_short_epochs_share_a_checkpoint(config_file, tmp_path, monkeypatch, seconds, checkpoints):
-    """The last one always has its own."""
+    """The last epoch always has its own checkpoint."""
     monkeypatch.setattr(loop, "SECONDS_BETWEEN_EPOCHS_SAVED", seconds)
     saved, save = [], loop.save_checkpoint
 
@@ -71,7 +71,7 @@ def test_what_is_written_and_said_has_no_dev(config_file, tmp_path, capsys):
 
 
 def kept(run):
-    """The weights of the kept model, and whether they are those that training has come to."""
+    """Whether the kept model has the last weights of training."""
     model = Model.load(run / "model", CPU).network.state_dict()
     last = load_file(run / "checkpoint.safetensors")
     return all(torch.equal(weight, last[f"network.{name}"]) for name, weight in model.items())

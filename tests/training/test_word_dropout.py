@@ -14,7 +14,7 @@ TIMES = 400
 
 
 def replaced(**settings):
-    """For each column, how often each number becomes the unknown one's; for FEATS, each feature."""
+    """The rate at which each number (for FEATS, each feature) becomes the unknown one, by column."""
     vocabulary = Vocabulary.build(SENTENCES, COLUMNS)
     tokens = vocabulary.encode_tokens(SENTENCES)
     dropout = WordDropout(vocabulary, tokens, TrainingSettings(**settings), torch.device("cpu"))

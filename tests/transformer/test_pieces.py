@@ -19,9 +19,9 @@ def tokenizer_of(folder):
 
 
 def test_pieces_are_those_that_the_library_gives_to_the_words_of_a_sentence(folder):
-    """Which the library divides as `is_split_into_words`."""
+    """The library gets the words with `is_split_into_words`."""
     library = transformers.AutoTokenizer.from_pretrained(folder)
-    # RoBERTa's tokenizer takes a word without a blank before it for the rest of one.
+    # RoBERTa's tokenizer takes a word without a preceding blank for the rest of a word.
     blank = " " if folder.name == "roberta" else ""
     found = library([blank + word for word in WORDS], is_split_into_words=True)
     wanted = [
@@ -43,7 +43,7 @@ def test_every_word_has_a_piece(folder):
 
 
 def test_special_pieces_are_found_although_the_library_has_lost_them(tmp_path):
-    """A tokenizer without post-processor, as the library writes some."""
+    """The tokenizer has no post-processor, like some that the library writes."""
     folder = make_transformer(tmp_path)
     library = transformers.AutoTokenizer.from_pretrained(folder)
     library.backend_tokenizer.post_processor = None

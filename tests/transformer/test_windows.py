@@ -13,7 +13,7 @@ from parser.treebank.vocabulary import Tokens
 
 
 def tokens_of(sentences):
-    """sentences: the numbers of pieces of their words. Pieces are numbered through all of them."""
+    """The tokens of sentences, given as numbers of pieces per word. Pieces are numbered consecutively."""
     lengths = torch.tensor([len(sentence) for sentence in sentences])
     counts = torch.tensor(list(chain.from_iterable(sentences)))
     pieces = Ragged(torch.arange(int(counts.sum())), counts)
@@ -21,7 +21,7 @@ def tokens_of(sentences):
 
 
 def read(windows):
-    """For each word, the window it is read from and its pieces there, as a plain reader finds them."""
+    """The window from which each word is read and its pieces there, as found by a plain reader."""
     found = []
     for group in windows.together:
         rows = [list(range(first, first + count)) for first, count in zip(*map(list, group[:2]), strict=True)]
@@ -53,7 +53,7 @@ def test_every_word_is_read_by_its_own_pieces_within_a_window_of_its_sentence(se
 
 @given(st.lists(st.integers(1, 90), min_size=1, max_size=90), st.integers(0, 1000))
 def test_windows_of_other_lengths_are_read_apart(lengths, most):
-    """No group has much padding, and one more window would be too much for it."""
+    """No group has too much padding, but with one more window it would have."""
     groups = Windows.of(tokens_of([[1] * length for length in lengths]), 90, most).together
     assert [count for group in groups for count in group.counts.tolist()] == sorted(lengths)
     for group, following in zip(groups, [*groups[1:], None], strict=True):

@@ -1,4 +1,4 @@
-"""The costs of dynamic oracles against exhaustive search: all reachable states, all projective trees."""
+"""The costs of dynamic oracles, compared with exhaustive search over all states and projective trees."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ class Reachable:
         self.known = {}
 
     def best(self, configuration):
-        """[trees] Greatest number of gold arcs of each tree among all continuations."""
+        """[trees] The greatest number of gold arcs of each tree among all continuations."""
         name = key(configuration)
         if name not in self.known:
             heads = configuration.heads

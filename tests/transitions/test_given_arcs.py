@@ -21,7 +21,7 @@ KEEPING = ("arc-hybrid", "arc-eager")
 
 
 def all_constraints(trees, all_roots):
-    """Heads, each with the words that may be the root: with all sets of these, or the largest."""
+    """All heads, each with all sets of words that may be the root, or with the largest set."""
     for heads in known_in_part(trees):
         possible = possible_roots(heads)
         choices = product(*([False, True] if may_be else [False] for may_be in possible))
@@ -31,13 +31,13 @@ def all_constraints(trees, all_roots):
 
 
 def flat_facts(constraints):
-    """[words + 1, 4] Of one sentence for each."""
+    """[words + 1, 4] The facts of one sentence for each constraint."""
     rows = [fact for heads, roots in constraints for fact in word_facts(heads, roots)]
     return torch.tensor([*rows, NOTHING_GIVEN])
 
 
 def obstacles_of(state, facts):
-    """[batch] The sums of those that are true."""
+    """[batch] The sums of the obstacles that are present."""
     found = obstacles(state, state.words(), facts, list(Obstacle))  # [obstacles, batch]
     return (found.long() * torch.tensor(list(Obstacle))[:, None]).sum(0)
 
@@ -47,7 +47,7 @@ def obstacles_of(state, facts):
     ("length", "all_roots"), [(1, True), (2, True), (3, True), *extended((4, True), (5, True), (6, False))]
 )
 def test_a_transition_has_no_obstacle_where_a_tree_with_all_given_arcs_can_follow(system, length, all_roots):
-    """In all states from which there is such a tree. So there are no dead ends, and no tree is lost."""
+    """In all states that lead to such a tree. So there are no dead ends, and no tree is lost."""
     rules, completions = transition_system(system, False), Completions(length)
     trees = np.array(completions.trees)  # [trees, words]
     constraints = list(all_constraints(completions.trees, all_roots))
@@ -85,7 +85,7 @@ def test_obstacles_of_a_sentence_alone_are_those_in_a_batch(system, length):
 
 @pytest.mark.parametrize("length", [3, 4, *extended((5,))])
 def test_in_arc_hybrid_obstacles_are_costs_and_what_leaves_no_root(length):
-    """Of the given arcs alone, in states from which all can be made."""
+    """The costs of the given arcs only, in states from which all of these arcs can be made."""
     rules, completions = transition_system("arc-hybrid", False), Completions(length)
     trees = np.array(completions.trees)
     without_roots = Obstacle.NO_ROOT_IN_BUFFER | Obstacle.NO_ROOT_AT_BOTTOM

@@ -1,5 +1,5 @@
-"""Right transitions and trajectories of trees that are known in part, compared with all trees that have what
-is known."""
+"""Right transitions and trajectories of partly known trees, compared with all trees that have the known
+arcs."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ CPU = torch.device("cpu")
 @pytest.mark.parametrize("system", KEEPING)
 @pytest.mark.parametrize("length", [1, 2, 3, 4, *extended((5,))])
 def test_right_is_what_a_tree_with_all_known_arcs_can_follow(system, length):
-    """In all states from which there is such a tree."""
+    """In all states that lead to such a tree."""
     inventory, completions = make_inventory(system), Completions(length)
     known = known_in_part(completions.trees)
     heads, labels = gold_of(known)
@@ -74,7 +74,7 @@ def test_trajectories_make_all_known_arcs(system, length):
 
 @st.composite
 def partly_known_trees(draw):
-    """Some arcs of a projective tree of up to twenty words, of which one or more are unknown."""
+    """A projective tree of up to twenty words, in which one or more arcs are unknown."""
     length = draw(st.integers(1, 20))
     configuration = Configuration("arc-hybrid", length)
     while not configuration.finished():
@@ -92,7 +92,7 @@ def test_trajectories_of_longer_sentences_of_different_lengths_make_them(system,
 
 @pytest.mark.parametrize("system", first_of(KEEPING))
 def test_complete_trees_among_others_have_the_right_transitions_that_they_have_alone(system):
-    """Also in states from which they cannot be reached."""
+    """Even in states from which these trees cannot be reached."""
     inventory, trees = make_inventory(system), projective_trees(4)
     nothing_known = (NO_HEAD,) * 4
     for tree in trees[::7]:

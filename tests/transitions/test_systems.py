@@ -1,4 +1,4 @@
-"""The batched transition systems against plain Python and against exhaustive search."""
+"""The batched transition systems, compared with plain Python and exhaustive search."""
 
 import pytest
 import torch
@@ -196,7 +196,7 @@ def test_oracle_builds_every_projective_tree_of_english_ewt(treebanks, system):
 def test_transition_numbers_do_not_depend_on_the_order_of_labels():
     one, other = (
         Inventory.build(SYSTEMS["arc-hybrid"], 10, frozenset(numbers), frozenset([2]))
-        for numbers in ([1, 9], [9, 1])  # whose orders differ
+        for numbers in ([1, 9], [9, 1])  # in either order
     )
     assert torch.equal(one.label, other.label)
     assert torch.equal(one.number, other.number)

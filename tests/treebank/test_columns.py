@@ -26,7 +26,7 @@ SMALL = {"word_size": 4, "token_size": 6, "hidden_size": 5, "transition_size": 3
 
 @pytest.fixture(params=["word", "tag", "features"])
 def gloss(request, monkeypatch):
-    """MISC is a column, under a name that is nowhere else. It gets the field of XPOS."""
+    """Registers MISC as a column under a name that is used nowhere else. It uses the field of XPOS."""
     monkeypatch.setitem(WORD_COLUMNS, "gloss", WordColumn(MISC, "xpos", request.param))
 
 
@@ -48,7 +48,7 @@ def test_a_new_column_is_embedded(tmp_path):
     model = small_model(sentences, tag_sizes={"gloss": 2})
     encoder = model.network.tokens.eval()
     first, second = encoder(model.vocabulary.encode_tokens(sentences))
-    assert not torch.equal(first, second)  # by nothing else do the words differ
+    assert not torch.equal(first, second)  # the words differ in nothing else
     (first - second).square().sum().backward()
     [weight] = encoder.embeddings["gloss"].parameters()
     assert weight.grad[1:].any(1).all()

@@ -88,7 +88,7 @@ def test_every_byte_is_kept(tmp_path, text):
 
 
 def test_joined_files_are_read_as_without_their_byte_order_marks(tmp_path):
-    """Also comments behind the marks."""
+    """Including comments after the marks."""
     joined = write(tmp_path, "".join("\ufeff" + RICH.replace("one", name) for name in "abc"))
     assert [each.identifier for each in read_treebank(joined)] == ["a", "#2", "b", "#4", "c", "#6"]
     assert rewritten(joined) == "".join(RICH.replace("one", name) for name in "abc")
@@ -140,7 +140,7 @@ def test_writes_head_and_label(tmp_path):
 
 @pytest.mark.parametrize("text", VARIANTS.values(), ids=VARIANTS.keys())
 def test_without_enhanced_dependencies_all_else_is_kept(tmp_path, text):
-    """That is, without the empty node and with _ in DEPS."""
+    """Only the empty node is gone, and DEPS is _."""
     bare = re.sub(r"\d:(aux|advmod|root)", "_", re.sub(r"2\.1\t.*\n", "", text))
     path = write(tmp_path, text)
     found = [without_enhanced(sentence.lines, sentence.word_lines) for sentence in stream_sentences(path)]
@@ -386,7 +386,7 @@ def damaged(content: bytes, draw: random.Random) -> bytes:
 
 
 def changed_span(data: bytes, draw: random.Random) -> bytes:
-    """Delete, double or replace some bytes."""
+    """Delete, duplicate or replace some bytes."""
     start = draw.randrange(len(data) + 1)
     end = min(len(data), start + draw.choice([0, 0, 1, 1, 5, 30]))
     middle = draw.choice([b"", draw.choice(JUNK), draw.choice(JUNK), data[start:end] * 2])
@@ -418,7 +418,7 @@ CHANGES = (changed_span, changed_span, cut, lost_or_shuffled_lines, other_separa
 
 
 def check(path: Path) -> bool:
-    """Whether the file is accepted. If it is, writing must reproduce it, but for byte-order marks in it."""
+    """Whether the file is accepted. If so, writing must reproduce it, except for byte-order marks in it."""
     try:
         sentences = read_treebank(str(path))
     except TreebankError as refused:

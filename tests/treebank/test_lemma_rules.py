@@ -1,4 +1,4 @@
-"""Rules make lemmas of forms, and like inflections have the same rule."""
+"""Rules make lemmas from forms, and similar inflections have the same rule."""
 
 import pytest
 from hypothesis import given

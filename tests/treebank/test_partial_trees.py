@@ -1,4 +1,4 @@
-"""What is said of trees that are given in part, compared with all trees."""
+"""Properties of partly given trees, compared with an enumeration of all trees."""
 
 from itertools import product
 
@@ -51,7 +51,7 @@ def test_words_above_the_last_one(words):
 
 
 def test_the_arc_from_root_is_kept_and_the_shorter_one_of_two_that_cross():
-    assert set_aside((3, NO_HEAD, NO_HEAD, 2)) == [4]  # of equal lengths
+    assert set_aside((3, NO_HEAD, NO_HEAD, 2)) == [4]  # the arcs have equal lengths
     assert set_aside((4, NO_HEAD, NO_HEAD, NO_HEAD, 3)) == [1]
     assert set_aside((3, 0, NO_HEAD)) == [1]
 

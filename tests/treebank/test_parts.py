@@ -1,4 +1,4 @@
-"""Parts of a file hold what reading it in one piece finds, wherever the pieces that are read end."""
+"""Parts of a file contain what reading it as a whole finds, wherever the chunks that are read end."""
 
 import tracemalloc
 from dataclasses import astuple
@@ -26,7 +26,7 @@ def cut(chunks, least=0):
 
 
 def read(file, size):
-    """All sentences before the first fault, with their places, and all faults."""
+    """All sentences before the first fault, with their positions, and all faults."""
     sentences, faults = [], Faults()
     for part in cut(file[begin : begin + size] for begin in range(0, len(file), size)):
         found, own = read_part(part, tree=True)
@@ -111,7 +111,7 @@ def test_a_sentence_that_is_too_large_ends_the_file(file, monkeypatch):
     [fault] = faults_of(path).first
     assert (fault.line, "nothing is read after it" in fault.message) == (201, True)
     read_bytes = sum(len(part.content) for part in stream_parts(path))
-    assert read_bytes < 40_000  # no more than that is kept of a sentence
+    assert read_bytes < 40_000  # no more of a sentence is kept
 
 
 @pytest.mark.parametrize("size", [10, 1000, 1_000_000])

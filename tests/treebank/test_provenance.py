@@ -13,7 +13,7 @@ CONTENT = b"# a treebank\n"
 
 @pytest.fixture
 def clone(tmp_path):
-    """With a committed file, and a commit that can be tagged."""
+    """A repository with a committed file, and a commit that can be tagged."""
     (tmp_path / "dev.conllu").write_bytes(CONTENT)
     git(tmp_path, "init", "--quiet")
     git(tmp_path, "add", ".")

@@ -1,4 +1,4 @@
-"""Treebanks by UD's names, what their READMEs tell, and how large they are."""
+"""Treebanks by UD's names, what their READMEs say, and how large they are."""
 
 import pytest
 

@@ -25,7 +25,7 @@ CONTENT = {
     "word_labels": [2],
     "predicted": {},
 }
-"""Of the JSON of a vocabulary."""
+"""The content of a vocabulary's JSON."""
 
 
 def test_frequent_strings_come_first_and_unseen_ones_are_unknown():

@@ -1,4 +1,4 @@
-"""Standard input that waits for another program gives what is there."""
+"""Standard input that waits for another program yields what has arrived."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ WORD = "1\t{}\t_\t_\t_\t_\t0\troot\t_\t_\n"
 
 @pytest.fixture
 def pipe(monkeypatch):
-    """The end of standard input to which others write."""
+    """The writing end of standard input."""
     reading, writing = os.pipe()
     with os.fdopen(reading) as stdin, os.fdopen(writing, "wb", buffering=0) as file:
         monkeypatch.setattr(sys, "stdin", stdin)

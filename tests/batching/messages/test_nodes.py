@@ -1,4 +1,4 @@
-"""Nodes by themselves: what they send on, what they send back, and that nothing stays."""
+"""Single nodes: what they send on, what they send back, and that they keep nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ONE, TWO = MessageState(1), MessageState(2)
 
 
 def sent(sends: list[Send]) -> list[tuple[int, MessageState, list[list[float]]]]:
-    """Port, state and the payload's tensors."""
+    """The port, the state and the payload's tensors of each message that was sent."""
     return [
         (port, message.state, [None if part is None else part.tolist() for part in message.payload])
         for _, port, message in sends
@@ -89,7 +89,7 @@ def test_payloads_side_by_side():
     assert sent(both.forward(0, message(ONE, [1.0], [2.0]))) == [(0, ONE, [[1.0], [2.0], [3.0]])]
     found = sent(both.backward(0, message(ONE, [4.0], [5.0], [6.0])))
     assert found == [(0, ONE, [[4.0], [5.0]]), (1, ONE, [[6.0]])]
-    assert both.node.outstanding() == 1  # the second part of TWO has not come
+    assert both.node.outstanding() == 1  # the second part of TWO has not arrived
 
 
 def test_a_group_is_in_the_order_of_states_whoever_comes_first():
@@ -144,7 +144,7 @@ def test_gradients_belong_to_the_weights_by_which_the_values_came():
         node.forward(0, Message(rows(5.0), state))
     assert sent(node.backward(0, message(ONE, [[1.0]]))) == [(0, ONE, [[[2.0]]])]
     assert layer.weight.item() == 2 - 5
-    # The weight is another now, but the second value came by the first.
+    # The weight has changed, but the second value was computed with the first weight.
     assert sent(node.backward(0, message(TWO, [[1.0]]))) == [(0, TWO, [[[2.0]]])]
     assert layer.weight.item() == 2 - 5 - 5
     assert node.node.staleness == {0: 1, 1: 1}
@@ -160,7 +160,7 @@ def test_present_weights_meet_the_activations_of_the_forward_pass():
     for state in (ONE, TWO):
         node.forward(0, Message((torch.tensor([[0.5]], requires_grad=True),), state))
     node.backward(0, message(ONE, [[1.0]]))
-    activation = torch.tensor(1.0).tanh()  # of both messages, by the first weight as it was
+    activation = torch.tensor(1.0).tanh()  # of both messages, by the original first weight
     slope = 1 - activation**2
     torch.testing.assert_close(first.weight, 2 - 3 * slope.view(1, 1) * 0.5)
     torch.testing.assert_close(second.weight, 3 - activation.view(1, 1))

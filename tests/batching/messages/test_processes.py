@@ -69,7 +69,7 @@ def train(rank: int, folder: Path) -> None:
 
 
 def raise_in_the_middle(rank: int, folder: Path) -> None:
-    """Of three processes the second, whose node cannot take what comes; the others hear of it."""
+    """In the second of three processes a node cannot process its message; the others are notified."""
     begin(rank, folder, size=3)
     graph = layers_in_a_row(*two_layers())
     graph.worker["second"] = graph.worker["loss"] = 2
@@ -82,7 +82,7 @@ def raise_in_the_middle(rank: int, folder: Path) -> None:
 
 
 def take_time(rank: int, folder: Path) -> None:
-    """Longer than the group's timeout, and several runs one right after the other, in three processes."""
+    """Several consecutive runs in three processes that take longer than the group's timeout."""
     begin(rank, folder, size=3)
     graph = layers_in_a_row(*two_layers())
     graph.worker["second"] = graph.worker["loss"] = 2
@@ -91,7 +91,7 @@ def take_time(rank: int, folder: Path) -> None:
         time.sleep(0.5)
 
     with Processes() as processes:
-        dist.distributed_c10d._set_pg_timeout(timedelta(seconds=0.3))  # now that all are there
+        dist.distributed_c10d._set_pg_timeout(timedelta(seconds=0.3))  # now that all processes have joined
         for number in range(5):
             data = [each._replace(number=10 * number + each.number) for each in instances(examples(1))]
             processes.run(graph, data, 1, report)
@@ -118,8 +118,8 @@ def fail(rank: int, folder: Path) -> None:
 
 @contextmanager
 def started(target, folder: Path, size: int = 2) -> Iterator[list[ForkServerProcess]]:
-    """Nothing of them is left behind."""
-    start_server()  # also the one of all later tests: it never receives a Ctrl-C
+    """Starts processes, of which nothing is left behind after the block."""
+    start_server()  # all later tests use it, too: it never receives a Ctrl-C
     context = multiprocessing.get_context("forkserver")
     processes = [context.Process(target=target, args=(rank, folder)) for rank in range(size)]
     try:
@@ -205,7 +205,7 @@ def test_processes_must_be_entered(tmp_path):
 
 @pytest.mark.extended
 def test_they_do_what_threads_do_and_end_with_an_error_when_one_is_lost():
-    """One test for all of it, because a process takes long to start."""
+    """A single test for everything, because processes take long to start."""
     layers, plain_layers = two_layers(), two_layers()
     graph, plain = (layers_in_a_row(*own, update_after=5) for own in (layers, plain_layers))
     losses: list[float] = []
@@ -254,7 +254,7 @@ def test_strangers_are_turned_away():
 
 @pytest.fixture
 def alone(monkeypatch):
-    """The connections of a process that is the only one."""
+    """The connections of a single process."""
     monkeypatch.setattr(connections.dist, "get_rank", lambda: 0)
     monkeypatch.setattr(connections.dist, "get_world_size", lambda: 1)
     monkeypatch.setattr(connections.dist, "all_gather_object", lambda offers, own: None)

@@ -1,4 +1,4 @@
-"""Graphs, and whole graphs in threads against the same networks trained step by step."""
+"""Graphs, and whole graphs in threads, compared with the same networks trained step by step."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_validation_leaves_the_weights_alone_and_is_reported():
 
 
 def recurrent(cell: nn.Module, out: nn.Module, lengths: dict[int, int], update_after: int) -> MessageGraph:
-    """The cell as often as the instance's length says: the state counts."""
+    """A graph that applies the cell as often as the instance's length says: the state counts."""
     graph = MessageGraph()
     graph.add(CONTROLLER, Controller(outputs=2))
     graph.add("again", Join())

@@ -31,7 +31,7 @@ class Parameters(nn.Module):
 
 
 class Plain:
-    """The words of `Writer`, on vectors, at once."""
+    """The words of `Writer`, computed on vectors immediately."""
 
     def lookup(self, table: Tensor, row: int, sparse: bool = False) -> Tensor:
         return table[row]
@@ -77,7 +77,7 @@ class Plain:
         return WORDS[word](self, parameters, left, right, number)
 
 
-# From values of one width to another, by the words of a writer: (writer, parameters, left, right, number).
+# Functions from values of one width to another one: (writer, parameters, left, right, number).
 WORDS: dict[str, Callable] = {
     "lookup": lambda w, p, a, b, n: w.lookup(p.table, n),
     "sparse lookup": lambda w, p, a, b, n: w.lookup(p.sparse, n, sparse=True),
@@ -108,7 +108,7 @@ LOSSES: dict[str, Callable] = {
 
 
 class Modules:
-    """A writer that knows one word more."""
+    """A writer with an additional word, `module`."""
 
     def __init__(self, writer: Writer):
         self._writer = writer
@@ -126,7 +126,7 @@ class Recorded(Graph):
 
 
 def results(values: Tensor, parameters: nn.Module) -> list[Tensor]:
-    """With the gradients; that of a parameter which no value needs is zero."""
+    """The values and the gradients of all parameters, zero for parameters that no value uses."""
     gradients = (
         torch.zeros_like(p) if p.grad is None else p.grad.to_dense() for p in parameters.parameters()
     )
@@ -139,7 +139,7 @@ def assert_same(found: list[Tensor], expected: list[Tensor]) -> None:
 
 
 Example = list[tuple[str, int, int, int]]
-"""Words, each with which of the values before it uses, and a number."""
+"""Words, each with the earlier values that it uses, and a number."""
 EXAMPLES = st.lists(
     st.tuples(
         st.sampled_from(sorted(WORDS)), st.integers(0, 99), st.integers(0, 99), st.integers(0, ENTRIES - 1)

@@ -28,10 +28,10 @@ TARGETS = torch.tensor([0, 2, 1, 3])
 
 
 class Reader(nn.Module):
-    """An embedding, a recurrence, and scores, of which the recurrence is a graph; or all one by one."""
+    """An embedding, a recurrence and scores. The recurrence is a graph, or runs one sentence at a time."""
 
     def __init__(self, method: str | None):
-        """method: None for PyTorch alone."""
+        """method: None to use PyTorch only."""
         super().__init__()
         torch.manual_seed(1)
         self._method = method
@@ -44,7 +44,7 @@ class Reader(nn.Module):
         """[sentences, labels]"""
         vectors = [self.words(torch.tensor(sentence)) for sentence in sentences]
         states = self._one_by_one(vectors) if self._method is None else self._by_graph(vectors, self._method)
-        return self.scores(self.step(torch.cat([states, states], 1)))  # `step` is of the graph, too
+        return self.scores(self.step(torch.cat([states, states], 1)))  # the graph uses `step`, too
 
     def _one_by_one(self, vectors: Sequence[Tensor]) -> Tensor:
         found = []
@@ -272,7 +272,7 @@ def test_processes_share_gradients(tmp_path: Path) -> None:
 
 
 def product(weight: Tensor) -> tuple[Graph, Value]:
-    """A graph, and the product of the weight and a vector of ones."""
+    """A graph and its product of the weight and a vector of ones."""
     graph = Graph("agenda", CPU)
     (value,) = graph.add_values(torch.ones(1, SIZE))
     return graph, weight @ value
@@ -308,7 +308,7 @@ def test_the_two_ways_of_taking_gradients_are_not_mixed() -> None:
 
 
 def test_parameters_must_not_change_between_values_and_their_gradients() -> None:
-    """As for autograd, only those that led to the values."""
+    """As with autograd, this holds only for the parameters from which the values were computed."""
     weight, other = (nn.Parameter(torch.ones(SIZE, SIZE)) for _ in range(2))
     message = r"a parameter of Linear, of shape \[3, 3\], was changed in place .* before the optimizer's step"
     for direct in (False, True):
@@ -343,7 +343,7 @@ def test_parameters_made_in_inference_mode_have_no_count_of_changes() -> None:
 
 
 class Sharing(nn.Module):
-    """Autograd gives both of its parameters, or also its input, the same tensor as the gradient."""
+    """Autograd gives its two parameters, or its input as well, the same tensor as their gradient."""
 
     def __init__(self) -> None:
         super().__init__()

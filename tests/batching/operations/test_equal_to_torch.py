@@ -1,4 +1,4 @@
-"""Every way of batching against torch's own differentiation of one vector after the other."""
+"""Every way of batching, compared with torch's own gradients for one vector after the other."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .random_computations import (
 
 
 class ByTemplates(Recorded):
-    """Each word is an application of a template that was traced once, every other one as a cell."""
+    """Each word applies a template that was traced once, every other template as a cell."""
 
     templates: dict[tuple[str, int], Template]
 

@@ -42,7 +42,7 @@ def test_dropout_drops_only_in_training() -> None:
 
 
 class Awkward(nn.Module):
-    """Changes its argument in place, and gives one result that needs no gradient."""
+    """Changes its argument in place, and one of its results needs no gradient."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -138,7 +138,7 @@ def test_no_losses() -> None:
 
 @pytest.mark.parametrize("method", GRAPH_METHODS)
 def test_what_leads_to_no_loss_gets_no_gradient(method: str) -> None:
-    """As by autograd: infinities and weights on other ways are no concern of the loss."""
+    """As with autograd: infinities and weights that do not lead to the loss do not affect its gradients."""
     parameters = Parameters()
     unused = nn.Parameter(torch.ones(1, 2, dtype=torch.double))
     graph = Graph(method, DEVICE, torch.double)
@@ -194,7 +194,7 @@ def test_numbers_of_values_are_checked() -> None:
 
 
 class Constant(Operation):
-    """One, without arguments."""
+    """An operation without arguments whose value is one."""
 
     outputs = (1,)
 
@@ -297,14 +297,14 @@ def test_a_wrong_index_is_found_at_once_and_the_graph_can_be_used_on(method: str
 
 
 def read_of(rows: list[int], columns: slice = ALL) -> Read:
-    """In place where the rows are contiguous and in order."""
+    """A read of these rows, in place if they are contiguous and in order."""
     in_place = rows == list(range(rows[0], rows[0] + len(rows)))
     return Read(WIDTH, columns, rows[0], len(rows), np.array(rows), None if in_place else torch.tensor(rows))
 
 
 @st.composite
 def readers(draw):
-    """The rows of each reader: all rows once, in any order; and perhaps some of them again."""
+    """The rows of each reader: every row once, in any order, and perhaps some rows again."""
     rows = draw(st.permutations(range(draw(st.integers(1, 8)))))
     cuts = sorted(draw(st.sets(st.integers(1, len(rows)))) | {0, len(rows)})
     once = [rows[start:stop] for start, stop in pairwise(cuts)]
@@ -324,7 +324,7 @@ def test_sums_over_the_readers_of_a_value(found, seed, add_all, data):
         gradient = torch.randn(len(rows), WIDTH)[:, own] if data.draw(st.booleans()) else None
         place = total.place(number)
         if gradient is not None and place is not None and data.draw(st.booleans()):
-            place.copy_(gradient)  # as an operation that writes its gradient where it belongs
+            place.copy_(gradient)  # like an operation that writes its gradient there directly
         else:
             total.add(number, gradient)
         for row, part in zip(rows, () if gradient is None else gradient, strict=gradient is not None):
@@ -386,7 +386,7 @@ def steps_of(method: str, write: Callable[[Graph, Parameters], object]) -> list[
 
 
 def test_the_agenda_waits_for_equal_operations_at_other_depths() -> None:
-    """Section 3.2: the losses of sequences of different lengths, which depth tears apart."""
+    """Section 3.2: the losses of sequences of different lengths, which batching by depth separates."""
 
     def sequences(graph: Graph, parameters: Parameters) -> None:
         for length in (1, 2, 3):
@@ -415,7 +415,7 @@ def test_among_equals_cheap_operations_go_before_products() -> None:
 def test_only_equal_operations_are_batched() -> None:
     def several(graph: Graph, parameters: Parameters) -> None:
         value = graph.lookup(parameters.table, 0)
-        other = nn.Parameter(parameters.square.weight.detach().clone())  # equal, but another
+        other = nn.Parameter(parameters.square.weight.detach().clone())  # equal, but another parameter
         for weight in (parameters.square.weight, other):
             graph.linear(weight, value)
         for training in (True, False):
@@ -428,7 +428,7 @@ def test_only_equal_operations_are_batched() -> None:
 
 
 def test_operations_that_wait_for_each_other_in_a_circle_are_batched_by_depth() -> None:
-    """One example has a product before its sigmoid, the other after it."""
+    """In one example a product comes before the sigmoid, in the other after it."""
 
     def both(graph: Graph, parameters: Parameters) -> None:
         value = graph.lookup(parameters.table, 0)

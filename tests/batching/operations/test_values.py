@@ -1,4 +1,4 @@
-"""Values as objects: what operators record, and what they say where they record nothing."""
+"""Values as objects: what operators record, and the errors of operators that record nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Networks of layers over sequences, against what torch computes one connection at a time."""
+"""Networks of layers over sequences, compared with torch computing one connection at a time."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ ACTIVATIONS = {
 
 @st.composite
 def layer_graphs(draw):
-    """Any sound network: layers see earlier ones at once, and all with a delay.
+    """Any valid network: layers read earlier layers without delay, and all layers with a delay.
 
-    No relu stands behind a complement: x and 1 - x may cancel up to rounding, where relu's gradient jumps.
+    No relu follows a complement: x and 1 - x can cancel up to rounding, where relu's gradient jumps.
     """
     sizes = st.integers(1, 3)
     layers = {
@@ -73,7 +73,7 @@ def _connection(draw, layers, source, target, least_delay):
 
 
 def _without_kinks(layers, connections):
-    """Every relu to which a way leads from a complement becomes a sigmoid."""
+    """The layers, with a sigmoid for every relu that can be reached from a complement."""
     directed = as_digraph(layers, connections)
     complements = [name for name, layer in layers.items() if layer.activation == "complement"]
     behind = set().union(*(nx.descendants(directed, name) for name in complements))
@@ -86,7 +86,7 @@ def _without_kinks(layers, connections):
 
 
 def _with_outputs(layers, connections):
-    """Every layer from which no way leads to an output becomes one; inputs that nobody reads are left out."""
+    """The layers: those that lead to no output become outputs, and inputs that nothing reads are dropped."""
     directed = as_digraph(layers, connections)
     found = dict(layers)
     for name in reversed(list(layers)):
@@ -97,7 +97,7 @@ def _with_outputs(layers, connections):
 
 
 def made_inputs(graph, frames, streams, generator):
-    """[frames, streams, size] of each input, of symbols [frames, streams]."""
+    """The [frames, streams, size] values of each input; [frames, streams] for symbols."""
     made = {}
     for name in graph.inputs:
         layer = graph.layers[name]
@@ -109,9 +109,9 @@ def made_inputs(graph, frames, streams, generator):
 
 
 def plain_values(weights, inputs, before=()):
-    """Each layer's [streams, size] for each frame, by torch and one connection at a time.
+    """The [streams, size] values of each layer for each frame, by torch, one connection at a time.
 
-    before: frames that were computed already, as this gives them.
+    before: frames that were computed already, as this function returns them.
     """
     graph, values = weights.graph, list(before)
     at_once = as_digraph(graph.layers, (each for each in graph.connections if not each.delay))
@@ -362,7 +362,7 @@ def bias_gradient(weights, layer):
 
 
 def gradient_between(weights, source, target):
-    """Read through the view, by taking the gradients for the weights."""
+    """The gradient of a connection, read through its view with the gradients in place of the weights."""
     kept = [parameter.detach().clone() for parameter in weights.parameters()]
     with torch.no_grad():
         for parameter in weights.parameters():
@@ -445,7 +445,7 @@ def test_wrong_inputs_and_errors_are_told():
 
 @pytest.mark.parametrize("output", [False, True])
 def test_gradients_of_tables_are_kept_while_they_are_accumulated(output):
-    """Also of a table into an output, whose errors are filled before the backward pass."""
+    """Including a table that feeds an output, whose errors are filled in before the backward pass."""
     layers = {
         "in": Layer(size=5, kind="symbols"),
         "rows": Layer(size=3, output=output),

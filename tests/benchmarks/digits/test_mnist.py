@@ -120,7 +120,7 @@ def test_ink_lies_on_a_ground_and_within_the_image():
 
 
 def named(network: nn.Module, train: tuple[Tensor, Tensor], test: tuple[Tensor, Tensor]) -> float:
-    """The share of the test's digits that the network names rightly when it has learned."""
+    """The share of the test digits that the network classifies correctly after training."""
     optimizer = torch.optim.Adam(network.parameters(), 3e-3)
     images, labels = train[0].float().flatten(1) / 255, train[1]
     for _ in range(8):

@@ -1,4 +1,4 @@
-"""The sparsely gated layer: by itself against torch's linear layers, and as the speed harness measures it."""
+"""The sparsely gated layer: alone, compared with torch's linear layers, and in the speed harness."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def examples(device, dtype=torch.double, batch=BATCH):
 
 
 def with_gradients(network, inputs, weights, outputs):
-    """Outputs, and the gradients of their weighted sum at the inputs and at all parameters."""
+    """The outputs, and the gradients of their weighted sum for the inputs and all parameters."""
     inputs.grad = None
     network.zero_grad()
     if outputs.requires_grad:  # without calls a loop over experts has no gradients
@@ -63,7 +63,7 @@ def with_gradients(network, inputs, weights, outputs):
 
 
 def plainly(experts, inputs, noise=None):
-    """As the papers write it, by torch's linear layers, one example after the other."""
+    """The layer as in the papers, with torch's linear layers, one example after the other."""
     outputs = []
     for place, row in enumerate(inputs):
         scores = experts.gate.score(row)
@@ -122,7 +122,7 @@ def test_a_noisy_gate_draws_noise_of_the_scale_it_learned(device):
         gate.scale.bias.fill_(-50)  # a scale of nearly 0
     assert torch.equal(gate(inputs).expert, plain)
     with torch.no_grad():
-        gate.scale.bias.fill_(1e4)  # noise alone decides
+        gate.scale.bias.fill_(1e4)  # only the noise decides
     frequencies = gate(inputs).expert.flatten().bincount(minlength=5) / 2000
     assert ((frequencies - 1 / 5).abs() < 0.05).all()
 
@@ -270,7 +270,7 @@ def test_an_epoch_holds_a_full_batch_at_least():
 
 
 def plain_example(chosen, mode, gate):
-    """What the layer does with one example, by torch's own layers and their backward pass."""
+    """Does what the layer does with one example, with torch's own layers and their backward pass."""
     row = torch.randn(1, 8)
     scores = nn.Linear(8, 5)(row)
     if gate == "noisy":

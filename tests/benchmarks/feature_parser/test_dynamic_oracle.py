@@ -1,4 +1,4 @@
-"""Arc-hybrid states in arrays against plain lists, their oracle, and which transitions are followed."""
+"""Arc-hybrid states in arrays compared with plain lists, their oracle, and the transitions followed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ State = tuple[tuple[int, ...], int, frozenset[tuple[int, int]]]
 def projective_trees(words: int) -> list[tuple[int, ...]]:
     found = []
     for heads in itertools.product(range(words + 1), repeat=words):
-        # `is_projective` has words from 1 on, and ROOT as 0.
+        # `is_projective` numbers words from 1, and ROOT is 0.
         numbered = tuple(0 if head == words else head + 1 for head in heads)
         if is_tree(numbered) and is_projective(numbered):
             found.append(heads)
@@ -68,7 +68,7 @@ def best(state: State, heads: tuple[int, ...]) -> int:
 
 
 def children(state: State, word: int, words: int) -> tuple[int, int]:
-    """The outermost dependents of a word, or itself. The buffer's front has them on the left only."""
+    """A word's leftmost and rightmost dependents, or itself. The buffer's front has left ones only."""
     own = [dependent for head, dependent in state[2] if head == word]
     left, right = ([d for d in own if d < word], [d for d in own if d > word])
     return min(left, default=word), max(right, default=word)
@@ -129,7 +129,7 @@ def sentence(heads: list[int], chances: float = 1.0) -> FeatureSentence:
 
 
 def scores(**of: float) -> np.ndarray:
-    """[1, KINDS + ALL] All scores are 0 but those given by the names above."""
+    """[1, KINDS + ALL] scores, 0 except for those given by the names above."""
     row = np.zeros((1, TRANSITION_KINDS + ALL))
     for name, score in of.items():
         row[0, TRANSITION_KINDS + globals()[name]] = score
@@ -175,12 +175,12 @@ def stack_height_after(decisions: Decisions) -> int:
     [
         (1.0, {"LEFT_1": 0.5}, False),  # inside the margin, but no exploring
         (0.05, {"LEFT_1": 0.5}, True),  # inside the margin, and exploring
-        (0.05, {"LEFT_1": 1.5}, False),  # outside of it
+        (0.05, {"LEFT_1": 1.5}, False),  # outside the margin
         (1.0, {"SHIFT": 0.5}, True),  # the wrong one scores higher
     ],
 )
 def test_when_the_wrong_one_is_followed(chances: float, given: dict[str, float], follows_wrong: bool) -> None:
     decisions = after_shift(chances)
-    # Make Shift the best wrong one, which leaves two words on the stack where Left leaves none.
+    # Make Shift the best wrong transition: it leaves two words on the stack, and Left leaves none.
     decisions.take(scores(**{"SHIFT": 0.1, **given}))
     assert stack_height_after(decisions) == (2 if follows_wrong else 0)

@@ -125,13 +125,13 @@ def test_a_missing_file(tmp_path):
 
 
 def deduced(question: GraphQuestion) -> int:
-    """What the kind of animal of the one asked about is afraid of, looked up."""
+    """The answer by look-up: what the kind of the animal in question is afraid of."""
     found = {(source, kind): target for source, kind, target in edges_of(question)}
     return found[found[question.node, IS], HAS_FEAR]
 
 
 def check_form(questions: list[GraphQuestion]) -> None:
-    """Of the four questions about a graph of task 15."""
+    """Check the form of the four questions about a graph of task 15."""
     (edges,) = {tuple(edges_of(question)) for question in questions}
     individuals = {source for source, kind, _ in edges if kind == IS}
     kinds = {target for _, kind, target in edges if kind == IS}

@@ -158,7 +158,7 @@ def polarity_by_hand(molecule: Molecule) -> float:
 
 
 def parts(molecule: Molecule) -> int:
-    """Connected ones."""
+    """The number of connected parts."""
     part = list(range(molecule.graph.nodes))
     for source, _, target in bonds_of(molecule):
         one, other = part[source], part[target]
@@ -249,7 +249,7 @@ def test_the_molecules_of_qm9(treebanks: Path, part: str, molecules: int, atoms:
     targets = [each.target for each in read]
     assert np.mean(targets) == pytest.approx(0, abs=1e-9 if part == "train" else 0.1)
     assert np.std(targets) == pytest.approx(1, abs=1e-9 if part == "train" else 0.1)
-    # Of hydrogen, which has one bond and no more.
+    # For hydrogen, which has exactly one bond.
     assert all(
         molecule.graph.kinds[molecule.graph.features[molecule.graph.sources, 0] == 1].tolist()
         == [SINGLE] * elements_of(molecule).count("H")

@@ -140,7 +140,7 @@ def test_all_methods_learn_the_same():
 
 
 class ProductCounter(TorchDispatchMode):
-    """Operations of the products that are called."""
+    """Counts the operations of all products that are called."""
 
     def __init__(self):
         super().__init__()
@@ -157,7 +157,7 @@ class ProductCounter(TorchDispatchMode):
 @pytest.mark.parametrize("network", EXAMPLES)
 @pytest.mark.parametrize("method", RECURRENCE_METHODS)
 def test_operations_are_those_of_the_products(network, method, monkeypatch):
-    """All but those of the errors that come from beyond the last frame."""
+    """Except for the products of errors from beyond the last frame."""
     monkeypatch.setattr(
         functional, "mkl_leaves_units_idle", lambda processor: False
     )  # oneDNN's is not counted
@@ -189,8 +189,8 @@ def test_streams_hold_the_text_in_its_order():
     inputs, targets = (
         torch.cat([getattr(chunk, name) for chunk in chunks]) for name in ("inputs", "targets")
     )
-    assert inputs[1:].equal(targets[:-1])  # as many words are told apart as inputs and as targets
-    assert inputs[0, 1:].equal(targets[-1, :-1])  # a stream goes on where the one before it ends
+    assert inputs[1:].equal(targets[:-1])  # inputs and targets distinguish equally many words
+    assert inputs[0, 1:].equal(targets[-1, :-1])  # a stream continues where the previous one ends
 
 
 def test_a_network_of_ones_own():

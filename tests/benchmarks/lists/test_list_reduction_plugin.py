@@ -47,7 +47,7 @@ def test_every_operation(operation, digits, expected):
 
 
 def nearest_even(numerator: int, denominator: int) -> int:
-    """Rounded with whole numbers alone."""
+    """The rounded quotient, computed with integers only."""
     below, rest = divmod(numerator, denominator)
     if 2 * rest == denominator:
         return below + below % 2

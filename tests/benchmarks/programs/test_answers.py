@@ -19,7 +19,7 @@ from parser.benchmarks.programs.questions import (
 )
 from parser.benchmarks.programs.scenes import Scene, Thing, read_scenes
 
-# From left to right, and each in front of the one before.
+# From left to right, each object in front of the previous one.
 SCENE_OF_FOUR = Scene(
     (
         Thing("red", "cube", "metal", "small", 0.1, 0.1),
@@ -145,7 +145,7 @@ ONE_THING = Scene((THING,), dict.fromkeys(("left", "right", "front", "behind"), 
 
 
 def below(whole: Program, node: int) -> Program:
-    """The program whose root is that node, with shared nodes written out."""
+    """The program whose root is that node, with shared nodes repeated."""
     return compose(whole.modules[node], *(below(whole, given) for given in whole.inputs[node]))
 
 

@@ -1,4 +1,4 @@
-"""Programs of modules: every way of batching against a plain recursion, and measured by the speed harness."""
+"""Programs of modules: every way of batching compared with a plain recursion, and in the speed harness."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def small_executor() -> ProgramExecutor:
 
 
 def calls_of(nodes: list[tuple[int, int, int]], results: tuple[int, ...] = ()) -> ProgramCalls:
-    """nodes: module, first value, second value or -1; results: none for the last call's."""
+    """nodes: module, first value, second value or -1. results: by default that of the last call."""
     module, first, second = np.array(nodes, np.int64).reshape(-1, 3).T
     used, user = np.concatenate([first, second]) - 1, np.tile(np.arange(len(nodes)), 2)
     depth = depths(len(nodes), used[used >= 0], user[used >= 0])
@@ -59,7 +59,7 @@ def calls_of(nodes: list[tuple[int, int, int]], results: tuple[int, ...] = ()) -
 
 @st.composite
 def programs(draw):
-    """Some calls may be used several times, and some never; any of them may be asked for, and several."""
+    """Programs in which calls are used any number of times, and the values of any calls are results."""
     nodes = []
     for number in range(draw(st.integers(0, 7))):
         module = draw(st.integers(0, 4))
@@ -95,7 +95,7 @@ def gradients(executor: ProgramExecutor) -> list[Tensor]:
 
 
 def computed(executor, images, batch, method) -> tuple[Tensor, Tensor, list[Tensor]]:
-    """Results, and for a loss that weighs their elements, the gradients at the images and the weights."""
+    """Results, and the gradients of a weighted sum of their elements for the images and the weights."""
     features = rows(images).detach()
     recorded = RecordedExecutor(executor, lambda operation: operation)
     if method in LABELLINGS:
@@ -143,11 +143,11 @@ def groups(batch: list[ProgramCalls], labelling: str) -> list[list[int]]:
 
 def test_levels_pool_by_the_distance_from_the_root_and_columns_by_the_place():
     f, g, h = 0, 1, 2
-    # f(g(x)) beside h(f(g(x))): calls 0 and 1, calls 2, 3 and 4
+    # f(g(x)) next to h(f(g(x))): calls 0 and 1, calls 2, 3 and 4
     batch = [calls_of([(g, 0, -1), (f, 1, -1)]), calls_of([(g, 0, -1), (f, 1, -1), (h, 2, -1)])]
     assert groups(batch, "levels") == [[2], [3], [0], [1], [4]]
     assert groups(batch, "columns") == [[0, 2], [1, 3], [4]]
-    # f(x) beside f(g(x)), where levels pool what columns do not
+    # f(x) next to f(g(x)): levels pool calls that columns do not
     batch = [calls_of([(f, 0, -1)]), calls_of([(g, 0, -1), (f, 1, -1)])]
     assert groups(batch, "levels") == [[1], [0, 2]]
     assert groups(batch, "columns") == [[0], [1], [2]]
@@ -193,7 +193,7 @@ def test_a_scene_is_the_image_and_no_call():
 def test_operations_are_those_that_torch_counts(training):
     plugin, counter = SmallExecutor(), FlopCounterMode(display=False)
     plugin.prepare(setup_of(plugin, "train" if training else "infer"))
-    plugin._images = RandomImages(3, 4, seed=1)  # to paint takes a product, too
+    plugin._images = RandomImages(3, 4, seed=1)  # painting needs a product, too
     (batch,) = plugin.batches()
     with counter:
         plugin.run(batch)

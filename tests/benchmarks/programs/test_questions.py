@@ -1,4 +1,4 @@
-"""Questions as programs: those of files, and those that are generated."""
+"""Questions as programs: those read from files, and generated ones."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def record_of(asked: Question) -> dict[str, Any]:
 
 
 def check(read: Program) -> None:
-    """What holds for any program that is read."""
+    """Check what holds for any program that is read."""
     assert len(read) == len(read.modules) == len(read.inputs) > 0
     for number, (module, inputs) in enumerate(zip(read.modules, read.inputs, strict=True)):
         assert module == SCENE or module in MODULES
@@ -149,7 +149,7 @@ def test_an_order_with_inputs_first_is_kept(tmp_path):
 
 
 LOST = object()
-"""In place of a value: the key is left out."""
+"""Stands for a value whose key is left out."""
 
 
 def changed(record: dict[str, Any], **changes: object) -> dict[str, Any]:
@@ -157,7 +157,7 @@ def changed(record: dict[str, Any], **changes: object) -> dict[str, Any]:
 
 
 def with_node(number: int, **changes: object) -> dict[str, Any]:
-    """The question with other things in one of its nodes."""
+    """The question with changes in one of its nodes."""
     return question([changed(old, **changes) if number == place else old for place, old in enumerate(NODES)])
 
 
@@ -257,7 +257,7 @@ JUNK = st.recursive(
 
 
 def damage(content: Any, data: st.DataObject) -> Any:
-    """Something within replaced, lost or doubled."""
+    """The content with something in it replaced, removed or duplicated."""
     if not isinstance(content, list | dict) or not content or data.draw(st.integers(0, 5)) == 0:
         return data.draw(JUNK)
     keys = sorted(content) if isinstance(content, dict) else range(len(content))
@@ -312,7 +312,7 @@ def test_the_order_of_nodes_does_not_matter(tmp_path, asked, draw: random.Random
 
 
 def nested(read: Program) -> tuple:
-    """The same for all orders of the same nodes."""
+    """The program as nested tuples, which are equal for all orders of the same nodes."""
     found: list[tuple] = []
     for module, inputs in zip(read.modules, read.inputs, strict=True):
         found.append((module, *(found[given] for given in inputs)))
@@ -408,7 +408,7 @@ def test_no_attribute_is_asked_for_that_is_given():
 
 
 def described_by(read: Program, unique: int) -> set[str]:
-    """The attributes of the filters right below."""
+    """The attributes of the filters directly below."""
     (node,), found = read.inputs[unique], set()
     while read.modules[node].startswith("filter_"):
         found.add(module_parts(read.modules[node])[0].removeprefix("filter_"))

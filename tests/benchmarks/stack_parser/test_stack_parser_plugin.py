@@ -68,7 +68,7 @@ def prepared(*args, **kwargs):
 
 
 class Short(Small):
-    """With a fiftieth of the sentences."""
+    """The same with a fiftieth of the sentences."""
 
     def prepare(self, setup):
         super().prepare(setup)
@@ -168,9 +168,9 @@ def test_what_has_no_composition_is_skipped():
     ("network", "by_library"), [(NETWORK, 2), (RICH, 1), (TAGGED, 1)], ids=["plain", "rich", "tagged"]
 )
 def test_the_operations_are_those_that_replay_calls(network, by_library, monkeypatch):
-    """Counted by torch while one sentence is replayed in double precision, where products are torch's own.
+    """torch counts while one sentence is replayed in double precision, in which products are torch's own.
 
-    Its BiLSTMs go by levels: PyTorch's would multiply zeros before the first word.
+    The BiLSTMs run by levels: PyTorch's would multiply zeros before the first word.
     """
     monkeypatch.setattr("parser.networks.bilstm.LEAST_PADDED_STEPS", math.inf)
     plugin = prepared(network=network)

@@ -1,6 +1,6 @@
-"""What PyTorch's nested tensors cannot do: why taggers go by offsets over their values, and trees do without.
+"""What PyTorch's nested tensors cannot do: why taggers use offsets into their values, and trees do not.
 
-Where one of these fails, PyTorch has learnt it, and docs/choosing.md and `nested.py` are to be changed.
+If one of these tests fails, PyTorch can do it now: change docs/choosing.md and `nested.py`.
 """
 
 from __future__ import annotations

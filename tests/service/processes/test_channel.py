@@ -19,7 +19,7 @@ def giver():
 
 @pytest.fixture
 def connect():
-    """Makes a connection: the client's end, and the one that a process is given."""
+    """A function that makes a connection: the client's end, and the end that is passed to a process."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield lambda: (socket.create_connection(listener.getsockname()), listener.accept()[0])
 

@@ -56,7 +56,7 @@ def pairs():
 
 @contextmanager
 def process(pairs, number):
-    """What a process of that number has."""
+    """The joined metrics of the process with this number, and the context in which it answers."""
     with closing(Questions([*map(os.dup, pairs.asking)], os.dup(pairs.answering(number)))) as own:
         metrics = JoinedMetrics(own)
         yield metrics, metrics.told(lambda: asyncio.sleep(0, metrics_of(number).encode()))
@@ -67,7 +67,7 @@ def test_processes_that_do_not_answer_are_left_out(pairs):
         with process(pairs, 1) as (one, tells_one), process(pairs, 2) as (two, tells_two):
             async with tells_one, tells_two:
                 assert samples_of((await one.text()).decode()) == EXPECTED
-                with process(pairs, 3) as (_, tells_three):  # which has been asked before it was there
+                with process(pairs, 3) as (_, tells_three):  # it has been asked before it was there
                     async with tells_three:
                         assert 'fill{process="3"} 1.5' in samples_of((await two.text()).decode())
 
@@ -80,7 +80,7 @@ def test_one_that_never_answers_may_be_asked_again_and_again(pairs, monkeypatch)
     async def ask():
         with process(pairs, 1) as (one, tells_one):
             async with tells_one:
-                for _ in range(100):  # more than there is room for
+                for _ in range(100):  # more than fit
                     await one.text()
                 monkeypatch.setattr(questions, "SECONDS", 60)
                 found = asyncio.create_task(one.text())

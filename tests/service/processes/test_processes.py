@@ -1,4 +1,4 @@
-"""`stack-parser serve --processes`: load is shared, a process may be killed, and nothing is left."""
+"""`stack-parser serve --processes`: load is shared, processes can be killed, and nothing is left."""
 
 import os
 import re
@@ -29,26 +29,26 @@ SERVE = [sys.executable, "-m", "parser", "serve", "--port", "0", "--device", "cp
 
 @contextmanager
 def two_processes(model, *options):
-    """A service of two, both of which are ready; as the second one's number in the system."""
+    """A service of two processes that are both ready, and the process id of the second one."""
     with serving(model, "--processes", "2", *options) as service:
         yield service, service.next("process ready")["pid"]
 
 
 def requests_of(service):
-    """By process, how many have parsed."""
+    """The number of requests that each process has parsed."""
     text = httpx.get(f"{service.url}/metrics", timeout=60).text
     counts = re.findall(r'requests_total{.*path="/process",process="(\d)".*} (\S+)', text)
     return {process: float(count) for process, count in counts}
 
 
 def running_in(service):
-    """Requests that each process parses."""
+    """The number of requests that each process is parsing."""
     text = httpx.get(f"{service.url}/metrics", timeout=60).text
     return [float(count) for count in re.findall(r"running_requests{\S+ (\S+)", text)]
 
 
 def wait_for_each(service, earlier):
-    """Until each of the two processes has answered more than earlier."""
+    """Wait until each of the two processes has answered more requests than in `earlier`."""
     while any(requests_of(service).get(process, 0) <= earlier.get(process, 0) for process in "12"):
         time.sleep(0.05)
 
@@ -91,13 +91,13 @@ def test_a_process_that_is_killed_is_replaced_while_the_other_answers(model):
             process = service.next("process ready")["pid"]
             after = [len(client.answers) for client in clients]
             assert all(now > earlier for now, earlier in zip(after, before, strict=True))
-        wait_for_each(service, {"1": requests_of(service)["1"]})  # by the clients that the first one had
+        wait_for_each(service, {"1": requests_of(service)["1"]})  # from the clients of the first process
     assert {answer for client in clients for answer in client.answers} == {expected}
     assert sum(client.lost for client in clients) <= 2 * len(clients)
 
 
 def test_a_process_that_can_not_be_started_is_tried_again(model):
-    """Here the supervisor is left without descriptors for a while."""
+    """Here the supervisor has no file descriptors left for a while."""
     with two_processes(model) as (service, process):
         supervisor = psutil.Process(service.process.pid)
         limits = supervisor.rlimit(psutil.RLIMIT_NOFILE)
@@ -111,7 +111,7 @@ def test_a_process_that_can_not_be_started_is_tried_again(model):
 
 
 def test_nothing_is_in_the_file_system(model, tmp_path, monkeypatch):
-    """Not even where its names are too long for sockets, or when the supervisor is killed."""
+    """Not even if its names are too long for sockets, or if the supervisor is killed."""
     monkeypatch.setenv("TMPDIR", str(folder := tmp_path / ("long" * 30)))
     folder.mkdir()
     with two_processes(model) as (service, _):
@@ -141,7 +141,7 @@ def test_connections_that_no_process_has_taken_are_closed_at_a_signal(model):
         for worker in workers:
             worker.suspend()
         with socket.create_connection(("127.0.0.1", service.port), timeout=60) as connection:
-            time.sleep(0.5)  # most probably it is given to one of them
+            time.sleep(0.5)  # most probably it has been passed to one of them
             service.process.send_signal(signal.SIGTERM)
             with suppress(ConnectionResetError):
                 assert connection.recv(1) == b""
@@ -186,7 +186,7 @@ def test_what_ends_before_it_serves_says_so(whom, number, code, told, model):
 
 
 def commands_below(program):
-    """Of its children that have become what they should be."""
+    """The command lines of the children that already run their own program."""
     for child in children_of(program):
         with suppress(psutil.Error):
             if child.cmdline()[0] == sys.executable:

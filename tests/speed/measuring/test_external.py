@@ -1,4 +1,4 @@
-"""Other programs in the same turns, and the parsers of docs/speed.md, in an environment without ours."""
+"""Other programs in the same turns, and the parsers of docs/speed.md in an environment without ours."""
 
 import json
 import re
@@ -63,7 +63,7 @@ def test_patterns_that_find_nothing(pattern, message):
 
 @pytest.fixture
 def config(tmp_path):
-    """Two programs that note their runs, the second twice as fast as the first, and one that fails."""
+    """Programs that record their runs: a slow one, one that fails, and one twice as fast as the slow one."""
     runs = tmp_path / "runs.txt"
     text = "external_turns: 3\nexternal:\n"
     for name, code in (
@@ -92,14 +92,14 @@ def test_programs_take_turns(config, tmp_path, capsys):
     assert "| fast | 200 | 200 to 200 | 2.00 [2.00, 2.00] | 3 |" in report
     assert "broken: error: it ended with status 1: no model." in report
     assert (run / "plots" / "programs.svg").is_file()
-    # As one has failed, the same command measures them again, in the same turns.
+    # Since one program failed, the same command measures all of them again, in the same turns.
     config.write_text(config.read_text().replace("raise SystemExit('no model')", "print('50 sentences/s')"))
     (run / "external.jsonl").write_text((run / "external.jsonl").read_text() + '{"half a line')
     assert main(["speed", str(config), "--run", str(run)]) == 0
     assert "| broken | 50 |" in (run / "report.md").read_text()
     before = (tmp_path / "runs.txt").read_text()
     assert before.split()[-9:] == ["slow", "broken", "fast"] * 3
-    # What is there is not measured again, and can be drawn again.
+    # Existing results are not measured again, and can be drawn again.
     assert main(["speed", str(config), "--run", str(run)]) == 0
     assert main(["plots", str(run)]) == 0
     assert (tmp_path / "runs.txt").read_text() == before
@@ -172,7 +172,7 @@ PYTHON = "runs/peers/venv/bin/python"
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """The project's, with that environment, and with the shipped treebank in the place of English EWT."""
+    """The project's folder with that environment, and with the shipped treebank in place of English EWT."""
     folder = tmp_path / "project"
     monkeypatch.setenv("PYTHONPATH", make_foreign(folder)["PYTHONPATH"])
     monkeypatch.setenv("PARSER_DATA", str(folder / "data"))

@@ -21,7 +21,7 @@ warmup: 0.01
 
 @pytest.fixture
 def started(toys, tmp_path, capsys, monkeypatch):
-    """Without processes: the rows by method, what was printed, and how many were prepared."""
+    """Starts learning without processes: rows by method, the output, and the number of prepared cells."""
     monkeypatch.setattr(learning, "Remote", Here)
 
     def start(target=0.9, epochs=5):

@@ -18,7 +18,7 @@ def sha256sum(path):
 
 @pytest.fixture
 def data(tmp_path, monkeypatch):
-    """Settings name files of this folder as `${PARSER_DATA}/...`."""
+    """The data folder; settings name its files `${PARSER_DATA}/...`."""
     monkeypatch.setenv("PARSER_DATA", str(tmp_path))
     (tmp_path / "trees").mkdir()
     (tmp_path / "trees" / "b.txt").write_text("two")

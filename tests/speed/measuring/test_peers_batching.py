@@ -1,4 +1,4 @@
-"""The libraries beside which batching is measured: each computes what we compute, on the same batches."""
+"""The libraries with which batching is compared: each computes what we compute, on the same batches."""
 
 import os
 import re
@@ -109,7 +109,7 @@ def test_a_problem_has_what_the_plugin_trains_on(experiment, tiny, tmp_path, mon
     weights = problem.weights()
     network = getattr(plugin, "_tagger", None) or plugin._network
     assert weights.keys() == network.state_dict().keys()
-    for name, weight in network.state_dict().items():  # those before the step
+    for name, weight in network.state_dict().items():  # the weights before the step
         np.testing.assert_array_equal(weights[name], weight.numpy())
 
 
@@ -123,7 +123,7 @@ def test_a_method_is_timed_as_the_programs_of_others(tiny, monkeypatch, capsys):
 
 @pytest.fixture(scope="module")
 def libraries(tmp_path_factory):
-    """A folder of DyNet and PyG, with the versions that the page names."""
+    """A folder with DyNet and PyG in the versions that the page names."""
     return installed(["dyNET38", "torch_geometric"], tmp_path_factory.mktemp("libraries"))
 
 
@@ -157,7 +157,7 @@ def test_jax_computes_the_same(experiment, jax, tiny, tmp_path):
 
 
 def check_program(name, options, libraries, config, experiment, problem):
-    """It has our losses, refuses a problem that has others, and prints its speed."""
+    """Check that a program has our losses, refuses a problem with other losses, and prints its speed."""
     environment = {**os.environ, "PYTHONPATH": str(Path.cwd())}
     writer = [sys.executable, "scripts/studies/batching/write_problem.py", config, experiment]
     subprocess.run([*writer, str(problem), "--batch-size", "4"], env=environment, check=True)

@@ -13,7 +13,7 @@ def two_cores(monkeypatch):
 
 
 def sentences(*used, reader=None):
-    """What is reported if other programs use so many of two cores at each check."""
+    """What is reported if other programs use that many of two cores at each check."""
     times = []
     for share in used:
         times += [CpuTimes(0, 0), CpuTimes(int(50 * share), 100)]

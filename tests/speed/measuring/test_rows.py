@@ -50,7 +50,7 @@ def test_a_row_says_what_was_measured():
     assert found.turn_speeds == pytest.approx([40, 40, 20])
     assert found.operations_per_second == pytest.approx(40 * 1000 / 8)
     assert found.mfu_with_update == pytest.approx(40 * 125 / 1e5)
-    assert found.mfu == pytest.approx(40 * 125 / 1e5 / 0.75)  # a quarter of the time is the update's
+    assert found.mfu == pytest.approx(40 * 125 / 1e5 / 0.75)  # the update takes a quarter of the time
     assert found.padding_share == 0.5
     assert found.share("update") == 0.25
     assert found.method == CELL.method

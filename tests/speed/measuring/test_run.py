@@ -51,7 +51,7 @@ def rows(run):
 
 
 def prepared(tmp_path):
-    """What was prepared since the last call."""
+    """The cells that were prepared since the last call."""
     counts = tmp_path / "counts"
     lines = counts.read_text().splitlines() if counts.exists() else []
     counts.unlink(missing_ok=True)
@@ -109,7 +109,7 @@ def test_a_run_from_config_to_report(config, tmp_path, capsys):
 
 
 def assert_drawn_elsewhere(run, elsewhere, plots):
-    """And nothing changes in the run."""
+    """Check that a run can be drawn into another folder, and that nothing changes in the run."""
     kept = sorted(run.rglob("*"))
     assert main(["plots", str(run), "-o", str(elsewhere)]) == 0
     assert (elsewhere / "report.html").read_text().count("<svg") == plots
@@ -131,7 +131,7 @@ def test_only_some_cells_and_later_the_others(config, tmp_path, capsys):
         "good 4 train",
         "none 1 train",
         "none 4 train",
-    ]  # none is what they must equal
+    ]  # results must equal those of `none`
     assert main(["speed", str(config), "--run", str(run), "--only", "method=good"]) == 0
     assert "good 1 train" not in prepared(tmp_path)
     assert len(rows(run)) == 6
@@ -228,7 +228,7 @@ def test_a_run_that_was_killed_goes_on(config, toys, tmp_path):
         wait_until(lambda: (run / "rows.jsonl").exists() and bool(rows(run)), process)
         process.kill()
         process.wait()
-        while is_running(process.pid):  # its cells end when they find that it is gone
+        while is_running(process.pid):  # its cells end when they notice that it is gone
             time.sleep(0.05)
     measured = {(row["mode"], row["method"], row["batch_size"]) for row in rows(run)}
     assert measured
@@ -297,7 +297,7 @@ def test_what_asks_for_a_plugin_that_is_not_there_is_skipped(config, tmp_path, c
 
 
 def test_a_folder_of_somebody_else_is_left_alone(config, tmp_path, capsys):
-    """The config that is measured among them: it would be replaced by one with all defaults."""
+    """Including the config that is measured, which would be replaced by one with all defaults."""
     (tmp_path / "theirs").mkdir()
     own = config.rename(tmp_path / "theirs" / "config.yaml")
     before = own.read_text()
@@ -346,7 +346,7 @@ def test_plugins_that_are_not_there_or_not_named(capsys):
 
 @pytest.mark.extended
 def test_a_plugin_that_is_not_installed(toys, capsys):
-    """The folder of its module is in `sys.path`, as by PYTHONPATH."""
+    """The folder of its module is in `sys.path`, as with PYTHONPATH."""
     assert main(["plugins", "packed_gru:PackedGRU", "--check"]) == 0
     assert capsys.readouterr().out == "packed_gru:PackedGRU: no fault found\n"
     assert main(["plugins", "packed_gru:Absent"]) == 2
@@ -381,7 +381,7 @@ def test_plugins_are_listed(toys, capsys):
 
 @pytest.mark.extended
 def test_cells_of_two_precisions(toys, tmp_path, capsys):
-    """Measured where the CPU has bfloat16, and otherwise skipped with the reason."""
+    """Measured if the CPU supports bfloat16, and otherwise skipped with the reason."""
     reason = why_unsupported("bfloat16", torch.device("cpu"), processor())
     path, run = tmp_path / "small.yaml", tmp_path / "run"
     path.write_text(CONFIG.format(counts=tmp_path / "counts") + "precisions: [float32, bfloat16]\n")

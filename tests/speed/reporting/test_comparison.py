@@ -25,12 +25,12 @@ def report(folder, rows):
 
 
 def pictures(text):
-    """Of the first section, as they follow."""
+    """The kinds of the first section's pictures, in order."""
     return re.findall(r"!\[first-train-cpu-1-([\w-]+)\]", text)
 
 
 def words(folder, kind):
-    """All texts of a picture."""
+    """All texts in a picture."""
     svg = (folder / "plots" / f"first-train-cpu-1-{kind}.svg").read_text()
     return re.findall(r"<text[^>]*>([^<]+)</text>", svg)
 
@@ -53,7 +53,7 @@ def test_speed_ups_are_over_one_baseline(tmp_path):
     found = words(tmp_path, "speed-up")
     assert "1: batch by batch, without messages, batch size 1" in found
     assert "asynchronous messages, 1 in flight" in found
-    assert "(asynchronous messages, 4 in flight)" in found  # of which a part was measured at another time
+    assert "(asynchronous messages, 4 in flight)" in found  # part of these was measured at another time
     assert "Speed-up: over `none` at batch size 1." in text
     assert "MFU: the speed of the useful operations, as a share of" in text
     lines = [re.split(r"\s*\|\s*", line)[1:-1] for line in text.splitlines() if line.startswith("|")]

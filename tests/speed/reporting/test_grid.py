@@ -10,7 +10,7 @@ from parser.speed.reporting.plot_style import svg
 
 
 def row(experts, method, size, speed, cells, **changed):
-    """cells: the share of the step that is spent in modules."""
+    """A row of a speed run. cells: the share of the step that is spent in modules."""
     phases = {"forward": 1 - cells, "cells": cells}
     settings = {"experts": experts, "gate": changed.pop("gate", "plain")}
     cell = {"experiment": f"experts-{experts}", "plugin": "mixture_of_experts", "mode": "infer"}

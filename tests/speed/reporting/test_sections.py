@@ -261,7 +261,7 @@ def test_parts_are_compared_with_none_at_the_same_size():
     ]
     (comparison,) = comparisons(rows)
     gains = gains_of_parts(comparison)
-    # A step of none takes 100 ms, of which the cells take 20 and 40; one of levels 25 ms, 5 and 5 of them.
+    # A step of `none` takes 100 ms, 20 and 40 of them in the cells; one of `levels` 25 ms, 5 and 5 in cells.
     assert gains["cells, forward"] == {"levels": {8: pytest.approx(4)}}
     assert gains["forward"] == {"levels": {8: pytest.approx(40 / 15)}}
     assert gains["cells, backward"] == gains["backward"] == {"levels": {8: pytest.approx(8)}}
