@@ -1,4 +1,4 @@
-"""Build source distribution and wheel into dist/, check them, and use the wheel in an empty environment.
+"""Build source distribution and wheel into dist/, check them, and try the wheel in an empty environment.
 
 python scripts/check_release.py
 """
@@ -27,11 +27,11 @@ NOT_SOURCE = (
 )
 EPOCHS = 4
 SUFFIXES = (".py", ".typed", ".js", ".css", ".html", ".svg")
-"""Of the files that are installed."""
+"""Suffixes of the files that are installed."""
 
 
 def main() -> None:
-    """Raises SystemExit with what is wrong."""
+    """Build and check the release. Raises SystemExit, with the reason, if a check fails."""
     with tempfile.TemporaryDirectory(prefix="stack-parser-release-") as name:
         folder = Path(name)
         wheel = _build(folder)
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def _build(folder: Path) -> Path:
-    """The wheel, made of the source distribution, made of a copy without what earlier builds left behind."""
+    """Returns the wheel, built from the source distribution of a copy without earlier builds' output."""
     source, built = folder / "source", folder / "built"
     shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(*NOT_SOURCE))
     python = str(_environment(folder / "tools", "build", "twine") / "python")
@@ -74,7 +74,7 @@ def _install(wheel: Path, folder: Path) -> Path:
 
 
 def _environment(folder: Path, *packages: str) -> Path:
-    """A new one with these packages; returns the folder of its programs."""
+    """Create an environment with these packages; returns the folder of its programs."""
     venv.create(folder, with_pip=True)
     programs = folder / "bin"
     _run([str(programs / "python"), "-m", "pip", "install", "--quiet", *packages], folder)
@@ -102,7 +102,7 @@ def _use(command: Path, folder: Path) -> None:
 
 
 def _run(command: list[str], folder: Path, is_quiet: bool = False) -> None:
-    """is_quiet: what the command prints is shown only if it fails."""
+    """Run a command. is_quiet: show its output only if it fails. Raises SystemExit if it fails."""
     done = subprocess.run(command, cwd=folder, check=False, capture_output=is_quiet, text=True)
     if done.returncode:
         sys.exit(f"failed: {' '.join(command)}\n{done.stdout or ''}{done.stderr or ''}")

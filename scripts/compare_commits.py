@@ -1,8 +1,8 @@
-"""Is one commit slower than another? Cells of `stack-parser speed`, old and new in alternating turns.
+"""Is one commit slower than another? Measures cells of `stack-parser speed`, old and new in turns.
 
-Each commit has a work tree of its own, with its own config, and each turn is a run of its own. It prints
-ratios of speeds, new over old, paired turn by turn, with 95 % intervals: "no slower" if the interval is
-at 0.97 or above, "slower" if it is below, "undecided" if it has 0.97 in it.
+Each commit has its own work tree and config, and each turn is a separate run. The script prints ratios of
+speeds, new over old, paired turn by turn, with 95 % intervals: "no slower" if the whole interval is at 0.97
+or above, "slower" if it is below, and "undecided" if it contains 0.97.
 
 python scripts/compare_commits.py OLD NEW --config configs/speed/quick.yaml --only method=replay,batch_size=64
 """
@@ -32,7 +32,7 @@ from parser.speed.measuring.statistics import median_of
 ROOT = Path(__file__).resolve().parents[1]
 NO_SLOWER = 0.97
 Speeds = dict[str, float]
-"""Sentences per second of each cell, by its name."""
+"""Sentences per second of each cell, by the cell's name."""
 
 
 class Side(NamedTuple):
@@ -82,7 +82,7 @@ def work_tree(commit: str, folder: Path) -> Iterator[Path]:
 
 
 def compare(sides: Sequence[Side], turns: int, seconds: float) -> None:
-    """Print each turn's ratios, and what all of them say."""
+    """Print the ratios of each turn, and the verdict over all turns."""
     work = {side.tree.name: partial(measured, side, seconds) for side in sides}
     ratios: dict[str, list[float]] = {}
     for turn, found in enumerate(in_turns(work, turns), 1):
@@ -94,12 +94,12 @@ def compare(sides: Sequence[Side], turns: int, seconds: float) -> None:
 
 
 def measured(side: Side, seconds: float) -> Speeds:
-    """Of a run of its own. Raises SystemExit if it fails."""
+    """Returns the speeds measured in a new run. Raises SystemExit if the run fails."""
     run = side.tree.parent / f"run-{side.tree.name}"
     shutil.rmtree(run, ignore_errors=True)
     command = [sys.executable, "-m", "parser", "speed", side.config, "--run", str(run), "--only", side.only]
     command += ["--set", f"seconds={seconds}", "--set", "relative_error=1e-9"]
-    data = Path(os.environ.get("PARSER_DATA") or DATA).resolve()  # the tree is another folder
+    data = Path(os.environ.get("PARSER_DATA") or DATA).resolve()  # the command runs in another folder
     environment = {**os.environ, "PARSER_DATA": str(data)}
     done = subprocess.run(
         command, cwd=side.tree, env=environment, capture_output=True, text=True, check=False
@@ -115,12 +115,15 @@ def speeds(rows: Path) -> Speeds:
 
 
 def _name(row: dict[str, Any]) -> str:
-    """Of the row's cell. Older rows have no precision."""
+    """The name of the row's cell. Older rows have no precision."""
     return ", ".join(str(row.get(key, "float32")) for key in KEYS if key != "plugin")
 
 
 def paired(old: Speeds, new: Speeds) -> dict[str, float]:
-    """New over old. Where the names of single cells differ, there must be one of each."""
+    """The ratios of new over old speeds, by cell.
+
+    Two single cells are compared even if their names differ. Raises SystemExit for other differences.
+    """
     if old.keys().isdisjoint(new) and len(old) == len(new) == 1:
         [(name, speed)], [before] = new.items(), old.values()
         return {name: speed / before}

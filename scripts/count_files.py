@@ -1,10 +1,10 @@
-"""Print the files that one training step and one parse pass through, with their lines.
+"""Print the files that one training step and one parse pass through, with their numbers of lines.
 
     python scripts/count_files.py [CONFIG] [--set KEY=VALUE ...]
 
-A training step is from a batch, with its known trajectories, to the updated weights; a parse from a sentence
-to its tree. A file counts if one of its functions runs. Without CONFIG the parser is that of Ding & Koehn
-2019, trained on the treebank that ships with the project.
+A training step leads from a batch, with its known trajectories, to the updated weights; a parse leads from a
+sentence to its tree. A file counts if one of its functions runs. Without CONFIG the parser is that of Ding &
+Koehn 2019, trained on the treebank that ships with the project.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SHIPPED = [f"treebank.{name}=data/quickstart/{name}.conllu" for name in ("train"
 
 @contextmanager
 def recorded() -> Iterator[set[Path]]:
-    """The project's files whose functions are called in the block, and by its backward pass."""
+    """Yields the project's files whose functions are called in the block, including its backward pass."""
     files: set[Path] = set()
 
     def note(frame: FrameType, event: str, argument: object) -> None:
@@ -56,7 +56,7 @@ def report(title: str, files: set[Path]) -> None:
 
 
 def passed(work: Callable[[], object]) -> set[Path]:
-    """The files of the second call: the first one fills caches."""
+    """The files that the second call of `work` passes through: the first call fills caches."""
     work()
     with recorded() as files:
         work()

@@ -3,7 +3,7 @@
 python scripts/download_data.py sst
 python scripts/download_data.py            lists the sets
 
-A file is written only if it is the one that was measured with, by its checksum.
+A file is written only if its checksum is that of the file used in the measurements.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from parser.system.files import write_atomically
 
 DATA_SETS = Path(__file__).parent / "data_sets.yaml"
 PATIENCE = 60.0
-"""Seconds without an answer."""
+"""Timeout in seconds."""
 
 
 class DataSet(NamedTuple):
     licence: str
     at: str
-    """How the addresses of all files begin."""
+    """The common start of the addresses of all files."""
     files: Mapping[str, Mapping[str, str]]
-    """By their paths below the data folder: `path`, how the address goes on, and `sha256`."""
+    """By path below the data folder: `path`, the rest of the address, and `sha256`."""
 
 
 def main() -> int:
@@ -66,7 +66,7 @@ def data_sets(path: Path) -> dict[str, DataSet]:
 
 
 def download(wanted: DataSet, folder: Path) -> None:
-    """The files that are not there yet. Raises ValueError for a file with another checksum, OSError."""
+    """Download the missing files. Raises ValueError for a file with another checksum, and OSError."""
     for name, file in wanted.files.items():
         target = folder / name
         if target.exists():

@@ -45,7 +45,7 @@ def main() -> int:
 
 
 def clone(repository: str, release: str, target: Path) -> None:
-    """Raises ValueError if there is no such release, or something else at the target."""
+    """Clone the release to `target`. Raises ValueError if there is no such release, or the target differs."""
     if target.exists():
         if git("-C", str(target), "describe", "--tags", "--exact-match", "--dirty") != release:
             raise ValueError(f"{target} is there, and is not release {release} as published; move it away")
@@ -71,7 +71,7 @@ def clone(repository: str, release: str, target: Path) -> None:
 
 
 def git(*command: str) -> str | None:
-    """What it prints; None if it fails, after it has said why. It asks for no password."""
+    """The output of a git command; None if it fails, after git printed why. It never asks for a password."""
     environment = {**os.environ, "GIT_TERMINAL_PROMPT": "0"}
     done = subprocess.run(["git", *command], stdout=subprocess.PIPE, text=True, env=environment)
     return None if done.returncode else done.stdout.strip()

@@ -1,4 +1,4 @@
-"""Run a command, and keep what it prints with the machine and the commit, as a line of a file of rows.
+"""Run a command, and append its output, with the machine and the commit, to a JSON Lines file.
 
 python scripts/keep_output.py rows.jsonl stack-parser check '${PARSER_DATA}/ud/my-train.conllu'
 """
@@ -18,14 +18,14 @@ from parser.config.data_folder import data_path
 from parser.system.stamp import append_stamped
 
 PROGRAMS = {"stack-parser": [sys.executable, "-m", "parser"], "python": [sys.executable]}
-"""Both are those of this interpreter."""
+"""Programs that run in this interpreter's environment."""
 DATA = "${PARSER_DATA}"
 
 
 def run(command: Sequence[str]) -> str:
-    """What it prints, errors included. Raises SystemExit, with that, if it fails.
+    """Returns the output of a command, errors included. Raises SystemExit, with the output, if it fails.
 
-    command: ${PARSER_DATA} stands for the data folder; if it is set, also in what is returned.
+    command: ${PARSER_DATA} stands for the data folder; if the variable is set, also in the returned text.
     """
     program, *arguments = command
     called = [*PROGRAMS.get(program, [program]), *map(data_path, arguments)]

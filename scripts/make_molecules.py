@@ -3,9 +3,9 @@
 pip install rdkit==2026.9.1
 python scripts/make_molecules.py data/qm9
 
-writes molecules_train.json and molecules_valid.json: atoms with their hydrogens as nodes, each bond once.
-Repeated rows are dropped. Those that valid_idx.json names are the held-out part. The target is the dipole
-moment, standardised by the mean and the standard deviation of the training part.
+The script writes molecules_train.json and molecules_valid.json. The nodes are all atoms, hydrogens included;
+each bond is listed once. Repeated rows are dropped. The molecules named in valid_idx.json are the held-out
+part. The target is the dipole moment, standardised by the mean and standard deviation of the training part.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def molecule(row: dict[str, str], mean: float, deviation: float) -> dict[str, Any]:
-    """In the format of the GGNN sample code."""
+    """The molecule in the format of the GGNN sample code."""
     from rdkit import Chem
 
     graph = Chem.AddHs(Chem.MolFromSmiles(row["smiles"]))

@@ -1,11 +1,11 @@
-"""All that is to be measured on a GPU, in parts of at most eight minutes, into one small folder.
+"""Make all measurements on a GPU, in parts of at most eight minutes, and write them into one small folder.
 
 python scripts/measure_gpu.py docs/measurements/speed/gpu-h100
 
 Each call does the next part or continues it: the tests with CUDA tensors, the cells of
-configs/speed/gpu.yaml, a training on English EWT, and what scripts/studies/gpu/predict_gpu.py predicts beside
-what was measured. Give the same command until it says that nothing is left. PARSER_DATA is the folder of the
-data; without it some cells, the training and the prediction are left out.
+configs/speed/gpu.yaml, a training run on English EWT, and a comparison of the predictions of
+scripts/studies/gpu/predict_gpu.py with the measurements. Repeat the command until it prints that nothing is
+left. PARSER_DATA is the data folder; without it some cells, the training and the prediction are left out.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from parser.training.folder import CHECKPOINT
 MINUTES = 7
 TRAINING = Path("configs/ding-koehn-2019-ewt.yaml")
 LEFT = "cells are left"
-"""What `stack-parser speed` says if it stopped before its end."""
+"""What `stack-parser speed` prints if it stopped before all cells were measured."""
 REPORT = "report: "
-"""What it says when it has come to its end."""
+"""What it prints when it has finished."""
 SUMMARY = re.compile(r"\d+ (passed|failed)")
-"""What pytest says at its end."""
+"""What pytest prints when it has finished."""
 STOPPED = SIGNALLED + signal.SIGINT
-"""The status of a training that was asked to stop."""
+"""The exit status of a training run that was asked to stop."""
 LINES_KEPT = 1000
-"""Of the tests' output, which are kept."""
+"""The number of lines of the tests' output that are kept."""
 
 
 def main() -> None:
@@ -60,7 +60,7 @@ Part = Callable[[Path], None]
 
 
 def do_next_part(folder: Path, parts: Mapping[str, Part]) -> str:
-    """Do the first part whose result, the file of its name, is not there. Returns what is left, as text.
+    """Do the first part whose result, the file of its name, is missing. Returns a message with what is left.
 
     Raises SystemExit if the part fails.
     """
@@ -75,9 +75,9 @@ def do_next_part(folder: Path, parts: Mapping[str, Part]) -> str:
 
 
 def run_tests(folder: Path) -> None:
-    """The quick ones, to their end: they cannot be continued."""
+    """Run the quick tests in one go: they cannot be continued."""
     environment = {**os.environ, "PARSER_TEST_DEVICE": "cuda"}
-    # pytest-benchmark, which NVIDIA's images have, warns of several processes, and warnings are errors here.
+    # pytest-benchmark, part of NVIDIA's images, warns about several processes; warnings are errors here.
     options = ["-q", "-n", str(min(16, os.cpu_count() or 1)), "--tb=short", "-p", "no:benchmark"]
     done = _run(["pytest", *options, "-m", "not extended and not real_data and not soak"], environment)
     if done.status in (0, 1) and SUMMARY.search(done.output):  # 1: some failed
@@ -88,12 +88,12 @@ def run_tests(folder: Path) -> None:
 
 
 def measure_speed(folder: Path) -> None:
-    run = Path("runs/speed") / folder.name  # of this folder alone: kept rows are not measured again
+    run = Path("runs/speed") / folder.name  # one for each folder: rows in a run are not measured again
     options = ["--run", str(run), "--minutes", str(MINUTES)]
     done = _run(["parser", "speed", "configs/speed/gpu.yaml", *options])
     if LEFT in done.output:
         return
-    if REPORT not in done.output:  # the status tells of wrong cells, too
+    if REPORT not in done.output:  # the status is also nonzero for wrong cells
         sys.exit("the measurement failed, see above")
     shutil.copy(run / "config.yaml", folder)
     with gzip.open(folder / "rows.jsonl.gz", "wb") as file:
@@ -113,7 +113,7 @@ def train(folder: Path) -> None:
 
 
 def predict(folder: Path) -> None:
-    """The prediction, beside the rows of the speed run."""
+    """Predict speeds, and write a comparison with the rows of the speed run."""
     subprocess.run(
         [sys.executable, "scripts/studies/gpu/predict_gpu.py", str(folder / "predicted")], check=True
     )
@@ -167,9 +167,9 @@ class Done(NamedTuple):
 def _run(
     module: Sequence[str], environment: Mapping[str, str] | None = None, stops_after: float | None = None
 ) -> Done:
-    """Run a module of Python; what it prints is shown as well.
+    """Run a Python module, print its output, and return it.
 
-    stops_after: seconds, after which it is asked to stop, as by Ctrl-C.
+    stops_after: seconds after which it is interrupted as if by Ctrl-C.
     """
     command = [sys.executable, "-m", *module]
     process = subprocess.Popen(
@@ -190,7 +190,7 @@ PARTS: Mapping[str, Part] = {
     "training.json": train,
     "predicted.md": predict,
 }
-"""By the names of their results, in their order."""
+"""The parts by the names of their results, in the order in which they are done."""
 NEED_DATA = "training.json", "predicted.md"
 
 

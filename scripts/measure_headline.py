@@ -1,10 +1,10 @@
-"""Measure what the plot in README and the tables of "all tasks" in docs/speed.md compare, all at one commit.
+"""Measure the cells of the plot in README and of the "all tasks" tables in docs/speed.md, all at one commit.
 
 python scripts/measure_headline.py [--minutes 60] [NAME ...]
 
 NAME is a config of configs/speed/ that docs/measurements/speed/headline.yaml names; the default is all.
-Only the cells of those lines are measured, and their rows are kept in docs/measurements/speed/headline/NAME.
-The same command continues after an interruption, at the commit of the rows that are there. The machine must
+Only the cells of that file are measured, and their rows are kept in docs/measurements/speed/headline/NAME.
+The same command continues after an interruption, at the commit of the existing rows. The machine must
 be idle. All lines take hours.
 """
 
@@ -33,7 +33,7 @@ from parser.system.stamp import own_commit
 
 CONFIGS = Path("configs/speed")
 RUNS = Path("runs/headline")
-"""Where rows are added: changes in docs/measurements would mark the next ones as those of no commit."""
+"""Where rows are added: changes in docs/measurements would mark the next rows as measured at no commit."""
 
 
 def main() -> int:
@@ -56,7 +56,7 @@ def main() -> int:
 
 
 def headline_configs(groups: Sequence[GroupSettings]) -> dict[str, SpeedConfig]:
-    """The configs in configs/speed/ with the cells of the headline alone, by their names."""
+    """The configs in configs/speed/, restricted to the cells of the headline, by their names."""
     lines = defaultdict[str, list[tuple[LineSettings, str]]](list)
     for group in groups:
         for line in group.lines.values():
@@ -68,7 +68,7 @@ def headline_configs(groups: Sequence[GroupSettings]) -> dict[str, SpeedConfig]:
 
 
 def _restricted(config: SpeedConfig, lines: Sequence[tuple[LineSettings, str]]) -> SpeedConfig:
-    """lines: with the method of each one's baseline."""
+    """The config with the cells of these lines alone. lines: each with the method of its baseline."""
     experiments: dict[str, Experiment] = {}
     for line, baseline in lines:
         whole = config.experiments[line.experiment]
@@ -85,7 +85,7 @@ def _restricted(config: SpeedConfig, lines: Sequence[tuple[LineSettings, str]]) 
 
 
 def keep_rows(config: SpeedConfig, name: str, minutes: float) -> None:
-    """Measure what is left, and keep the rows. Raises ValueError if some are of another commit."""
+    """Measure the remaining cells, and keep the rows. Raises ValueError if rows are from another commit."""
     folder, kept = RUNS / name, ROWS / name
     if kept.exists() and not folder.exists():
         shutil.copytree(kept, folder)

@@ -20,15 +20,15 @@ from parser.speed.measuring.statistics import median_of, ratio_of
 from parser.treebank.conllu import stream_sentences
 
 REPETITIONS = 5
-"""Of what is timed by `least_seconds`, at least, and of large products."""
+"""The least number of repetitions in `least_seconds`, and the number of repetitions of large products."""
 Result = TypeVar("Result")
 
 
 def in_turns(work: Mapping[str, Callable[[], Result]], turns: int) -> Iterator[dict[str, Result]]:
-    """Do everything once in each turn; yields the results of a turn by their names."""
+    """Do each piece of work once per turn; yields the results of each turn by name."""
     names = list(work)
     for turn in range(turns):
-        # Who goes first changes, so that none always follows another.
+        # The order alternates, so that no program always follows the same other one.
         found = {name: work[name]() for name in (names[::-1] if turn % 2 else names)}
         yield {name: found[name] for name in names}
 
@@ -36,7 +36,7 @@ def in_turns(work: Mapping[str, Callable[[], Result]], turns: int) -> Iterator[d
 def speeds_in_turns(
     work: Mapping[str, Callable[[], float]], turns: int, warm_up: int = 0
 ) -> dict[str, list[float]]:
-    """The speed of each in every turn; prints it as well. warm_up: turns before, which do not count."""
+    """Returns the speed of each program in every turn, and prints it. warm_up: extra turns at the start."""
     speeds: dict[str, list[float]] = {name: [] for name in work}
     for turn, found in enumerate(in_turns(work, warm_up + turns), 1 - warm_up):
         if turn > 0:
@@ -47,9 +47,9 @@ def speeds_in_turns(
 
 
 def compare(work: Mapping[str, Callable[[], float]], turns: int, what: str, warm_up: int = 0) -> None:
-    """Print the speeds of two in sentences per second, and that of the first over that of the second.
+    """Print the speeds of two programs in sentences per second, and the ratio of the first to the second.
 
-    All are medians over the turns with 95 % intervals. what: how the ratio is called. warm_up: as above.
+    All are medians over the turns with 95 % intervals. what: name of the ratio. warm_up: extra turns first.
     """
     speeds = speeds_in_turns(work, turns, warm_up)
     for name, own in speeds.items():
@@ -59,14 +59,14 @@ def compare(work: Mapping[str, Callable[[], float]], turns: int, what: str, warm
 
 
 def per_second(work: Callable[[], int], clock: Callable[[], float] = time.perf_counter) -> float:
-    """work: returns how much it did."""
+    """The amount of work done per second. work: returns how much it did."""
     began = clock()
     done = work()
     return done / (clock() - began)
 
 
 def least_seconds(run: Callable[[], object], seconds: float = 0.1) -> float:
-    """The fewest seconds in which it ran, of at least `REPETITIONS` times and so many seconds."""
+    """The shortest time of `run`, repeated at least `REPETITIONS` times and for at least `seconds`."""
     found: list[float] = []
     while len(found) < REPETITIONS or sum(found) < seconds:
         began = time.perf_counter()
@@ -76,7 +76,7 @@ def least_seconds(run: Callable[[], object], seconds: float = 0.1) -> float:
 
 
 def processor_seconds(run: Callable[[], object], repetitions: int) -> float:
-    """The mean of so many runs after a first one, which warms the caches."""
+    """The mean processor time of `repetitions` runs, after a first run that warms the caches."""
     run()
     began = time.process_time()
     for _ in range(repetitions):
@@ -85,14 +85,14 @@ def processor_seconds(run: Callable[[], object], repetitions: int) -> float:
 
 
 def large_products(size: int = 1024) -> Callable[[], float]:
-    """What measures operations per second of large square products, by the faster of both libraries."""
+    """Returns a function that measures operations per second of large products by the faster library."""
     left, right = torch.randn(2, size, size)
     kernels = [partial(kernel, left, right) for kernel in (F.linear, by_onednn)]
     return lambda: 2 * size**3 / min(processor_seconds(kernel, REPETITIONS) for kernel in kernels)
 
 
 def write_sentences(treebank: str, count: int, path: Path) -> None:
-    """So many sentences, those of the treebank again and again."""
+    """Write `count` sentences to `path`: those of the treebank, repeated as often as needed."""
     with path.open("w", encoding="utf-8") as file:
         texts = ("".join(sentence.lines) for sentence in stream_sentences(treebank, tree=False))
         for text in islice(cycle(texts), count):
@@ -100,7 +100,7 @@ def write_sentences(treebank: str, count: int, path: Path) -> None:
 
 
 def parsed_per_second(model: Path, text: Path, *options: str) -> float:
-    """Sentences, as `stack-parser parse` prints: reading and writing included, loading the model not."""
+    """Sentences per second that `stack-parser parse` prints: includes reading and writing, not loading."""
     command = [sys.executable, "-m", "parser", "parse", str(model), str(text), "-o", "/dev/null"]
     done = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
     found = re.search(r"([\d,]+) sentences/s", done.stderr)

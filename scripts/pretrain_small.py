@@ -1,13 +1,13 @@
-"""Train a small BERT by masked words on plain text, as a transformer for `parser.network.transformer`.
+"""Train a small BERT on plain text by predicting masked words, for use with `parser.network.transformer`.
 
 PARSER_DATA=../data python scripts/write_silver_text.py runs/text.txt
 python scripts/pretrain_small.py runs/small-bert runs/text.txt train.conllu
 
-Each line of a text is a sentence with blanks between its words; of treebanks (*.conllu) only the words are
-read. The folder gets a model and a tokenizer in the format of Hugging Face's transformers, and
-`pretraining.json` with the losses and the time. Masking is that of Devlin et al. (2019, section 3.1), drawn
-anew for each epoch; the next sentence is not predicted. Products are computed in bfloat16 on a processor
-that has it, where they take half the time of float32.
+Each line of a text is a sentence with blanks between its words; only the words of treebanks (*.conllu) are
+read. The script writes to the folder a model and a tokenizer in the format of Hugging Face's transformers,
+and `pretraining.json` with the losses and the time. Masks follow Devlin et al. (2019, section 3.1), drawn
+anew for each epoch; the next sentence is not predicted. Products are computed in bfloat16 on processors that
+support it, where they take half the time of float32.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from parser.treebank.conllu import read_treebank
 
 PAD, UNKNOWN, BEGIN, END, MASK = SPECIAL = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 CHOSEN, MASKED, RANDOM = 0.15, 0.8, 0.1
-"""Of the pieces, and of the chosen ones: those that are masked, and those that are replaced at random."""
+"""The share of pieces that are chosen; and the shares of these that are masked and replaced at random."""
 IGNORED = -100
 """The label of a piece that is not to be predicted."""
 WARMUP = 0.05
-"""The part of the steps in which the learning rate increases."""
+"""The fraction of the steps in which the learning rate increases."""
 HELD_OUT = 50
-"""Every so many sequences one is not trained on; the loss at the end is also that of these."""
+"""One of every `HELD_OUT` sequences is held out from training; their loss is reported at the end, too."""
 
 
 class Options(NamedTuple):
@@ -110,7 +110,7 @@ def read_sentences(path: Path) -> list[str]:
 
 
 def train_tokenizer(sentences: list[str], pieces: int) -> Tokenizer:
-    """WordPiece over words that keep their case."""
+    """A WordPiece tokenizer that keeps the case of words. pieces: size of the vocabulary."""
     tokenizer = Tokenizer(models.WordPiece(unk_token=UNKNOWN))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -124,7 +124,7 @@ def train_tokenizer(sentences: list[str], pieces: int) -> Tokenizer:
 
 
 def packed(tokenizer: Tokenizer, sentences: list[str], length: int) -> Tensor:
-    """[sequences, length] As many whole sentences as fit, each with its end; longer ones are cut."""
+    """[sequences, length] As many whole sentences as fit, each with its end piece; long ones are cut."""
     pad, begin, end = map(SPECIAL.index, (PAD, BEGIN, END))
     rows: list[list[int]] = [[begin]]
     for encoded in tokenizer.encode_batch(sentences, add_special_tokens=False):
@@ -136,7 +136,7 @@ def packed(tokenizer: Tokenizer, sentences: list[str], length: int) -> Tensor:
 
 
 def masked(sequences: Tensor, pieces: int) -> tuple[Tensor, Tensor]:
-    """[batch, length] What is read, and what is to be predicted. pieces: of the vocabulary."""
+    """[batch, length] The input and the labels to be predicted. pieces: size of the vocabulary."""
     special = sequences < len(SPECIAL)
     chosen = (torch.rand(sequences.shape) < CHOSEN) & ~special
     draw = torch.rand(sequences.shape)
@@ -183,7 +183,7 @@ def _train(model: BertForMaskedLM, sequences: Tensor, options: Options) -> Itera
 
 
 def _loss(model: BertForMaskedLM, sequences: Tensor) -> Tensor:
-    """Of the chosen pieces; only at these is the vocabulary scored. sequences: [batch, length]"""
+    """The loss of the chosen pieces; other pieces are not scored. sequences: [batch, length]"""
     read, wanted = masked(sequences, model.config.vocab_size)
     chosen = wanted != IGNORED
     has_bfloat16 = why_unsupported("bfloat16", torch.device("cpu"), processor()) is None
@@ -200,7 +200,7 @@ def _held_out_loss(model: BertForMaskedLM, sequences: Tensor, options: Options) 
 
 
 def save(model: PreTrainedModel, tokenizer: Tokenizer, folder: Path) -> None:
-    """Write both as the library does."""
+    """Write the model and the tokenizer in the library's format."""
     disable_progress_bar()
     model.save_pretrained(folder)
     PreTrainedTokenizerFast(

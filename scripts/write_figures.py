@@ -1,9 +1,9 @@
-"""Write what README.md and the pages in docs/ show of measurements, from the rows in docs/measurements.
+"""Write the tables and pictures of measurements in README.md and docs/ from the rows in docs/measurements.
 
 python scripts/write_figures.py            writes all tables between marks, and the pictures
 python scripts/write_figures.py --check    exits with 1 if a page is out of date
 
-Between the lines `<!-- rows: NAME -->` and `<!-- end -->` stands the figure of that name.
+The figure NAME is written between the lines `<!-- rows: NAME -->` and `<!-- end -->`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def main() -> int:
 
 
 def written() -> dict[Path, str]:
-    """Every page with the figures of its rows. Raises ValueError for faulty marks, with the page."""
+    """The new text of every page, with its figures. Raises ValueError, with the page, for faulty marks."""
     texts = {path: path.read_text(encoding="utf-8") for path in pages()}
     known, figures, found = figures_by_name(), {}, {}
     for path, text in texts.items():

@@ -1,4 +1,4 @@
-"""Write docs/licences.md: the licences of what the program needs, as the installed packages state them.
+"""Write docs/licences.md: the licences of the program's dependencies, as the installed packages state them.
 
 python scripts/write_licences.py    in an environment with all extras of pyproject.toml
 """
@@ -20,10 +20,10 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[1]
 PAGE, PROJECT = ROOT / "docs" / "licences.md", ROOT / "pyproject.toml"
 FOR_DEVELOPERS = ("test", "docs", "check")
-"""Extras of the checkout, of which nothing is needed to use the program."""
+"""Extras for work on the checkout; using the program needs none of their packages."""
 CLASSIFIER = "License :: OSI Approved :: "
 LONGEST = 60
-"""Characters of a licence's name; some packages have the whole text in its place."""
+"""Most characters of a licence's name; some packages have the whole text in its place."""
 SAME = {
     "MIT License": "MIT",
     "The MIT License (MIT)": "MIT",
@@ -42,7 +42,7 @@ SAME = {
     "Python Software Foundation License": "PSF-2.0",
     "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
 }
-"""Other names of licences that SPDX has a name for."""
+"""SPDX names of licences, by the other names that packages use."""
 INTRODUCTION = """\
 # Licences of what the program needs
 
@@ -75,7 +75,7 @@ def page() -> str:
 
 
 def needed(project: Mapping[str, Any]) -> dict[Requirement, str]:
-    """What the program needs, each with what for. project: the table of pyproject.toml."""
+    """The program's requirements, each with its purpose. project: the `project` table of pyproject.toml."""
     found = {Requirement(line): "everything" for line in project["dependencies"]}
     for extra, lines in project["optional-dependencies"].items():
         if extra not in FOR_DEVELOPERS:
@@ -84,7 +84,7 @@ def needed(project: Mapping[str, Any]) -> dict[Requirement, str]:
 
 
 def in_turn(needed: Iterable[Requirement]) -> set[str]:
-    """The names of these packages, and of all that they need."""
+    """The names of these packages and of all their dependencies."""
     found: set[tuple[str, str]] = set()
     left = list(needed)
     while left:
@@ -97,7 +97,7 @@ def in_turn(needed: Iterable[Requirement]) -> set[str]:
 
 
 def _requirements(name: str, extra: str) -> Iterator[Requirement]:
-    """Without those that are for other systems."""
+    """The requirements of a package, without those for other systems."""
     for requirement in map(Requirement, _installed(name).requires or ()):
         if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
             yield requirement
@@ -108,7 +108,7 @@ def _name(requirement: Requirement) -> str:
 
 
 def _installed(name: str) -> Distribution:
-    """Raises SystemExit if it is not."""
+    """The installed package. Raises SystemExit if it is not installed."""
     try:
         return distribution(name)
     except PackageNotFoundError:
@@ -116,7 +116,10 @@ def _installed(name: str) -> Distribution:
 
 
 def licence_of(name: str) -> str:
-    """As the package states it: an expression of SPDX, its classifiers, or a line. SystemExit without."""
+    """The licence that the package states: an SPDX expression, its classifiers, or a line.
+
+    Raises SystemExit if it states none.
+    """
     told = _installed(name).metadata
     classifiers = [line.removeprefix(CLASSIFIER) for line in told.get_all("Classifier") or ()]
     found = [line for line in classifiers if line in SAME or line.endswith("License")]

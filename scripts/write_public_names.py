@@ -2,8 +2,8 @@
 
 python scripts/write_public_names.py
 
-Once for a release, when its number is in `parser/system/version.py`. Until the next one, a test compares the
-program with the list, and CHANGELOG.md has to name each difference.
+Run it once per release, when the release's number is in `parser/system/version.py`. Until the next release, a
+test compares the program with the list, and CHANGELOG.md has to name each difference.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ROOT = Path(__file__).parents[1]
 LIST, CHANGELOG = ROOT / "docs" / "public-names.txt", ROOT / "CHANGELOG.md"
 CONFIGS: dict[str, type[Settings]] = {"train": Config, "speed": SpeedConfig, "table": TableConfig}
 OF_SCORES = "uas", "las", "percent", "as_dict"
-"""What docs/api.md has of them; the rest is for the program."""
+"""The members of scores that docs/api.md lists; the others are internal."""
 HEADER = "# The public names of version {}, see versions.md. Written by scripts/write_public_names.py."
 UNRELEASED = re.compile(r"^## \[Unreleased\]\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 RELEASE = re.compile(r"^## \[([\d.]+)\] - \d{4}-\d\d-\d\d$", re.MULTILINE)
@@ -51,9 +51,9 @@ RELEASE = re.compile(r"^## \[([\d.]+)\] - \d{4}-\d\d-\d\d$", re.MULTILINE)
 class PublicName(NamedTuple):
     kind: str
     name: str
-    """As CHANGELOG.md has it."""
+    """The name as written in CHANGELOG.md."""
     detail: str = ""
-    """Arguments, defaults and types; a name with others has changed."""
+    """Arguments, defaults and types; if they differ, the name has changed."""
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.name}{self.detail and f' | {self.detail}'}"
@@ -102,7 +102,7 @@ def _python() -> Iterator[PublicName]:
 
 
 def _described(name: str, value: Any) -> Iterator[PublicName]:
-    """Of `parser.__all__`. Users make objects of those classes alone that are dataclasses."""
+    """The names of a member of `parser.__all__`. Users construct only those classes that are dataclasses."""
     is_class = inspect.isclass(value)
     yield PublicName("parser", name, "" if is_class and not is_dataclass(value) else _parameters(value))
     if is_class:
@@ -116,7 +116,7 @@ def _members(kind: str, value: type) -> Iterator[PublicName]:
 
 
 def _methods(kind: str, value: type) -> Iterator[PublicName]:
-    """And properties."""
+    """The public methods and properties of a class."""
     for name, member in vars(value).items():
         if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property)):
             arguments = "" if isinstance(member, property) else _parameters(member)
@@ -124,7 +124,7 @@ def _methods(kind: str, value: type) -> Iterator[PublicName]:
 
 
 def _parameters(function: Any) -> str:
-    """Without types, which mypy sees to."""
+    """The signature without types, which mypy checks."""
     found = inspect.signature(function)
     parameters = [one.replace(annotation=one.empty) for one in found.parameters.values()]
     return str(found.replace(parameters=parameters, return_annotation=found.empty))
@@ -171,9 +171,9 @@ def as_text(names: list[PublicName]) -> str:
 
 
 def untold(names: list[PublicName], released: str, changelog: str) -> list[str]:
-    """Lines that came (+) and went (-) since the release, and whose names CHANGELOG.md does not have.
+    """Lines added (+) and removed (-) since the release whose names CHANGELOG.md does not mention.
 
-    released: content of the list.
+    released: content of the released list.
     """
     before, now = set(released.splitlines()[1:]), {str(name): name.name for name in names}
     unreleased = UNRELEASED.search(changelog)
@@ -184,7 +184,7 @@ def untold(names: list[PublicName], released: str, changelog: str) -> list[str]:
 
 
 def _has(text: str, name: str) -> bool:
-    """Not as a part of another name."""
+    """Whether the text contains the name, and not only as a part of another name."""
     return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text) is not None
 
 

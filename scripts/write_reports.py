@@ -1,4 +1,4 @@
-"""Draw the reports of all measurements that are kept, with their plots, from the rows in docs/measurements.
+"""Draw the reports and plots of the measurements from the rows in docs/measurements.
 
 python scripts/write_reports.py                                     all, below runs/reports/
 python scripts/write_reports.py speed/levels/quiet accuracy/parts   these

@@ -53,7 +53,7 @@ def page() -> str:
 
 
 def _plugins(shown: Mapping[str, str]) -> Iterator[str]:
-    """Those of this project. shown: keys by the names of the classes that the page has described before."""
+    """The plugins of this project. shown: keys by the names of classes that the page already describes."""
     for name, entry in installed().items():
         if not entry.value.startswith(f"{OWN_PLUGINS}."):
             continue
@@ -70,7 +70,7 @@ def _plugins(shown: Mapping[str, str]) -> Iterator[str]:
 
 
 def _of_plugin(name: str, section: SettingsSection, shown_as: str | None) -> str:
-    """shown_as: the key under which the page has described the same class."""
+    """The settings of a plugin. shown_as: the key under which the page already describes the class."""
     what = f"`{section.key}` of `{name}`"
     if shown_as:
         return f"{what} has the settings of [`{shown_as}`](#{_anchor(shown_as)})."
@@ -78,7 +78,7 @@ def _of_plugin(name: str, section: SettingsSection, shown_as: str | None) -> str
 
 
 def _anchor(key: str) -> str:
-    """Of a title that is a key, as GitHub makes it."""
+    """The anchor that GitHub generates for a title that is a key."""
     return key.lower().replace(".", "")
 
 

@@ -2,8 +2,8 @@
 
 PARSER_DATA=../data python scripts/write_silver_text.py silver.txt
 
-Each line is a sentence with blanks between its words, for `stack-parser parse --tokenized`. What the Penn
-Treebank escapes is written as in Universal Dependencies.
+Each line is a sentence with blanks between its words, for `stack-parser parse --tokenized`. Words that the
+Penn Treebank escapes are written as in Universal Dependencies.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def sentences() -> Iterator[list[str]]:
 
 
 def unescaped(word: str) -> str:
-    """As Universal Dependencies write it. A blank inside a word is left out, since blanks end words."""
+    """The word as written in Universal Dependencies. Blanks inside it are removed, since blanks end words."""
     return "".join(ESCAPED.get(word, word).replace("\\/", "/").replace("\\*", "*").split())
 
 

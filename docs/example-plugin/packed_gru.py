@@ -18,10 +18,10 @@ class PackedGRUSettings(Settings):  # settings in configs; the defaults must wor
 class PackedGRU:
     name = "packed_gru"
     paper = "an example, of no paper"
-    methods: ClassVar = {"train": (NO_BATCHING, "packed")}  # add "infer" where there is inference to measure
+    methods: ClassVar = {"train": (NO_BATCHING, "packed")}  # add "infer" if there is inference to measure
     Settings = PackedGRUSettings
 
-    def skip(self, setup: Setup[PackedGRUSettings]):  # a reason, where data or a library is missing
+    def skip(self, setup: Setup[PackedGRUSettings]):  # a reason, if data or a library is missing
         return None
 
     def prepare(self, setup: Setup[PackedGRUSettings]):  # not timed
@@ -32,7 +32,7 @@ class PackedGRU:
         self.gru = nn.GRU(size, size).to(setup.device)
         self.optimizer = torch.optim.SGD(self.gru.parameters(), lr=0.01)
 
-    def batches(self):  # an epoch
+    def batches(self):  # the batches of one epoch
         size, all_of_them = self.setup.batch_size, self.sequences
         return [all_of_them[start : start + size] for start in range(0, len(all_of_them), size)]
 
@@ -54,6 +54,6 @@ class PackedGRU:
     def check(self):  # the same for every method and batch size
         return sum(self.loss(batch) for batch in self.batches())
 
-    def work(self, batch):  # six products of size x size for each frame, and twice as many backward
+    def work(self, batch):  # six size x size products for each frame, and twice as many in the backward pass
         frames, size = sum(map(len, batch)), self.setup.settings.size
         return Work(len(batch), frames, operations=3 * 2 * 6 * size**2 * frames, padding=0.0)

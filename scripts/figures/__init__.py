@@ -1,1 +1,1 @@
-"""What README.md and the pages in docs/ show of the rows in docs/measurements."""
+"""The tables and pictures in README.md and docs/, made from the rows in docs/measurements."""

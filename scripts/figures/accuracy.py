@@ -1,4 +1,4 @@
-"""Scores of parsers: by treebank, by what they read, from raw text, and what changes of them give."""
+"""Tables of parsers' scores: by treebank, by input, from raw text, and with changed settings."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from parser.parsing.model_card import OF_TAGS
 from parser.tables.published_scores import read_published
 
 UDPIPE = "accuracy/udpipe-ud-2.5.json"
-"""What UDPipe's authors publish of its models."""
+"""The scores that UDPipe's authors publish for its models."""
 TRAINING = {
     "Ancient Greek PTNK": (727, 18_440),
     "Uyghur UDT": (1_656, 19_262),
     "French Sequoia": (2_231, 50_502),
     "English EWT": (12_544, 204_577),
 }
-"""Trees and words of their training sets."""
+"""The numbers of trees and words of the training sets."""
 SHIPPED = "english-ewt"
 QUICK_START = "stack-parser train configs/quickstart.yaml"
 UNTAGGED: tuple[TextMeasure, ...] = "upos", "xpos", "ufeats", "lemmas", "uas", "las", "mlas", "blex"
@@ -55,7 +55,7 @@ OF_TEXT: tuple[TextMeasure, ...] = (
     "blex",
 )
 DEFAULT_ARCS = "weight 0.5"
-"""The row of the table `arcs` that is `ud-fast` as it is."""
+"""The row of the table `arcs` that is the unchanged `ud-fast`."""
 TARGETS = 82, 84, 85, 86, 88
 SIZES = 8, 16, 32, 64, 128, 256
 ENGLISH = ", from English"
@@ -70,7 +70,7 @@ def treebanks_beside_udpipe() -> str:
 
 
 def udpipe_of(name: str) -> list[str]:
-    """UAS and LAS with gold tokens and morphology; empty for a treebank of which nothing is published."""
+    """UDPipe's UAS and LAS with gold tokens and morphology; empty for a treebank without published scores."""
     language, _, own = name.rpartition(" ")
     published = read_published(MEASUREMENTS / UDPIPE).scores
     found = published.get(f"UD_{language.replace(' ', '_')}-{own}", {}).get(OF_TAGS, {})
@@ -78,7 +78,7 @@ def udpipe_of(name: str) -> list[str]:
 
 
 def treebanks() -> str:
-    """With the settings before the search and since."""
+    """Scores by treebank, with the settings from before the search and from after it."""
     runs = only_runs("treebanks")
     header = ("", "dev LAS", "test UAS", "test LAS", "minutes", "before, dev LAS", "test LAS")
     return table(
@@ -106,7 +106,7 @@ def crossing_arcs() -> str:
 
 
 def english_by_input() -> str:
-    """Test LAS on English EWT of parsers that read different things."""
+    """Test LAS on English EWT of parsers with different inputs."""
     plain, untagged = only_runs("treebanks")["English EWT"], only_runs("arcs-untagged")["English EWT"]
     fast = runs_of_table("arcs")[DEFAULT_ARCS]
     return table(
@@ -149,7 +149,7 @@ def plain_parser() -> str:
 
 
 def untagged() -> str:
-    """Test scores of parsers that read forms and characters alone."""
+    """Test scores of parsers that read only forms and characters."""
     runs = only_runs("untagged")
     which = ["dev las", *(f"test {measure}" for measure in UNTAGGED)]
     header = ("", "dev LAS", *(TEXT_MEASURES[measure] for measure in UNTAGGED), "minutes")
@@ -157,7 +157,7 @@ def untagged() -> str:
 
 
 def raw_text() -> str:
-    """Scores of raw text, on test."""
+    """Test scores from raw text."""
     runs = only_runs("text")
     which = [f"text {measure}" for measure in OF_TEXT]
     lines = ((name, *scores(runs[name], *which)) for name in (*TREEBANKS, "shipped treebank"))
@@ -165,7 +165,7 @@ def raw_text() -> str:
 
 
 def raw_text_beside_udpipe() -> str:
-    """The same for this program and for UDPipe on the same words."""
+    """Scores from raw text of this program and of UDPipe, on the same words."""
     names, *lines = [line for line in printed(OUTPUT, "udpipe_pipeline") if line.strip()]
     places = [names.split().index(TEXT_MEASURES[measure]) for measure in OF_TEXT]
     found = []
@@ -177,7 +177,7 @@ def raw_text_beside_udpipe() -> str:
 
 
 def time_to_accuracy() -> str:
-    """Means of three seeds, and medians of the seconds to each dev LAS."""
+    """Means of three seeds, and the median seconds until each dev LAS is reached."""
     header = ("config", "dev LAS", "test LAS", "minutes", *TARGETS)
     return table(
         header,
@@ -206,7 +206,7 @@ def _seconds_to(runs: Sequence[Row], target: float) -> str:
 
 
 def parts() -> str:
-    """LAS when a part is added to the plain parser; differences are of equal seeds."""
+    """LAS when a part is added to the plain parser; differences are between equal seeds."""
     found = runs_of_table("parts")
 
     def line(name: str, runs: Sequence[Row]) -> list[str]:
@@ -223,7 +223,7 @@ def parts() -> str:
 
 
 def composition() -> str:
-    """LAS of `ud-fast` without composition and with it; of the first seed, the only one with it."""
+    """LAS of `ud-fast` with and without composition, for the first seed, the only one trained with it."""
     runs = {"without": runs_of_table("arcs")[DEFAULT_ARCS], **runs_of_table("composition")}
     lines = [(name, *scores(own[0], "dev las", "test las")) for name, own in runs.items()]
     by_side = re.findall(r"LAS ([\d.]+)", " ".join(printed(OUTPUT, "composition by side")))
@@ -232,7 +232,7 @@ def composition() -> str:
 
 
 def batch_sizes() -> str:
-    """Means of three seeds, with the lowest and the highest."""
+    """Mean scores of three seeds, with the lowest and the highest, by batch size."""
     found = runs_of_table("batch-size")
     both = ("warm-up", "none")
     header = ("batch", "dev LAS, warm-up of 5 epochs", "test LAS", "dev LAS, none", "test LAS", "best epochs")
@@ -252,7 +252,7 @@ def batch_sizes() -> str:
 
 
 def predicted_tags() -> str:
-    """Means with the lowest and the highest, and how many tags are right."""
+    """Mean scores with the lowest and the highest, and the accuracy of the predicted tags."""
     lines = printed(OUTPUT, "predict_tags.py")
     right = [
         next(match[1] for line in lines if (match := re.search(rf"/{split}\.conllu.* UPOS ([\d.]+) %", line)))
@@ -284,7 +284,7 @@ def distillation() -> str:
 
 
 def runs_of_one_seed(name: str, *which: str) -> str:
-    """Scores and minutes of all rows of a table."""
+    """Scores and training minutes of all rows of a table of runs with one seed."""
     header = ("", *(each.replace("las", "LAS").replace("uas", "UAS") for each in which), "minutes")
     return table(
         header, ((name, *scores(run, *which), minutes(run)) for name, run in only_runs(name).items())
@@ -292,7 +292,7 @@ def runs_of_one_seed(name: str, *which: str) -> str:
 
 
 def random_search() -> str:
-    """Dev LAS of equal settings on a small and on a large treebank, the best on the small one first."""
+    """Dev LAS of the same settings on a small and a large treebank, sorted by the small one, best first."""
     small, large = (only_runs(f"search-{size}") for size in ("small", "large"))
     header = (
         *("", "learning rate", "L2", "`average`", "`word_dropout`", "`dropout`", "`embedding_dropout`"),
@@ -331,13 +331,13 @@ def transformer() -> str:
 
 
 def _over_none(name: str, found: Mapping[str, Sequence[Row]]) -> list[str]:
-    """Means of the seeds, and the difference on test to the row that is called so."""
+    """The mean LAS over the seeds, and the difference on test to the row called `none`."""
     gain = las_difference(found[name], found["none"], "test") if name != "none" else ""
     return [f"`{name}`", *(mean_las(found[name], split) for split in SPLITS), gain]
 
 
 def exploration_arc_eager() -> str:
-    """What errors give over no exploration with the arc-eager system, on dev and on test."""
+    """The gain of `errors` over no exploration with the arc-eager system, on dev and test."""
     found = runs_of_table("exploration")
     errors, none = found["errors, arc-eager"], found["none, arc-eager"]
     header = ("arc-eager", *(f"difference on {split}" for split in SPLITS))
@@ -367,7 +367,7 @@ def exploration_errors() -> str:
 
 
 def fine_tuning() -> str:
-    """Test LAS from random weights and from English, in the order of the rows."""
+    """Test LAS of trainings started from random weights and from English, in the order of the rows."""
     tuned, whole = only_runs("fine-tuning"), only_runs("treebanks")
 
     def from_random(name: str) -> Row:
@@ -384,7 +384,7 @@ def fine_tuning() -> str:
 
 
 def several_treebanks() -> str:
-    """LAS of small treebanks, alone, after English, and together with others."""
+    """LAS of small treebanks when trained alone, after English, and together with others."""
     found = only_runs("treebanks") | only_runs("fine-tuning") | only_runs("treebanks-together")
     ends = ", before", ENGLISH, ", with English", ", with English and French"
     return table(
@@ -423,7 +423,7 @@ def pretraining() -> str:
 
 
 def shipped_treebank() -> str:
-    """The sizes of data/quickstart, and how well parsers that only guess do."""
+    """The sizes of data/quickstart, and the scores of baselines that only guess."""
     lines = [line.split("  ") for line in printed("speed/printed.jsonl", "make_treebank.py")]
     guesses = [[part.strip() for part in line if part] for line in lines[-3:]]
     return table(("guess on dev", "UAS", "LAS"), guesses)
@@ -450,7 +450,7 @@ def weights_in_16_bits() -> str:
 
 
 def small_treebanks() -> str:
-    """Configs on Wolof WTB and on a part of it, in the order of the size and of the scores."""
+    """Scores of configs on Wolof WTB and on a part of it, sorted by size and score."""
     found = sorted(training_runs("sizes"), key=lambda run: (_trees_in_name(run), run["test"]["las"]))
     which = "dev las", "test uas", "test las"
 
@@ -463,12 +463,12 @@ def small_treebanks() -> str:
 
 
 def _trees_in_name(run: Row) -> int:
-    """By the beginning of its name."""
+    """The number of trees with which the run's name starts."""
     return int(run["name"].partition(", ")[0].replace(",", ""))
 
 
 def minutes_by_size() -> str:
-    """With the epochs that the configs have. Only English was trained with `ud-fast`."""
+    """Training minutes by treebank, with the configs' epochs. Only English was trained with `ud-fast`."""
     fast = {"English EWT": mean_minutes(runs_of_table("arcs")[DEFAULT_ARCS])}
     tagged, untagged = only_runs("treebanks"), only_runs("untagged") | only_runs("arcs-untagged")
     return table(

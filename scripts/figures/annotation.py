@@ -1,4 +1,4 @@
-"""What those who annotate rely on: calibrated probabilities, trees that are given in part, several trees."""
+"""Tables for annotators: calibrated probabilities, partly given trees, and several trees per sentence."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ PARSERS = {
     "`ud-fast`, three seeds": "/weight-",
     "`ud-fast` without scorers, one seed": "/without-",
 }
-"""Of English EWT, with what is in the paths of their models."""
+"""Parsers of English EWT, with the part of their models' paths that identifies them."""
 
 
 def calibrations() -> str:
-    """Means over the seeds of each parser, as the study printed them, on the test set."""
+    """Measures of calibration on the test set, as the study printed them: means over each parser's seeds."""
     found: dict[str, dict[str, list[tuple[float, ...]]]] = {name: {} for name in PARSERS}
     name = ""
     for line in printed(OUTPUT, "measure_calibration"):
@@ -45,7 +45,7 @@ def calibrations() -> str:
 
 
 def given_arcs() -> str:
-    """LAS of the words of which nothing is given, of one seed."""
+    """LAS of the words whose arcs are not given, for one seed."""
     return table(
         ("", "nothing is given", "half of the arcs are", "difference"),
         (
@@ -62,13 +62,13 @@ def given_arcs() -> str:
 
 
 def _las_of_free_words(treebank: str) -> list[float]:
-    """With nothing given, and with half of the arcs."""
+    """The LAS with no arcs given, and with half of the arcs given."""
     command = [line for line in printed(OUTPUT, f"UD_{treebank}/") if "free words" in line]
     return [float(match[1]) for line in command if (match := re.search(r"free words ([\d.]+);", line))]
 
 
 def best_trees() -> str:
-    """LAS of trees that are chosen in several ways from those of a beam search."""
+    """LAS of trees chosen in several ways from the results of a beam search."""
     [line] = printed(OUTPUT, "measure_best_trees")
     found = json.loads(line)
     titles = {
@@ -104,7 +104,7 @@ def partial_trees() -> str:
 
 
 def learning_curves(treebank: str) -> str:
-    """Test LAS by words that are annotated, means of the seeds; treebank: as in the folder of the runs."""
+    """Mean test LAS of the seeds by the number of annotated words. treebank: its name in the runs' folder."""
     found: dict[str, dict[int, list[Row]]] = {"random": {}, "confidence": {}}
     for line in printed(OUTPUT, f"runs/selection/{treebank}"):
         if line.startswith("{"):
@@ -116,7 +116,7 @@ def learning_curves(treebank: str) -> str:
     assert las == sorted(las)
 
     def words_at_random(selected: list[Row]) -> str:
-        """That give the same LAS, between the steps of the curve, on which more words give more."""
+        """The number of words that give the same LAS, interpolated between the steps of the rising curve."""
         reached = mean(run["test"]["las"] for run in selected)
         if reached > las[-1]:
             return f"more than {words[-1]:,.0f}"

@@ -1,4 +1,4 @@
-"""Which method is fastest for which kind of network, and what PyTorch and JAX have, from rows."""
+"""Tables of the fastest method for each kind of network, and of alternatives in PyTorch and JAX."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ CASES = (
 
 
 def choosing() -> str:
-    """For each kind of network the fastest method, and the speeds of the others as shares of its."""
+    """The fastest method for each kind of network, and the speeds of other methods as shares of its speed."""
     return table(("", "batches of", "fastest", "the others, as shares of its speed"), map(_case, CASES))
 
 
@@ -84,7 +84,7 @@ def _share(row: SpeedRow, of: SpeedRow) -> str:
 
 
 def alternatives() -> str:
-    """Speeds, in brackets those over the agenda, and what it takes until the first results."""
+    """Speeds of alternatives, in brackets relative to the agenda, and the time until the first results."""
     run = speed_run(RUN)
     lines = [
         (title, *(_beside_agenda(run, experiment, f"{method}@64") for experiment in EXPERIMENTS))
@@ -110,7 +110,7 @@ def _waits(run: SpeedRun, experiment: str) -> str:
 
 
 def jax() -> str:
-    """Speeds of JAX, and over those of ours in its turns."""
+    """Speeds of JAX, and their ratios to our speeds in the same turns."""
     tasks = {title: speeds_of(task, f"speed/{RUN}/external.jsonl") for task, title in EXPERIMENTS.items()}
     return table(
         ("", "JAX, examples/s", *(f"over `{method}`" for method in BESIDE_JAX)),

@@ -1,4 +1,4 @@
-"""What was measured on a GPU; what is predicted from counts, for GPUs and a CPU; what CUDA graphs need."""
+"""Tables of GPU measurements, of predictions from counts for GPUs and a CPU, and of CUDA graphs' needs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ COLUMNS = (
     *("sentences/s", "prepared ahead", "binds"),
 )
 SHOWN = GPUS[0].name, "float32"
-"""The device and the precision of which everything is shown."""
+"""The device and the precision for which all tables are shown."""
 
 
 H100 = "gpu-h100"
@@ -48,7 +48,7 @@ MEASURED: dict[str, dict[str, tuple[int, ...]]] = {
     "by replay": {"replay": (8, 64, 256, 1024)},
     "by replay in CUDA graphs": {"replay-graph": (64, 256, 1024)},
 }
-"""By what they are called: methods with their batch sizes."""
+"""Methods with their batch sizes, by the names shown in the table."""
 
 
 def rows_of(what: What) -> list[Row]:
@@ -56,7 +56,7 @@ def rows_of(what: What) -> list[Row]:
 
 
 def measured() -> str:
-    """Training steps on an H100."""
+    """Measured training steps on an H100."""
     sizes, run = (1, 8, 64, 256, 1024), speed_run(H100)
 
     def speed(method: str, size: int) -> str:
@@ -73,7 +73,7 @@ def measured() -> str:
 
 
 def measured_over_predicted() -> str:
-    """How far the prediction for this GPU is from what was measured."""
+    """The measured speeds over the predicted ones for this GPU."""
     run = speed_run(H100)
     found = {(row["method"], row["batch_size"]): row for row in rows_of("training") if _is_first(row)}
 
@@ -103,7 +103,7 @@ def training_with_graphs() -> str:
 
 
 def predicted() -> str:
-    """Training steps on an H100 in float32; and where the thread that prepares batches takes nothing."""
+    """Predicted training steps on an H100 in float32, also if the thread that prepares batches is free."""
     found = {(row["method"], row["batch_size"]): row for row in rows_of("training") if _is_first(row)}
     ahead = "sentences_per_second_side_by_side"
 
@@ -133,7 +133,7 @@ def predicted() -> str:
 
 
 def this_cpu() -> str:
-    """Predicted over measured time on a CPU, the fastest of all rounds, since the machine is shared."""
+    """Predicted over measured time on a CPU: the fastest of all rounds, since the machine is shared."""
     found: dict[tuple[str, int], list[Row]] = {}
     for row in rows_of("this-cpu"):
         found.setdefault((row["method"], row["batch_size"]), []).append(row)
@@ -188,7 +188,7 @@ def transformer_memory() -> str:
 
 
 def draw_report(folder: Path) -> None:
-    """Write report.md, plots/ and report.html of what scripts/studies/gpu/predict_gpu.py wrote."""
+    """Write report.md, plots/ and report.html from the output of scripts/studies/gpu/predict_gpu.py."""
     found = rows_of("training")
     largest = max(row["batch_size"] for row in found)
     cells = Table(COLUMNS, [_cells(row) for row in found if _is_shown(row, largest)])

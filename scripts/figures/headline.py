@@ -69,7 +69,7 @@ class GroupSettings(Settings):
 
 
 class Headline(NamedTuple):
-    """A line: the rows of the best method, of the baseline, and of the simple ways, the fastest first."""
+    """A line: the rows of the best method, the baseline, and the simple ways (the fastest first)."""
 
     task: str
     best: SpeedRow
@@ -81,7 +81,7 @@ class Headline(NamedTuple):
     def gain(self, first: SpeedRow, second: SpeedRow) -> Estimate:
         """The speed of the first row over that of the second.
 
-        That of a part has no interval: its share of a step is known of one turn alone.
+        The ratio of a part has no interval: a part's share of a step is known from only one turn.
         """
         if self.part == STEP:
             return ratio(first, second)
@@ -94,13 +94,13 @@ class Headline(NamedTuple):
 
     @property
     def machine(self) -> str:
-        """Its processor, and how many cores of it were used if these were several."""
+        """The name of the processor, and the number of cores used if there were several."""
         cores = f", {self.best.threads} cores" if self.best.threads > 1 else ""
         return self.best.machine.cpu.replace("(R)", "").replace(" Processor", "") + cores
 
     @property
     def method_of_paper(self) -> str:
-        """The paper's, if it has a figure of another method than the best one here; else empty."""
+        """The paper's method, if its figure is for a method other than the best one here; else empty."""
         return self.paper.method if self.paper.over_none and self.paper.method != self.best.method else ""
 
 
@@ -108,16 +108,16 @@ class Group(NamedTuple):
     title: str
     baseline: str
     lines: list[Headline]
-    """A task that was measured on several machines has several, one after the other."""
+    """A task that was measured on several machines has several consecutive lines."""
 
 
 def read_groups(config: Path) -> dict[str, GroupSettings]:
-    """By their titles."""
+    """The groups of the config, by their titles."""
     return TypeAdapter(dict[str, GroupSettings]).validate_python(load(config.read_text(encoding="utf-8")))
 
 
 def headlines(config: Path) -> list[Group]:
-    """Raises ValueError for a line without rows."""
+    """The groups with their measured rows. Raises ValueError for a line without rows."""
     return [
         Group(
             title,
@@ -148,13 +148,13 @@ def _headline(task: str, line: LineSettings, run: str, baseline: str) -> Headlin
 
 
 def _by_speed(rows: list[SpeedRow], methods: list[str], part: str) -> list[SpeedRow]:
-    """The fastest first."""
+    """The rows of these methods, the fastest first."""
     own = [row for row in rows if row.method in methods]
     return sorted(own, key=lambda row: seconds_of(row, part))
 
 
 def headline_tables(groups: list[Group]) -> str:
-    """One for each group, below its baseline, and the sources of the papers' figures."""
+    """A table for each group, below its baseline, and the sources of the papers' figures."""
     parts = []
     for group in groups:
         rule = f"{group.title}: over {group.baseline}."
@@ -167,7 +167,7 @@ def headline_tables(groups: list[Group]) -> str:
 
 
 def _table_lines(group: Group) -> list[list[str]]:
-    """The name of a task and the figure of its paper stand in its first line."""
+    """The cells of a group's lines. Only a task's first line shows its name and its paper's figure."""
     tasks = [line.task for line in group.lines]
     return [_cells(line, is_first=tasks.index(line.task) == place) for place, line in enumerate(group.lines)]
 
@@ -192,7 +192,7 @@ def _cells(line: Headline, is_first: bool) -> list[str]:
 
 
 def in_words(estimate: Estimate, digits: int) -> str:
-    """With its interval, if it has one."""
+    """The estimate with its interval, if it has one."""
     if estimate.low == estimate.high:
         return f"{estimate.value:.{digits}f}"
     return f"{estimate:.{digits}f}"

@@ -17,21 +17,21 @@ from parser.speed.reporting.plot_style import COLOURS, LABEL_SIZE
 from parser.speed.reporting.speed_ups import bracketed
 
 Look = dict[str, Any]
-"""Arguments of Matplotlib."""
+"""Keyword arguments of Matplotlib."""
 WIDTH = 8.6
-"""Inches."""
+"""Width of the plot, in inches."""
 SMALL = LABEL_SIZE - 1
 HEIGHT = 0.34
-"""Of a line, in inches."""
+"""Height of a line, in inches."""
 TITLE_WIDTH = 75
-"""Characters of a line."""
+"""Characters per line of a title."""
 TICKS = 1, 2, 5, 10, 20, 50, 100
 BARS: tuple[Look, ...] = (
     {"facecolor": COLOURS[5]},
     {"facecolor": "white", "hatch": "////"},
     {"facecolor": "white", "hatch": "...."},
 )
-"""The looks of machines, in the order of the lines."""
+"""The styles of machines' bars, in the order of the lines."""
 PAPER: Look = {
     "color": COLOURS[1],
     "marker": "D",
@@ -47,7 +47,7 @@ INTERVAL: Look = {"color": "black", "capsize": 3, "linewidth": 1.2}
 
 
 def draw(groups: list[Group]) -> Figure:
-    """A panel for each group: horizontal bars from 1 on, with marks of simple ways and of papers."""
+    """A panel for each group: horizontal bars that start at 1, with marks for simple ways and papers."""
     every = [line for group in groups for line in group.lines]
     machines = list(dict.fromkeys(line.machine for line in every))
     looks = dict(zip(machines, cycle(BARS), strict=False))
@@ -100,7 +100,7 @@ def _draw_lines(axes: Axes, lines: list[Headline], looks: dict[str, Look]) -> No
 
 
 def _label(line: Headline, is_first: bool) -> str:
-    """The task stands at its first machine alone."""
+    """The label of a line. Only the first machine of a task shows the task."""
     simple = f"; simple: {line.simple[0].method}" if line.simple else ""
     how = f"{line.best.method}, batches of {line.best.batch_size:,}{simple}"
     return f"{line.task}\n{how}" if is_first else how

@@ -1,4 +1,4 @@
-"""Rows that are kept in docs/measurements, and tables in Markdown of what they say."""
+"""Reads the rows kept in docs/measurements, and formats them as Markdown tables."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from parser.tables.report import difference
 
 MEASUREMENTS = Path(__file__).parent.parent.parent / "docs/measurements"
 TRAINING_RUNS, OUTPUT = "accuracy/rows.jsonl", "accuracy/printed.jsonl"
-"""Runs, and what commands printed of trained parsers."""
+"""The rows of training runs, and the output of commands on trained parsers."""
 Row = dict[str, Any]
 SPLITS = "dev", "test"
 TREEBANKS = "English EWT", "French Sequoia", "Ancient Greek PTNK", "Uyghur UDT"
 SMALL = "Uyghur UDT", "Ancient Greek PTNK"
-"""Those that train quickly enough for several seeds."""
+"""Treebanks that train quickly enough for several seeds."""
 
 
 @cache
 def rows(path: str) -> list[Row]:
-    """All rows of a file below docs/measurements, which may be compressed. Raises FileNotFoundError."""
+    """All rows of a file below docs/measurements, which can be compressed. Raises FileNotFoundError."""
     content = read_content(MEASUREMENTS / path)
     if not content:
         raise FileNotFoundError(2, "there are no rows", path)
@@ -35,16 +35,16 @@ def rows(path: str) -> list[Row]:
 
 
 def latest(path: str) -> list[Row]:
-    """As `rows`, of programs: the last row of each, if it was measured then."""
+    """The last row of each program in a file, if its measurement succeeded."""
     found = {row["name"]: row for row in rows(path)}
     return [row for row in found.values() if row["status"] == OK]
 
 
 def printed(file: str, words: str) -> list[str]:
-    """What commands printed. Raises ValueError if there is no such command.
+    """The lines that commands printed. Raises ValueError if there is no such command.
 
-    file: of scripts/keep_output.py. words: the name of rows or their whole command; otherwise all commands
-    that have these words are taken.
+    file: written by scripts/keep_output.py. words: the name of rows or their whole command; otherwise all
+    commands that contain these words are taken.
     """
     named = [row for row in rows(file) if words in (row.get("name"), " ".join(row["command"]))]
     kept = named or [row for row in rows(file) if words in " ".join(row["command"])]
@@ -54,7 +54,7 @@ def printed(file: str, words: str) -> list[str]:
 
 
 def training_runs(table: str | None) -> list[Row]:
-    """Those of a table, or those that are of none. Raises ValueError if there are none."""
+    """The training runs of a table, or of no table if it is None. Raises ValueError if there are none."""
     found = [run for run in rows(TRAINING_RUNS) if run["table"] == table]
     if not found:
         raise ValueError(f"{TRAINING_RUNS} has no row of the table {table}")
@@ -80,12 +80,12 @@ def only_runs(name: str) -> dict[str, Row]:
 
 
 class SpeedRun(NamedTuple):
-    """The cells of a run of `stack-parser speed` that were measured to their end."""
+    """The completely measured cells of a run of `stack-parser speed`."""
 
     rows: list[SpeedRow]
 
     def cell(self, experiment: str, cell: str, mode: str = "train", precision: str = "float32") -> SpeedRow:
-        """cell: METHOD@BATCH_SIZE. Raises ValueError if it was not measured."""
+        """The row of a cell. cell: METHOD@BATCH_SIZE. Raises ValueError if it was not measured."""
         method, _, size = cell.rpartition("@")
         wanted = experiment, method, int(size), mode, precision
         for row in self.rows:
@@ -99,19 +99,19 @@ class SpeedRun(NamedTuple):
         return any((row.experiment, row.method, row.batch_size, row.mode) == wanted for row in self.rows)
 
     def ratio(self, experiment: str, first: str, second: str, mode: str = "train") -> Estimate:
-        """Of the speeds of two cells of an experiment."""
+        """The speed of the first cell over that of the second, in one experiment."""
         return ratio(self.cell(experiment, first, mode), self.cell(experiment, second, mode))
 
 
 @cache
 def speed_run(name: str) -> SpeedRun:
-    """name: its folder below docs/measurements/speed."""
+    """Read a speed run. name: its folder below docs/measurements/speed."""
     file = RowFile[CellRow](MEASUREMENTS / "speed" / name / "rows.jsonl", SpeedRow, FailedRow)
     return SpeedRun([row for row in file.rows if isinstance(row, SpeedRow)])
 
 
 def table(header: Sequence[object], lines: Iterable[Sequence[object]]) -> str:
-    """Raises ValueError for a line of another length than the header's."""
+    """A Markdown table. Raises ValueError for a line whose length differs from the header's."""
     body = [_line(header), "|" + "---|" * len(header)]
     for cells in lines:
         if len(cells) != len(header):
@@ -125,12 +125,12 @@ def _line(cells: Sequence[object]) -> str:
 
 
 def code(lines: Iterable[str]) -> str:
-    """Lines as Markdown shows them as they are."""
+    """Lines as a Markdown code block."""
     return "\n".join(f"    {line}".rstrip() for line in lines)
 
 
 def scores(run: Row, *which: str) -> list[str]:
-    """Two digits of each, as `test las`."""
+    """The scores of a run with two decimals. which: such as `test las`."""
     parts = (each.split() for each in which)
     return [f"{run[split][measure]:.2f}" for split, measure in parts]
 
@@ -140,13 +140,13 @@ def mean_las(runs: Sequence[Row], split: str) -> str:
 
 
 def spread_las(runs: Sequence[Row], split: str) -> str:
-    """The mean with the lowest and the highest."""
+    """The mean LAS of runs, with the lowest and the highest."""
     found = [run[split]["las"] for run in runs]
     return f"{mean(found):.2f} ({min(found):.2f}, {max(found):.2f})"
 
 
 def las_difference(ours: Sequence[Row], theirs: Sequence[Row], split: str) -> str:
-    """The mean difference of equal seeds, with its interval if there are several."""
+    """The mean difference in LAS between runs with equal seeds, with its interval if there are several."""
     own, other = ({run["seed"]: run[split]["las"] for run in runs} for runs in (ours, theirs))
     return re.sub(r", (one seed|\d+ seeds)$", "", difference(own, other))
 
@@ -161,14 +161,14 @@ def mean_minutes(runs: Sequence[Row]) -> str:
 
 
 def plain_speed(value: float) -> str:
-    """One digit below 100."""
+    """A speed with one decimal below 100, and with none from 100 on."""
     return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
 
 
 def ratios(run: SpeedRun, lines: Iterable[tuple[str, str, str, str]], digits: int = 2) -> str:
     """A table of ratios of speeds in training.
 
-    lines: what is said of it, the experiment, and METHOD@BATCH_SIZE of both cells.
+    lines: the title, the experiment, and METHOD@BATCH_SIZE of both cells.
     """
     return table(
         ("", "speed of", "over that of", "ratio"),

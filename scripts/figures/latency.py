@@ -1,4 +1,4 @@
-"""How long groups of sentences take that are handed in at once: this program beside spaCy and UDPipe."""
+"""Latency of groups of sentences that are handed in at once: this program next to spaCy and UDPipe."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OURS = "ud-fast"
 
 
 def speeds() -> dict[str, dict[int, list[float]]]:
-    """Sentences per second in each turn, by program and by the size of groups."""
+    """Sentences per second in each turn, by program and group size."""
     found: dict[str, dict[int, list[float]]] = {}
     for row in latest(ROWS):
         program, _, size = row["name"].rpartition(", ")
@@ -24,13 +24,13 @@ def speeds() -> dict[str, dict[int, list[float]]]:
 
 
 def milliseconds(size: int, speed: Estimate) -> Estimate:
-    """Until all trees of a group are there. speed: in sentences per second."""
+    """Milliseconds until all trees of a group are parsed. speed: in sentences per second."""
     value, low, high = (1000 * size / each for each in (speed.value, speed.high, speed.low))
     return Estimate(value, low, high)
 
 
 def latency() -> str:
-    """Milliseconds of a group by each program, and the others' over this program's."""
+    """Milliseconds of a group in each program, and the other programs' times over this program's."""
     found = speeds()
     sizes = sorted(found[OURS])
     times = [
@@ -52,7 +52,7 @@ def latency() -> str:
 
 
 def draw() -> Figure:
-    """Two panels over the size of groups: milliseconds, and sentences per second."""
+    """Two panels by group size: milliseconds, and sentences per second."""
     by_program = {
         program: {size: median_of(each) for size, each in own.items()} for program, own in speeds().items()
     }

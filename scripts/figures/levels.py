@@ -1,4 +1,4 @@
-"""Batching by level: programs of modules and mixtures of experts, beside Suarez & Zhu (2017)."""
+"""Batching by level: programs of modules and mixtures of experts, compared with Suarez & Zhu (2017)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ PAPERS_GRID = (
     ("9.43", "1.41", "1.00", "0.99", "0.98"),
     ("1.00", "1.00", "1.00", "1.03", "1.01"),
 )
-"""Figure 3, from batches of 10,000 to 1, and from 1 to 10,000 experts.
+"""The paper's Figure 3: rows are batches of 10,000 down to 1, columns are 1 to 10,000 experts.
 
-By the colours of the figure. Its digits are transposed: `MOE.py` of the authors has `dat[i, j]` at (i, j).
+Read by the figure's colours. Its digits are transposed: the authors' `MOE.py` writes `dat[i, j]` at (i, j).
 """
 
 
@@ -34,7 +34,7 @@ def gain(run: SpeedRun, experiment: str, mode: str, part: str, method: str, size
 
 
 def short(value: float | None) -> str:
-    """Three digits."""
+    """A number with three digits; empty if there is none."""
     if value is None:
         return ""
     return f"{value:.2f}" if value < 10 else f"{value:.1f}"
@@ -45,7 +45,7 @@ def short_estimate(estimate: Estimate) -> str:
 
 
 def programs() -> str:
-    """Speed-ups of training small networks on CLEVR's questions, and the calls."""
+    """Speed-ups of training small networks on CLEVR's questions, and the numbers of calls."""
     run = speed_run("levels")
 
     def gains(part: str) -> list[str]:
@@ -77,7 +77,7 @@ def programs() -> str:
 
 
 def programs_elsewhere() -> str:
-    """The same at other sizes and on another machine."""
+    """Speed-ups on CLEVR's questions at other sizes and on another machine."""
     cells = (
         ("on a quiet machine", "levels/quiet", "programs", (64, 320, 640)),
         ("32 channels", "levels", "programs-32", (64,)),
@@ -95,7 +95,7 @@ def programs_elsewhere() -> str:
 
 
 def sliced_programs() -> str:
-    """Rows by gathering and scattering, and by slicing as in the authors' code."""
+    """Speed-ups when rows are gathered and scattered, and when they are sliced as in the authors' code."""
     run = speed_run("levels")
     return table(
         ("over `none`", "batch", "forward", "backward"),
@@ -115,7 +115,7 @@ def sliced_programs() -> str:
 
 
 def programs_at_paper_sizes() -> str:
-    """Speed-ups over `none` on CLEVR's questions. The largest batches are of another machine."""
+    """Speed-ups over `none` on CLEVR's questions. The largest batches were measured on another machine."""
     here, large = speed_run("levels/paper-sizes"), speed_run("levels/batches-of-1024")
     cells = [(here, size) for size in (1, 8, 64, 256)] + [(large, 1024)]
     experiment = "programs-paper"
@@ -143,7 +143,7 @@ def programs_at_paper_sizes() -> str:
 
 
 def single_modules() -> str:
-    """What pooling can gain, from the times of single modules."""
+    """The possible gain from pooling, computed from the times of single modules."""
     networks = {"128 channels, as in the paper": "programs-paper", "16 channels": "programs"}
     pattern = r"levels +at +(\d+): .* ([\d.]+) times .* forward, ([\d.]+) backward, ([\d.]+) both"
     found = []
@@ -164,7 +164,7 @@ def single_modules() -> str:
 
 
 def single_experts() -> str:
-    """The same of experts: what a call reaches of the machine's large products, and what that bounds."""
+    """The possible gain for experts: a call's share of the speed of large products, and the bound from it."""
     rows_each = 1, 10, 100, 1000, 10_000
     found = []
     for title, experiment in (("one expert", "experts-1"), ("100 experts in turn", "experts-100")):
@@ -177,19 +177,19 @@ def single_experts() -> str:
 
 
 def printed_of_modules(experiment: str) -> list[str]:
-    """What the study of single modules printed of an experiment."""
+    """The lines that the study of single modules printed for an experiment."""
     return printed("speed/printed.jsonl", f"measure_modules.py configs/speed/levels.yaml {experiment} ")
 
 
 def shares_of_products(lines: Sequence[str], module: str) -> dict[int, float]:
-    """By the number of images or rows of a call."""
+    """A module's share of the speed of large products, by the number of images or rows in a call."""
     pattern = rf"{module} +(\d+) .*; forward ([\d.]+) of large products"
     matches = (re.fullmatch(pattern, line) for line in lines)
     return {int(match[1]): float(match[2]) for match in matches if match}
 
 
 def experts_grid() -> str:
-    """Figure 3: the speed-up of calls of experts over one by one, and the paper's."""
+    """Figure 3: the speed-up of batched calls of experts over single calls, here and in the paper."""
     run, sizes = speed_run("levels"), (10_000, 1000, 100, 10, 1)
     experiments = [f"experts-{number}" for number in reversed(sizes)]
     ours = [[gain(run, name, "infer", FORWARD, "static", size) for name in experiments] for size in sizes]
@@ -207,7 +207,7 @@ def experts_grid() -> str:
 
 
 def experts() -> str:
-    """Speed-ups of 100 experts over `none` in inference, one expert chosen."""
+    """Speed-ups over `none` in inference with 100 experts, one of which is chosen."""
     run, sizes = speed_run("levels"), (1, 10, 100, 1000, 10_000)
 
     def line(title: str, part: str, method: str) -> list[str]:
@@ -225,7 +225,7 @@ def experts() -> str:
 
 
 def largest_batches_of_experts() -> str:
-    """The same in batches of 10,000: on a quiet machine, and of as many experts."""
+    """Speed-ups in batches of 10,000: on a quiet machine, and with 10,000 experts."""
     cells = (
         ("100 experts, on a quiet machine", "levels/quiet", "experts-100"),
         ("10,000 experts, which take 5 GB", "levels", "experts-10000"),
@@ -242,7 +242,7 @@ def largest_batches_of_experts() -> str:
 
 
 def simple_ways_of_experts() -> str:
-    """Our methods over no batching, and over what `transformers` does."""
+    """The speeds of our methods over no batching, and over the way of `transformers`."""
     run = speed_run("levels/experts")
     modes = {"infer": "inference", "train": "training"}
     ours = {100: ["static"], 1000: ["static"], 10_000: ["static", "grouped"]}
@@ -259,13 +259,13 @@ def simple_ways_of_experts() -> str:
 
 
 def over(run: SpeedRun, experiment: str, method: str, size: int, mode: str) -> list[str]:
-    """Its speed over that of each simple way in the same turns."""
+    """The speed of a method over that of each simple way in the same turns."""
     cells = (f"{other}@{size}" for other in SIMPLE_WAYS)
     return [short_estimate(run.ratio(experiment, f"{method}@{size}", cell, mode)) for cell in cells]
 
 
 def chosen_experts() -> str:
-    """With more experts for each example there are more rows for each call."""
+    """Speed-ups by the number of chosen experts: with more per example, each call has more rows."""
     run = speed_run("levels/paper-sizes")
     names = {
         "one chosen": "experts-100",
@@ -283,7 +283,7 @@ def chosen_experts() -> str:
 
 
 def learned_programs() -> str:
-    """Accuracy by kind of question."""
+    """Accuracy of the learned programs by kind of question."""
     kept = sorted(rows("speed/levels/learned-programs.jsonl"), key=lambda row: (row["epoch"], row["method"]))
     header = [f"`{row['method']}`, {row['epoch']} epochs" for row in kept]
     lines: list[Sequence[str]] = [

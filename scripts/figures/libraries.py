@@ -1,4 +1,4 @@
-"""This program's methods of batching beside DyNet and PyTorch Geometric, in turns."""
+"""This program's batching methods compared with DyNet and PyTorch Geometric, measured in turns."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ Speeds = Mapping[str, Sequence[float]]
 
 
 def speeds_of(task: str, path: str = ROWS) -> dict[str, Sequence[float]]:
-    """By the names of programs, without the task in them."""
+    """The speeds in each turn for a task, by program; the task is removed from the programs' names."""
     found = (row for row in latest(path) if row["task"] == task)
     return {row["name"].removesuffix(f", {task}"): row["speeds"] for row in found}
 
 
 def fastest(speeds: Speeds, *words: str) -> Sequence[float] | None:
-    """The fastest program with all these words in its name; None if there is none."""
+    """The speeds of the fastest program with all these words in its name; None if there is none."""
     own = [each for name, each in speeds.items() if all(word in name for word in words)]
     return max(own, key=lambda each: median_of(each).value, default=None)
 
@@ -47,7 +47,7 @@ def speed(own: Sequence[float] | None) -> str:
 
 
 def dynet() -> str:
-    """Speeds, and those of ours over those of DyNet by the faster of its LSTMs."""
+    """Speeds of both programs, and ours over DyNet's with the faster of its LSTMs."""
     tasks = [speeds_of(task) for task in TASKS]
     lines = [(f"ours, {title}", *(speed(each.get(name)) for each in tasks)) for name, title in OURS.items()]
     lines += [
@@ -71,7 +71,7 @@ def dynet() -> str:
 
 
 def pyg() -> str:
-    """Speeds of training graph networks, and those of ours over PyG's with as many kinds of edges."""
+    """Speeds of training graph networks, and ours over PyG's with as many kinds of edges."""
     names = {
         "none": "one call for a batch (`none`)",
         "active-16": "by messages (`active-16`)",

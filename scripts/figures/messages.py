@@ -1,4 +1,4 @@
-"""Asynchronous messages: speeds, what they learn, and gradients that are late (Gaunt et al. 2017)."""
+"""Asynchronous messages (Gaunt et al. 2017): speeds, learning, and late gradients."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from parser.speed.reporting.learning import epochs_to_target
 from parser.speed.reporting.speed_ups import bracketed
 
 LEARNING_RUN = "messages/learning"
-"""With the speeds of the same cells, and of messages for single nodes and edges."""
+"""The learning run. It also has the speeds of its cells, and of messages for single nodes and edges."""
 ACTIVE = 1, 4, 16
 SPEEDS = {
     "digits, batches of 100": ("mnist", 100, "none@100"),
@@ -52,7 +52,7 @@ LEARNING = {
 
 
 def speeds() -> str:
-    """Examples per second in training by batches in flight, and the median of the ratios of turns."""
+    """Examples per second in training by batches in flight, and the median ratio over the turns."""
     run = speed_run("messages")
     return table(
         (
@@ -80,7 +80,7 @@ def _speed(run: SpeedRun, experiment: str, cell: str) -> str:
 
 
 def processes() -> str:
-    """Threads beside processes."""
+    """Speeds of threads next to those of processes."""
     header = ("threads / processes", "1 in flight", "16", "16 over 1", "16 over plain")
     return table(header, ((title, *_both(*line)) for title, line in BY_PROCESSES.items()))
 
@@ -96,7 +96,7 @@ def _both(name: str, size: int, plain: str) -> list[str]:
 
 
 def sparse() -> str:
-    """Sparse propagation over that by a dense connectivity matrix, on the same graphs in the same turns."""
+    """The speed of sparse propagation over propagation by a dense matrix, on equal graphs in equal turns."""
     lines = [
         (f"{what}, batches of {size}", "deductions", f"{first}@{size}", f"{second}@{size}")
         for what, first, second in (
@@ -110,7 +110,7 @@ def sparse() -> str:
 
 
 def sizes_of_messages() -> str:
-    """One message for all nodes and edges over one for each."""
+    """The speed with one message for all nodes and edges over that with one message for each."""
     return _ratios(
         speed_run(LEARNING_RUN),
         [
@@ -122,7 +122,7 @@ def sizes_of_messages() -> str:
 
 
 def _ratios(run: SpeedRun, lines: Sequence[tuple[str, str, str, str]]) -> str:
-    """lines: what is said of it, the experiment, and METHOD@BATCH_SIZE of both cells."""
+    """A table of ratios. lines: the title, the experiment, and METHOD@BATCH_SIZE of both cells."""
     return table(
         ("", "speed of", "over that of", "ratio"),
         (
@@ -138,7 +138,7 @@ def _ratios(run: SpeedRun, lines: Sequence[tuple[str, str, str, str]]) -> str:
 
 
 def asynchrony() -> str:
-    """Speed, and epochs to the target, by both parameters of asynchrony."""
+    """Speed, and epochs to the target, by the two parameters of asynchrony."""
     folder = MEASUREMENTS / "speed" / LEARNING_RUN
     found = update_frequency.sections(rows_of(folder, read_run_config(folder)))
     return "\n\n".join(
@@ -149,7 +149,7 @@ def asynchrony() -> str:
 
 
 def learning() -> str:
-    """Epochs until the target, the best score, and by how many updates gradients were late."""
+    """Epochs to the target, the best score, and the number of updates by which gradients were late."""
     folder = MEASUREMENTS / "speed" / LEARNING_RUN
     found: dict[tuple[str, str], list[Curve]] = {}
     for curve in learned(read_run_config(folder), folder):
@@ -181,7 +181,7 @@ def _learned(runs: Sequence[Curve]) -> str:
 
 
 def late_gradients() -> str:
-    """Accuracy on held-out digits after the last epoch, of each seed."""
+    """Accuracy on held-out digits after the last epoch, by seed."""
     found: dict[tuple[int, float], list[float]] = {}
     for row in rows("speed/messages/late-gradients.jsonl"):
         key = row["late"], row["settings"]["learning_rate"]

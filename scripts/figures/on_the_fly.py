@@ -1,4 +1,4 @@
-"""Batching on the fly beside Table 1 of Neubig, Goldberg & Dyer (2017)."""
+"""Batching on the fly, compared with Table 1 of Neubig, Goldberg & Dyer (2017)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAPER = {
 """Sentences per second of the paper's Table 1, on a CPU."""
 PAPER_RATIOS = "9.3", "8.4", "7.1", "3.6"
 PAPER_SIZES = "256, 256, 256", "256, 256, 256", "256, 256", "100, 200, 100"
-"""Of words, LSTM and middle layer: Appendix C, and for the parser the authors' script."""
+"""Sizes of words, LSTM and middle layer: from Appendix C, and for the parser from the authors' script."""
 SIZES = "word_size", "hidden_size", "middle_size"
 METHODS = {
     "none": "none",
@@ -52,7 +52,7 @@ def summary() -> str:
 
 
 def beside_paper() -> str:
-    """In brackets with single operations recorded, as in the paper."""
+    """Speeds next to the paper's. In brackets: with single operations recorded, as in the paper."""
     lines: list[tuple[str, ...]] = [
         ("paper: sizes of words, LSTM, middle layer", *PAPER_SIZES),
         ("ours", *map(_sizes, TASKS)),
@@ -75,7 +75,7 @@ def beside_paper() -> str:
 
 
 def _sizes(task: str) -> str:
-    """Those of the measured network; the middle layer may be missing."""
+    """The sizes of the measured network; the middle layer can be missing."""
     settings = speed_run(RUN).cell(task, "agenda@64").settings
     return ", ".join(str(settings[size] or "none") for size in SIZES if size in settings)
 
@@ -99,7 +99,7 @@ def _over_none(experiment: str) -> str:
 
 
 def _variants() -> list[tuple[str, ...]]:
-    """How the agenda compares with the best simple way in other experiments on the tasks."""
+    """Comparisons of the agenda with the best simple way in other experiments on the tasks."""
     titles = {
         "operations": "the same with single operations, as in the paper",
         "similar-lengths": "the same in batches of similar lengths",
@@ -110,7 +110,7 @@ def _variants() -> list[tuple[str, ...]]:
 
 
 def _measured(lines: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Without the lines that have a title alone."""
+    """The lines without those that contain only a title."""
     return [line for line in lines if any(line[1:])]
 
 
@@ -134,7 +134,7 @@ def _recording(task: str) -> str:
 
 
 def more_ratios() -> str:
-    """Those of which both cells have been measured."""
+    """The ratios for which both cells have been measured."""
     run = speed_run(RUN)
     lines = (
         ("synthetic tagger", "synthetic", "agenda@64", "manual@64"),

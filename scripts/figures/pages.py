@@ -1,4 +1,4 @@
-"""What is made of kept rows: figures of pages between marks, pictures, and reports."""
+"""The output made from kept rows: figures between the marks of pages, pictures, and reports."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ MODULES = (
     together,
     treebanks,
 )
-"""Of figures."""
+"""The modules with functions that write figures."""
 TABLES = MEASUREMENTS.parent.parent / "configs/tables"
 Draw = Callable[[Path], None]
 """Writes a report into a folder."""
@@ -63,11 +63,11 @@ OF_REPORTS = {
     "batch-sizes.svg": ("accuracy/batch-size", "test-las.svg"),
     "stack-lstm.svg": ("speed/stack-lstm", "ding-koehn-2019-train-cpu-1-speed.svg"),
 }
-"""Files in docs/, and the report and its plot that they show."""
+"""Files in docs/, with the report and the plot in it that they show."""
 
 
 def names_in(text: str) -> list[str]:
-    """The names of the figures of a page. Raises ValueError for a mark without its other one."""
+    """The names of the figures in a page. Raises ValueError for a mark whose counterpart is missing."""
     found = MARKED.findall(text)
     begins, ends = len(BEGIN.findall(text)), len(END.findall(text))
     if begins != ends or len(found) != begins or any(BEGIN.search(shown) for _, _, shown, _ in found):
@@ -83,12 +83,12 @@ def with_figures(text: str, figures: Mapping[str, str]) -> str:
 
 
 def without_figures(text: str) -> str:
-    """The page without what stands between marks."""
+    """The page without the text between marks."""
     return MARKED.sub("", text)
 
 
 def figures_by_name() -> dict[str, Callable[[], str]]:
-    """How each is written. Raises ValueError if two have one name."""
+    """The functions that write figures, by name. Raises ValueError if two have the same name."""
     found: dict[str, Callable[[], str]] = {}
     for module in MODULES:
         if twice := found.keys() & module.FIGURES.keys():
@@ -98,7 +98,7 @@ def figures_by_name() -> dict[str, Callable[[], str]]:
 
 
 def reports() -> dict[str, Draw]:
-    """How to draw each report, by its name, which is also that of its folder."""
+    """The functions that draw reports, by the report's name, which is also the name of its folder."""
     runs = sorted(path.parent for path in MEASUREMENTS.rglob(CONFIG))
     found = {run.relative_to(MEASUREMENTS).as_posix(): partial(draw_run, run) for run in runs}
     found |= {f"accuracy/{name}": partial(draw_table, name) for name in tables()}
@@ -106,19 +106,19 @@ def reports() -> dict[str, Draw]:
 
 
 def draw_run(run: Path, folder: Path) -> None:
-    """The report of a run of `stack-parser speed`."""
+    """Write the report of a run of `stack-parser speed`."""
     config = read_run_config(run)
     write_report(rows_of(run, config), folder, folder.name)
 
 
 def draw_table(name: str, folder: Path) -> None:
-    """The report of a table of training runs."""
+    """Write the report of a table of training runs."""
     table, jobs = read_table(TABLES / f"{name}.yaml")
     write_table(table, rows_of_table(jobs, training_runs(name)), folder)
 
 
 def pictures() -> dict[str, str]:
-    """All of them as SVG, by the names of their files in docs/."""
+    """All pictures as SVG, by the names of their files in docs/."""
     drawn = {
         "headline.svg": svg(headline_plot.draw(headline.headlines(headline.CONFIG))),
         "latency.svg": svg(latency.draw()),

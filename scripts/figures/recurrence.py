@@ -1,4 +1,4 @@
-"""Recurrent networks by their connected components (Hwang & Sung 2015)."""
+"""Tables of recurrent networks computed by connected components (Hwang & Sung 2015)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def summary() -> str:
 
 
 def one_stream() -> str:
-    """Words per second, and ratios; with PyTorch's own layers where they were measured."""
+    """Words per second with one stream, and ratios; with PyTorch's own layers if they were measured."""
     run = speed_run("recurrence")
     networks = measured(run)
     library = {"library": 2} if any(run.has(name, "library@1") for name in networks) else {}
@@ -95,7 +95,7 @@ def one_stream() -> str:
 
 
 def streams() -> str:
-    """Speeds of fewer streams over those of 1,024, and what each reaches of the machine's products."""
+    """Speeds of fewer streams over those of 1,024, and their shares of the speed of large products."""
     run = speed_run("recurrence")
     some = (ONE_STREAM, "both@64")
     return table(
@@ -112,7 +112,7 @@ def streams() -> str:
 
 
 def beside_library() -> str:
-    """Our implementation beside PyTorch's own layers."""
+    """The speed of our implementation next to PyTorch's own layers."""
     run, sizes = speed_run("recurrence"), (1, 16, 64, 256, 1024)
     lines = [
         (title, *(f"{run.ratio(name, f'both@{size}', f'library@{size}').value:.2f}" for size in sizes))
@@ -123,7 +123,7 @@ def beside_library() -> str:
 
 
 def layer_sizes() -> str:
-    """Utilisation by the size of the layers, as in Figure 4, with the paper's peephole LSTM."""
+    """Utilisation by layer size, as in Figure 4, with the paper's peephole LSTM."""
     run = speed_run("recurrence")
     methods = {
         "none@1": "1 stream, without batching",

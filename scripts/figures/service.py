@@ -1,4 +1,4 @@
-"""The service under load, beside UDPipe's own server."""
+"""The service under load, next to UDPipe's own server."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ OUTPUT = "scale/printed.jsonl"
 COMMAND = "runs/peers/{} ours=http://127.0.0.1:8102 udpipe=http://127.0.0.1:8101 --clients {}"
 TEXTS = {"English": "ewt-test.txt", "French": "fr-test.txt"}
 LOADS = {"one client": "1 ", "32 clients": "32 ", "about half the load": "64 --rate "}
-"""With the options of their commands."""
+"""Kinds of load, with the options of their commands."""
 SERVERS = {"ours": "stack-parser", "udpipe": "UDPipe"}
 
 
 def service() -> str:
-    """Sentences a second and latencies: medians over the turns."""
+    """Sentences per second and latencies: medians over the turns."""
     lines = []
     for (language, text), (load, clients) in product(TEXTS.items(), LOADS.items()):
         for line in printed(OUTPUT, COMMAND.format(text, clients)):

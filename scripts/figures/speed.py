@@ -1,5 +1,5 @@
-"""Speeds of the StackLSTM parser and of whole parsers, and what commands printed about speed, memory
-and many processes.
+"""Tables of the speeds of the StackLSTM parser and of whole parsers, and of the output of commands on speed,
+memory and many processes.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from parser.speed.reporting.speed_ups import bracketed, ratio
 
 PAPER = "ding-koehn-2019"
 FIGURE_1 = "dyer-2015"
-"""The experiment with the sizes of that figure of Ding & Koehn 2019."""
+"""The experiment with the sizes of Figure 1 of Ding & Koehn 2019."""
 FIGURE_1_GAIN = 60.8
-"""Of batches of 64 over 1 (Ding & Koehn 2019, section 5.2)."""
+"""The speed-up of batches of 64 over batches of 1 (Ding & Koehn 2019, section 5.2)."""
 OUTPUT, SCALE = "speed/printed.jsonl", "scale/printed.jsonl"
 CHECK = "stack-parser check --transitions"
 NETWORKS = {
@@ -28,7 +28,7 @@ NETWORKS = {
     "trees": "Tree-LSTM of 256 units",
     "peephole-lstm": "peephole LSTM of 512 units",
 }
-"""The experiments of the comparison of precisions."""
+"""The experiments in the comparison of precisions, with their titles."""
 
 
 def stack_lstm(experiment: str) -> str:
@@ -64,7 +64,7 @@ def stack_lstm_ratios() -> str:
 
 
 def parallel_shares() -> str:
-    """What batches of 64 give by Amdahl's law, beside the paper; and what this core could give at most."""
+    """The gain of batches of 64 by Amdahl's law, next to the paper's, and the most this core could give."""
     found = [("the paper, Figure 1", "", f"{FIGURE_1_GAIN}", "", _percent(FIGURE_1_GAIN))]
     run = speed_run("stack-lstm/in-turns")
     for sizes, experiment in (("sizes of Figure 1", FIGURE_1), ("sizes of section 5", PAPER)):
@@ -94,7 +94,7 @@ def stack_lstm_utilisation() -> str:
 
 
 def precision() -> str:
-    """Every cell in float32 and in bfloat16, and the gain."""
+    """The speed of every cell in float32 and in bfloat16, and the gain."""
     cells: dict[tuple[str, str, int], dict[str, SpeedRow]] = {}
     for row in speed_run("precision").rows:
         key = row.experiment, row.method, row.batch_size
@@ -117,7 +117,7 @@ def precision() -> str:
 
 
 def peers() -> str:
-    """Speeds of whole parsers, measured in turns, and those of all over `ud-english-ewt`."""
+    """Speeds of whole parsers, measured in turns, and their ratios to `ud-english-ewt`."""
     found = {run["name"]: run["speeds"] for run in latest("speed/peers/external.jsonl")}
     plain = found["ud-english-ewt"]
     by_speed = sorted(found.items(), key=lambda item: -median_of(item[1]).value)
@@ -139,7 +139,7 @@ def peers() -> str:
 
 
 def padded_lstms() -> str:
-    """Times of a padded LSTM over those by levels, of batches of lengths."""
+    """Times of a padded LSTM over times by levels, for batches of different lengths."""
     names = {"AVX-512": "padded LSTMs, AVX-512", "AVX2": "padded LSTMs, AVX2"}
     header: list[str] = ["words of a sentence"]
     lines: dict[str, list[str]] = {}
@@ -206,7 +206,7 @@ def _found(pattern: str, text: str) -> str:
 
 
 def levels_and_steps() -> str:
-    """How many steps and levels the sentences of a treebank take."""
+    """The number of steps and levels that the sentences of a treebank take."""
     text = "\n".join(printed(OUTPUT, "measure_levels"))
     found = [
         (what, *re.findall(rf"^{what} +median (\d+), greatest (\d+)", text, re.MULTILINE)[0])
@@ -216,7 +216,7 @@ def levels_and_steps() -> str:
 
 
 def reading() -> str:
-    """How fast the shipped treebank is read, beside conllu."""
+    """The speed of reading the shipped treebank, next to conllu."""
     readers, speeds = zip(
         *(line.split(": ") for line in printed(OUTPUT, "measure_reading")[-3:]), strict=True
     )
@@ -224,7 +224,7 @@ def reading() -> str:
 
 
 def processes() -> str:
-    """What two processes gain, beside plain matrix products in the same turns."""
+    """The gain of two processes, next to that of plain matrix products in the same turns."""
     commands = {
         "training in batches of 256": "batch_size=256 --turns",
         "training in batches of 64": "batch_size=64 --turns",
@@ -239,7 +239,7 @@ def processes() -> str:
 
 
 def training_with_processes() -> str:
-    """Dev LAS of a parser that one process trained, and of one that two did."""
+    """Dev LAS of a parser trained by one process, and of a parser trained by two."""
     found = [line.rpartition(" ")[2] for line in printed(SCALE, "parser train") if "UAS" in line]
     return table(("processes", "dev LAS"), zip(("one", "two"), found, strict=True))
 

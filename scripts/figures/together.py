@@ -1,4 +1,4 @@
-"""Trees that several find together: a parser and its scorers of arcs, and several parsers."""
+"""Tables of trees found jointly: by a parser and its arc scorers, and by several parsers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WITH_SEEDS = *SMALL, "French Sequoia"
 
 
 def arcs() -> str:
-    """Means of the seeds, and the differences to parsers without scorers of arcs and labels."""
+    """Mean LAS of the seeds, and the differences to parsers without scorers of arcs and labels."""
     found = runs_of_table("arcs")
     without = found["without"]
     header = ("", "dev LAS", "difference", "test UAS", "test LAS", "difference")
@@ -49,7 +49,7 @@ def arcs() -> str:
 
 
 def arcs_any() -> str:
-    """LAS of `ud-any` without scorers of arcs and with them, and the mean differences."""
+    """LAS of `ud-any` with and without arc scorers, and the mean differences."""
     runs = only_runs("treebanks")
 
     def las(name: str, split: str) -> float:
@@ -69,7 +69,7 @@ def arcs_any() -> str:
 
 
 def arcs_small_treebanks() -> str:
-    """Means of `ud-any`'s seeds without scorers of arcs and with them, and their differences by seed."""
+    """Mean LAS of `ud-any`'s seeds with and without arc scorers, and the differences by seed."""
     found = runs_of_table("arcs-small-treebanks")
     return table(
         ("", "dev LAS without", "with", "difference", "test LAS without", "with", "difference"),
@@ -90,7 +90,7 @@ def arcs_small_treebanks() -> str:
 
 
 def arcs_untagged() -> str:
-    """Of `ud-untagged` on English EWT, without scorers of arcs and with them."""
+    """Scores of `ud-untagged` on English EWT with and without arc scorers."""
     name = "English EWT"
     which = "dev las", "test upos", "test lemmas", "test uas", "test las", "text las"
     runs = ("without", only_runs("text")[name]), ("with", only_runs("arcs-untagged")[name])
@@ -101,7 +101,7 @@ def arcs_untagged() -> str:
 
 
 def arcs_in_training() -> str:
-    """Processor time of a training step with scorers of arcs and without them."""
+    """Processor time of a training step with and without arc scorers."""
     study = "compare_training_steps.py configs/{}.yaml --set parser.network.arcs=null"
     lines = []
     for config in ("ud-fast", "ud-any", "ud-untagged"):
@@ -114,7 +114,7 @@ def arcs_in_training() -> str:
 
 
 def reparsing() -> str:
-    """UAS and LAS on dev of the trees of parsers, of their scorers, and of both."""
+    """Dev UAS and LAS of the trees of parsers, of their scorers, and of both together."""
     found = _means("measure_arc_scorer.py runs/tables/arcs/", r"(.+): UAS ([\d.]+)  LAS ([\d.]+)")
     return table(
         ("trees of", "dev UAS", "dev LAS"),
@@ -123,7 +123,7 @@ def reparsing() -> str:
 
 
 def crossing_trees() -> str:
-    """Of parsers of Ancient Greek on dev: those that reparsing finds, and the best that may cross."""
+    """Dev scores for Ancient Greek of the trees found by reparsing, and of the best trees that can cross."""
     pattern = r"(.+): UAS ([\d.]+)  LAS ([\d.]+)  crossing arcs ([\d.]+)"
     found = _means("crossing trees, dev", pattern)
     return table(
@@ -136,7 +136,7 @@ def crossing_trees() -> str:
 
 
 def arcs_over_treebanks() -> str:
-    """What scorers of arcs give `ud-any` on average, with intervals over sentences."""
+    """The mean gain of `ud-any` from arc scorers, with intervals over sentences."""
     dev, test = (
         [line.split(": ") for line in printed(OUTPUT, f"scorers over none, {split}")] for split in SPLITS
     )
@@ -150,7 +150,7 @@ def arcs_over_treebanks() -> str:
 
 
 def arc_probabilities() -> str:
-    """Of the parsers' own arcs on dev."""
+    """The quality of the probabilities of the parsers' own arcs on dev."""
     pattern = r"probabilities of (.+): calibration error ([\d.]+), area of errors ([\d.]+)"
     found = _means("measure_arc_scorer.py runs/tables/arcs/", pattern)
     return table(
@@ -160,14 +160,14 @@ def arc_probabilities() -> str:
 
 
 def arc_features() -> str:
-    """Of a trial, whose code is in the commit of its row."""
+    """The scores of a trial, whose code is in the commit of its row."""
     lines = (line.strip("| ").split(" | ") for line in printed(OUTPUT, "arc-features")[2:])
     means = ((f"`{name}`", dev.split()[0], test.split()[0]) for name, _, dev, _, test, *_ in lines)
     return table(("", "dev LAS", "test LAS"), means)
 
 
 def right_to_left() -> str:
-    """LAS of parsers from both sides together, and differences to ensembles of as many from left to right."""
+    """LAS of parsers for both directions together, and differences to equal-sized left-to-right ensembles."""
     dev, test = (json.loads(printed(OUTPUT, f"right to left, {split}")[0]) for split in SPLITS)
 
     def cells(name: str) -> Iterator[str]:
@@ -181,7 +181,7 @@ def right_to_left() -> str:
 
 
 def _means(words: str, pattern: str) -> dict[str, list[float]]:
-    """By name, over the parsers, of what was printed of each. pattern: of a line, with the name first."""
+    """The means over the parsers of the printed numbers, by name. pattern: matches a line, its name first."""
     found: dict[str, list[list[float]]] = {}
     for line in printed(OUTPUT, words):
         if match := re.fullmatch(pattern, line):
@@ -191,7 +191,7 @@ def _means(words: str, pattern: str) -> dict[str, list[float]]:
 
 
 def ensembles() -> str:
-    """LAS of several models of English EWT, alone and together."""
+    """LAS of several models of English EWT, separately and together."""
     runs = runs_of_table("ensemble")
     before = "before the search, "
     taught = "30 epochs, with a third of the silver trees and "
@@ -232,7 +232,7 @@ def _both(runs: Sequence[Row], split: str) -> str:
 
 
 def _together(name: str) -> list[str]:
-    """LAS on dev and test that `evaluate` printed of models together."""
+    """The LAS on dev and test that `evaluate` printed for models together."""
     found = (re.fullmatch(r"LAS +([\d.]+) .*", line) for line in printed(OUTPUT, name))
     return [match[1] for match in found if match]
 

@@ -1,5 +1,5 @@
-"""Treebanks that `stack-parser train-all` trained together, beside what UDPipe's authors publish of them, and
-the search for the settings of small ones."""
+"""Scores of treebanks that `stack-parser train-all` trained together, next to those published for UDPipe, and
+the search for the settings of small treebanks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GIVEN: tuple[Given, ...] = OF_TEXT, OF_TOKENS
 
 
 class _Trained(NamedTuple):
-    """LAS of a treebank's parser and what is published of it, by what is given."""
+    """LAS of a treebank's parser and the published LAS, by what is given."""
 
     name: str
     words: int
@@ -30,7 +30,7 @@ class _Trained(NamedTuple):
 
 
 def all_treebanks() -> str:
-    """LAS on test, the smallest treebank first, and averages of those that UDPipe has, too."""
+    """Test LAS, the smallest treebank first, and averages over the treebanks that UDPipe has, too."""
     found = sorted(_trained(PUBLISHED), key=lambda own: own.words)
     compared = [own for own in found if None not in own.published.values()]
     large = [own for own in compared if own.words >= LARGE]
@@ -47,7 +47,7 @@ def all_treebanks() -> str:
 
 
 def _trained(others: str) -> Iterator[_Trained]:
-    """others: file with published scores."""
+    """The trained treebanks with their scores. others: file with published scores."""
     published = read_published(MEASUREMENTS / others)
     for model in json.loads((MEASUREMENTS / INDEX).read_text(encoding="utf-8"))["models"]:
         scores = {own["from"]: own for own in model["scores"] if own["on"] == "test"}
@@ -61,12 +61,12 @@ def _trained(others: str) -> Iterator[_Trained]:
 
 
 def _cells(treebanks: Sequence[_Trained]) -> Iterator[str]:
-    """Of one treebank, or means of several."""
+    """The cells of one treebank, or the means of several."""
     for given in GIVEN:
         las, error = mean_score([own.las[given] for own in treebanks])
         yield f"{las:.2f}" if error is None else f"{las:.2f} ± {error:.2f}"
         known = [each for own in treebanks if (each := own.published[given]) is not None]
-        # One digit is published.
+        # Published scores have one decimal.
         yield f"{mean(known):.2f}" if len(treebanks) > 1 else "".join(f"{each:.1f}" for each in known)
         yield f"{las - mean(known):+.1f}" if known else ""
 
@@ -99,7 +99,7 @@ def few_sentences() -> str:
 
 
 def _mean_of_folds(treebank: str, given: Given) -> float:
-    """LAS of a cross-validation: the mean over the words of its tests, which differ in length."""
+    """LAS of a cross-validation: the mean over the words of its test sets, which differ in length."""
     path = MEASUREMENTS / f"accuracy/{treebank.lower().replace(' ', '-')}-folds.json"
     models = json.loads(path.read_text(encoding="utf-8"))["models"]
     # Each word is in the train parts of all folds but one.

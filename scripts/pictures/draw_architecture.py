@@ -1,4 +1,4 @@
-"""Draw the way of one batch from a CoNLL-U file to its gradient, with the module that does each step.
+"""Draw the path of one batch from a CoNLL-U file to its gradient, with the module that does each step.
 
 python scripts/pictures/draw_architecture.py docs/architecture.svg
 """
@@ -31,7 +31,7 @@ Point = tuple[float, float]
 
 
 class Box(NamedTuple):
-    """What a step makes, the module that makes it, and where the box stands: its column and its height."""
+    """The output of a step, the module that makes it, and the position of the box: its column and height."""
 
     text: str
     module: str
@@ -85,7 +85,7 @@ UPDATE = Box("gradients, update", "optimization/training_step.py", 5, 0.1)
 LSTMS = [STACK, BUFFER, HISTORY]
 BOXES = [*ONCE, *BATCH, KNOWN_WORDS, WORDS, COMPOSED, TRANSITIONS, *LSTMS, SCORES, LOSS, UPDATE]
 MARGIN = -1.28
-"""Where lines from band to band run."""
+"""The horizontal position of lines between bands."""
 BANDS = {
     "once for a treebank, on the host": 5.6,
     "once for a batch, on the host": 4.0,
@@ -136,7 +136,7 @@ def draw_box(axes: Axes, box: Box) -> None:
 
 
 def draw_arrow(axes: Axes, *points: Point) -> None:
-    """Straight from point to point, with a head at the last."""
+    """Draw straight lines from point to point, with an arrowhead at the last point."""
     *line, start, end = points
     xs, ys = zip(*line, start, strict=True)
     axes.plot(xs, ys, color="0.3", linewidth=1.2, zorder=0)

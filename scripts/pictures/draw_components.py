@@ -1,4 +1,4 @@
-"""Draw example networks with their strongly connected components, a file for each.
+"""Draw example networks with their strongly connected components, one file for each network.
 
 python scripts/pictures/draw_components.py docs peephole-lstm     this one
 python scripts/pictures/draw_components.py runs/components        all
@@ -36,7 +36,7 @@ TITLES = {
 WIDE, HIGH = 1.6, 1.0
 """Distances between layers, in inches before scaling."""
 BEND = 0.08
-"""Of arrows over several levels, for each level."""
+"""Curvature of arrows over several levels, for each level."""
 LOOP = 0.21
 """Horizontal distance of a loop from the centre of its layer."""
 Place = tuple[float, float]
@@ -55,7 +55,7 @@ def main(folder: str, *names: str) -> None:
         boxes = draw_layers(axes, graph, places)
         axes.set_title(TITLES.get(name, name), fontsize=11)
         figure.legend(handles=_legend(graph), fontsize=7, loc="outside lower center", ncols=2)
-        figure.draw_without_rendering()  # gives the boxes their sizes, at which arrows end
+        figure.draw_without_rendering()  # sets the sizes of the boxes, at whose edges arrows end
         for connection in graph.connections:
             _draw_connection(axes, connection, places, boxes)
         figure.savefig(Path(folder) / f"{name}.svg", metadata={"Date": None, "Creator": None})
@@ -63,7 +63,7 @@ def main(folder: str, *names: str) -> None:
 
 
 def places_of(graph: LayerGraph) -> dict[str, Place]:
-    """Positions by topological order within a frame, from bottom to top."""
+    """Positions of the layers, from bottom to top by topological order within a frame."""
     at_once = as_digraph(graph.layers, (each for each in graph.connections if not each.delay))
     levels = [sorted(level, key=list(graph.layers).index) for level in nx.topological_generations(at_once)]
     return {
@@ -74,7 +74,7 @@ def places_of(graph: LayerGraph) -> dict[str, Place]:
 
 
 def draw_layers(axes: Axes, graph: LayerGraph, places: dict[str, Place]) -> dict[str, FancyBboxPatch]:
-    """A box for each layer in the colour of its component. Returns the boxes by layer."""
+    """Draw a box for each layer in the colour of its component. Returns the boxes by layer."""
     boxes: dict[str, FancyBboxPatch] = {}
     colours = dict.fromkeys(graph.inputs, INPUT)
     cycles = 0
@@ -108,7 +108,7 @@ def draw_layers(axes: Axes, graph: LayerGraph, places: dict[str, Place]) -> dict
 def _draw_connection(
     axes: Axes, connection: Connection, places: dict[str, Place], boxes: dict[str, FancyBboxPatch]
 ) -> None:
-    """An arrow from box to box. Delayed connections are dashed and bent; of a layer to itself, a loop."""
+    """Draw an arrow from box to box. Delayed connections are dashed and bent; to the same layer, a loop."""
     start, end = places[connection.source], places[connection.target]
     bend = 0.0
     loop = connection.source == connection.target

@@ -70,7 +70,7 @@ def main(path: str) -> None:
 
 
 def draw_steps(axes: Axes, trajectory: Trajectory, wait: int) -> None:
-    """A column for ROOT's push and one for each transition."""
+    """Draw a column for ROOT's push and one for each transition."""
     for row, (moves, transitions) in enumerate(
         zip(trajectory.stack_move, trajectory.transitions, strict=True)
     ):
@@ -81,7 +81,7 @@ def draw_steps(axes: Axes, trajectory: Trajectory, wait: int) -> None:
 
 
 def draw_levels(axes: Axes, row: int, depths: list[int], words: list[str]) -> None:
-    """A column for each height in the stack, and in it the words that ever stand there."""
+    """Draw a column for each height in the stack, with the words that are ever at that height."""
     for level in set(depths):
         here = [word for word, depth in zip(words, depths, strict=True) if depth == level]
         height = 0.8 / len(here)

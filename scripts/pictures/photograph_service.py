@@ -1,4 +1,4 @@
-r"""Take a picture of the page of a service with a parsed text; needs Chromium, and the packages of `test`.
+r"""Take a screenshot of a service's page with a parsed text; needs Chromium and the packages of `test`.
 
 python scripts/pictures/photograph_service.py english=runs/ud-untagged/model \
     "The dogs didn't want to go home." docs/service.png
@@ -17,9 +17,9 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 WIDTH = 900
-"""Pixels."""
+"""Width of the picture, in pixels."""
 COLOURS = 128
-"""Of the picture, which makes it a third as large."""
+"""Number of colours in the picture; the limit reduces the file to a third."""
 
 
 def main(model: str, text: str, path: str) -> None:
@@ -35,7 +35,7 @@ def main(model: str, text: str, path: str) -> None:
 
 
 def _photograph(url: str, text: str) -> bytes:
-    """A PNG."""
+    """The screenshot as PNG."""
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])

@@ -1,1 +1,1 @@
-"""A model of a GPU, from counts of what a training step or parsing asks of it."""
+"""A model of a GPU's speed, from counts of the work in a training step or in parsing."""

@@ -37,11 +37,11 @@ PAPER_NETWORK = {
     "layers": 2,
     "transition_size": 48,
 }
-"""Of Ding & Koehn 2019."""
+"""The network sizes of Ding & Koehn 2019."""
 PERCENTILES = 0.1, 0.3, 0.5, 0.7, 0.9
-"""Of the lengths of batches: those that are counted."""
+"""Percentiles of the lengths of batches at which batches are counted."""
 PREPARATION_SECONDS = 0.5
-"""In which it is measured."""
+"""The least time spent on measuring the preparation of a batch."""
 
 
 class Cell:
@@ -63,15 +63,15 @@ class Cell:
         return [by_length[int(share * len(by_length))] for share in PERCENTILES]
 
     def repetitions(self, rows: Tensor) -> tuple[int, int]:
-        """The levels of the stacks' forest of a batch, and its steps."""
+        """The number of levels in a batch's stack forest, and the number of its steps."""
         batch = self.plugin._examples.batch(rows)
         return len(batch.forest.levels), int(self.plugin._examples.steps.lengths[rows].max())
 
     def preparation(self, rows: Tensor) -> float:
-        """Seconds in which this machine makes a batch and copies it for its upload."""
+        """Seconds that this machine needs to make a batch and copy it for the upload."""
         if self.setup.mode == "infer":
             return 0.0
-        with _disable_current_modes(), torch._C.DisableTorchFunction():  # the simulated GPU takes time
+        with _disable_current_modes(), torch._C.DisableTorchFunction():  # simulating the GPU takes time
             return least_seconds(lambda: self._prepared(rows).map(torch.clone), PREPARATION_SECONDS)
 
     def _prepared(self, rows: Tensor) -> Batch:
@@ -108,7 +108,7 @@ def count_on_cpu(cell: Cell, rows: Tensor) -> Step:
 
 
 class _Recorder(TorchDispatchMode):
-    """All operators that compute something."""
+    """Records all operators that compute something."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -130,7 +130,7 @@ class _Recorder(TorchDispatchMode):
 
 @contextmanager
 def counted_functions() -> Iterator[list[None]]:
-    """Grows by one element for each pass through an autograd function in Python."""
+    """Yields a list that grows by one element for each pass through an autograd function in Python."""
     passes: list[None] = []
     apply = Function.__dict__["apply"].__func__
 

@@ -1,11 +1,12 @@
-"""From the calls of a step to its seconds, and to what binds it.
+"""Predicts the seconds of a step from its calls, and what limits it.
 
 A GPU works through its kernels one after the other, while the host launches the next ones. So a step takes
-the longer of both. The host also makes the batch. In training a thread does so, ahead; it shares Python's
-lock with the launches. So there are two predictions: with both added, and with both side by side.
+the longer of the two times. The host also makes the batch. In training a thread does so in advance; it shares
+Python's lock with the launches. So there are two predictions: with the times of launching and of making the
+batch added, and with the two in parallel.
 
-The CPU of this machine checks the counts: its figures are measured, and it does all one after the other. Its
-products are the slower the fewer rows they have, and its memory is slow beyond the cache.
+The CPU of this machine checks the counts: its figures are measured, and it does everything sequentially. Its
+products are slower the fewer rows they have, and its memory is slow beyond the cache.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from parser.batching.lstm import tanh
 class Device(NamedTuple):
     name: str
     in_cuda: str
-    """As CUDA names it."""
+    """The device's name in CUDA."""
     memory: float
     """Bytes per second."""
     arithmetic: dict[Precision, float]
@@ -70,65 +71,65 @@ GPUS = (
 MEMORY_REACHED, ARITHMETIC_REACHED = 0.75, 0.67
 """The shares of a GPU's figures that kernels are assumed to reach: on an H100 2.5 TB/s and 45 TFLOP/s."""
 INNER, COLUMNS = 200, 800
-"""Products are those of the StackLSTM's recurrence."""
+"""The sizes of matrix products in the StackLSTM's recurrence."""
 ROWS = 1, 2, 4, 8, 16, 32, 64, 128, 256
 CACHE = 1 << 20
-"""Bytes; what is larger comes from memory."""
+"""Bytes; larger tensors are read from memory."""
 IN_CACHE, IN_MEMORY = 1 << 16, 1 << 24
-"""Elements of tensors by which the speeds of cache and memory are measured."""
+"""Elements of the tensors with which the speeds of cache and memory are measured."""
 CHAIN = 100
 """Operators that are measured together."""
 
 
 class Overheads(NamedTuple):
-    """Seconds that do not depend on how much is computed."""
+    """Seconds that do not depend on the amount of computation."""
 
     forward: float
-    """Of the host, for an operator called by Python."""
+    """Host time of an operator called by Python."""
     backward: float
-    """Of the host, for an operator called by autograd."""
+    """Host time of an operator called by autograd."""
     function: float
-    """Of the host, for a pass through an autograd function in Python."""
+    """Host time of a pass through an autograd function in Python."""
     kernel: float
-    """Of the device, at least, for a kernel."""
+    """The least device time of a kernel."""
     frame: float
-    """Of the device, at least, for a frame of a library's LSTM, forward; backward it is twice that."""
+    """The least device time of a frame of a library's LSTM, forward; the backward pass takes twice that."""
     launch: float
-    """Of the host, for a kernel that a library launches by itself."""
+    """Host time of a kernel that a library launches by itself."""
 
 
 ON_GPU = Overheads(forward=6e-6, backward=5e-6, function=20e-6, kernel=3e-6, frame=8e-6, launch=3e-6)
 
 
 class Step(NamedTuple):
-    """What was counted of a step."""
+    """The counts of a step."""
 
     calls: list[OperatorCall]
     functions: int
     """Passes through autograd functions in Python."""
     preparation: float
-    """Seconds in which this machine's CPU made the batch."""
+    """Seconds that this machine's CPU needed to make the batch."""
     in_graph: Sequence[OperatorCall] = ()
-    """What a CUDA graph repeats, besides `calls`. The host launches it by one call."""
+    """Operators that a CUDA graph repeats, besides `calls`. The host launches them by one call."""
 
 
 class Prediction(NamedTuple):
-    """Seconds of a step."""
+    """The predicted seconds of a step."""
 
     launching: float
     preparing: float
     device: float
     device_binds: str
-    """launches, memory or arithmetic."""
+    """What limits the device: launches, memory or arithmetic."""
 
     @property
     def added(self) -> float:
-        """If the thread that prepares batches gains nothing."""
+        """Seconds if the thread that prepares batches gains nothing."""
         return max(self.launching + self.preparing, self.device)
 
     @property
     def side_by_side(self) -> float:
-        """If it takes nothing from the launches."""
+        """Seconds if the thread that prepares batches does not slow down the launches."""
         return max(self.launching, self.preparing, self.device)
 
     @property
@@ -137,7 +138,7 @@ class Prediction(NamedTuple):
 
 
 def predicted(step: Step, device: Device, precision: Precision, overheads: Overheads = ON_GPU) -> Prediction:
-    """Of a GPU, whose host is as fast as the machine on which `step.preparation` was measured."""
+    """The prediction for a GPU whose host is as fast as the machine that measured `step.preparation`."""
     memory = MEMORY_REACHED * device.memory
     arithmetic = ARITHMETIC_REACHED * device.arithmetic[precision]
     kernels = [_kernel(call, memory, arithmetic, overheads) for call in (*step.calls, *step.in_graph)]
@@ -146,7 +147,7 @@ def predicted(step: Step, device: Device, precision: Precision, overheads: Overh
 
 
 def launching_seconds(step: Step, overheads: Overheads) -> float:
-    """To launch all kernels."""
+    """Seconds to launch all kernels of a step."""
     backward = sum(call.is_backward for call in step.calls)
     by_libraries = sum(call.launches - 1 for call in step.calls)
     return (
@@ -159,7 +160,7 @@ def launching_seconds(step: Step, overheads: Overheads) -> float:
 
 
 def _kernel(call: OperatorCall, memory: float, arithmetic: float, overheads: Overheads) -> tuple[float, str]:
-    """Its seconds, and what binds it."""
+    """The seconds of an operator's kernel, and what limits it."""
     passes = 2 if call.is_backward else 1
     least = passes * call.frames * overheads.frame if call.frames else overheads.kernel
     bounds = {
@@ -172,7 +173,7 @@ def _kernel(call: OperatorCall, memory: float, arithmetic: float, overheads: Ove
 
 
 def _most(kernels: Iterable[tuple[float, str]]) -> str:
-    """What binds for the longest time."""
+    """What limits the kernels for the longest time."""
     by_bound: Counter[str] = Counter()
     for seconds, binds in kernels:
         by_bound[binds] += seconds  # type: ignore[assignment]
@@ -194,7 +195,7 @@ class ThisCpu:
         self.function = least_seconds(lambda: _Nothing.apply(small))
 
     def figures(self) -> dict[str, Any]:
-        """In units that are read easily."""
+        """The measured figures in easily read units."""
         return {
             "GFLOP/s by rows": dict(
                 zip(ROWS, (round(speed / 1e9, 1) for speed in self.arithmetic), strict=True)
@@ -208,7 +209,7 @@ class ThisCpu:
         }
 
     def predicted(self, step: Step) -> float:
-        """Seconds."""
+        """The predicted seconds of a step."""
         return step.functions * self.function + sum(map(self._seconds_of, step.calls))
 
     def _seconds_of(self, call: OperatorCall) -> float:
@@ -227,19 +228,19 @@ class _Nothing(Function):
 
 
 def _product_speed(rows: int) -> float:
-    """Operations per second, of weights that are in the cache."""
+    """Operations per second of a product with weights in the cache."""
     left, right = torch.randn(rows, INNER), torch.randn(COLUMNS, INNER)
     return 2.0 * rows * INNER * COLUMNS / least_seconds(lambda: times_transposed(left, right))
 
 
 def _memory_speed(elements: int) -> float:
-    """Bytes per second."""
+    """Bytes per second of an elementwise operator on tensors of this size."""
     numbers, out = torch.ones(elements), torch.empty(elements)
     return 2.0 * numbers.nbytes / least_seconds(lambda: torch.neg(numbers, out=out))
 
 
 def _chain(start: Tensor) -> Tensor:
-    """Operators as the program calls them: with views between them."""
+    """A chain of operators called as in the program: with views between them."""
     found = start.clone().requires_grad_()
     for _ in range(CHAIN):
         found = (found * 2.0)[:]

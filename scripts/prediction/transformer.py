@@ -1,4 +1,4 @@
-"""Counts and memory of training steps with a transformer of random weights and known size."""
+"""Counts and memory of training steps with a transformer that has random weights and a known size."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ KNOWN: dict[str, PreTrainedConfig] = {
     ),
     "google-bert/bert-base-cased": BertConfig(vocab_size=28_996),
 }
-"""Sizes by the names of transformers, of which nothing is downloaded."""
+"""Sizes by the names of transformers; nothing is downloaded."""
 PIECES = 20_000
-"""Of a tokenizer that is trained on the treebank, in the place of the transformer's own."""
+"""Vocabulary size of a tokenizer that is trained on the treebank and replaces the transformer's own."""
 SENTENCES = 2000
 COPIES = 4
-"""The weight, its gradient and the two averages of Adam."""
+"""Copies of each weight: the weight, its gradient and the two averages of Adam."""
 
 
 class TransformerStep(NamedTuple):
@@ -57,12 +57,12 @@ class TransformerStep(NamedTuple):
 
 class CountedTransformer(NamedTuple):
     bytes_of_weights: int
-    """With gradients and the optimizer's state, in float32."""
+    """Bytes of the weights with gradients and the optimizer's state, in float32."""
     steps: list[TransformerStep]
 
 
 def count_transformer(path: Path) -> CountedTransformer:
-    """Steps of a config, from short sentences to long ones. Raises ValueError for an unknown transformer."""
+    """Count steps of a config, from short to long sentences. Raises ValueError for an unknown transformer."""
     config = read_config(path, [f"treebank.train_sentences={SENTENCES}", "training.precision=float32"])
     settings = config.parser.network.transformer
     if settings is None or settings.model not in KNOWN:
@@ -78,7 +78,7 @@ def count_transformer(path: Path) -> CountedTransformer:
                 "tokenizer=null",
             ],
         )
-        # The attention that PyTorch chooses for the tensors behind the simulated ones is one of CPUs.
+        # For the real tensors under the simulated ones, PyTorch would choose an attention kernel of CPUs.
         with sdpa_kernel(SDPBackend.MATH), SimulatedCuda(records=True) as cuda:
             return _counted(own, cuda)
 
@@ -120,7 +120,7 @@ def _counted(config: Config, cuda: SimulatedCuda) -> CountedTransformer:
 
 @contextmanager
 def _kept_for_backward() -> Iterator[dict[int, int]]:
-    """Bytes of each memory that a forward pass keeps, but weights, by its address."""
+    """Yields the bytes of each storage that a forward pass keeps, without weights, by address."""
     kept: dict[int, int] = {}
 
     def keep(tensor: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""What programs that are compared have in common: the batches, the weights, and how they are timed.
+"""Code shared by the compared programs: their batches, their weights, and their timing.
 
-The programs have environments of their own: this needs only NumPy.
+The programs have separate environments, so this package needs only NumPy.
 """

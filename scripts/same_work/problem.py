@@ -1,7 +1,7 @@
 """A problem: the batches that several programs train on, the weights they start with, and two losses.
 
-It is a folder of arrays, `NAME.npy`, which programs in other languages can read, too. Numbers of different
-lengths, such as the words of each sentence, are two arrays: `NAME.npy`, one after the other, and
+It is a folder of arrays, `NAME.npy`, which programs in other languages can read, too. Sequences of different
+lengths, such as the words of each sentence, are two arrays: `NAME.npy`, the concatenated numbers, and
 `NAME.lengths.npy`. Weights are `weights.NAME.npy`, by their names in our network.
 """
 
@@ -24,7 +24,7 @@ class Problem:
         self.folder = folder
 
     def array(self, name: str) -> Array:
-        """Raises SystemExit if there is no such array."""
+        """Read an array. Raises SystemExit if there is no such array."""
         path = self.folder / f"{name}.npy"
         if not path.is_file():
             raise SystemExit(f"{path}: no such file; write the problem with write_problem.py")
@@ -45,7 +45,7 @@ class Problem:
         return {path.stem.removeprefix(prefix): np.load(path) for path in paths}
 
     def check(self, loss: Callable[[], float], step: Callable[[], object]) -> None:
-        """Take one step on the first batch. loss: of that batch, now.
+        """Take one step on the first batch. loss: returns the current loss of that batch.
 
         Raises SystemExit if the loss before or after the step is not the one that our program computes.
         """
@@ -66,7 +66,7 @@ def write(
     ragged: Mapping[str, Sequence[Sequence[float] | Array]],
     weights: Mapping[str, Array],
 ) -> None:
-    """ragged: the numbers of each example, whose lengths differ."""
+    """Write a problem. ragged: the numbers of each example, whose lengths differ."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, own in ragged.items():
         lengths = np.array(list(map(len, own)), np.int32)

@@ -21,9 +21,9 @@ def print_speed(
     examples: Callable[[Any], int],
     given: argparse.Namespace,
 ) -> None:
-    """Run batches in their order, the first ones untimed, and print examples per second.
+    """Run the batches in order, the first ones untimed, and print examples per second.
 
-    run: a training step; examples: their number in a batch; given: has the arguments of `add_arguments`.
+    run: a training step. examples: returns their number in a batch. given: the arguments of `add_arguments`.
     """
     gc.collect()
     gc.freeze()  # as the harness does

@@ -1,10 +1,10 @@
-"""The service as an application of Ray Serve: replicas on the machines of a cluster, as many as are needed.
+"""The service as a Ray Serve application: as many replicas on a cluster's machines as are needed.
 
     pip install 'ray[serve]'
     serve run scripts.serving.ray_serve:build arguments="english.stackparser fr=french.stackparser" most=8
 
-`arguments` are those of `stack-parser serve`; those about addresses, processes and the end have no effect
-here. Each replica has an engine of its own, which batches what Ray gives it.
+`arguments` are those of `stack-parser serve`; arguments about addresses, processes and shutdown have no
+effect here. Each replica has its own engine, which batches the requests that Ray sends it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from parser.service.log import service_logger
 
 
 def build(settings: dict[str, str]) -> serve.Application:
-    """settings: `arguments`, and the `least` and `most` replicas, by default 1 and 4."""
+    """Build the application. settings: `arguments`, and the `least` and `most` replicas, by default 1, 4."""
     options = argument_parser().parse_args(["serve", *shlex.split(settings["arguments"])])
     tokens = read_tokens(options.token_file) if options.token_file else ()
 

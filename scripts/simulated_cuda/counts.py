@@ -1,4 +1,4 @@
-"""What was asked of the simulated device, and what training and parsing may ask of a GPU."""
+"""Counts of the simulated device's work, and budgets for the work of a GPU in training and parsing."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Synchronization(NamedTuple):
 @dataclass
 class Counts:
     operators: Counter[str] = field(default_factory=Counter)
-    """Operators that launch kernels, by their names."""
+    """Calls of operators that launch kernels, by operator name."""
     synchronizations: Counter[Synchronization] = field(default_factory=Counter)
-    """How often the host waited for the device."""
+    """The number of times that the host waited for the device."""
     uploads: int = 0
     """Copies from the host to the device."""
     library_lstms: int = 0
@@ -33,7 +33,7 @@ class Counts:
 
     @property
     def launches(self) -> int:
-        """Operators that launch kernels; a call of cuDNN counts as one."""
+        """The number of calls of operators that launch kernels; a call of cuDNN counts as one."""
         return sum(self.operators.values()) + self.library_lstms
 
     def synchronize(self, cause: str) -> None:
@@ -47,7 +47,7 @@ class Counts:
 
 
 def _caller() -> tuple[str, int]:
-    """The innermost file of the project, outside of this folder, that is being executed, and its line."""
+    """The innermost frame in a file of the project outside this folder: the file and the line."""
     for frame in reversed(traceback.extract_stack()):
         path = Path(frame.filename)
         if path.is_relative_to(ROOT) and not path.is_relative_to(THIS) and "site-packages" not in path.parts:
@@ -56,11 +56,11 @@ def _caller() -> tuple[str, int]:
 
 
 class Launches(NamedTuple):
-    """Of kernels in a training step of Ding & Koehn's network; a call of cuDNN counts as one."""
+    """Kernel launches in a training step of Ding & Koehn's network; a call of cuDNN counts as one."""
 
     once: int
     repeated: int
-    """For each level of the stacks' forest (replay), or for each step."""
+    """Launches for each level of the stacks' forest (replay), or for each step."""
 
     def of(self, repetitions: int) -> int:
         return self.once + self.repeated * repetitions
@@ -68,6 +68,6 @@ class Launches(NamedTuple):
 
 LAUNCHES = {"replay": Launches(100, 20), "step": Launches(100, 70)}
 UPLOADS = 1
-"""Of a batch."""
+"""The number of uploads for a batch."""
 WAITS_OF_A_TRAINING_STEP = 0
-"""The losses are read after every twentieth."""
+"""Losses are read only after every twentieth step."""

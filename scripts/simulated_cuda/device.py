@@ -1,8 +1,8 @@
-"""A simulated CUDA device: tensors stay in the host's memory, with real numbers; the program sees cuda:0.
+"""A simulated CUDA device: tensors stay in host memory and are really computed; the program sees cuda:0.
 
-One mode of PyTorch answers what Python asks, another sees every operator below autograd, the backward pass
-and the optimizer included. Modes are of a thread, so threads that are started in the context enter them, too;
-what runs in other processes is not simulated.
+One PyTorch mode handles the calls from Python; another sees every operator below autograd, including those of
+the backward pass and the optimizer. Modes are local to a thread, so threads started in the context enter
+them, too; other processes are not simulated.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from simulated_cuda.python_calls import PythonCalls
 from simulated_cuda.work import OperatorCall
 
 MEMORY = 80 << 30
-"""Bytes."""
+"""Bytes of the device's memory."""
 FIRST_CLEANING = 4096
-"""Of references to storages that are no longer there, when there are so many."""
+"""The number of references to storages at which dead ones are first removed."""
 
 
 class SimulatedCuda:
-    """In its context the machine has one CUDA device. `counts` says what was asked of it."""
+    """A context in which the machine has one CUDA device. `counts` counts the work of the device."""
 
     name = torch.device("cuda", 0)
 
     def __init__(self, records: bool = False) -> None:
-        """records: whether each call of an operator that launches kernels is kept, in `recorded`."""
+        """records: whether to keep each call of an operator that launches kernels in `recorded`."""
         self.recorded: list[OperatorCall] | None = [] if records else None
         self.replayed: list[OperatorCall] = []
-        """As `recorded`, of graphs."""
+        """Calls as in `recorded` that were repeated by graphs."""
         self.storages, self.pinned, self.counts = Storages(), Storages(), Counts()
         self.generator = torch.Generator().manual_seed(0)
         self.captured: Graph | None = None
@@ -56,12 +56,12 @@ class SimulatedCuda:
         self._entered = ExitStack()
 
     def counted(self) -> Counts:
-        """What was counted since the last call."""
+        """Returns the counts since the last call, and resets them."""
         counts, self.counts = self.counts, Counts()
         return counts
 
     def _in_threads(self) -> Callable[[threading.Thread], None]:
-        """`threading.Thread.run` with this device."""
+        """A replacement for `threading.Thread.run` that runs threads with this device."""
         run = threading.Thread.run
 
         def run_with_device(thread: threading.Thread) -> None:
@@ -71,7 +71,7 @@ class SimulatedCuda:
         return run_with_device
 
     def __enter__(self) -> SimulatedCuda:
-        lstm._agrees.cache_clear()  # the answers are of a device
+        lstm._agrees.cache_clear()  # the cached answers belong to one device
         for module, replaced in self._replaced().items():
             self._entered.enter_context(mock.patch.multiple(module, **replaced))
         self._entered.enter_context(Operators(self))
@@ -85,7 +85,7 @@ class SimulatedCuda:
         lstm._agrees.cache_clear()
 
     def _replaced(self) -> dict[Any, dict[str, Any]]:
-        """What PyTorch asks a driver that is not there, by module."""
+        """Replacements for PyTorch functions that would ask the missing driver, by module."""
         by_device = {"_group_tensors_by_device_and_dtype": self._grouping()}
         return {
             torch.cuda: {
@@ -146,7 +146,7 @@ class SimulatedCuda:
 
     @property
     def is_creating(self) -> bool:
-        """Whether an operator without tensors makes one on the device: told to, or in autograd's formulas."""
+        """Whether operators without tensor arguments create on the device: set, or in autograd formulas."""
         now = self._now
         return now.creating or (now.in_backward and not now.called_by_python)
 
@@ -155,19 +155,19 @@ class SimulatedCuda:
         return self._now.silent
 
     def creating(self) -> AbstractContextManager[None]:
-        """What operators make lies on the device."""
+        """A context in which operators create tensors on the device."""
         return self._with("creating", True)
 
     def called_by_python(self, directly: bool) -> AbstractContextManager[None]:
         return self._with("called_by_python", directly)
 
     def silent(self) -> AbstractContextManager[None]:
-        """Nothing is counted or refused."""
+        """A context in which nothing is counted or refused."""
         return self._with("silent", True)
 
     @contextmanager
     def _with(self, attribute: str, value: bool) -> Iterator[None]:
-        """Has another value until the block ends."""
+        """Set an attribute of the thread's state until the block ends."""
         before = getattr(self._now, attribute)
         setattr(self._now, attribute, value)
         try:
@@ -194,12 +194,12 @@ class SimulatedCuda:
             self.count_synchronization("copy to the device that waits")
 
     def record(self, call: Callable[[], OperatorCall]) -> None:
-        """Keep what is launched, or what a graph that is being captured will repeat."""
+        """Keep a call that is launched, or that a graph being captured will repeat."""
         if self.recorded is not None:
             (self.captured.recorded if self.captured else self.recorded).append(call())
 
     def pin(self, tensor: Tensor) -> Tensor:
-        """Returns the tensor."""
+        """Mark the tensor as pinned, and return it. Raises RuntimeError during a capture that forbids it."""
         if self.refuses_pinning:
             raise RuntimeError("operation not permitted when stream is capturing: cudaHostAlloc")
         return self.pinned.add(tensor)
@@ -211,15 +211,15 @@ class SimulatedCuda:
 
 
 class Storages:
-    """A set of storages that does not keep them. Views of a tensor lie where its storage lies."""
+    """A set of storages that does not keep them alive. A view belongs to it if its tensor's storage does."""
 
     def __init__(self) -> None:
-        # By address. The reference tells a storage from a later one at the same address.
+        # By address. The reference distinguishes a storage from a later one at the same address.
         self._references: dict[int, StorageWeakRef] = {}
         self._limit = FIRST_CLEANING
 
     def add(self, tensor: Tensor) -> Tensor:
-        """Returns the tensor."""
+        """Add the tensor's storages, and return the tensor."""
         for part in _dense(tensor):
             storage = part.untyped_storage()
             self._references[storage._cdata] = StorageWeakRef(storage)
@@ -246,7 +246,7 @@ class Storages:
 
 
 def _dense(tensor: Tensor) -> list[Tensor]:
-    """The parts of a tensor that have storages: of a sparse one its indices and values."""
+    """The parts of a tensor that have storages: the indices and values of a sparse tensor."""
     if tensor.device.type == "meta":
         return []
     if tensor.layout is torch.sparse_coo:
@@ -255,13 +255,13 @@ def _dense(tensor: Tensor) -> list[Tensor]:
 
 
 class _Moment(threading.local):
-    """What is being done, in each thread."""
+    """The current state of each thread."""
 
     creating = in_backward = called_by_python = silent = False
 
 
 class Event:
-    """torch.cuda.Event, on the clock of the host."""
+    """torch.cuda.Event, timed by the host's clock."""
 
     def __init__(self, device: SimulatedCuda, **how: bool):
         self._device, self._time = device, 0.0
@@ -273,11 +273,11 @@ class Event:
         self._device.count_synchronization("Event.synchronize")
 
     def elapsed_time(self, later: Event) -> float:
-        """Milliseconds."""
+        """Milliseconds from this event to a later one."""
         return 1000 * (later._time - self._time)
 
 
 def _set_device(device: torch.device | int) -> None:
-    """As of PyTorch's: a device without a number is refused."""
+    """Like PyTorch's function, refuses a device without an index."""
     if isinstance(device, torch.device) and device.index is None:
         raise ValueError(f"Expected a torch.device with a specified index or an integer, but got:{device}")

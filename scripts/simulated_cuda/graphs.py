@@ -1,4 +1,4 @@
-"""CUDA graphs: what is captured is not done, and done again by each replay, with the same tensors."""
+"""CUDA graphs: captured operators are not executed until a replay, which repeats them on the same tensors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class CapturedCall(NamedTuple):
     compute: Callable[[], Any]
     given: set[int]
-    """The addresses of its arguments: those of its results that lie there are changed in place."""
+    """The addresses of the call's arguments: results at these addresses are changed in place."""
     result: Any
 
 
@@ -31,14 +31,14 @@ class Graph:
         self._device = device
         self._calls: list[CapturedCall] = []
         self.recorded: list[OperatorCall] = []
-        """What would launch kernels, if the device keeps such calls."""
+        """The captured calls that launch kernels, if the device records such calls."""
         self._pool: list[Graph] = [self]
         """The graphs that share memory."""
         self._stream: object = None
         self._before: dict[int, tuple[Tensor, Tensor]] = {}
 
     def keep(self, operator: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Called before an operator: what it changes is restored at the end of the capture."""
+        """Called before an operator: the tensors that it changes are restored at the end of the capture."""
         for tensor in _changed(operator, args, kwargs):
             address = _address(tensor)
             if address not in self._before:
@@ -46,7 +46,7 @@ class Graph:
                 self._before[address] = whole, whole.clone()
 
     def add(self, compute: Callable[[], Any], given: Sequence[Tensor], result: Any) -> None:
-        """Called after an operator, or after a call of a library: `compute` gives the result again."""
+        """Called after an operator or a library call: `compute` computes the result again."""
         self._calls.append(CapturedCall(compute, set(map(_address, given)), result))
 
     def pool(self) -> list[Graph]:
@@ -55,13 +55,13 @@ class Graph:
     def join(self, pool: list[Graph] | None, stream: object) -> None:
         self._stream = stream
         if pool is not None:
-            # Else PyTorch takes other memory.
+            # On another stream PyTorch would use other memory.
             assert all(other._stream is stream for other in pool), "graphs of one pool need one stream"
             self._pool = pool
             pool.append(self)
 
     def lose(self) -> None:
-        """What the graph has made is overwritten by another one."""
+        """Overwrite the graph's results with NaN, as another graph of the pool would overwrite them."""
         for _, given, result in self._calls:
             for tensor in tensors_in(result):
                 if tensor.is_floating_point() and _address(tensor) not in given:
@@ -92,7 +92,7 @@ def capturing(
     stream: object = None,
     capture_error_mode: str = "global",
 ) -> Iterator[None]:
-    """torch.cuda.graph."""
+    """The replacement of torch.cuda.graph."""
     graph.join(pool, stream)
     device.refuses_pinning = capture_error_mode == "global"
     random = device.generator.get_state()
@@ -108,7 +108,7 @@ def capturing(
 
 
 def _address(tensor: Tensor) -> int:
-    """Of its storage."""
+    """The address of the tensor's storage."""
     return tensor.untyped_storage().data_ptr()
 
 

@@ -1,4 +1,4 @@
-"""Kernels of CUDA: which operators have one, launch none or make the host wait; those that a CPU lacks."""
+"""CUDA kernels: which operators have one, launch none or make the host wait; and kernels that a CPU lacks."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ SYNCHRONIZES = frozenset(
         *("_unique", "_unique2", "unique_dim", "unique_consecutive"),
     )
 )
-"""The host needs their result, or its size."""
+"""Operators whose result, or its size, is needed by the host."""
 INDEXES = frozenset(("index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index"))
 NOT_DETERMINISTIC = frozenset(("cumsum", "cumprod", "put_", "histc", "median", "kthvalue"))
-"""Operators that are refused if they are to be deterministic; see torch.use_deterministic_algorithms."""
+"""Operators that are refused in deterministic mode; see torch.use_deterministic_algorithms."""
 MULTIPLIES = frozenset(("mm", "addmm", "addmm_", "bmm", "baddbmm"))
 DROPPED_BITS = 13
-"""By TF32, of the 23 bits of a float32 number after the point."""
+"""The number of bits that TF32 drops from the 23 fraction bits of a float32 number."""
 
 
 def name_of(operator: OpOverload) -> str:
-    """Without namespace and overload."""
+    """The operator's name without namespace and overload."""
     return operator._schema.name.rpartition("::")[2]
 
 
@@ -80,7 +80,8 @@ def _entries() -> dict[str, dict]:
 
 
 def fused_cell(of_input: Tensor, of_hidden: Tensor, previous: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """of_input, of_hidden: [batch, 4 * hidden]; previous: [batch, hidden]. Hidden and cell states, gates."""
+    """Returns hidden states, cell states and gates. of_input, of_hidden: [batch, 4 * hidden]; previous:
+    [batch, hidden]."""
     if of_input.shape != of_hidden.shape or of_input.shape[1] != 4 * previous.shape[1]:
         raise RuntimeError("Expected the sizes of both gates, and of the cell state times 4, to be the same")
     into, forget, new, out = (of_input + of_hidden).chunk(4, 1)
@@ -97,7 +98,8 @@ def fused_cell_backward(
     active: Tensor,
     has_bias: bool,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """All [batch, hidden], but active: [batch, 4 * hidden]. The gradients of gates, cell state and bias."""
+    """Returns the gradients of gates, cell state and bias. All are [batch, hidden], except active:
+    [batch, 4 * hidden]."""
     into, forget, new, out = active.chunk(4, 1)
     d_hidden = torch.zeros_like(cell) if d_hidden is None else d_hidden
     d_cell = torch.zeros_like(cell) if d_cell is None else d_cell
@@ -115,7 +117,7 @@ def fused_cell_backward(
 
 
 def rounded(tensor: Tensor) -> Tensor:
-    """To TF32, with the gradients of the exact ones; tensors of other data types as they are."""
+    """The tensor rounded to TF32, with unrounded gradients; tensors of other data types are unchanged."""
     if tensor.dtype != torch.float32:
         return tensor
     exact = tensor.detach().contiguous()
@@ -125,7 +127,7 @@ def rounded(tensor: Tensor) -> Tensor:
 
 
 def rounded_factors(name: str, args: Sequence[Any]) -> list[Any]:
-    """The arguments of an operator that multiplies, of which two are factors."""
+    """The arguments of a matrix product, with its two factors rounded."""
     first = 1 if name.startswith(("addmm", "baddbmm")) else 0
     return [rounded(each) if first <= place < first + 2 else each for place, each in enumerate(args)]
 

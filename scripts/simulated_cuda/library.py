@@ -1,4 +1,4 @@
-"""LSTMs of the library as CUDA runs them: one call of cuDNN, or one kernel for a cell."""
+"""PyTorch's LSTMs as CUDA runs them: one call of cuDNN, or one kernel for a cell."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from simulated_cuda.device import SimulatedCuda
 
 HOLE = object()
-"""Stands for a tensor in arguments."""
+"""Placeholder for a tensor in arguments."""
 
 
 def lstm(device: SimulatedCuda, function: Callable[..., Any], args: Sequence[Any]) -> tuple[Tensor, ...]:
-    """As torch.lstm, whose arguments are those of a padded or a packed batch."""
+    """Like torch.lstm, with the arguments for a padded or a packed batch."""
     is_packed = isinstance(args[1], Tensor)
     if is_packed and args[1] in device.storages:
         raise RuntimeError("'batch_sizes' argument should be a 1D CPU int64 tensor")
@@ -39,14 +39,14 @@ def lstm(device: SimulatedCuda, function: Callable[..., Any], args: Sequence[Any
 
 
 def _count_cell(device: SimulatedCuda, name: str, backward: bool, gates: Tensor) -> None:
-    """gates: [batch, 4 * hidden]; as many numbers are read from each product and written, with states."""
+    """Count a kernel of the fused LSTM cell. gates: [batch, 4 * hidden], the size of each product read."""
     if not device.captured:
         device.counts.operators[name] += 1
     device.record(lambda: OperatorCall(name, backward, 4 * gates.nbytes, operations=0.0))
 
 
 def _count(device: SimulatedCuda, args: Sequence[Any], backward: bool) -> None:
-    """A call of cuDNN's LSTM, whose backward pass has two products for each of the forward pass."""
+    """Count a call of cuDNN's LSTM. Its backward pass has two products for each of the forward pass."""
     if not device.captured:
         device.counts.library_lstms += 1
     inputs, is_packed = args[0], isinstance(args[1], Tensor)
@@ -70,7 +70,7 @@ def _count(device: SimulatedCuda, args: Sequence[Any], backward: bool) -> None:
 def lstm_cell(
     device: SimulatedCuda, inputs: Tensor, states: Sequence[Tensor], *weights: Tensor
 ) -> tuple[Tensor, ...]:
-    """As torch.lstm_cell: two products, and one kernel for the rest."""
+    """Like torch.lstm_cell: two products, and one kernel for the rest."""
     of_input, of_hidden, *biases = weights
     device.require([inputs, *states, *weights])
     gates = inputs @ of_input.T, states[0] @ of_hidden.T
@@ -86,7 +86,10 @@ def _fused_cell(of_input: Tensor, of_hidden: Tensor, cell: Tensor, *biases: Tens
 
 
 class _Library(Function):
-    """A function computed unseen; backward an operator or, with the arguments of `lstm`, a call of cuDNN."""
+    """A function that is computed uncounted. Its backward pass counts as an operator or a call of cuDNN.
+
+    of_backward: the operator's name, or the arguments of `lstm`; None if there is no backward pass.
+    """
 
     @staticmethod
     def forward(

@@ -1,4 +1,4 @@
-"""Every operator below autograd, as a CUDA device would take it."""
+"""A mode that handles every operator below autograd as a CUDA device would."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 CONVERTS = frozenset({"_to_copy", "copy_"})
 JOINS = frozenset({"cat", "stack"})
 HAS_LENGTHS_ON_HOST = frozenset({"_pack_padded_sequence", "_pad_packed_sequence"})
-"""The second argument and the second result are lengths of sequences."""
+"""Operators whose second argument and second result are lengths of sequences, on the host."""
 
 
 class Operators(TorchDispatchMode):
@@ -83,11 +83,11 @@ class Operators(TorchDispatchMode):
     def _check(
         self, operator: OpOverload, args: Sequence[Any], tensors: Sequence[Tensor], on_device: Sequence[bool]
     ) -> None:
-        """Raises as PyTorch does."""
+        """Raises the errors that PyTorch raises on CUDA."""
         name = name_of(operator)
         indices = tensors_in(args[1]) if name in INDEXES else []
         for tensor, is_there in zip(tensors, on_device, strict=True):
-            # Numbers, and indices of any device, are copied.
+            # Numbers, and indices from any device, are copied.
             is_number = tensor.dim() == 0 and name not in JOINS
             if not (is_there or is_number or any(tensor is index for index in indices)):
                 shapes = ", ".join(
@@ -132,13 +132,13 @@ def _refuse_generator_of_cpu(kwargs: Mapping[str, Any], of_device: torch.Generat
 
 
 def _computed_again(operator: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """From the same tensors with other numbers. Autograd would take this for a change of its graph."""
+    """Compute from the same tensors with new values. Autograd would take this for a change of its graph."""
     with torch._C._AutoDispatchBelowAutograd():
         return computed(operator, args, kwargs)
 
 
 def computed(operator: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    if operator is torch.ops.aten.mm.dtype:  # which only CUDA has
+    if operator is torch.ops.aten.mm.dtype:  # exists only for CUDA
         left, right, dtype = args
         return left.to(dtype) @ right.to(dtype)
     if name_of(operator) in FUSED_CELLS:

@@ -1,4 +1,4 @@
-"""What Python asks PyTorch, answered as where there is a CUDA device."""
+"""A mode that handles Python's calls to PyTorch as if there were a CUDA device."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class PythonCalls(TorchFunctionMode):
     def _made(
         self, function: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """A new tensor on a named device."""
+        """Create a tensor on a named device."""
         device, wanted = self._device, torch.device(kwargs["device"])
         if wanted.type != "cuda":
             made = function(*args, **kwargs)
@@ -90,7 +90,7 @@ class PythonCalls(TorchFunctionMode):
             return device.storages.add(function(*args, **kwargs))
 
     def _to(self, function: Callable[..., Any], tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """As torch._C._nn._parse_to, but for a device that it does not know."""
+        """Like `Tensor.to`, for a device that PyTorch does not know."""
         device, dtype, non_blocking, copy = _parsed(self._device, *args, **kwargs)
         is_there = tensor in self._device.storages
         goes_there = is_there if device is None else device.type == "cuda"
@@ -147,7 +147,7 @@ class PythonCalls(TorchFunctionMode):
         *rest: Any,
         **kwargs: Any,
     ) -> Tensor:
-        """One operator on CUDA, several on a CPU."""
+        """Dropout, which is one operator on CUDA and several on a CPU."""
         if tensor not in self._device.storages or isinstance(function, FunctionType):
             return function(tensor, p, training, *rest, **kwargs)
         return torch.native_dropout(tensor, p, training)[0] if training and p else tensor
@@ -157,7 +157,7 @@ class PythonCalls(TorchFunctionMode):
     ) -> Tensor:
         is_python = isinstance(function, FunctionType)
         if is_python and tensor in self._device.storages and tensor.dim() == 2:
-            # It makes the offsets itself, where it asks for a device that this mode does not see.
+            # It creates the offsets itself, on a device that this mode does not see.
             with self._device.creating():
                 kwargs["offsets"] = torch.arange(0, tensor.numel(), tensor.shape[1])
             tensor = tensor.flatten()

@@ -1,4 +1,4 @@
-"""What an operator reads, writes and computes."""
+"""The work of an operator: what it reads, writes and computes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ READS_ROWS = frozenset(("index_select", "gather", "index", "embedding"))
 WRITES_ROWS = frozenset(
     ("index_add_", "index_copy_", "index_put_", "_index_put_impl_", "index_fill_", "scatter_")
 )
-"""Operators that change their first argument only where the others say."""
+"""Operators that change their first argument only at the places given by the other arguments."""
 EXPONENTIAL = frozenset(("sigmoid", "sigmoid_", "tanh", "tanh_", "exp", "exp_", "logsumexp"))
 PRODUCTS = frozenset(("mm", "addmm", "addmm_", "bmm", "_linear_pointwise"))
 LSTM_LAYERS = {"mkldnn_rnn_layer": 1, "mkldnn_rnn_layer_backward": 2}
-"""A CPU's LSTM, and its products for each of the forward pass."""
+"""The operators of a CPU's LSTM, with their products for each product of the forward pass."""
 
 
 class OperatorCall(NamedTuple):
@@ -31,13 +31,13 @@ class OperatorCall(NamedTuple):
     operations: float
     """Floating-point operations of matrix products."""
     frames: int = 0
-    """Of a library's LSTM: the steps that come one after the other."""
+    """The number of consecutive steps in a library's LSTM."""
     launches: int = 1
-    """Kernels that the host launches for it."""
+    """Kernels that the host launches for the operator."""
     shortest: int = 0
-    """The shortest side of a matrix product; 0 of other operators."""
+    """The shortest side of a matrix product; 0 for other operators."""
     transcendental: int = 0
-    """Elements of which an exponential is computed."""
+    """The number of elements for which an exponential is computed."""
 
 
 def call_of(

@@ -1,7 +1,7 @@
 """The grammar of the quickstart treebank: functions that sample phrases, from noun phrases to sentences.
 
-A phrase grows outwards from its head: each dependent is added before or after all present words. A dependent
-may be attached to another word than the head of the phrase, which gives non-projective trees.
+A phrase grows outwards from its head: each dependent is added before or after all words of the phrase. A
+dependent can be attached to a word other than the head of the phrase, which gives non-projective trees.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Word:
     xpos: str
     lemma: str
     number: str = ""
-    joined: bool = False  # written without a space after the word before
+    joined: bool = False  # written without a space after the previous word
     head: Word | None = None
     label: str = "root"
 
@@ -49,7 +49,7 @@ class Phrase:
         return self
 
     def holds_clause(self) -> bool:
-        """Whether it has a clause, to which following words could belong."""
+        """Whether the phrase contains a clause, to which following words could belong."""
         return any(word.label in CLAUSES for word in self.words)
 
 
@@ -103,7 +103,7 @@ def determined(sampler: Sampler, phrase: Phrase) -> Phrase:
 
 
 def noun_phrase(sampler: Sampler, kind: str, depth: int, claims: Claims = ()) -> Phrase:
-    """A name, or a noun with postmodifiers, except those that the verb before it claims."""
+    """A name, or a noun with postmodifiers, except those that the preceding verb claims."""
     if kind == "people" and sampler.chance(0.4):
         return name(sampler)
     phrase = simple_noun_phrase(sampler, kind)
@@ -157,7 +157,7 @@ def relative_clause(sampler: Sampler, kind: str, number: str, tag: str = "") -> 
 def add_contested_relative(
     sampler: Sampler, upper: Phrase, kind: str, preposition: str, lower_kind: str
 ) -> None:
-    """(the dogs) of the king that sleep: the number of the verb tells which noun the clause modifies"""
+    """(the dogs) of the king that sleep: the number of the verb shows which noun the clause modifies"""
     lower = simple_noun_phrase(sampler, lower_kind, "Plur" if upper.head.number == "Sing" else "Sing")
     upper.after("nmod", lower.before("case", word(preposition, "ADP", "IN")))
     antecedent, kind = sampler.pick(((upper.head, kind), (lower.head, lower_kind)))
@@ -223,7 +223,7 @@ def on_weekday(sampler: Sampler) -> Phrase:
 
 
 def inflect(verbs: list[Word], tag: str, agreement: str = "") -> None:
-    """Inflect the first verb by the tag, and each other verb as the verb before it requires."""
+    """Inflect the first verb by the tag, and each other verb as the previous verb requires."""
     for verb in verbs:
         if verb.xpos == "VB":  # neither an adjective nor a modal
             verb.form, verb.xpos = lexicon.verb_form(verb.lemma, tag, agreement), tag

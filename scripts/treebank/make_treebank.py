@@ -2,8 +2,8 @@
 
     python scripts/treebank/make_treebank.py [--out data/quickstart] [--seed N]
 
-Training on it takes about a minute, and it has the licence of the project. Equal seeds give equal files.
-Prints statistics of the splits, and the scores of trivial baselines.
+Training on it takes about a minute. It has the licence of the project. Equal seeds give equal files. The
+script prints statistics of the splits, and the scores of trivial baselines.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def arcs_of(words: Sentence) -> list[Arc]:
 
 
 def tokens_of(words: Sentence) -> list[range]:
-    """The word positions of each token. `n't` and `'s` form a token with the word before them."""
+    """The word positions of each token. `n't` and `'s` form a token with the preceding word."""
     starts = [place for place, word in enumerate(words, 1) if not word.joined or word.upos == "PUNCT"]
     return [range(start, end) for start, end in zip(starts, [*starts[1:], len(words) + 1], strict=True)]
 

@@ -1,10 +1,10 @@
-"""Write a treebank from right to left: the last word of each sentence first, the same tree.
+"""Write a treebank from right to left: the last word of each sentence comes first; the tree stays the same.
 
     python scripts/treebank/mirror_treebank.py '${PARSER_DATA}/ud/UD_English-EWT/en_ewt-ud-dev.conllu' \\
         runs/mirrored/dev.conllu
 
-Multiword tokens, empty nodes, enhanced dependencies and comments other than sent_id are left out: they say
-nothing to a parser.
+Multiword tokens, empty nodes, enhanced dependencies and comments other than sent_id are left out: a parser
+does not use them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from parser.treebank.sentence import Sentence
 
 
 def mirrored_heads(heads: Sequence[int]) -> tuple[int, ...]:
-    """Those of the words from the last to the first. Heads that are no words stay."""
+    """The heads of the words from the last to the first. Heads that are not words stay the same."""
     after_last = len(heads) + 1
     return tuple(after_last - head if head > 0 else head for head in reversed(heads))
 
@@ -43,7 +43,7 @@ def mirrored(sentence: Sentence) -> Sentence:
 
 
 def _lines(sentence: Sentence, heads: Sequence[int]) -> Iterator[str]:
-    """Of the words. heads: of the mirrored tree."""
+    """The lines of the words. heads: those of the mirrored tree."""
     places = reversed(sentence.word_lines)
     for number, (place, head) in enumerate(zip(places, heads, strict=True), 1):
         columns = sentence.lines[place].rstrip("\r\n").split("\t")

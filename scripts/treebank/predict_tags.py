@@ -1,10 +1,10 @@
-"""Write a treebank with predicted UPOS: words, heads and labels stay.
+"""Write a treebank with predicted UPOS: words, heads and labels stay the same.
 
 PARSER_DATA=../data python scripts/treebank/predict_tags.py configs/ud-tagger.yaml runs/predicted-tags
 
-The config is of a parser that predicts UPOS. The training set is tagged in folds, each by a tagger that was
-trained on the others (jackknifing), so that the tags which a parser learns from have as many errors as those
-of new text. A tagger of the whole training set tags dev and test. Each file's accuracy is printed.
+The config must be for a parser that predicts UPOS. The training set is tagged in folds, each by a tagger that
+was trained on the other folds (jackknifing), so that a parser learns from tags with as many errors as in new
+text. Dev and test are tagged by a tagger of the whole training set. The accuracy of each file is printed.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def in_folds(config: Path, output: Path, sentences: Sequence[Sentence], folds: int) -> list[Sentence]:
-    """Sentence i is tagged by the tagger of fold i modulo `folds`, which has not seen it."""
+    """Tag the sentences, sentence i by the tagger of fold i modulo `folds`, which was not trained on it."""
     found = list(sentences)
     for fold in range(folds):
         others = [sentence for number, sentence in enumerate(sentences) if number % folds != fold]
@@ -61,7 +61,7 @@ def in_folds(config: Path, output: Path, sentences: Sequence[Sentence], folds: i
 
 
 def tagger(config: Path, run: Path, sentences: Sequence[Sentence]) -> Path:
-    """The model of a tagger that is trained on the sentences, in the folder of its run."""
+    """Train a tagger on the sentences. Returns the path of its model in the folder of its run."""
     treebank = run.with_suffix(".conllu")
     write_atomically(treebank, as_conllu(sentences))
     return train(read_config(config, [f"treebank.train={treebank}", "treebank.test=null"]), run=run).model
@@ -77,7 +77,7 @@ def tagged(model: Path, sentences: Sequence[Sentence]) -> list[Sentence]:
 
 
 def _report(path: Path, gold: Sequence[Sentence], found: Sequence[Sentence]) -> None:
-    """Write sentences with predicted tags, and print how many are right."""
+    """Write sentences with predicted tags, and print the accuracy."""
     write_atomically(path, as_conllu(found))
     pairs = [
         pair

@@ -1,4 +1,4 @@
-"""Write the scores that UDPipe's authors publish of their models as a file for `train-all --published`.
+"""Write the scores that UDPipe's authors publish for their models as a file for `train-all --published`.
 
 python scripts/treebank/read_udpipe_scores.py manual_model_ud-2.5.t2t udpipe-ud-2.5.json
 
@@ -20,7 +20,7 @@ MEASURES = (
     *("words", "sentences", "upos", "xpos", "ufeats", "alltags", "lemmas"),
     *("uas", "las", "mlas", "blex"),
 )
-"""Of the columns of its table."""
+"""The measures in the columns of the manual's table."""
 HEADER = "Treebank", "Mode"
 
 

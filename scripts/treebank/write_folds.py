@@ -3,10 +3,10 @@
     python scripts/treebank/write_folds.py data/ud/UD_Kazakh-KTB -o runs/folds/kazakh
     stack-parser train-all runs/folds/kazakh configs/ud-untagged.yaml -o runs/kazakh --processes 2
 
-Each has the other folds as its train, and its fold as its test: UD_Kazakh-KTBfold1 and so on. Sentences that
-follow each other are in one fold, so that few texts are in both train and test. They have no dev: `train-all`
-trains without, or from a hundred sentences on with a tenth of train as dev. The averages in its report are
-those of the folds.
+Each treebank (UD_Kazakh-KTBfold1 and so on) has one fold as its test and the other folds as its train.
+Consecutive sentences are in one fold, so that few texts are in both train and test. There is no dev:
+`train-all` trains without it, or, from a hundred sentences on, with a tenth of train as dev. The averages in
+its report are averages over the folds.
 """
 
 from __future__ import annotations
@@ -23,13 +23,16 @@ from parser.treebank.ud_folders import UDTreebank, find_treebanks
 
 
 def folds_of(sentences: list[Sentence], number: int) -> list[tuple[list[Sentence], list[Sentence]]]:
-    """For each fold the sentences of the others, and its own. Their sizes differ by one at most."""
+    """For each fold, the sentences of the other folds and its own. Fold sizes differ by at most one."""
     bounds = [len(sentences) * fold // number for fold in range(number + 1)]
     return [(sentences[:begin] + sentences[end:], sentences[begin:end]) for begin, end in pairwise(bounds)]
 
 
 def write_folds(treebank: UDTreebank, number: int, output: Path) -> None:
-    """Raises ValueError if there is not one train file with so many sentences, or output has treebanks."""
+    """Write a treebank for each of `number` folds to `output`.
+
+    Raises ValueError without exactly one train file with that many sentences, or if output has treebanks.
+    """
     if len(treebank.train) != 1:
         raise ValueError(f"{treebank.folder}: has {len(treebank.train)} train files, not one")
     [path] = treebank.train

@@ -1,13 +1,13 @@
-"""What one kind of model gains over another, on average over treebanks: LAS, with 95 % intervals.
+"""The gain in LAS of one kind of model over another, averaged over treebanks, with 95 % intervals.
 
     python scripts/studies/accuracy/compare_over_treebanks.py \\
         --treebank UYGHUR.conllu without/1/model with/1/model without/2/model with/2/model \\
         --treebank GREEK.conllu without/3/model with/3/model
 
-After each treebank stand pairs of models, as those of equal seeds. The gain on a treebank is the mean of the
-gains of its pairs, and that over treebanks the mean of theirs. By a paired bootstrap over sentences: those of
-a treebank are drawn anew, the same ones for all of its models. So the intervals are those of other sentences,
-and not of other seeds.
+Each treebank is followed by pairs of models, such as models with equal seeds. The gain on a treebank is the
+mean gain of its pairs, and the overall gain is the mean over the treebanks. The intervals are those of a
+paired bootstrap over sentences: a treebank's sentences are resampled, the same ones for all of its models. So
+the intervals cover the choice of sentences, but not the choice of seeds.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Pair = tuple[Sequence[ParsedTree], Sequence[ParsedTree]]
 
 
 class Gain(NamedTuple):
-    """In points of LAS."""
+    """A gain with its interval, in points of LAS."""
 
     mean: float
     low: float
@@ -46,10 +46,10 @@ class Gain(NamedTuple):
 
 
 def gain(treebanks: Sequence[Tensor]) -> Gain:
-    """Of the second of each pair over the first, on average. treebanks: see `counts_of`."""
+    """The mean gain of the second model of each pair over the first. treebanks: see `counts_of`."""
 
     def mean_gain(*counts: Tensor) -> Tensor:
-        """[samples] counts: [samples, sentences, pairs, parsers, 2] of each treebank."""
+        """Returns [samples]. counts: [samples, sentences, pairs, parsers, 2] for each treebank."""
         right_and_all = [of_treebank.sum(1) for of_treebank in counts]
         las = [100 * both[..., 0] / both[..., 1] for both in right_and_all]  # [samples, pairs, parsers]
         return torch.stack([(each[..., 1] - each[..., 0]).mean(1) for each in las]).mean(0)
@@ -59,7 +59,7 @@ def gain(treebanks: Sequence[Tensor]) -> Gain:
 
 
 def counts_of(gold: Sequence[Sentence], pairs: Sequence[Pair]) -> Tensor:
-    """[sentences, pairs, parsers, 2] In each sentence the words that are right, and all of them."""
+    """[sentences, pairs, parsers, 2] The number of correct words in each sentence, and of all words."""
     by_pair = [
         [
             [score([one], [tree]).counts("las") for one, tree in zip(gold, trees, strict=True)]

@@ -1,4 +1,4 @@
-"""How many heads and labels change if the weights of a model are stored in 16 bits.
+"""Count the heads and labels that change if the weights of a model are stored in 16 bits.
 
 python scripts/studies/accuracy/compare_precisions.py MODEL DEV.conllu
 """
@@ -21,12 +21,12 @@ PRECISIONS = torch.float16, torch.bfloat16
 
 
 def arcs_of(trees: Sequence[ParsedTree]) -> list[tuple[int, str]]:
-    """Head and label of each word."""
+    """The head and the label of each word."""
     return [arc for tree in trees for arc in zip(tree.heads, tree.labels, strict=True)]
 
 
 def rounded(path: Path, precision: torch.dtype) -> Model:
-    """The model with its weights as they are after having been stored."""
+    """The model with weights as they would be after storing them in this precision."""
     model = Model.load(path, torch.device("cpu"))
     weights = {name: weight.to(precision).float() for name, weight in model.network.state_dict().items()}
     model.network.load_state_dict(weights)

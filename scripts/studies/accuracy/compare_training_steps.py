@@ -1,10 +1,10 @@
-"""What a setting costs in training: steps with and without it in turns, on the same batches.
+"""Measure the cost of a setting in training: steps with and without it in turns, on the same batches.
 
     python scripts/studies/accuracy/compare_training_steps.py CONFIG --set parser.network.arcs=null
 
-Both trainings run in this process, one step of each at a time, so that what else the machine does disturbs
-both alike. Prints a line of JSON: the milliseconds of processor time of a step by the config, by the config
-with the changes, and their ratio with its 95 % interval over the pairs of steps.
+Both trainings run in this process, one step of each at a time, so that other load on the machine affects them
+equally. The script prints a line of JSON: the processor time of a step in milliseconds with the config and
+with the changed config, and their ratio with its 95 % interval over the pairs of steps.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from parser.training.epoch import train_epoch
 from parser.training.run import new_training
 
 FIRST = 5
-"""Steps that are not measured, as they fill caches."""
+"""The number of first steps that are not measured, because they fill caches."""
 RESAMPLES = 2000
 
 
@@ -47,7 +47,7 @@ def seconds_of_steps(config: Path, changes: Sequence[str]) -> Iterator[float]:
 
 
 def ratio(pairs: Tensor) -> Tensor:
-    """[samples] pairs: [samples, steps, 2]."""
+    """The ratio of the summed times, [samples]. pairs: [samples, steps, 2]."""
     sums = pairs.sum(1)  # [samples, 2]
     return sums[:, 0] / sums[:, 1]
 
@@ -61,7 +61,7 @@ def main() -> None:
     arguments.add_argument("--steps", type=int, default=200)
     given = arguments.parse_args()
     tune_process()
-    torch.set_num_threads(1)  # threads that wait for each other spend processor time, too
+    torch.set_num_threads(1)  # waiting threads use processor time, too
     both = zip(
         seconds_of_steps(given.config, ()),
         seconds_of_steps(given.config, given.changes),

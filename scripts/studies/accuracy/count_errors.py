@@ -1,12 +1,12 @@
-"""How often a parser errs before its first error in a sentence, and behind it.
+"""Count a parser's errors up to its first error in a sentence, and after it.
 
     python scripts/studies/accuracy/count_errors.py runs/*/model --treebank dev.conllu
 
-An error is a transition after which fewer arcs can become right than before, as a dynamic oracle says.
-Exploration is for the states behind an error, which gold trajectories never reach. So a parser is counted
-twice: as it parses, going on from its errors, and on gold trajectories, where each error is put right before
-the next transition. The difference behind the first error is what errors cause; the rest is that some
-sentences are harder.
+An error is a transition after which fewer arcs can become correct than before, according to a dynamic oracle.
+Exploration is meant for the states after an error, which gold trajectories never reach. So errors are counted
+twice: in parsing, which continues from the errors, and on gold trajectories, where each error is corrected
+before the next transition. The difference after the first error is caused by errors; the rest is due to
+sentences being harder than others.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ CPU = torch.device("cpu")
 
 
 def count(model: Model, examples: Examples) -> dict[str, Tensor]:
-    """[4] By what is followed: the transitions up to the first error, how many of them are wrong, and both
-    behind it. Raises ValueError without a dynamic oracle.
+    """[4] By what is followed: the number of transitions up to the first error, the number of wrong ones, and
+    the same two numbers after it. Raises ValueError without a dynamic oracle.
     """
     found = {"parsing": torch.zeros(4, dtype=torch.long), "gold": torch.zeros(4, dtype=torch.long)}
     for rows in batches_by_length(examples.tokens.lengths):
@@ -56,7 +56,7 @@ def count(model: Model, examples: Examples) -> dict[str, Tensor]:
 
 
 def gold_trajectory(inventory: Inventory, gold: Ragged, steps: Ragged) -> Trajectory:
-    """With all transitions that are optimal at each step. gold, steps: as in `Examples`."""
+    """A trajectory with all optimal transitions at each step. gold, steps: as in `Examples`."""
     heads, labels = (Ragged(column, gold.lengths) for column in gold.values.unbind(1))
     oracle = DynamicOracle(inventory, heads, labels, CPU)
     transitions = pad_sequence([own[:, 0] for own in steps.unflatten()], padding_value=inventory.no_op)
@@ -79,7 +79,7 @@ def _errors_along(model: Model, examples: Examples) -> list[Tensor]:
 
 
 def counts(is_wrong: Tensor) -> Tensor:
-    """[4] As `count`. is_wrong: [steps] bool, of a sentence."""
+    """[4] The numbers of `count` for a sentence. is_wrong: [steps] bool."""
     is_behind = is_wrong.cumsum(0) > is_wrong.long()
     parts = ~is_behind, ~is_behind & is_wrong, is_behind, is_behind & is_wrong
     return torch.stack([part.sum() for part in parts])

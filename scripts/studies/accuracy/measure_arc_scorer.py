@@ -1,15 +1,15 @@
-"""The parser's trees, those of its scorers, those of both together, and how well they know their errors.
+"""Evaluate the trees of a parser, of its scorers, and of both together, and how well they detect errors.
 
     python scripts/studies/accuracy/measure_arc_scorer.py runs/*/model --treebank dev.conllu
 
-With --crossing the trees of both are also sought among all trees, not only among projective ones (Chu & Liu
+With --crossing the joint trees are also searched among all trees, not only among projective ones (Chu & Liu
 1965, Edmonds 1967). The scorers have learnt lifted trees (docs/treebanks.md), so the labels restore arcs of
-these trees, too, as of the parser's own.
+the joint trees, as in the parser's own trees.
 
-Of the probabilities of the parser's own arcs, the calibration error is the mean distance between probability
-and share of right heads, over twenty groups of equally many arcs; the area is that under the curve by which
-wrong heads are found, the least probable first (0.5: by chance). Sentences that are too long for the scorers
-are left out of everything.
+The calibration error of the probabilities of the parser's own arcs is the mean distance between probability
+and share of correct heads, over twenty groups of equally many arcs. The area is the area under the curve by
+which wrong heads are found, the least probable first (0.5: by chance). Sentences that are too long for the
+scorers are left out everywhere.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ BONUSES = (0.0, 0.5, 1.0, 2.0, 4.0)
 GROUPS = 20
 BATCH_SIZE = 256
 IMPOSSIBLE = -1e4
-"""In place of the logarithm of 0."""
+"""Used in place of the logarithm of 0."""
 
 
 def without_scorers(model: Model) -> Model:
@@ -62,12 +62,12 @@ def opinions_of(model: Model, sentences: Sequence[Sentence]) -> list[SecondOpini
         with torch.inference_mode():
             words, _ = model.network.encode_distinct(tokens)
             own = reparser.opinions(tokens.lengths, [words])
-            found += [opinion for opinion in own if opinion]  # all, as `main` has left out the others
+            found += [opinion for opinion in own if opinion]  # all of them: `main` left out the others
     return found
 
 
 def chu_liu_edmonds(opinion: SecondOpinion, heads: Sequence[int], bonus: float) -> tuple[int, ...]:
-    """The heads of the tree of greatest sum, with one word below ROOT; arcs may cross."""
+    """The heads of the tree with the greatest sum and one word below ROOT; arcs can cross."""
     scores = np.maximum(opinion.log_probabilities.astype(float), IMPOSSIBLE)  # [dependent, head]
     scores[np.arange(len(heads)), heads] += bonus
     best = scores.argmax(1).tolist()
@@ -88,7 +88,7 @@ def chu_liu_edmonds(opinion: SecondOpinion, heads: Sequence[int], bonus: float) 
 def crossing_trees(
     model: Model, opinions: Sequence[SecondOpinion], own: Sequence[ParsedTree], bonus: float
 ) -> list[ParsedTree]:
-    """Those of both. Arcs that the parser did not make are labelled as in reparsing. own: the parser's."""
+    """The joint trees. Arcs that the parser did not make are labelled as in reparsing. own: its trees."""
     reparser = Reparser.of(model)
     assert reparser
     heads = [chu_liu_edmonds(*pair, bonus) for pair in zip(opinions, (t.heads for t in own), strict=True)]
@@ -103,7 +103,7 @@ def crossing_trees(
         labels = list(tree.labels)
         for word in words:
             labels[word] = model.vocabulary.labels.string(reparser.numbers[next(best)])
-        restored, plain = deprojectivize(new, labels)  # as the parser's own trees are
+        restored, plain = deprojectivize(new, labels)  # as in the parser's own trees
         found.append(tree._replace(heads=restored, labels=plain))
     return found
 
@@ -117,7 +117,7 @@ def scores_of(sentences: Sequence[Sentence], trees: Sequence[ParsedTree]) -> str
 
 
 def measure(model: Model, sentences: Sequence[Sentence], crossing: bool) -> None:
-    """Print all figures of a model."""
+    """Print all results for a model."""
     own = parse(with_calibration(without_scorers(model), None), sentences, options=ParseOptions(True))
     opinions = opinions_of(model, sentences)
     print(f"parser alone: {scores_of(sentences, own)}")

@@ -1,13 +1,13 @@
-"""How good the best trees of a beam search are, and by which score the first one should be chosen.
+"""Evaluate the best trees of a beam search, and the scores by which the first one can be chosen.
 
     python scripts/studies/accuracy/measure_best_trees.py MODEL TEST.conllu --trees 5
 
-Prints a row of JSON, with the LAS of CoNLL 2018 of several trees of each sentence:
+The script prints a row of JSON with the CoNLL 2018 LAS of several choices of a tree for each sentence:
 
-- `greedy`: that of the parser alone, without search and scorers; `parse`: that of `parse`;
-- `first`: the first of `parse --trees`; `best`: the one of these that is most like the gold tree;
+- `greedy`: the tree of the parser alone, without search and scorers; `parse`: the tree of `parse`;
+- `first`: the first tree of `parse --trees`; `best`: the tree among these that is most like the gold tree;
 - `by_parser`, `by_scorer`: the first of the same trees by the parser's mean log probability of transitions
-  alone, and by the scorer's of arcs alone, if there is a scorer; `first` is that by the sum of both.
+  alone, and by the scorer's of arcs alone, if there is a scorer; `first` is chosen by the sum of both.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from parser.treebank.conllu import read_treebank
 from parser.treebank.sentence import Sentence
 
 Trees = Sequence[Sequence[ParsedTree]]
-"""Of each sentence."""
+"""Several trees of each sentence."""
 Value = Callable[[int, ParsedTree], float]
-"""Of a sentence, by its number, and one of its trees."""
+"""Returns the value of a tree, given the number of its sentence and the tree."""
 
 
 def las(sentences: Sequence[Sentence], trees: Sequence[ParsedTree]) -> float:
@@ -42,7 +42,7 @@ def las(sentences: Sequence[Sentence], trees: Sequence[ParsedTree]) -> float:
 
 
 def las_of_best(sentences: Sequence[Sentence], trees: Trees, value: Value) -> float:
-    """Of the tree of each sentence that has the greatest value."""
+    """The LAS of the trees with the greatest value in each sentence."""
     found = enumerate(trees)
     return las(sentences, [max(several, key=partial(value, number)) for number, several in found])
 

@@ -1,10 +1,10 @@
-"""How well the probabilities of labelled arcs are calibrated on a test set, by what is fitted on dev.
+"""Measure the calibration of the probabilities of labelled arcs on a test set, by what is fitted on dev.
 
     python scripts/studies/accuracy/measure_calibration.py runs/*/model --dev dev.conllu --test test.conllu
 
-`temperature` divides the log odds by the number that is most likely on dev, `beta` is what training fits
-(`parser/training/calibration.py`). The measures are those of `parser/evaluation/calibration.py`. A
-calibration that a model has is left out.
+`temperature` divides the log odds by the number that is most likely on dev; `beta` is the calibration that
+training fits (`parser/training/calibration.py`). The measures are from `parser/evaluation/calibration.py`.
+The model's own calibration, if any, is not applied.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def log_odds(probabilities: Floats) -> Floats:
 
 
 def temperature_of(dev: Confidence) -> float:
-    """The most likely one."""
+    """The most likely temperature on dev."""
     signed = np.where(dev.is_right, -1, 1) * log_odds(dev.probabilities)
     return min(TEMPERATURES, key=lambda each: float(np.logaddexp(0, signed / each).sum()))
 

@@ -1,8 +1,8 @@
-"""Training with the cached vectors of a frozen transformer, beside pretrained word vectors of the same size.
+"""Compare training on cached vectors of a frozen transformer with pretrained word vectors of the same size.
 
-Both train the parser of a config for some batches, in one process and in turns. The transformer has random
-weights and the pretrained vectors are random, too: neither changes the speed. The ratio of sentences per
-second is the median over the turns, with its 95 % interval.
+Both train the parser of a config for some batches, in one process and in turns. The transformer's weights and
+the pretrained vectors are random, which does not change the speed. The ratio of sentences per second is the
+median over the turns, with its 95 % interval.
 
 PARSER_DATA=../data python scripts/studies/accuracy/measure_frozen_vectors.py configs/ud-any.yaml \\
     [--size 768] [--layers 4]
@@ -22,7 +22,7 @@ from pathlib import Path
 import torch
 from transformers import BertConfig, BertModel
 
-sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
+sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from measuring import compare, per_second
 from pretrain_small import save, train_tokenizer
@@ -74,7 +74,7 @@ def main() -> None:
 
 
 def _transformer(folder: Path, config: Config, size: int, layers: int) -> str:
-    """A folder with a transformer of random weights."""
+    """Write a transformer with random weights. Returns its folder."""
     sentences = read_treebank(data_path(config.treebank.train_files[0]), config.treebank.roots)
     tokenizer = train_tokenizer([" ".join(sentence.forms) for sentence in sentences], PIECES)
     model = BertModel(
@@ -91,7 +91,7 @@ def _transformer(folder: Path, config: Config, size: int, layers: int) -> str:
 
 
 def _vectors(folder: Path, config: Config, size: int) -> str:
-    """A file with a random vector for each form of the training treebank."""
+    """Write a random vector for each form of the training treebank. Returns the file."""
     sentences = read_treebank(data_path(config.treebank.train_files[0]), config.treebank.roots)
     forms = sorted({form for sentence in sentences for form in sentence.forms if " " not in form})
     path = folder / "vectors.txt"
@@ -105,7 +105,7 @@ def _vectors(folder: Path, config: Config, size: int) -> str:
 
 
 def _batches(config: Config, source: dict[str, object], folder: Path) -> Iterator[int]:
-    """Train without end; yields the sentences of each batch when it is done."""
+    """Train endlessly; yields the number of sentences of each batch when it is done."""
     content = json.loads(config.model_dump_json())
     content["parser"]["network"] |= source
     own = Config.model_validate_json(json.dumps(content))

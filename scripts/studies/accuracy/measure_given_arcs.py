@@ -1,10 +1,10 @@
-"""What arcs that are given do for the others: LAS of the free words, with and without the given ones.
+"""Measure the effect of given arcs on the other words: LAS of the free words, with and without given arcs.
 
     python scripts/studies/accuracy/measure_given_arcs.py MODEL TEST.conllu --share 0.5 --seed 1 --turns 5
 
-Each word's head and label are given with a probability, the share, by a generator with the seed; without
-them the same words are free and nothing is given. Labels that the model does not know are not given. With
---turns it also says how fast the given half is parsed, over nothing given, of the processor's time.
+Each word's head and label are given with a probability, the share, drawn by a generator with the seed.
+Without given arcs, the same words count as free. Labels that the model does not know are not given. With
+--turns the script also prints the parsing speed with given arcs over the speed without, by processor time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
+sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from measuring import compare, per_second
 
@@ -52,7 +52,7 @@ def partly_given(sentence: Sentence, share: float, choices: LabelChoices, draw: 
 def print_scores(
     name: str, gold: Sequence[Sentence], given: Sequence[Sentence], trees: Sequence[ParsedTree]
 ) -> None:
-    """The LAS of CoNLL 2018 of the words whose heads are not given, and how much of what is given is kept."""
+    """Print the CoNLL 2018 LAS of words whose heads are not given, and the share of given arcs kept."""
     free = right = known = kept = 0
     for one, own, tree in zip(gold, given, trees, strict=True):
         arcs = [(head, without_subtype(label)) for head, label in zip(one.heads, one.labels, strict=True)]

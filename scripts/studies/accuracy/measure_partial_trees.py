@@ -1,12 +1,12 @@
-"""What trees that are known in part are worth: training without some arcs, beside fewer sentences.
+"""Measure the value of partly known trees: training without some arcs, compared with fewer sentences.
 
     python scripts/studies/accuracy/measure_partial_trees.py configs/ud-fast.yaml --run runs/partial/ewt
 
-From the training file it leaves out a share of the words' heads and labels, at random, and trains on the rest
-(`treebank.partial`). Beside it, it trains on sentences at random that have as many words together as were
-known, in more epochs for as many steps, and on the whole file. Prints a line of JSON for each training with
-the scores on dev and test. What is finished is kept below the folder, so that the same command continues.
-`--set` changes the config of all trainings.
+The script removes a random share of the words' heads and labels from the training file, and trains on the
+rest (`treebank.partial`). For comparison, it trains on random sentences with as many words in total as were
+known, in more epochs for as many steps, and on the whole file. It prints a line of JSON for each training
+with the scores on dev and test. Finished trainings are kept below the folder, so that the same command
+continues. `--set` changes the config of all trainings.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from parser.treebank.partial_trees import with_known
 from parser.treebank.sentence import Sentence
 
 WITHOUT = "sentences", "arcs"
-"""What is left out."""
+"""The two kinds of data that are left out."""
 
 
 def without_arcs(sentences: Sequence[Sentence], share: float, seed: int) -> list[Sentence]:
-    """With `_` in HEAD and DEPREL of the share of all words."""
+    """The sentences with `_` in HEAD and DEPREL of the given share of words."""
     draw = random.Random(seed)
     known = (with_known(sentence, [draw.random() >= share for _ in sentence.forms]) for sentence in sentences)
     return [replace(own, lines=with_tree(own, own.heads, own.labels)) for own in known]
 
 
 def without_sentences(sentences: Sequence[Sentence], share: float, seed: int) -> list[Sentence]:
-    """Without sentences at random that have the share of all words."""
+    """The sentences without random ones that contain the given share of all words."""
     left, found = (1 - share) * sum(map(len, sentences)), []
     for sentence in random.Random(seed).sample(sentences, len(sentences)):
         if left <= 0:

@@ -1,22 +1,22 @@
-"""Parsers that read from right to left beside others: each alone, and together by votes.
+"""Evaluate parsers that read from right to left and others: each separately, and together by votes.
 
     python scripts/studies/accuracy/measure_right_to_left.py --treebank dev.conllu \\
         --left-to-right runs/1/model runs/2/model runs/3/model --right-to-left runs/4/model
 
 Parsers that read from right to left were trained on mirrored sentences (scripts/treebank/mirror_treebank.py).
-Their trees are mirrored back. Several parsers together find the projective tree of the greatest sum (Sagae &
-Lavie 2006). What is summed:
+Their trees are mirrored back. Several parsers together find the projective tree with the greatest sum (Sagae
+& Lavie 2006) of:
 
-- votes: 1 for each parser with that arc;
+- votes: 1 for each parser with the arc;
 - weighted votes: the probability that the parser gives its arc;
-- scorers: the mean of the logarithms of the scorers' probabilities, and the share of the parsers that had
-  the arc before reparsing, times the mean of their bonuses: what the program does with one parser.
+- scorers: the mean log probability of the scorers, plus the share of the parsers that had the arc before
+  reparsing, times the mean of their bonuses. This is what the program does with one parser.
 
 A word's label is the one with the most votes, or the greatest sum of probabilities, among the parsers with
-its arc, or else among all. "ensemble" is the program's own of parsers from left to right, whose transitions
-have common scores. Where several groups of parsers have the same kinds of members, up to three of them are
-taken, and the figures are means. Prints a line of JSON: LAS, and the differences to the ensemble of as many
-parsers from left to right with their 95 % intervals (paired bootstrap over sentences).
+its arc, or else among all. "ensemble" is the program's own ensemble of parsers from left to right, whose
+transitions have common scores. If several groups of parsers have the same kinds of members, up to three of
+them are used, and the figures are means. The script prints a line of JSON: LAS, and the differences to the
+ensemble of as many parsers from left to right, with 95 % intervals (paired bootstrap over sentences).
 """
 
 from __future__ import annotations
@@ -56,24 +56,24 @@ from parser.treebank.sentence import Sentence
 
 Floats = NDArray[np.floating]
 FEWEST, GROUPS = 3, 3
-"""Members that parse together, and groups of members."""
+"""The least number of members that parse together, and the greatest number of groups."""
 ROOT_LABEL = "root"
 
 
 class Opinion(NamedTuple):
-    """What a parser says of a sentence, from left to right."""
+    """A parser's results for a sentence, with words in order from left to right."""
 
     tree: ParsedTree
-    """With probabilities."""
+    """The tree with probabilities."""
     own_heads: tuple[int, ...]
-    """Before reparsing."""
+    """The heads before reparsing."""
     log_probabilities: Floats
-    """[n, n + 1] Of each word those of its heads, by the scorer of arcs."""
+    """[n, n + 1] Log probabilities of the heads of each word, by the arc scorer."""
     bonus: float
 
 
 Weight = Callable[[Opinion], Sequence[float]]
-"""Of the vote for each arc of its tree."""
+"""Returns the weight of an opinion's vote for each arc of its tree."""
 
 
 def equal(opinion: Opinion) -> list[float]:
@@ -95,14 +95,14 @@ def votes(opinions: Sequence[Opinion], weight: Weight) -> Floats:
 
 
 def scorers(opinions: Sequence[Opinion]) -> Floats:
-    """[n, n + 1]"""
+    """[n, n + 1] The sum of scorers' log probabilities and the parsers' votes for each arc."""
     logs: Floats = np.mean([opinion.log_probabilities for opinion in opinions], 0, dtype=float)
     before = [each._replace(tree=each.tree._replace(heads=each.own_heads)) for each in opinions]
     return logs + votes(before, equal) / len(opinions) * mean(each.bonus for each in opinions)
 
 
 def tree_of(scores: Floats) -> tuple[int, ...]:
-    """The heads of the projective tree of the greatest sum. scores: [n, n + 1]"""
+    """The heads of the projective tree with the greatest sum. scores: [n, n + 1]"""
     heads = scores.argmax(1).tolist()
     if not is_projective_tree(heads):
         [heads] = projective_trees(scores[None], np.array([len(scores)]))
@@ -129,7 +129,7 @@ WAYS: dict[str, tuple[Callable[[Sequence[Opinion]], Floats], Weight]] = {
     "weighted votes": (lambda opinions: votes(opinions, probable), probable),
     "scorers": (scorers, probable),
 }
-"""What is summed for trees, and what for labels."""
+"""Ways to combine parsers: the function that sums scores for trees, and the weights for labels."""
 
 
 def opinions_from_left(model: Model, sentences: Sequence[Sentence]) -> list[Opinion]:
@@ -162,7 +162,7 @@ def opinions_from_right(model: Model, sentences: Sequence[Sentence]) -> list[Opi
 
 
 def groups(left: int, of_left: int, right: int, of_right: int) -> list[tuple[list[int], list[int]]]:
-    """Up to `GROUPS` different choices of so many of the numbers below `left`, and of those below `right`."""
+    """Up to `GROUPS` choices of `of_left` numbers below `left` and `of_right` numbers below `right`."""
     found = [
         (
             sorted((turn + step) % left for step in range(of_left)),
@@ -174,7 +174,7 @@ def groups(left: int, of_left: int, right: int, of_right: int) -> list[tuple[lis
 
 
 def together(members: Sequence[Sequence[Opinion]], way: str) -> list[ParsedTree]:
-    """The trees of several parsers. members: of each parser the opinions on all sentences."""
+    """The joint trees of several parsers. members: for each parser, its opinions on all sentences."""
     sums, weight = WAYS[way]
     return [labelled(tree_of(sums(own)), own, weight) for own in zip(*members, strict=True)]
 
@@ -182,7 +182,7 @@ def together(members: Sequence[Sequence[Opinion]], way: str) -> list[ParsedTree]
 def measure(
     gold: Sequence[Sentence], from_left: Sequence[Path], from_right: Sequence[Path]
 ) -> dict[str, dict[str, object]]:
-    """LAS, and differences to ensembles with their intervals, by the name of what is measured."""
+    """LAS, and differences to ensembles with intervals, by the names of combinations."""
     cpu = torch.device("cpu")
     left = [opinions_from_left(Model.load(path, cpu), gold) for path in from_left]
     right = [opinions_from_right(Model.load(path, cpu), gold) for path in from_right]

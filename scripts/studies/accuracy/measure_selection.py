@@ -1,13 +1,13 @@
-"""Learning curves of annotation: sentences selected by a parser, beside sentences at random.
+"""Measure learning curves of annotation: sentences selected by a parser, compared with random sentences.
 
     python scripts/studies/accuracy/measure_selection.py configs/ud-fast.yaml --run runs/selection/ewt
 
-The gold trees of the training file stand for what people would annotate. Each seed begins with the same
-sentences for all ways of selection, drawn at random; each step trains a parser from random weights, selects
-sentences of the rest by it (`parser/annotation/selection.py`), and adds their trees. For `disagreement`
-several parsers are trained, whose seeds differ, and the first one is scored. Prints a line of JSON for each
-step: way, seed, step, sentences, words and the scores on dev and test. What is finished is kept below the
-folder, so that the same command continues, and other processes may train other seeds.
+The gold trees of the training file stand for what people would annotate. Each seed starts with the same
+random sentences for all ways of selection. Each step trains a parser from random weights, uses it to select
+sentences from the rest (`parser/annotation/selection.py`), and adds their trees. For `disagreement` several
+parsers with different seeds are trained, and the first one is scored. The script prints a line of JSON for
+each step: way, seed, step, sentences, words and the scores on dev and test. Finished steps are kept below the
+folder, so that the same command continues, and other processes can train other seeds.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from parser.treebank.sentence import Sentence
 def trained(
     config: Path, changes: Sequence[str], sentences: Sequence[Sentence], folder: Path
 ) -> dict[str, Any]:
-    """The result of a training on sentences; that of the folder, if it is finished.
+    """The result of training on sentences; if the folder contains a finished training, its result.
 
-    Raises SystemExit if the folder has one on other sentences.
+    Raises SystemExit if the training in the folder used other sentences.
     """
     result, treebank = folder / "result.json", folder.with_name(f"{folder.name}.conllu")
     content = as_conllu(sentences)
@@ -58,7 +58,7 @@ def trained(
 
 
 def uas_and_las(result: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """On dev and test, of those that the config has."""
+    """UAS and LAS on dev and test, if the config has them."""
     return {
         part: {name: result[part][name] for name in ("uas", "las")}
         for part in ("dev", "test")
@@ -72,7 +72,7 @@ def committee(folders: Sequence[Path]) -> Model:
 
 
 def curve(given: argparse.Namespace, pool: Sequence[Sentence], by: By, seed: int) -> None:
-    """Train at all steps of one way and seed, and print the scores."""
+    """Train at all steps for one way of selection and one seed, and print the scores."""
     drawn = random.Random(seed).sample(range(len(pool)), given.start)
     known = [pool[number] for number in drawn]
     rest = [sentence for number, sentence in enumerate(pool) if number not in set(drawn)]

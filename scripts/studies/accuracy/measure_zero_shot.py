@@ -1,4 +1,4 @@
-"""UAS and LAS of the models of other treebanks on a test set, with gold tokens, the best first.
+"""Print UAS and LAS of other treebanks' models on a test set with gold tokens, the best first.
 
 python scripts/studies/accuracy/measure_zero_shot.py runs/models data/ud/UD_Kazakh-KTB/kk_ktb-ud-test.conllu
 """

@@ -1,7 +1,7 @@
 """Synchronous training of the digit classifier with stale gradients, all late by the same number of updates.
 
-The gradient of batch t is computed from the weights as they are then, and applied LATE updates later. The
-network, images and settings are those of the experiment `mnist` of configs/speed/messages.yaml.
+The gradient of batch t is computed from the weights at that time, and applied LATE updates later. The
+network, images and settings are those of the experiment `mnist` in configs/speed/messages.yaml.
 
 python scripts/studies/batching/late_gradients.py --late 0 3 15 --epochs 6 --seeds 3 --rows rows.jsonl
 """

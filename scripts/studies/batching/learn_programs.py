@@ -83,7 +83,7 @@ def rate(epoch: int, epochs: int) -> float:
 
 
 def learn(plugin: ProgramExecutorPlugin, lessons: Lessons, numbers: range, epochs: int, method: str) -> float:
-    """Train in these epochs, out of `epochs`. Returns the seconds that it took."""
+    """Train in the epochs of these numbers, out of `epochs`. Returns the training time in seconds."""
     took = 0.0
     for epoch in numbers:
         batches = lessons.epoch(epoch)
@@ -100,7 +100,7 @@ def learn(plugin: ProgramExecutorPlugin, lessons: Lessons, numbers: range, epoch
 
 
 def accuracy(validation: ProgramExecutorPlugin) -> dict[str, Accuracy]:
-    """Of each kind of question."""
+    """The accuracy on each kind of question."""
     counts: dict[str, list[bool]] = defaultdict(list)
     both = zip(validation.questions, validation.examples, strict=True)
     for batch in in_batches(list(both), VALIDATED):
@@ -131,7 +131,7 @@ def total(of_kinds: Mapping[str, Accuracy]) -> Accuracy:
 
 
 def prepared(folder: Path, part: str, method: str, sizes: Mapping[str, Any]) -> ProgramExecutorPlugin:
-    """part: train or val."""
+    """A prepared plugin. part: train or val."""
     questions, scenes = (_file(folder, part, what) for what in ("questions", "scenes"))
     settings = ProgramExecutorSettings(questions=questions, scenes=scenes, **sizes)
     plugin = ProgramExecutorPlugin()
@@ -141,14 +141,14 @@ def prepared(folder: Path, part: str, method: str, sizes: Mapping[str, Any]) -> 
 
 
 def _file(folder: Path, part: str, what: str) -> str:
-    """Raises ValueError if there is none."""
+    """The path of a file of CLEVR. Raises ValueError if there is none."""
     for path in sorted(folder.glob(f"CLEVR_{part}_{what}*.json")):
         return str(path)
     raise ValueError(f"{folder}: no CLEVR_{part}_{what}*.json")
 
 
 def keep(path: Path, of_run: Mapping[str, Any], **found: Mapping[str, Accuracy]) -> None:
-    """Append a validation to a file of rows. found: of each kind of question, the percentages are kept."""
+    """Append a validation to a file of rows. found: accuracies by kind of question, kept as percentages."""
     scores = {
         name: {kind: 100 * own.right / own.questions for kind, own in {**kinds, "all": total(kinds)}.items()}
         for name, kinds in found.items()
@@ -159,8 +159,10 @@ def keep(path: Path, of_run: Mapping[str, Any], **found: Mapping[str, Accuracy])
 def compare(
     folder: Path, methods: Sequence[str], epochs: int, validate_every: int, rows: Path | None = None
 ) -> None:
-    """rows: a file to which a line is added for each validation. Raises ValueError for files that are missing
-    or broken."""
+    """Train and validate by each method. rows: a file to which a line is added for each validation.
+
+    Raises ValueError for missing or broken files.
+    """
     validation = prepared(folder, "val", BY_LEVELS, SIZES)
     scenes = read_scenes(Path(data_path(_file(folder, "train", "scenes"))))
     for method in methods:

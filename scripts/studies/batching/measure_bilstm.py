@@ -1,6 +1,6 @@
-"""When padding is the faster way to train a bidirectional LSTM on this CPU: its seconds over those by levels.
+"""Measure when padding is faster for training a bidirectional LSTM on this CPU: its time over that by levels.
 
-A forward and a backward pass on one thread, for sequences of similar and of mixed lengths.
+A forward and a backward pass are timed on one thread, for sequences of similar and of mixed lengths.
 
 python scripts/studies/batching/measure_bilstm.py
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
+sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from measuring import in_turns, processor_seconds
 
@@ -24,7 +24,7 @@ from parser.system.stamp import machine
 
 SIZES = (64, 100, 200)
 WORDS = 500
-"""About so many in a batch."""
+"""The approximate number of words in a batch."""
 LENGTHS = {
     "4 words": [4] * (WORDS // 4),
     "8 words": [8] * (WORDS // 8),
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def ratio(size: int, lengths: list[int]) -> float:
-    """Of the least seconds over turns."""
+    """The least seconds with padding over the least seconds by levels, of several turns."""
     torch.manual_seed(1)
     lstm = bilstm(2 * size, size, layers=1)
     inputs = torch.randn(sum(lengths), 2 * size, requires_grad=True)

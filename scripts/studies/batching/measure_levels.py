@@ -23,7 +23,7 @@ SYSTEM = "arc-hybrid"
 
 
 def counted(path: str) -> dict[str, Any]:
-    """Levels of the stack forest, including that of ROOT, and transitions."""
+    """The numbers of levels of the stack forest, including ROOT's level, and of transitions."""
     sentences = [projectivized(sentence) for sentence in read_treebank(path)]
     vocabulary = Vocabulary.build(sentences, ["upos"])
     examples = Examples.of(Inventory.of(SYSTEMS[SYSTEM], vocabulary), vocabulary, sentences)

@@ -1,12 +1,13 @@
-"""How much batching can speed up modules on this machine: a bound for `levels` and `static` over `none`.
+"""Measure how much batching can speed up modules here: a bound for `levels` and `static` over `none`.
 
 Modules of a program executor are timed for increasing numbers of images, with warm caches: the forward pass,
 the backward pass to the images, and the weights' gradients, which batched methods compute for all images of a
 module at once. The times of all calls of a batch are then summed, without any other costs. Experts are timed
 forward, for increasing numbers of rows.
 
-Beside each time stands the speed of the forward pass as a share of that of large matrix products: what leaves
-nothing idle alone can gain nothing from company. All are timed in turns; the least processor times count.
+Next to each time, the script prints the speed of the forward pass as a share of that of large matrix
+products: a single module that already reaches this speed cannot gain from batching. All are timed in turns;
+the least processor times count.
 
 python scripts/studies/batching/measure_modules.py configs/speed/levels.yaml programs --batch-sizes 64 640
 python scripts/studies/batching/measure_modules.py configs/speed/levels.yaml experts-100 --batch-sizes 10000
@@ -26,7 +27,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
+sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from measuring import in_turns, large_products, processor_seconds
 
@@ -57,7 +58,7 @@ from parser.system.machine import tune_process
 IMAGES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 ROWS = (1, 10, 100, 1000, 10000)
 AT_ONCE = {"images": 32, "rows": 1024}
-"""About so many are timed at once, at least."""
+"""The approximate least number of images or rows that are timed at once."""
 PARTS = ("forward", "backward", "weights")
 BATCHES = 8
 """The number of batches that represent an epoch."""
@@ -67,11 +68,11 @@ Call = Callable[[], object]
 
 class Module(NamedTuple):
     calls: Mapping[int, Sequence[Call]]
-    """Number of images or rows -> what is timed of them: the parts of a pass."""
+    """Number of images or rows -> the timed calls: the parts of a pass."""
     modules: Mapping[int, int]
-    """How often a call runs a module, each time with as many images or rows."""
+    """Number of images or rows -> how often a call runs a module, each time with that number."""
     operations: float
-    """Of the forward pass of one image or row."""
+    """Operations in the forward pass of one image or row."""
 
 
 class Timed(NamedTuple):
@@ -83,13 +84,13 @@ class Timed(NamedTuple):
     """[parts, sizes]"""
 
     def of(self, part: int, calls: Sequence[int]) -> float:
-        """calls: the number of images of each. Interpolates between the measured sizes."""
+        """Seconds of a part in these calls, interpolated between measured sizes. calls: images in each."""
         images = np.array(calls, np.int64)
         return float((images * np.interp(images, self.sizes, self.per_one[part])).sum())
 
 
 def timed(modules: Mapping[str, Module], unit: str) -> dict[str, Timed]:
-    """Times all modules in turns, and prints their times and speeds. unit: a key of AT_ONCE."""
+    """Time all modules in turns, and print their times and speeds. unit: a key of `AT_ONCE`."""
     work = {
         f"{name} {size}": partial(_seconds, calls, size * module.modules[size], AT_ONCE[unit])
         for name, module in modules.items()
@@ -111,12 +112,12 @@ def timed(modules: Mapping[str, Module], unit: str) -> dict[str, Timed]:
 
 
 def _seconds(calls: Sequence[Call], times: int, at_once: int) -> list[float]:
-    """Of each part, for one of so many images or rows."""
+    """Seconds of each part for a single image or row. times: number of images or rows in a call."""
     return [processor_seconds(call, -(-at_once // times)) / times for call in calls]
 
 
 def modules_of(executor: ProgramExecutor) -> dict[str, Module]:
-    """One with a single image as input, and one with two."""
+    """A module with one image as input, and a module with two."""
     blocks = {"unary": executor.blocks[0], "binary": executor.blocks[-1]}
     made = {name: operation_of(block, executor.grid) for name, block in blocks.items()}
     return {
@@ -130,7 +131,7 @@ def modules_of(executor: ProgramExecutor) -> dict[str, Module]:
 
 
 def _parts(operation: Operation, arguments: int, images: int) -> list[Call]:
-    """The three passes of a module, of so many images."""
+    """The three passes of a module for this number of images."""
     (width,) = operation.outputs
     *inputs, gradient = torch.randn(arguments + 1, images, width)
     batch = OperationBatch(inputs, [torch.empty_like(gradient)], None)
@@ -144,7 +145,7 @@ def _parts(operation: Operation, arguments: int, images: int) -> list[Call]:
 
 
 def operations_of(sizes: ExecutorSizes, arguments: int) -> float:
-    """Of a module's convolutions: two of 3 x 3, and one of 1 x 1 that joins two images."""
+    """Operations of a module's convolutions: two of 3 x 3, and one of 1 x 1 that joins two images."""
     of_weight = sizes.channels**2 * sizes.side**2
     return 2.0 * of_weight * (2 * 9 + (2 if arguments == 2 else 0))
 
@@ -152,9 +153,9 @@ def operations_of(sizes: ExecutorSizes, arguments: int) -> float:
 def seconds_of_batches(
     modules: Sequence[Timed], batches: Sequence[Sequence[ProgramCalls]], labelling: str | None, unary: int
 ) -> NDArray[np.float64]:
-    """[parts] Of the calls of some batches; labelling None: each call by itself.
+    """[parts] Seconds of all calls in some batches.
 
-    modules: unary and binary; unary: how many modules are, which come first.
+    modules: unary and binary. labelling: None for single calls. unary: number of unary modules (the first).
     """
     total = np.zeros(len(PARTS))
     for batch in batches:
@@ -199,7 +200,7 @@ def measure_experts(settings: MixtureOfExpertsSettings, batch_sizes: Sequence[in
 
 
 def _expert_call(experts: CalledExperts, number: int, rows: int) -> Call:
-    """The forward pass of so many calls with so many rows each, of all experts in turn.
+    """The forward pass of `number` calls with `rows` rows each, of all experts in turn.
 
     Single rows are called as by `none`, others as by `static`.
     """

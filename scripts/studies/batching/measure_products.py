@@ -1,6 +1,6 @@
-"""Which kernels are fast on this CPU, and which ones the parser uses.
+"""Measure which kernels are fast on this CPU, and which ones the parser uses.
 
-GFLOP/s of float32 matrix products by torch and by oneDNN; values per second of torch's tanh and sigmoid.
+Prints GFLOP/s of float32 products by torch and by oneDNN, and values per second of torch's tanh and sigmoid.
 
 python scripts/studies/batching/measure_products.py
 """
@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
+sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from measuring import in_turns, processor_seconds
 
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def fastest(*calls: Callable[[], Tensor]) -> list[float]:
-    """The least time of each in seconds, over turns."""
+    """The least time of each call over the turns, in seconds."""
     work = {str(number): partial(processor_seconds, call, REPETITIONS) for number, call in enumerate(calls)}
     turns = [list(found.values()) for found in in_turns(work, TURNS)]
     return [min(own) for own in zip(*turns, strict=True)]

@@ -1,8 +1,8 @@
-"""How fast a recurrent network could be trained, and how fast it is: products, elementwise passes, and all.
+"""Measure how fast a recurrent network could train, and does: products, elementwise passes, and all.
 
-The bound is the time of the products alone, at the shapes of the network, and of one pass for each
-elementwise operation of the graph, on tensors that stay in the cache. MFU: operations of the products by
-time, as a share of the speed of large products. All are measured in turns; the best CPU times count.
+The bound is the time of the products alone, at the shapes of the network, plus one pass for each elementwise
+operation of the graph, on tensors that stay in the cache. MFU is the rate of product operations as a share of
+the speed of large products. All are measured in turns; the best CPU times count.
 
 python scripts/studies/batching/measure_recurrence_bound.py --network peephole-lstm --sizes 512 --streams 64
 """
@@ -20,7 +20,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
+sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from measuring import in_turns, large_products, processor_seconds
 
@@ -35,7 +35,7 @@ from parser.batching.recurrence.weights import Weights
 from parser.benchmarks.language_model.network import RECURRENCE_METHODS, LayeredModel
 
 FRAMES = 1024
-"""Of all streams, in a step."""
+"""The number of frames of all streams in a step."""
 CACHED = 32 * 1024
 """Elements of a tensor that stays in the cache."""
 TURNS, REPETITIONS = 15, 5
@@ -47,9 +47,9 @@ class Product(NamedTuple):
     inner: int
     columns: int
     times: int
-    """In a step."""
+    """The number of such products in a step."""
     over_rows: bool
-    """Whether it is the gradient of a weight, summed over the rows."""
+    """Whether the product is the gradient of a weight, summed over the rows."""
 
 
 @torch.no_grad()
@@ -129,7 +129,7 @@ def call_of(product: Product) -> Call:
 
 
 def elements_of(weights: Weights, frames: int, streams: int) -> Counter[str]:
-    """Elements of a step by the name of their kernel: the least that the graph's definition needs."""
+    """The elements of a step by the name of their kernel: the least that the graph's definition needs."""
     graph, found = weights.graph, Counter[str]()
     first = first_frames(graph, components(graph), frames)
     for name, layer in graph.layers.items():

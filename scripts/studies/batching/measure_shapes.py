@@ -1,10 +1,10 @@
-"""Measure what it takes to train by CUDA graphs: how many shapes, for how many batches, and their padding.
+"""Measure the needs of training by CUDA graphs: number of shapes, share of batches, and padding.
 
 PARSER_DATA=../data python scripts/studies/batching/measure_shapes.py configs/ud-english-ewt.yaml \\
     --batch-sizes 64 256
 
-The shapes are those of a training run (`training.cuda_graphs`). The epochs that are measured come after those
-that tell the shapes. With --keep each line is appended to a JSON Lines file.
+The shapes are those of a training run (`training.cuda_graphs`). The measured epochs come after the epochs
+from which the shapes are chosen. With --keep each line is appended to a JSON Lines file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from parser.training.epoch import epoch_batches
 from parser.training.prepared import cache_folder
 
 MEASURED = 4
-"""Epochs."""
+"""The number of measured epochs."""
 
 
 def main() -> None:
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def measured(loaded: data.TrainingData, settings: TrainingSettings) -> dict[str, Any]:
-    """share: of the batches that have a graph; padding: what their shapes add to the rows of the LSTMs."""
+    """The measured row. share: of batches that have a graph; padding: share of LSTM rows that it adds."""
     common = shapes_of_epochs(loaded.train, _epochs(loaded, settings, 1, EPOCHS), settings.max_batch_words)
     later = chain.from_iterable(_epochs(loaded, settings, EPOCHS + 1, MEASURED))
     found = [(own, fitting(common, own)) for own in shapes_of(loaded.train, later)]

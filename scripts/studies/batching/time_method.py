@@ -1,8 +1,8 @@
-"""Time one batching method on the batches of an experiment, in the same way as the programs of others.
+"""Time one batching method on the batches of an experiment, in the same way as other programs.
 
 python scripts/studies/batching/time_method.py configs/speed/on-the-fly.yaml trees agenda --batch-size 64
 
-It prints the sentences, or other examples, per second; see `scripts/same_work/timing.py`.
+The script prints sentences, or other examples, per second; see `scripts/same_work/timing.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import argparse
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
+sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 sys.path.insert(0, str(Path(__file__).parent))
 
 from same_work.timing import add_arguments, print_speed

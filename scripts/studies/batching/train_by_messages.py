@@ -3,7 +3,7 @@
 python scripts/studies/batching/train_by_messages.py configs/speed/messages.yaml mnist --method active-4 \\
     --epochs 3
 
-In processes instead of threads, each a worker, on one machine or several:
+With a process instead of a thread for each worker, on one machine or several:
 
 torchrun --nproc-per-node 2 scripts/studies/batching/train_by_messages.py configs/speed/messages.yaml mnist
 """
@@ -48,7 +48,7 @@ from parser.system.machine import tune_process
 SHOWN = 90
 """The number of messages in the chart, from the middle of the first run."""
 LANE = 0.8
-"""Height of a bar, as a share of the distance between two workers."""
+"""The height of a bar, as a share of the distance between two workers."""
 BACKWARD = "//"
 
 
@@ -84,7 +84,7 @@ class TrainingLog:
         self._messages, self._board, self._runs = messages, SummaryWriter(str(folder)), 0
 
     def __call__(self, ran: MessageRun, spans: Sequence[Span]) -> float:
-        """The mean loss."""
+        """Log a run. Returns the mean loss."""
         self._runs += 1
         trained = ran.of(training=True)
         loss = mean_loss(trained)
@@ -109,7 +109,7 @@ class TrainingLog:
 
 
 def train(plugin: Any, epochs: int, folder: Path, validate: bool) -> None:
-    """In threads. validate: run what is held out, a part with each run, while the graph trains."""
+    """Train in threads. validate: also run the held-out examples, a part with each run, during training."""
     watch, runs = TrainingLog(plugin.messages, folder), plugin.batches()
     held_out = plugin.held_out_batches() if validate else []
     for epoch in range(1, epochs + 1):
@@ -141,7 +141,7 @@ def mean_loss(reports: Sequence[Report]) -> float:
 
 
 def train_in_processes(plugin: Any, epochs: int) -> None:
-    """In processes. The first one prints the progress."""
+    """Train in processes. The first one prints the progress."""
     dist.init_process_group("gloo")
     with Processes() as processes:
         for epoch in range(1, epochs + 1):

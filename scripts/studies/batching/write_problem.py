@@ -1,10 +1,10 @@
-"""Write the batches and the weights of an experiment, for programs that are compared with ours.
+"""Write the batches and the weights of an experiment for programs that are compared with ours.
 
 python scripts/studies/batching/write_problem.py configs/speed/on-the-fly.yaml trees FOLDER --batch-size 64
 
-The folder is described in `scripts/same_work/problem.py`. It has an epoch, the weights before the first
-step, and the loss of the first batch before and after a step on it, so that other programs can be seen to
-compute the same.
+The folder is described in `scripts/same_work/problem.py`. It contains an epoch, the weights before the first
+step, and the loss of the first batch before and after a step on it, with which other programs can check that
+they compute the same.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 from torch import nn
 
-sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
+sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from same_work import problem
 
@@ -39,7 +39,7 @@ from parser.system.console import say
 
 Array = NDArray[Any]
 RATES = "learning_rate", "momentum"
-"""Of Adam: settings of a plugin."""
+"""A plugin's settings for Adam."""
 
 
 class Written(NamedTuple):
@@ -75,7 +75,7 @@ def main() -> None:
 def prepared(
     config: Path, experiment: str, method: str, batch_size: int, threads: int = 1
 ) -> tuple[AnyPlugin, BaseModel]:
-    """A plugin with the settings of an experiment, prepared for training by a method; and the settings.
+    """A plugin prepared for training by a method with the settings of an experiment, and the settings.
 
     Raises SystemExit if it cannot be measured here.
     """
@@ -95,10 +95,10 @@ def prepared(
 
 
 def losses(plugin: Any) -> Array:
-    """[2] Of the first batch, before and after a step on it."""
+    """[2] The losses of the first batch, before and after a step on it."""
     messages = getattr(plugin, "messages", None)
     training, first = messages or plugin._training, plugin.batches()[0]
-    batch = first[:1] if messages else first  # of messages, several batches are a run
+    batch = first[:1] if messages else first  # with messages, several batches are a run
 
     def loss() -> float:
         given = batch if messages else [batch]
@@ -110,7 +110,7 @@ def losses(plugin: Any) -> Array:
 
 
 def trees(network: Any, batches: Sequence[Sequence[BinaryTree]]) -> Written:
-    """Nodes are numbered as in `BinaryTree`."""
+    """Binary trees, with nodes numbered as in `BinaryTree`."""
     every = list(chain.from_iterable(batches))
     return Written(
         {name: [getattr(tree, name) for tree in every] for name in ("words", "labels", "left", "right")}
@@ -118,7 +118,7 @@ def trees(network: Any, batches: Sequence[Sequence[BinaryTree]]) -> Written:
 
 
 def tagged_sentences(network: Any, batches: Sequence[Sequence[TaggedSentence]]) -> Written:
-    """`spellings` has the characters of each word, none for those that are not spelled."""
+    """Tagged sentences. `spellings` has the characters of each word, none for words that are not spelled."""
     every = list(chain.from_iterable(batches))
     ragged: dict[str, Any] = {
         "words": [sentence.words for sentence in every],
@@ -131,7 +131,7 @@ def tagged_sentences(network: Any, batches: Sequence[Sequence[TaggedSentence]]) 
 
 
 def feature_sentences(network: Any, batches: Sequence[Sequence[FeatureSentence]]) -> Written:
-    """Its parts are those of `FeatureSentence`."""
+    """Sentences with the parts of `FeatureSentence`."""
     every = list(chain.from_iterable(batches))
     names = ("words", "tags", "heads", "labels", "chances")
     arrays = {"label_count": np.array(network.sizes.labels), "explore": np.array(network.sizes.explore)}

@@ -1,15 +1,15 @@
-"""Predict how fast a GPU trains the StackLSTM parser, from what a simulated GPU counts.
+"""Predict how fast a GPU trains the StackLSTM parser, from the counts of a simulated GPU.
 
 python scripts/studies/gpu/predict_gpu.py docs/measurements/speed/predicted-gpu
 PARSER_DATA=../data python scripts/studies/gpu/predict_gpu.py runs/prediction --this-cpu
 
-It writes rows.jsonl into the folder, of which `make reports` makes a report. Nothing of it was measured on
-a GPU.
-With --transformer it adds rows that say what a config with a pretrained transformer needs: seconds of a
-step, and memory. The transformer has random weights; only its size counts.
-With --this-cpu the same counts predict the speed of this machine's CPU beside what is measured: that checks
-the counts and the work, not the launches of a GPU. Each call with it adds a round, since other programs slow
-some of them down.
+The script writes rows.jsonl into the folder; `make reports` makes a report from it. None of the rows were
+measured on a GPU.
+With --transformer it adds rows on the needs of a config with a pretrained transformer: seconds per step, and
+memory. The transformer has random weights; only its size counts.
+With --this-cpu the same counts predict the speed of this machine's CPU, next to the measured speed: that
+checks the counts and the work, not the launches of a GPU. Each call with this option adds a round, since
+other programs slow down some rounds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
+sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from measuring import least_seconds
 from prediction.counting import (
@@ -53,17 +53,17 @@ from parser.system.stamp import append_stamped
 TREEBANK = "${PARSER_DATA}/ud/UD_English-EWT/en_ewt-ud-train.conllu"
 METHODS = "replay", "step", "step-naive"
 WITH_GRAPHS = REPLAY_GRAPH, *METHODS
-"""What needs a GPU comes first."""
+"""All methods; the one with CUDA graphs, which needs a GPU, comes first."""
 SIZES = 1, 8, 64, 256
 SECONDS_EACH = 5.0
-"""In which this CPU is measured."""
+"""The time for each measurement of this CPU."""
 
 
 class Counted(NamedTuple):
     method: str
     size: int
     steps: list[tuple[int, Step]]
-    """The sentences of each batch that was counted, and what was counted."""
+    """The number of sentences in each counted batch, and the counts."""
 
 
 def main() -> None:
@@ -89,7 +89,7 @@ def main() -> None:
 
 
 def _remove_training(path: Path) -> None:
-    """From the rows of a file, if there is one: they are made anew."""
+    """Remove the training rows from a file, if it exists: they are written anew."""
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
     path.write_text("".join(line for line in lines if json.loads(line)["what"] != "training"), "utf-8")
 
@@ -116,8 +116,8 @@ def _counted(settings: StackParserSettings) -> Iterator[Counted]:
 
 
 def _equally_prepared(found: list[Counted]) -> Iterator[Counted]:
-    """Cells of one size. All but those with graphs prepare alike, so the fastest time of each batch is
-    that of all: other programs may have slowed down some.
+    """Cells of one size with equal preparation times. Cells without graphs prepare alike, so each batch gets
+    the fastest time of all of them: other programs may have slowed down some.
     """
     alike = [counted.steps for counted in found if counted.method != REPLAY_GRAPH]
     fastest = [min(step.preparation for _, step in same) for same in zip(*alike, strict=True)]
@@ -132,7 +132,7 @@ def _equally_prepared(found: list[Counted]) -> Iterator[Counted]:
 
 
 def _row(counted: Counted, device: Device, precision: Precision) -> dict[str, Any]:
-    """Over all batches that were counted."""
+    """The row of a cell, over all counted batches."""
     predictions = [predicted(step, device, precision) for _, step in counted.steps]
     sentences = sum(number for number, _ in counted.steps)
     slowest = max(predictions, key=lambda each: each.added)
@@ -174,7 +174,7 @@ def _compare_with_this_cpu(path: Path, settings: StackParserSettings) -> None:
 
 
 def _predict_transformer(path: Path, config: Path) -> None:
-    from prediction.transformer import count_transformer  # which needs transformers
+    from prediction.transformer import count_transformer  # needs the package transformers
 
     counted = count_transformer(config)
     kept = max(step.kept_for_backward for step in counted.steps)

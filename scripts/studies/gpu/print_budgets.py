@@ -1,9 +1,9 @@
-"""Print what training steps and parsing ask of a GPU, beside what they may ask: launches, uploads, waits.
+"""Print the launches, uploads and waits of training steps and of parsing on a GPU, next to their budgets.
 
 python scripts/studies/gpu/print_budgets.py
 python scripts/studies/gpu/print_budgets.py --treebank FILE.conllu
 
-It counts on a simulated GPU. The exit status is 1 if a budget is exceeded.
+The counts come from a simulated GPU. The exit status is 1 if a budget is exceeded.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from unittest import mock
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
+sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from prediction.counting import PAPER_NETWORK, Cell, stack_parser_settings
 from simulated_cuda.counts import LAUNCHES, UPLOADS, WAITS_OF_A_TRAINING_STEP
@@ -27,7 +27,7 @@ from parser.parsing.running_batch import STEPS_BETWEEN_SYNCHRONISATIONS
 
 SIZES = 1, 8, 64, 256
 PARSED = 64
-"""Rows of the batch in parsing."""
+"""The number of rows of the batch in parsing."""
 
 
 def main() -> None:
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def _training(method: str, size: int, settings: StackParserSettings) -> bool:
-    """Print a line; returns whether all budgets are kept."""
+    """Print a line for a training step. Returns whether all budgets are kept."""
     with SimulatedCuda() as cuda:
         cell = Cell(method, "train", size, cuda.name, settings)
         rows = cell.chosen()[len(cell.chosen()) // 2]

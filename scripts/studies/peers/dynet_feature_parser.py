@@ -1,9 +1,9 @@
-"""The parser over BiLSTM features in DyNet, beside ours: the same weights, batches, decisions and steps.
+"""The parser over BiLSTM features in DyNet, compared with ours: equal weights, batches, decisions and steps.
 
 python scripts/studies/peers/dynet_feature_parser.py runs/peers/problems/parser --dynet-autobatch 1
 
-The decisions are those of our program, in NumPy, since they are no part of what is compared. It prints the
-loss of the first batch, beside the one that our program computes, and sentences per second.
+The decisions are made by our program's code, in NumPy, since they are not part of the comparison. The script
+prints the loss of the first batch, next to our program's, and sentences per second.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from dynet_training import BiLSTM, Weights, arguments_of, time_training
 from same_work.problem import Problem
 
-sys.path.insert(0, str(Path(__file__).parents[3]))  # what needs only NumPy of the program itself
+sys.path.insert(0, str(Path(__file__).parents[3]))  # modules of the program that need only NumPy
 
 from parser.benchmarks.feature_parser.dynamic_oracle import HINGE_MARGIN, Decisions, FeatureSentence
 
@@ -68,14 +68,14 @@ class FeatureParser:
         return [dy.concatenate([*pair]) for pair in zip(*states, strict=True)]
 
     def _score(self, state: dy.Expression) -> list[dy.Expression]:
-        """Of kinds of transitions, and of transitions with labels."""
+        """The scores of kinds of transitions, and of transitions with labels."""
         return [
             dy.affine_transform([*output, dy.tanh(dy.affine_transform([*middle, state]))])
             for middle, output in zip(self._middles, self._outputs, strict=True)
         ]
 
     def _hinge(self, kinds: dy.Expression, labelled: dy.Expression, pair: int) -> dy.Expression:
-        """pair: correct transition * number of labelled transitions + incorrect transition."""
+        """The hinge loss. pair: correct transition * number of labelled transitions + incorrect one."""
         right, wrong = divmod(pair, 1 + 2 * self._labels)
 
         def total(transition: int) -> dy.Expression:

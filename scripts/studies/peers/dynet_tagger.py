@@ -1,8 +1,8 @@
-"""The BiLSTM taggers in DyNet, beside ours: the same weights, batches and steps.
+"""The BiLSTM taggers in DyNet, compared with ours: the same weights, batches and steps.
 
 python scripts/studies/peers/dynet_tagger.py runs/peers/problems/tagger --dynet-autobatch 1
 
-It prints the loss of the first batch, beside the one that our program computes, and sentences per second.
+The script prints the loss of the first batch, next to our program's, and sentences per second.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the DyNet programs share: their command line, LSTMs with our weights, and steps of Adam."""
+"""Code shared by the DyNet programs: the command line, LSTMs with our weights, and steps of Adam."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import dynet as dy
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
+sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from same_work.problem import Array, Problem
 from same_work.timing import add_arguments, print_speed
@@ -21,7 +21,7 @@ DIRECTIONS = "", "_reverse"
 
 
 def arguments_of(description: str) -> argparse.Namespace:
-    """The command line. DyNet has read those options of it that begin with --dynet."""
+    """The arguments of the command line. DyNet itself reads the options that start with --dynet."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -56,12 +56,12 @@ class Weights:
         return self.collection.lookup_parameters_from_numpy(self._arrays[name])
 
     def linear(self, name: str) -> tuple[dy.Parameters, dy.Parameters]:
-        """Bias and weight, as `affine_transform` takes them."""
+        """The bias and the weight, in the order of `affine_transform`."""
         return self.parameter(f"{name}.bias"), self.parameter(f"{name}.weight")
 
 
 class BiLSTM:
-    """Bidirectional, with the weights of an `nn.LSTM`."""
+    """A bidirectional LSTM with the weights of an `nn.LSTM`."""
 
     def __init__(self, weights: Weights, name: str, builder: str):
         layers = 0
@@ -100,17 +100,17 @@ def _compact(weights: Weights, name: str, layer: str) -> dy.CompactVanillaLSTMBu
 
 
 BUILDERS: dict[str, Callable[[Weights, str, str], Any]] = {"vanilla": _vanilla, "compact": _compact}
-"""`compact` has one node for all gates."""
+"""Makers of LSTMs by name; `compact` has one node for all gates."""
 
 
 def _sizes(weights: Weights, name: str, layer: str) -> tuple[int, int]:
-    """Of the input and of the state."""
+    """The sizes of the input and of the state."""
     rows, inputs = weights.array(f"{name}.weight_ih_{layer}").shape
     return inputs, rows // 4
 
 
 def _filled(builder: Any, weights: Weights, name: str, layer: str, forget_bias: float) -> Any:
-    """The builder with our weights. forget_bias: what it adds itself to the bias of the forget gates."""
+    """The builder with our weights. forget_bias: what the builder itself adds to the forget gates' bias."""
     arrays = [weights.array(f"{name}.{part}_{layer}") for part in ("weight_ih", "weight_hh", "bias_ih")]
     for parameter, array in zip(builder.get_parameters()[0], arrays, strict=True):
         input_gate, forget_gate, cell_gate, output_gate = np.split(array, 4)
@@ -139,7 +139,7 @@ def time_training(
     problem = Problem(given.problem)
     batches = batches_of(examples, problem)
     trainer = dy.AdamTrainer(weights.collection, alpha=float(problem.array("learning_rate")))
-    trainer.set_clip_threshold(0)  # the others do not clip gradients
+    trainer.set_clip_threshold(0)  # the other programs do not clip gradients
 
     def step(batch: Sequence[Any]) -> None:
         dy.renew_cg()

@@ -1,8 +1,8 @@
-"""The binary Tree-LSTM in DyNet, beside ours: the same weights, batches and steps.
+"""The binary Tree-LSTM in DyNet, compared with ours: the same weights, batches and steps.
 
 python scripts/studies/peers/dynet_tree_lstm.py runs/peers/problems/trees --dynet-autobatch 1
 
-It prints the loss of the first batch, beside the one that our program computes, and trees per second.
+The script prints the loss of the first batch, next to our program's, and trees per second.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from same_work.problem import Problem
 
 
 class Tree(NamedTuple):
-    """Nodes are numbered: leaves from left to right, then inner nodes, children before their parents."""
+    """A binary tree. Nodes are numbered: leaves from left to right, then inner nodes, children first."""
 
     words: list[int]
     labels: list[int]
@@ -40,7 +40,7 @@ class TreeLSTM:
 
     @staticmethod
     def _gates(weights: Weights, name: str, values: int) -> list[list[dy.Parameters]]:
-        """For each gate its bias, and a weight for each of the values that it reads."""
+        """The parameters of each gate: its bias, and a weight for each value that it reads."""
         biases, gates = (
             np.split(weights.array(f"{name}.bias"), 3),
             np.split(weights.array(f"{name}.weight"), 3),

@@ -1,4 +1,4 @@
-"""The command line of programs that are compared, `train TRAIN DEV PLACE`, `parse MODEL TEST`; their LAS."""
+"""The command line of the compared programs, `train TRAIN DEV PLACE`, `parse MODEL TEST`; and their LAS."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import NamedTuple, TypeVar
 Given, Found = TypeVar("Given"), TypeVar("Found")
 
 Train = Callable[[Path, Path, Path, int], None]
-"""Called with the training treebank, the dev treebank, where the model goes, and how long to train."""
+"""Called with the training treebank, the dev treebank, the place of the model, and the training length."""
 Parse = Callable[[Path, Path, int], None]
 """Called with the model, the test treebank and the number of sentences that are handed in at once."""
 ALL = 1 << 30
 
 
 def run(description: str, train: Train, parse: Parse, length: str, default: int, length_help: str) -> None:
-    """Read the command line and do what it says. length: the option that says how long to train."""
+    """Read and execute the command line. length: name of the option for the training length."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -46,7 +46,7 @@ def add_arguments_of_parse(command: argparse.ArgumentParser) -> None:
 def timed(
     parse: Callable[[Sequence[Given]], Sequence[Found]], sentences: Sequence[Given], together: int
 ) -> tuple[list[Found], float]:
-    """What `parse` finds for groups of sentences, one group after the other; and the sentences per second."""
+    """The results of `parse` for consecutive groups of sentences, and the sentences per second."""
     found: list[Found] = []
     began = time.perf_counter()
     for start in range(0, len(sentences), together):

@@ -1,9 +1,9 @@
-"""The BiLSTM tagger in JAX, beside ours: the same weights, batches and steps.
+"""The BiLSTM tagger in JAX, compared with ours: the same weights, batches and steps.
 
 python scripts/studies/peers/jax_tagger.py runs/peers/problems/tagger
 
-A sentence is read by `lax.scan`, and a batch by `vmap` of that over padded sentences. It prints the loss of
-the first batch, beside the one that our program computes, and sentences per second. It has no characters.
+A sentence is read by `lax.scan`, and a batch by `vmap` of this scan over padded sentences. The script prints
+the loss of the first batch, next to our program's, and sentences per second. The tagger reads no characters.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jax_training import NO_LABEL, Batch, arguments_of, cross_entropy, linear, p
 from same_work.problem import Array, Problem
 
 LENGTH = 8
-"""Lengths are rounded up to a multiple of it."""
+"""Lengths are rounded up to a multiple of this number."""
 
 
 class Sentence(NamedTuple):
@@ -35,14 +35,14 @@ def pad(sentences: Sequence[Sentence]) -> Batch:
 
 
 def loss(weights: Batch, vectors: jax.Array, batch: Batch) -> jax.Array:
-    """Of all sentences. vectors: [sentences, words, size]"""
+    """The summed loss of all sentences. vectors: [sentences, words, size]"""
     return jax.vmap(partial(_loss_of_one, weights))(vectors, batch["labels"]).sum()
 
 
 def _loss_of_one(weights: Batch, vectors: jax.Array, labels: jax.Array) -> jax.Array:
-    """vectors: [words, size]"""
+    """The loss of one sentence. vectors: [words, size]"""
     place, length = jnp.arange(len(vectors)), (labels != NO_LABEL).sum()
-    backwards = jnp.where(place < length, length - 1 - place, place)  # padding stays behind the words
+    backwards = jnp.where(place < length, length - 1 - place, place)  # padding stays after the words
     states, layer = vectors, 0
     while f"reader.weight_ih_l{layer}" in weights:
         forward = lstm(weights, f"l{layer}", states)
@@ -54,7 +54,7 @@ def _loss_of_one(weights: Batch, vectors: jax.Array, labels: jax.Array) -> jax.A
 
 
 def lstm(weights: Batch, layer: str, vectors: jax.Array) -> jax.Array:
-    """[words, hidden] vectors: [words, size]"""
+    """The hidden states, [words, hidden]. vectors: [words, size]"""
     weight_in, weight, bias = (
         weights[f"reader.{name}_{layer}"] for name in ("weight_ih", "weight_hh", "bias_ih")
     )

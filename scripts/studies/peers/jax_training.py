@@ -1,4 +1,4 @@
-"""What the JAX programs share: padded batches, and steps of Adam from our weights."""
+"""Code shared by the JAX programs: padded batches, and steps of Adam from our weights."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-os.environ.setdefault("NPROC", "1")  # threads of JAX, which it reads when it starts
+os.environ.setdefault("NPROC", "1")  # number of threads, which JAX reads at its start
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
+sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from same_work.problem import Array, Problem
 from same_work.timing import add_arguments, print_speed
 
 TABLE = "words.weight"
 NO_LABEL = -1
-"""Of padding."""
+"""The label of padding."""
 DECAYS, EPSILON = (0.9, 0.999), 1e-8
-"""Of Adam, as in PyTorch."""
+"""Parameters of Adam, as in PyTorch."""
 Batch = Mapping[str, Any]
 Loss = Callable[[Batch, jax.Array, Batch], jax.Array]
-"""Of a batch, from the weights, the vectors of `words` [..., size], and the other arrays."""
+"""Returns a batch's loss from the weights, the vectors of `words` [..., size], and the other arrays."""
 
 
 class Moments(NamedTuple):
-    """Of weights, by their names, or of a table."""
+    """Adam's moments of weights, by their names, or of a table."""
 
     mean: Any
     square: Any
@@ -46,7 +46,7 @@ class State(NamedTuple):
     weights: dict[str, jax.Array]
     moments: Moments
     table: jax.Array
-    """Of words. A step updates the rows that it reads."""
+    """The vectors of words. A step updates only the rows that it reads."""
     table_moments: Moments
 
 
@@ -64,7 +64,7 @@ def time_training(
 ) -> None:
     """Compare the loss of the first batch with ours, and print examples per second.
 
-    Each shape of a batch is compiled before time is taken, and how long that took is printed.
+    Each shape of a batch is compiled before the timing starts; the compilation time is printed.
 
     pad: the arrays of a batch, of which `words` are read from the table.
     """
@@ -95,7 +95,7 @@ def time_training(
 
 
 def padded(arrays: Sequence[Array], length: int, padding: int = 0) -> Array:
-    """[arrays, length]"""
+    """The arrays padded to one length, [arrays, length]."""
     rows = np.full((len(arrays), length), padding, np.int32)
     for row, own in zip(rows, arrays, strict=True):
         row[: len(own)] = own
@@ -103,12 +103,12 @@ def padded(arrays: Sequence[Array], length: int, padding: int = 0) -> Array:
 
 
 def rounded(number: int, unit: int) -> int:
-    """The next multiple, so that few shapes are compiled."""
+    """The number rounded up to a multiple of `unit`, so that few shapes are compiled."""
     return -(-int(number) // unit) * unit
 
 
 def cross_entropy(scores: jax.Array, labels: jax.Array) -> jax.Array:
-    """The sum over what has a label. scores: [rows, labels]"""
+    """The cross-entropy, summed over the rows with a label. scores: [rows, labels]"""
     chosen = jnp.take_along_axis(jax.nn.log_softmax(scores), labels[:, None], axis=1)[:, 0]
     return -jnp.where(labels == NO_LABEL, 0, chosen).sum()
 
@@ -129,10 +129,10 @@ def _no_moments(weights: Any) -> Moments:
 
 
 def _with_rows(arrays: Batch, table_size: int) -> Batch:
-    """With the rows of the table that are read, each once, and where among them each word is.
+    """The arrays with the table's rows that are read, each once, and the place of each word among these rows.
 
-    `rows` has as many numbers as there are words, so that its shape is no other reason to compile; those that
-    are left over are outside of the table.
+    `rows` has as many numbers as there are words, so that its shape causes no further compilation; surplus
+    numbers are outside the table.
     """
     read, places = np.unique(arrays["words"], return_inverse=True)
     rows = np.full(places.size, table_size, np.int32)
@@ -141,7 +141,7 @@ def _with_rows(arrays: Batch, table_size: int) -> Batch:
 
 
 def _compiled(compiled: dict[Any, Any], step: Any, state: State, arrays: Batch) -> Any:
-    """The step for a batch of this shape."""
+    """The compiled step for batches of this shape."""
     shape = tuple(array.shape for array in arrays.values())
     if shape not in compiled:
         compiled[shape] = step.lower(state, arrays).compile()
@@ -149,7 +149,7 @@ def _compiled(compiled: dict[Any, Any], step: Any, state: State, arrays: Batch) 
 
 
 def _total(loss: Loss, weights: Batch, read: jax.Array, arrays: Batch) -> jax.Array:
-    """read: [rows, size] the vectors of `rows`."""
+    """The loss of a batch. read: [rows, size], the vectors of `rows`."""
     return loss(weights, read[arrays["places"]], arrays)
 
 
@@ -160,7 +160,7 @@ def _step(loss: Loss, rate: float, state: State, arrays: Batch) -> tuple[State, 
     weights, moments = _adam(rate, step, state.weights, state.moments, gradients[0])
     read_moments = Moments(*(moment[rows] for moment in state.table_moments))
     read, read_moments = _adam(rate, step, read, read_moments, gradients[1])
-    table = state.table.at[rows].set(read)  # what is outside of the table is dropped
+    table = state.table.at[rows].set(read)  # rows outside the table are dropped
     table_moments = Moments(
         *(old.at[rows].set(new) for old, new in zip(state.table_moments, read_moments, strict=True))
     )

@@ -1,10 +1,10 @@
-"""The binary Tree-LSTM in JAX, beside ours: the same weights, batches and steps.
+"""The binary Tree-LSTM in JAX, compared with ours: the same weights, batches and steps.
 
 python scripts/studies/peers/jax_tree_lstm.py runs/peers/problems/trees
 
-`lax.scan` goes over the depths of a batch, from the deepest nodes to the roots, each padded to as many nodes
-as the one with the most. It prints the loss of the first batch, beside the one that our program computes, and
-trees per second.
+`lax.scan` iterates over the depths of a batch, from the deepest nodes to the roots, each padded to the number
+of nodes of the widest one. The script prints the loss of the first batch, next to our program's, and trees
+per second.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from jax_training import NO_LABEL, Batch, arguments_of, cross_entropy, linear, p
 from same_work.problem import Array, Problem
 
 DEPTHS, WIDTH, LEAVES = 4, 64, 256
-"""Numbers of depths, of nodes at a depth and of leaves are rounded up to multiples of these."""
+"""The numbers of depths, of nodes at a depth and of leaves are rounded up to multiples of these."""
 
 
 class Tree(NamedTuple):
-    """Nodes are numbered: leaves from left to right, then inner nodes, children before their parents."""
+    """A binary tree. Nodes are numbered: leaves from left to right, then inner nodes, children first."""
 
     words: Array
     labels: Array
@@ -46,7 +46,7 @@ def _depths(left: Array, right: Array) -> Array:
 
 
 def pad(trees: Sequence[Tree]) -> Batch:
-    """[depths, nodes] of each depth, the deepest first; a node's children are places at the depth before.
+    """Arrays [depths, nodes], the deepest depth first; a node's children are places at the previous depth.
 
     `words` are those of all leaves.
     """
@@ -81,12 +81,12 @@ def pad(trees: Sequence[Tree]) -> Batch:
 
 
 def loss(weights: Batch, vectors: jax.Array, batch: Batch) -> jax.Array:
-    """Of all trees. vectors: [leaves, size]"""
+    """The summed loss of all trees. vectors: [leaves, size]"""
     into, new, out = jnp.split(linear(weights, "leaf", vectors), 3, axis=1)
     of_leaves = _states(jax.nn.sigmoid(into) * jnp.tanh(new), out)  # [leaves, 2 * hidden]
 
     def step(below: jax.Array, nodes: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
-        """From the states at one depth to those above, [nodes, 2 * hidden], and their hidden states."""
+        """Compute the states one depth higher, [nodes, 2 * hidden], and their hidden states."""
         is_leaf, leaves, left, right = nodes
         (hidden_left, cell_left), (hidden_right, cell_right) = (
             jnp.split(below[child], 2, axis=1) for child in (left, right)
@@ -107,7 +107,7 @@ def loss(weights: Batch, vectors: jax.Array, batch: Batch) -> jax.Array:
 
 
 def _states(cell: jax.Array, out: jax.Array) -> jax.Array:
-    """[..., 2 * hidden] The hidden and the cell state."""
+    """[..., 2 * hidden] The concatenated hidden and cell states."""
     return jnp.concatenate([jax.nn.sigmoid(out) * jnp.tanh(cell), cell], axis=-1)
 
 

@@ -1,11 +1,11 @@
-"""The parser of Dyer et al. 2015 in C++ beside ours: how fast it trains, with the sizes of that paper.
+"""The parser of Dyer et al. 2015 in C++, compared with ours: its training speed, with the paper's sizes.
 
 python scripts/studies/peers/lstm_parser.py transitions TREEBANK.conllu TRANSITIONS
 python scripts/studies/peers/lstm_parser.py train PROGRAM TRANSITIONS [--lines N]
 
 PROGRAM is `lstm-parse` of https://github.com/clab/lstm-parser, built for this processor. `transitions` writes
-those of the projective trees as the program reads them. `train` starts the training, prints how many
-sentences per second it learns from, and ends it. Reading the file and the first sentences do not count.
+the transitions of the projective trees in the program's format. `train` starts the training, prints the
+number of sentences per second, and stops it. Reading the file and the first sentences do not count.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ SIZES = {
     "action_dim": 20,
     "rel_dim": 20,
 }
-"""Dyer et al. 2015. `input_dim` is the size of a word, `lstm_input_dim` of a token."""
+"""The sizes of Dyer et al. 2015. `input_dim` is the size of a word, `lstm_input_dim` the size of a token."""
 SENTENCES = 100
-"""Between two lines that it prints. It makes an update after each sentence."""
+"""Sentences between two lines that the program prints. It makes an update after each sentence."""
 WARM_UP = 3
-"""Lines before the speed is measured. Before the second it parses its dev set, here a single sentence."""
+"""Lines before the measurement. Before the second one the program parses its dev set, here one sentence."""
 LINE = re.compile(r"update #\d+ ")
 
 
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def as_block(tree: Sentence) -> str:
-    """A tree as the program reads it: its words, and each transition below the state, which may be empty."""
+    """A tree in the program's format: its words, and each transition below the state, which can be empty."""
     words = ", ".join(f"{form}-{tag}" for form, tag in zip(tree.forms, tree.upos, strict=True))
     states = [f"[][{words}, ROOT-ROOT]", *["[][]"] * (2 * len(tree.forms))]
     return "\n" + "".join(f"{state}\n{action}\n" for state, action in zip(states, actions(tree), strict=True))
@@ -71,7 +71,7 @@ def actions(tree: Sentence) -> Iterator[str]:
     """The transitions of the arc-standard system with ROOT as the last word."""
     root = len(tree.heads) + 1
     heads = [root if head == 0 else head for head in tree.heads]
-    missing = [heads.count(word) for word in range(root + 1)]  # dependents that a word has not got yet
+    missing = [heads.count(word) for word in range(root + 1)]  # number of dependents that a word still lacks
     stack: list[int] = []
     for word in range(1, root + 1):
         yield "SHIFT"
@@ -107,7 +107,7 @@ def trained_per_second(program: Path, transitions: Path, lines: int) -> float:
 
 
 def _times_of_lines(process: subprocess.Popen[str], count: int) -> Sequence[float]:
-    """When it printed its first lines of progress, in seconds."""
+    """The times of the program's first lines of progress, in seconds."""
     times: list[float] = []
     told: list[str] = []
     assert process.stderr

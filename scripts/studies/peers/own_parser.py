@@ -1,8 +1,8 @@
-"""This program's parser in Python beside those of others, timed on gold words and UPOS.
+"""This program's parser in Python, compared with other parsers: timed on gold words and UPOS.
 
 python scripts/studies/peers/own_parser.py MODEL TEST.conllu [--together N]
 
-It prints LAS and sentences per second, from words to trees.
+The script prints LAS and sentences per second, from words to trees.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The gated graph network in PyTorch Geometric, beside ours: the same weights, batches and steps.
+"""The gated graph network in PyTorch Geometric, compared with ours: the same weights, batches and steps.
 
 python scripts/studies/peers/pyg_graph_network.py runs/peers/problems/molecules --threads 2
 
-PyG's own `GatedGraphConv` has one kind of edges, and other weights in each step. By default it is extended by
-kinds of edges, with weights that all steps share, so that it computes what ours does; it prints the loss of
-the first batch, beside the one that our program computes. `--plain` takes it as it is: it has less to do. It
-prints examples per second.
+PyG's own `GatedGraphConv` has one kind of edges, and different weights in each step. By default it is
+extended by kinds of edges, with weights that all steps share, so that it computes the same as our network;
+the script prints the loss of the first batch, next to our program's. `--plain` uses PyG's layer unchanged,
+which computes less. The script prints examples per second.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from torch import Tensor, nn
 from torch_geometric.nn import GatedGraphConv, global_add_pool
 from torch_geometric.utils import softmax
 
-sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
+sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from same_work.problem import Problem
 from same_work.timing import add_arguments, print_speed
 
 
 class Batch(NamedTuple):
-    """Graphs as one graph."""
+    """A batch of graphs as one graph."""
 
     features: Tensor
     """[nodes, features]"""
@@ -59,29 +59,29 @@ def batches_of(problem: Problem) -> list[Batch]:
 
 
 class KindsGatedGraphConv(GatedGraphConv):
-    """With a linear layer for each kind of edges, which all steps share."""
+    """A `GatedGraphConv` with a linear layer for each kind of edges, shared by all steps."""
 
     def __init__(self, hidden_size: int, steps: int, kinds: int):
         super().__init__(hidden_size, steps)
         del self.weight
         self.kinds = kinds
         self.layers = nn.Linear(hidden_size, kinds * hidden_size)
-        """Those of all kinds."""
+        """The layers of all kinds, as one."""
 
     def forward(self, states: Tensor, edges: Tensor, kinds: Tensor) -> Tensor:
-        """[nodes, hidden] states: [nodes, features]; edges: [2, edges]; kinds: [edges]."""
+        """[nodes, hidden] The new states. states: [nodes, features]; edges: [2, edges]; kinds: [edges]."""
         states, nodes = F.pad(states, (0, self.out_channels - states.shape[1])), len(states)
         source, target = edges
         edges = torch.stack([source * self.kinds + kinds, target])
         for _ in range(self.num_layers):
-            messages = self.layers(states).view(nodes * self.kinds, -1)  # one of each kind for each node
+            messages = self.layers(states).view(nodes * self.kinds, -1)  # for each node one of each kind
             sums = self.propagate(edges, x=messages, edge_weight=None, size=(nodes * self.kinds, nodes))
             states = self.rnn(sums, states)
         return states
 
 
 class GraphNetwork(nn.Module):
-    """Answers are nodes, by a softmax over the nodes of a graph; or numbers, if the readout is gated."""
+    """A network with nodes as answers (softmax over a graph's nodes), or numbers if the readout is gated."""
 
     def __init__(self, problem: Problem, plain: bool):
         super().__init__()
@@ -143,7 +143,7 @@ def main() -> None:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        loss.item()  # as ours does, which reports it
+        loss.item()  # our program also reads the loss, to report it
 
     if not given.plain:
         problem.check(lambda: network(batches[0]).item(), lambda: step(batches[0]))

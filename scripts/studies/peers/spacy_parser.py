@@ -1,4 +1,4 @@
-"""spaCy's parser beside ours: trained by its "efficiency" config on a UD treebank, and timed on gold words.
+"""spaCy's parser, compared with ours: trained on UD by its "efficiency" config, and timed on gold words.
 
 python scripts/studies/peers/spacy_parser.py train TRAIN.conllu DEV.conllu FOLDER [--steps N]
 python scripts/studies/peers/spacy_parser.py parse FOLDER/model-best TEST.conllu
@@ -45,7 +45,7 @@ def parse(model: Path, test: Path, together: int) -> None:
 
 
 def _starts(words: int) -> list[bool]:
-    """Of one sentence: only the first word begins one."""
+    """Whether each word starts a sentence, for one sentence: only the first word does."""
     return [number == 0 for number in range(words)]
 
 

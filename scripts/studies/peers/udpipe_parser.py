@@ -1,4 +1,4 @@
-"""UDPipe 1's parser beside ours: trained on a UD treebank, and timed on gold words and tags.
+"""UDPipe 1's parser, compared with ours: trained on a UD treebank, and timed on gold words and tags.
 
 python scripts/studies/peers/udpipe_parser.py train TRAIN.conllu DEV.conllu MODEL [--iterations N]
 python scripts/studies/peers/udpipe_parser.py parse MODEL TEST.conllu

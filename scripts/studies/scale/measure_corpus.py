@@ -1,12 +1,12 @@
-"""Measure what parsing a corpus by workers of Ray costs beside parsing itself.
+"""Measure the cost of parsing a corpus with Ray workers, beyond the parsing itself.
 
 python scripts/studies/scale/measure_corpus.py MODEL FILE.conllu ROWS.jsonl [--sentences 100000]
 
 The sentences of a treebank are repeated, and written to files of different sizes; last to one file, which is
-parsed in parts. Small files are parsed together, in blocks. Each size and number of workers gives a row: the
-seconds of each block, how long the workers were busy, what the driver, Ray's own processes and its object
-store took, and the memory of each worker over time. One row is about finding many files, one about cutting
-them into parts. `scripts/studies/scale/plan_corpus.py` reads the rows.
+parsed in parts. Small files are parsed together, in blocks. Each file size and number of workers gives a row:
+the seconds of each block, the share of time that workers were busy, the resources used by the driver, Ray's
+own processes and its object store, and the memory of each worker over time. One row is about finding many
+files, one about cutting a file into parts. `scripts/studies/scale/plan_corpus.py` reads the rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import psutil
 
-sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
+sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from measuring import write_sentences
 
@@ -40,14 +40,15 @@ from parser.treebank.conllu import stream_sentences
 
 KIB = 1 << 10
 FILE_SIZES = 16 * KIB, 128 * KIB, 2000 * KIB, 1 << 40
-"""Bytes: a little less than a part (`parser.treebank.parts.PART_BYTES`) in the third one, all in the last."""
+"""Bytes of a file: the third is a little less than a part (`parser.treebank.parts.PART_BYTES`), the last is
+larger than all sentences."""
 WORKERS = 1, 2
 FOUND_FILES, FILES_OF_FOLDER = 100_000, 1000
 SECONDS_BETWEEN_SAMPLES = 2.0
 OBJECT_STORE = "/dev/shm"
-"""Where Ray keeps what processes pass to each other."""
+"""The folder in which Ray keeps objects that processes pass to each other."""
 WORKER, SERVERS = "ray::MapWorker", ("raylet", "gcs_server")
-"""How the command lines of Ray's processes begin, and the names of its own ones."""
+"""The start of the command lines of Ray's workers, and the names of Ray's own processes."""
 
 
 def main() -> None:
@@ -77,7 +78,7 @@ def main() -> None:
 
 
 def found(count: int) -> dict[str, float]:
-    """How long it takes to find so many files that are to be parsed, and the memory of the list."""
+    """The time to find `count` files that are to be parsed, and the memory of their list."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "in")
         for number in range(count):
@@ -92,7 +93,7 @@ def found(count: int) -> dict[str, float]:
 
 
 def cutting(treebank: str, sentences: int) -> dict[str, float]:
-    """How long it takes to read a file and to cut it into parts, without passing them on."""
+    """The time to read a file and cut it into parts, without passing the parts on."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "in.conllu")
         write_sentences(treebank, sentences, path)
@@ -103,7 +104,7 @@ def cutting(treebank: str, sentences: int) -> dict[str, float]:
 
 
 def write_files(treebank: str, count: int, size: int, folder: Path) -> None:
-    """`count` sentences in files of at most about `size` bytes."""
+    """Write `count` sentences to files of about `size` bytes each."""
     folder.mkdir()
     sentences = stream_sentences(treebank, tree=False)
     texts = ["".join(sentence.lines).rstrip("\n") + "\n\n" for sentence in sentences]
@@ -124,7 +125,7 @@ def _contents(texts: Iterable[str], size: int) -> Iterator[str]:
 
 
 def parsed(folder: Path, settings: WorkerSettings, workers: int) -> dict[str, Any]:
-    """What it takes to parse the files of `folder`/in. Memory is in bytes."""
+    """The time and memory needed to parse the files in `folder`/in. Memory is in bytes."""
     source, target = folder / "in", folder / "out"
     summaries: list[Summary] = []
 
@@ -164,22 +165,22 @@ class Sample(NamedTuple):
     """Resident memory in bytes, at one moment."""
 
     workers: list[int]
-    """Without what they share."""
+    """The memory of each worker, without shared memory."""
     driver: int
     object_store: int
     servers_cpu: float
-    """Seconds that Ray's own processes have computed since their start."""
+    """Processor time of Ray's own processes since their start, in seconds."""
 
 
 @contextmanager
 def sampled() -> Iterator[list[Sample]]:
-    """Samples of this process and of those below it, until the block ends."""
+    """Take samples of this process and its descendants until the block ends; yields their list."""
     samples: list[Sample] = []
     ended = threading.Event()
 
     def take() -> None:
         while not ended.wait(SECONDS_BETWEEN_SAMPLES):
-            with suppress(psutil.NoSuchProcess):  # one has just ended
+            with suppress(psutil.NoSuchProcess):  # a process has just exited
                 samples.append(_sample())
 
     thread = threading.Thread(target=take)

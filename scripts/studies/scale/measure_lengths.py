@@ -99,7 +99,7 @@ PARTS: dict[str, Callable[[str], object]] = {
     "prepare": _prepare,
     "parse": _parse,
 }
-"""Each part includes reading what it needs."""
+"""The measured parts; each includes reading its input."""
 
 
 def _model() -> Model:
@@ -116,7 +116,7 @@ def _model() -> Model:
 
 
 def _times(name: str, words: int, text: str, limit: float) -> bool:
-    """Print them; returns whether all parts came to their end in time."""
+    """Print the times of all parts. Returns whether all parts finished within the limit."""
     is_good = True
     print(f"{name:<28}{words:>9,}", end="", flush=True)
     with tempfile.TemporaryDirectory() as folder:

@@ -24,7 +24,7 @@ def main() -> None:
 def peak(model: str, content: bytes, times: int) -> int:
     """Peak memory in bytes of parsing the content repeated `times` times."""
     command = [sys.executable, "-m", "parser", "parse", model, "-"]
-    # A process for each measurement, because the system reports the maximum over all ended child processes.
+    # One process per measurement, because the system reports the maximum over all exited child processes.
     watched = [sys.executable, __file__, "--watch", *command]
     with subprocess.Popen(
         watched, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE

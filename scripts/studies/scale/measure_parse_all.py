@@ -2,7 +2,7 @@
 
 python scripts/studies/scale/measure_parse_all.py runs/quickstart/model --sentences 1000000
 
-The sentences of a treebank are repeated. The memory is that of the process, in the present and at most.
+The sentences of a treebank are repeated. The current and the peak memory of the process are printed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def _memory() -> str:
-    """Of this process."""
+    """The current and the peak memory of this process, as text."""
     page = resource.getpagesize()
     resident = int(Path("/proc/self/statm").read_text().split()[1]) * page
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

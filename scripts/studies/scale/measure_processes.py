@@ -1,14 +1,15 @@
-"""What several processes gain in parsing or training, beside what they gain in plain products, in turns.
+"""Measure the gain of several processes in parsing or training, next to their gain in plain products.
 
-A core is slower when the others are busy, too, so N processes seldom do N times the work. Each turn measures
-one process and N processes of both kinds. The gains are medians over the turns, with 95 % intervals.
+A core is slower when the other cores are busy, too, so N processes seldom do N times the work. Each turn
+measures one process and N processes for both kinds of work. The gains are medians over the turns, with 95 %
+intervals.
 
 python scripts/studies/scale/measure_processes.py parse MODEL FILE.conllu [--sentences 50000] [--ray] \\
     [--processes 2] [--turns 5]
 python scripts/studies/scale/measure_processes.py train CONFIG [--set KEY=VALUE ...] \\
     [--processes 2] [--turns 5]
 
-In training each process has one thread, and the second epoch of a run is measured: in the first one memory
+In training each process has one thread, and the second epoch of a run is measured: in the first epoch memory
 grows and kernels are compiled.
 """
 
@@ -28,7 +29,7 @@ from pathlib import Path
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
+sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from measuring import parsed_per_second, speeds_in_turns, write_sentences
 
@@ -37,11 +38,11 @@ from parser.corpus.run import report_path
 from parser.speed.measuring.statistics import median_of, ratio_of
 
 SECONDS = 5.0
-"""Of a measurement of products."""
+"""The time for a measurement of products."""
 ROWS, INNER, COLUMNS = 256, 200, 800
 """The sizes of a recurrent product of the parser."""
 EPOCHS = 2
-"""Of training, of which the last is measured."""
+"""The number of epochs of training, of which the last is measured."""
 
 
 def main() -> None:
@@ -80,7 +81,7 @@ def _arguments() -> argparse.ArgumentParser:
 
 
 def measure_gains(work: str, per_second: Callable[[int], float], processes: int, turns: int) -> None:
-    """Measure and print what several processes gain. per_second: the speed of so many processes."""
+    """Measure and print the gain of several processes. per_second: returns the speed of N processes."""
     measures = {"products": products_per_second, work: per_second}
     speeds = speeds_in_turns(
         {
@@ -103,12 +104,12 @@ def _name(kind: str, processes: int) -> str:
 
 
 def _by_processes(model: Path, text: Path, processes: int) -> float:
-    """Sentences."""
+    """Sentences that this number of processes parses per second."""
     return parsed_per_second(model, text, "--processes", str(processes))
 
 
 def corpus_per_second(model: Path, text: Path, workers: int) -> float:
-    """What `stack-parser parse-corpus` reports of a corpus of one file, without the time to start."""
+    """Sentences per second that `stack-parser parse-corpus` reports for one file, without its start time."""
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "in"), Path(folder, "out")
         source.mkdir()
@@ -121,7 +122,7 @@ def corpus_per_second(model: Path, text: Path, workers: int) -> float:
 
 
 def trained_per_second(config: str, overrides: Sequence[str], processes: int) -> float:
-    """Sentences."""
+    """Sentences that this number of processes trains on per second."""
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         changes = [f"training.epochs={EPOCHS}", "treebank.test=null", "threads=1", *overrides]
@@ -134,7 +135,7 @@ def trained_per_second(config: str, overrides: Sequence[str], processes: int) ->
 
 
 def products_per_second(processes: int) -> float:
-    """Of all processes together."""
+    """The speed of products in all processes together."""
     context = multiprocessing.get_context("spawn")
     barrier = context.Manager().Barrier(processes)
     with context.Pool(processes) as pool:
@@ -143,7 +144,7 @@ def products_per_second(processes: int) -> float:
 
 def _products_per_second(barrier: threading.Barrier) -> float:
     torch.set_num_threads(1)
-    barrier.wait()  # until all processes have started
+    barrier.wait()  # wait until all processes have started
     left, right = torch.randn(ROWS, INNER), torch.randn(COLUMNS, INNER)
     done, began = 0, time.perf_counter()
     while (seconds := time.perf_counter() - began) < SECONDS:

@@ -1,4 +1,4 @@
-"""Measure running services that speak UDPipe's protocol: raw text to trees, one sentence a request.
+"""Measure running services that speak UDPipe's protocol: raw text to trees, one sentence per request.
 
 python scripts/studies/scale/measure_service.py FILE NAME=ADDRESS… [--clients 32] [--rate R] [--seconds 10] \\
     [--turns 5] [--pid PID…] [--live] [--large BYTES]
@@ -6,11 +6,11 @@ python scripts/studies/scale/measure_service.py FILE NAME=ADDRESS… [--clients 
 FILE has a sentence in each line. Services are measured in turns; numbers are medians over the turns with 95 %
 intervals, and the first service is compared with the others.
 
-Without --rate each client asks again when it has its answer. With it, requests come at random times
-(Poisson), so many a second, and latencies count from these times; there are --clients connections.
---pid is the process of each service, which may have others below it. --live asks the first one for /live all
-the time, too. --large sends one request of so many bytes instead, alone and beside short ones, and short ones
-alone.
+Without --rate each client sends its next request when it has its answer. With --rate, R requests per second
+are sent at random times (Poisson) over --clients connections, and latencies count from these times. --pid is
+the process of each service; its child processes count, too. --live also requests /live from the first service
+all the time. --large instead sends one request of this many bytes, alone and together with short requests,
+and short requests alone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 import numpy as np
 import psutil
 
-sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
+sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from measuring import in_turns
 
@@ -42,17 +42,17 @@ from parser.speed.measuring.statistics import median_of, ratio_of
 
 END, CHUNKED, LENGTH = b"\r\n\r\n", b"transfer-encoding: chunked", b"content-length:"
 LAST_CHUNK = b"\r\n0\r\n\r\n"
-"""No JSON has line ends such as stand before it."""
+"""The end of a chunked answer; JSON never contains such line ends."""
 PARTS = {"tokenizer": "", "tagger": "", "parser": "", "data": ""}
-"""All parts run."""
+"""The parameters that make all parts of the service run."""
 PAUSE = 0.002
-"""Seconds between two questions whether a service lives."""
+"""Seconds between two requests for /live."""
 WARM_UP = 1.0
-"""Seconds before each measurement, which do not count."""
+"""Seconds of load before each measurement, which do not count."""
 
 
 class Place(NamedTuple):
-    """Where a service listens."""
+    """The address of a service."""
 
     host: str
     port: int
@@ -65,7 +65,7 @@ class Place(NamedTuple):
         return cls(parts.hostname, parts.port)
 
     def request(self, path: str, parameters: dict[str, str] | None = None) -> bytes:
-        """All of its bytes. parameters: of a form; without them it is a question."""
+        """The bytes of a request: a POST of a form with these parameters, or a GET without parameters."""
         host = f"Host: {self.host}:{self.port}\r\n"
         if parameters is None:
             return f"GET {path} HTTP/1.1\r\n{host}\r\n".encode()
@@ -79,16 +79,16 @@ class Place(NamedTuple):
 
 
 class Connection(asyncio.Protocol):
-    """Has one request at a time. UDPipe's service closes it after each answer."""
+    """A connection with one request at a time. UDPipe's service closes it after each answer."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
         self._transport: asyncio.Transport | None = None
         self._received = bytearray()
         self._body = 0
-        """Where it begins; 0 before that is known."""
+        """The start of the body in what was received; 0 until it is known."""
         self._length: int | None = None
-        """Of the whole answer; None if it ends otherwise."""
+        """Length of the whole answer; None if its end is marked otherwise."""
         self._is_chunked = False
         self._answered: asyncio.Future[bytes] | None = None
 
@@ -106,7 +106,7 @@ class Connection(asyncio.Protocol):
             self._answered.set_exception(ConnectionError("the service closed a connection"))
 
     async def ask(self, request: bytes) -> bytes:
-        """The answer, with its headers. Raises ValueError if it is not one with status 200."""
+        """Send a request; returns the answer with its headers. Raises ValueError unless its status is 200."""
         loop = asyncio.get_running_loop()
         if not self._transport:
             await loop.create_connection(lambda: self, *self._place)
@@ -148,26 +148,26 @@ class Connection(asyncio.Protocol):
 
 class Measured(NamedTuple):
     latencies: list[float]
-    """In seconds, of each request that was answered."""
+    """The latency of each answered request, in seconds."""
     seconds: float
     processor: float
-    """Seconds of the service; not a number if its process is not known."""
+    """Processor time of the service in seconds; NaN if its process is not known."""
 
     @property
     def per_second(self) -> float:
         return len(self.latencies) / self.seconds
 
     def quantile(self, share: float) -> float:
-        """In milliseconds."""
+        """A quantile of the latencies, in milliseconds."""
         return 1000 * float(np.quantile(self.latencies, share))
 
 
 class Load(NamedTuple):
-    """What clients ask of a service."""
+    """The load that clients put on a service."""
 
     clients: int
     rate: float | None
-    """Requests a second; None if each client asks when it has its answer."""
+    """Requests per second; None if each client sends its next request when it has its answer."""
     seconds: float
 
     async def run(self, place: Place, sentences: Sequence[str], pid: int | None) -> Measured:
@@ -204,7 +204,7 @@ class Load(NamedTuple):
         assert self.rate
         random, latencies = Random(1), []
         waiting: deque[float] = deque()
-        """The times of requests for which there was no connection yet."""
+        """The times of requests that wait for a free connection."""
         idle, asking = list(connections), set()
 
         async def client(connection: Connection) -> None:
@@ -227,13 +227,13 @@ class Load(NamedTuple):
 
 
 def refuse_without_trees(answer: bytes) -> None:
-    """Raises ValueError."""
+    """Raises ValueError if the answer contains no tree."""
     if b"\\t0\\troot\\t" not in answer:
         raise ValueError(f"there is no tree in {answer[:1000].decode('utf-8', 'replace')}")
 
 
 def processor_seconds(pid: int | None) -> float:
-    """That a process and those below it have had."""
+    """The processor time of a process and its descendants; NaN without a process."""
     if pid is None:
         return float("nan")
     process = psutil.Process(pid)
@@ -243,12 +243,12 @@ def processor_seconds(pid: int | None) -> float:
 
 @contextmanager
 def asked_whether_it_lives(place: Place) -> Iterator[list[float]]:
-    """Fills the list with the seconds of each answer, at the end of the block."""
+    """Request /live until the block ends; then fills the yielded list with the seconds of each answer."""
     found: list[float] = []
     there, here = multiprocessing.Pipe()
     process = multiprocessing.get_context("fork").Process(target=_ask_live, args=(place, there))
     process.start()
-    there.close()  # so that the end of the process is the end of what it sends
+    there.close()  # so that reading stops when the process exits
     try:
         yield found
     finally:
@@ -259,7 +259,7 @@ def asked_whether_it_lives(place: Place) -> Iterator[list[float]]:
 
 
 def _ask_live(place: Place, end: multiprocessing.connection.Connection) -> None:
-    """In a process of its own, which the load does not make slow."""
+    """Request /live in a separate process, which is not slowed down by producing the load."""
     found, request = [], place.request("/live")
     with socket.create_connection(place) as connection:
         while not end.poll(PAUSE):
@@ -275,7 +275,7 @@ def _ask_live(place: Place, end: multiprocessing.connection.Connection) -> None:
 
 
 class Beside(NamedTuple):
-    """Seconds of requests, and of the large one."""
+    """Seconds of the short requests, and of the large one."""
 
     short: list[float]
     large: float
@@ -296,7 +296,7 @@ async def large_alone(place: Place, large: bytes) -> Beside:
 
 
 async def short_beside_large(place: Place, short: Sequence[bytes], large: bytes) -> Beside:
-    """A client asks for one short one after the other, until the large one is answered."""
+    """Send short requests one after the other until the large request is answered."""
     connection, other, found = Connection(place), Connection(place), []
     whole = asyncio.create_task(seconds_of(other, large))
     await asyncio.sleep(0.1)
@@ -339,7 +339,7 @@ def main() -> None:
 
 @contextmanager
 def live_of(places: dict[str, Place]) -> Iterator[None]:
-    """Print at the end how soon the first service said that it lives. places: none if nobody asks."""
+    """Print at the end how fast the first service answered /live. places: empty to send no such requests."""
     if not places:
         yield
         return
@@ -354,7 +354,7 @@ def live_of(places: dict[str, Place]) -> Iterator[None]:
 def measure_load(
     places: dict[str, Place], sentences: Sequence[str], given: argparse.Namespace, pids: dict[str, int | None]
 ) -> None:
-    """Print speeds and latencies."""
+    """Measure the services under load, and print speeds and latencies."""
     load = Load(given.clients, given.rate, given.seconds)
 
     def run(name: str) -> Measured:
@@ -388,7 +388,7 @@ def _told(turns: Sequence[Measured]) -> str:
 
 
 def measure_large(places: dict[str, Place], sentences: Sequence[str], size: int, turns: int) -> None:
-    """Print what a large request and short ones lose by each other."""
+    """Print how much a large request and short requests slow each other down."""
     lines, written = [], len(urlencode(PARTS))
     for sentence in cycle(sentences):
         written += len(quote_plus(f"{sentence}\n\n"))

@@ -1,10 +1,10 @@
-"""How long a corpus takes on many workers, by the formulas of docs/scale.md and what has been measured.
+"""Predict how long a corpus takes on many workers, from the formulas of docs/scale.md and measurements.
 
 python scripts/studies/scale/plan_corpus.py ROWS.jsonl [--sentences 1000000000] [--workers 16 256 1000]
 
-ROWS.jsonl is a file of `scripts/studies/scale/measure_corpus.py`. The simulation deals parts out to workers
-as Ray does, each to the next worker that is free. Some workers are slow, and workers die now and then; what
-they had begun is done again. A part takes one of the measured times.
+ROWS.jsonl is written by `scripts/studies/scale/measure_corpus.py`. The simulation assigns parts to workers
+like Ray, each to the next free worker. Some workers are slow, and workers die now and then; their unfinished
+parts are done again. A part takes one of the measured times.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ THOUSAND, MILLION = 1000, 1_000_000
 
 
 class Supposed(NamedTuple):
-    """What a simulation supposes of the workers."""
+    """The assumptions of a simulation about the workers."""
 
     slow_share: float = 0.0
     slowdown: float = 1.0
-    """How many times longer a slow worker takes."""
+    """The factor by which a slow worker takes longer."""
     deaths_per_second: float = 0.0
-    """Of one worker."""
+    """Deaths of one worker per second."""
     seconds_to_restart: float = 10.0
 
 
@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def _print_table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
-    """In Markdown."""
+    """Print a table in Markdown."""
     print(f"| {' | '.join(header)} |".replace("|  |", "| |"))
     print("|" + "---|" * len(header))
     for cells in lines:
@@ -77,20 +77,20 @@ def _print_table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
 
 
 class Measured(NamedTuple):
-    """Parsing by workers, with files of one size."""
+    """Measurements of parsing by workers, with files of one size."""
 
     workers: int
     files: int
     sentences: int
     block_seconds: Sequence[float]
-    """Of each block, which a worker parsed as a whole: a part of a file, or small files."""
+    """Seconds of each block that a worker parsed as a whole: a part of a file, or several small files."""
     busy_share: float
-    """Of the workers' time."""
+    """The share of the workers' time in which they were busy."""
     seconds_to_start: float
     driver_cpu_seconds: float
-    """Of computing by the program that starts the workers and collects their results."""
+    """Processor time of the driver, which starts the workers and collects their results."""
     seconds_to_complete: float
-    """In which that program made files of the trees of their parts, or waited for the disk."""
+    """Seconds in which the driver made files from the trees of their parts, or waited for the disk."""
     bytes_in: int
     bytes_out: int
 
@@ -104,7 +104,7 @@ class Measured(NamedTuple):
 
     @property
     def busy_seconds(self) -> float:
-        """Of all workers together."""
+        """The busy seconds of all workers together."""
         return sum(self.block_seconds)
 
     def cells(self) -> list[str]:
@@ -124,13 +124,13 @@ COLUMNS = (
     *("workers", "files", "sentences in a block", "its seconds, median", "greatest"),
     *("sentences/s of a busy worker", "share of time it is busy", "seconds to start"),
 )
-"""Of `Measured.cells`."""
+"""The headers of `Measured.cells`."""
 
 
 def _needs(
     many_files: Measured, one_file: Measured, finding: dict[str, Any], cutting: dict[str, Any]
 ) -> list[tuple[str, str, str]]:
-    """What one worker or file needs, and a thousand or a million."""
+    """The needs of one worker or file, and of a thousand or a million."""
     read = one_file.bytes_in / one_file.busy_seconds
     written = one_file.bytes_out / one_file.busy_seconds
     completed = many_files.seconds_to_complete / many_files.files
@@ -160,13 +160,13 @@ def _needs(
 
 
 def cost_of_file(many: Measured, few: Measured, what: str) -> float:
-    """Seconds for one more file, from two runs with the same sentences in different numbers of files."""
+    """Seconds per additional file, from two runs with the same sentences in different numbers of files."""
     more: float = getattr(many, what) - getattr(few, what)
     return more / (many.files - few.files)
 
 
 def _plans(run: Measured, sentences: int, workers: Sequence[int]) -> Iterator[list[str]]:
-    """Seconds by the formula, and by simulations of busy workers."""
+    """Lines of predicted seconds: by the formula, and by simulations of busy workers."""
     blocks = math.ceil(sentences / run.sentences_of_block)
     work = blocks * mean(run.block_seconds)
     yield ["by the formula", *(f"{run.seconds_to_start + work / (n * run.busy_share):,.0f}" for n in workers)]
@@ -178,16 +178,16 @@ def _plans(run: Measured, sentences: int, workers: Sequence[int]) -> Iterator[li
 def simulated(
     block_seconds: Sequence[float], blocks: int, workers: int, supposed: Supposed, seed: int = 1
 ) -> float:
-    """Seconds until the last block is done. block_seconds: of workers that are not slow; a block draws one.
+    """Seconds until the last block is done. block_seconds: on workers that are not slow; a block draws one.
 
-    As in Ray Data, a worker has a block that waits beside the one that it works on.
+    As in Ray Data, each worker has a waiting block in addition to the one that it works on.
     """
     times = random.Random(seed).choices(block_seconds, k=blocks)
     lives = random.Random(seed)
     slow = math.ceil(workers * supposed.slow_share)
     ready = list(range(blocks))[::-1]
-    known_lost: list[tuple[float, int]] = []  # blocks of workers that have died, and when that is known
-    free = [(0.0, worker) for worker in range(workers)]  # when each can begin with a block
+    known_lost: list[tuple[float, int]] = []  # blocks of dead workers, with the times at which this is known
+    free = [(0.0, worker) for worker in range(workers)]  # when each worker can start a block
     idle: list[tuple[float, int]] = []
     waiting = [ready.pop() if ready else None for _ in free]
     left, end = blocks, 0.0

@@ -1,7 +1,7 @@
-"""How fast treebanks are read, beside the reader of the package conllu.
+"""Measure how fast treebanks are read, compared with the reader of the package conllu.
 
 Both read the same file as a stream, in turns: this program validates it and makes sentences, conllu makes its
-TokenLists. Times are those of the processor. The ratio is the median over the turns, with its 95 % interval.
+TokenLists. Times are processor times. The ratio is the median over the turns, with its 95 % interval.
 
 python scripts/studies/text/measure_reading.py TREEBANK.conllu [--turns 15]
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import conllu
 
-sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
+sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from measuring import compare, per_second
 
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def read(treebank: str) -> int:
-    """Returns the number of sentences."""
+    """Read a treebank. Returns the number of sentences."""
     return sum(1 for _ in stream_sentences(treebank))
 
 

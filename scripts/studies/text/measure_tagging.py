@@ -1,4 +1,4 @@
-"""How fast a model parses that predicts tags and lemmas, beside a parser of the same size that does not.
+"""Measure the speed of a parser that predicts tags and lemmas, next to an equally large one that does not.
 
 The other parser has the model's layers and weights, but reads no tags: its trees are worse, but similar.
 Both parse the same sentences in turns, reading and writing included. The ratio is the median over the turns,
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
+sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from measuring import compare, parsed_per_second, write_sentences
 

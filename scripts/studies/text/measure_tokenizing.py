@@ -1,7 +1,7 @@
-"""What finding the sentences and words of raw text costs, beside parsing them with tags and lemmas.
+"""Measure the cost of finding sentences and words in raw text, next to parsing them with tags and lemmas.
 
-Both in one process and in turns, on the text of a treebank: from text to sentences, and from sentences to the
-lines of CoNLL-U. The ratio is the median over the turns, with its 95 % interval.
+Both are measured in one process and in turns, on the text of a treebank: from text to sentences, and from
+sentences to lines of CoNLL-U. The ratio is the median over the turns, with its 95 % interval.
 
 python scripts/studies/text/measure_tokenizing.py MODEL TREEBANK.conllu [--turns 7]
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).parents[2]))  # what scripts share
+sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from measuring import compare, per_second
 
@@ -51,7 +51,7 @@ def main() -> None:
     def tokenize() -> int:
         return len(list(read_parts(reader, text)))
 
-    # Of equally many sentences, the ratio of the times is that of the speeds, the other way round.
+    # For equally many sentences, the ratio of the times is the inverse ratio of the speeds.
     both = {"parsed": partial(per_second, parse), "tokenized": partial(per_second, tokenize)}
     compare(both, given.turns, "time of tokenizing over time of parsing", warm_up=1)
 

@@ -1,10 +1,10 @@
-"""UDPipe 1's tagger and parser, trained with the library's own settings, beside a model on the same words.
+"""UDPipe 1's tagger and parser, trained with its default settings, compared with a model on the same words.
 
 python scripts/studies/text/udpipe_pipeline.py train TRAIN.conllu DEV.conllu UDPIPE_MODEL
 python scripts/studies/text/udpipe_pipeline.py compare MODEL UDPIPE_MODEL TEST.conllu
 
-`compare` prints F1 as CoNLL 2018, on the sentences and words that the model's tokenizer finds in the text of
-the treebank, and on the gold ones.
+`compare` prints F1 scores as in CoNLL 2018, on the sentences and words that the model's tokenizer finds in
+the treebank's text, and on the gold ones.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from parser.treebank.conllu_output import as_conllu
 from parser.treebank.sentence import Sentence
 
 DEFAULT_SETTINGS = ""
-"""The parser is trained on the tags that the tagger predicts, and without outside vectors."""
+"""By default the parser is trained on tags predicted by the tagger, and without external vectors."""
 
 
 def train(train: Path, dev: Path, model: Path) -> None:
