@@ -9,7 +9,20 @@ from conllu import SentenceList, TokenList
 from spacy.language import Language
 
 import parser
-from parser import Constraints, Parser, TrainingResult, Tree, evaluate, load, spacy_pipeline, train
+from parser import (
+    Alternative,
+    Constraints,
+    Parser,
+    Scores,
+    StoppedError,
+    Token,
+    TrainingResult,
+    Tree,
+    evaluate,
+    load,
+    spacy_pipeline,
+    train,
+)
 
 limits = Constraints(keep="given", at_most_one=("nsubj", "obj"), not_root=("PUNCT",))
 english: Parser = load(Path("model"), device="cpu", treebank=None, folder="models")
@@ -34,14 +47,15 @@ async def parsed(words: Sequence[str]) -> Tree:
 def columns(tree: Tree) -> Mapping[str, tuple[str, ...] | None]:
     heads: tuple[int, ...] = tree.heads
     probabilities: tuple[float, ...] | None = tree.probabilities
-    places: list[tuple[int, int]] = [(token.start, token.end) for token in tree.tokens or ()]
+    tokens: Sequence[Token] = tree.tokens or ()
+    places: list[tuple[int, int]] = [(token.start, token.end) for token in tokens]
     print(len(tree), heads, probabilities, places, tree.text, tree.sent_id, tree.begins_paragraph)
     print(tree, tree.to_conllu(), tree.violations)
     return {"words": tree.words, "labels": tree.labels, "upos": tree.upos, "lemmas": tree.lemmas}
 
 
 def best_heads(words: Sequence[str]) -> list[tuple[int, str, float]]:
-    found = english.alternatives(words, 3, upos=["NOUN", "VERB"])
+    found: Sequence[Sequence[Alternative]] = english.alternatives(words, 3, upos=["NOUN", "VERB"])
     return [(best.head, best.label, best.probability) for best, *_ in found]
 
 
@@ -50,7 +64,10 @@ def token_lists(one: TokenList, several: SentenceList) -> list[TokenList]:
 
 
 def trained(config: Mapping[str, Any]) -> float:
-    result: TrainingResult = train(config, run="runs/mine", resume=True)
+    try:
+        result: TrainingResult = train(config, run="runs/mine", resume=True)
+    except StoppedError as stopped:
+        raise SystemExit(128 + stopped.signal) from stopped
     best: Path = result.model
     print(
         result.dev and result.dev["las"],
@@ -60,8 +77,9 @@ def trained(config: Mapping[str, Any]) -> float:
         result.epochs,
         result.seconds,
     )
-    scores: Mapping[str, Any] = evaluate(best, "test.conllu", roots="refuse").as_dict()
-    print(scores["mlas"])
+    scores: Scores = evaluate(best, "test.conllu", roots="refuse")
+    by_name: Mapping[str, Any] = scores.as_dict()
+    print(by_name["mlas"])
     return evaluate(english, Path("test.conllu"), device="cpu", punctuation=False).las
 
 

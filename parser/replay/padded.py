@@ -154,7 +154,6 @@ def padded(batch: Batch, shape: Shape) -> Batch:
         raise ValueError(f"{shape} does not hold {own}")
     [buffer], [history] = batch.buffer_tokens, batch.history
     node = _places_of_nodes(own, shape)
-    end_of_buffer = own.words + 1
 
     def table_rows(rows: Tensor) -> Tensor:
         """Table rows, adapted to ROOT and the end of the buffer, which follow the words."""
@@ -178,7 +177,7 @@ def padded(batch: Batch, shape: Shape) -> Batch:
         heads=of_words(batch.heads),
         labels=of_words(batch.labels),
         buffer_tokens=(
-            table_rows(_frames(buffer, shape.buffer_frames, shape.sentences, fill=end_of_buffer)),
+            table_rows(_frames(buffer, shape.buffer_frames, shape.sentences, fill=own.words + 1)),
         ),
         history=(_frames(history, shape.history_frames, shape.sentences, fill=int(history[0, 0])),),
         forest=_padded_forest(batch.forest, shape, node),

@@ -242,7 +242,7 @@ def test_commands_and_programs_take_several_models(tmp_path, treebank, capsys):
     ]
     assert trees[0] == trees[1]
     assert trees[0].to_conllu().split("\t")[6:8] == outputs[0].split("\t")[6:8]
-    with pytest.raises(ValueError, match="no model in an empty list"):
+    with pytest.raises(ValueError, match="an empty list names none"):
         parser.load([])
 
 
