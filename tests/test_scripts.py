@@ -476,7 +476,7 @@ def test_a_parser_is_counted_in_both_ways(monkeypatch, capsys):
     words = sum(len(sentence) for sentence in read_treebank(f"{path}/parsed.conllu"))
     for way, line in zip(("parsing", "gold"), capsys.readouterr().out.splitlines(), strict=True):
         wrong, transitions, behind = re.fullmatch(
-            rf"{path}, {way}: ([.\d]+)% of (\d+) transitions .*, [.\d]+% of (\d+) behind it", line
+            rf"{path}, {way}: ([.\d]+)% of (\d+) transitions .*, [.\d]+% of (\d+) after it", line
         ).groups()
         assert float(wrong) < 0.5
         assert int(transitions) + int(behind) == 2 * words  # each is shifted, and gets a head

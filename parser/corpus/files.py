@@ -56,7 +56,7 @@ def find_files(source: Path, target: Path, form: TextFormat | None) -> FoundFile
     found = [path for path in all_files if _suffix(path) in suffixes]
     if not found:
         wanted = ", ".join(suffixes)
-        raise ValueError(f"{source}: no file with the suffix {wanted}, or with {COMPRESSED} behind it")
+        raise ValueError(f"{source}: no file ends in {wanted}, or in one of these and {COMPRESSED}")
     own = _own_folder(target, (path.relative_to(source).parts[0] for path in found))
     files = [_corpus_file(path, source, target, own / PARTS, form) for path in found]
     _refuse_names(files)

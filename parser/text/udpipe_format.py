@@ -103,13 +103,13 @@ class _Bytes:
 
     def end(self) -> None:
         if rest := len(self._content) - self._place:
-            raise ValueError(f"{self._name}: goes on for {rest:,} bytes behind its end")
+            raise ValueError(f"{self._name}: has {rest:,} bytes after its end")
 
 
 def _check_file(file: _Bytes) -> None:
     file.expect(START, "name")
     if file.number("version", range(1, 4)) > 1:
-        file.expect(SENTINEL, "mark behind the version")
+        file.expect(SENTINEL, "mark after the version")
     file.number("number of tokenizers", (1,))
     file.number("kind of the tokenizer", (GRU,))
     version = file.number("version of the network", (1, 2))

@@ -365,7 +365,7 @@ def graphs_of(
     if training_data.train.facts:
         reason = "batches with trees that are known in part have none"
     if reason:
-        warn(f"training.cuda_graphs: {reason}; going on without")
+        warn(f"training.cuda_graphs: {reason}; training without CUDA graphs")
         return None
     lengths = training_data.train.tokens.lengths
     epochs = (

@@ -44,7 +44,7 @@ def _read_text(path: str) -> tuple[list[str], Tensor]:
                     continue  # the header of word2vec and fastText: number of words, size
                 size = size or len(values)
                 if not values:
-                    raise ValueError("no numbers behind the word; there must be single blanks between them")
+                    raise ValueError("no numbers after the word; single spaces must separate them")
                 if len(values) != size:
                     raise ValueError(f"{len(values)} numbers instead of {size}")
                 if word not in words:

@@ -356,7 +356,7 @@ def exploration_errors() -> str:
         found.setdefault((match[1], match[2]), []).append(shares)
     means = {key: [mean(column) for column in zip(*seeds, strict=True)] for key, seeds in found.items()}
     ways = ("parsing", "gold")
-    header = [f"{way}, {where}" for way in ways for where in ("up to the first error", "behind it")]
+    header = [f"{way}, {where}" for way in ways for where in ("up to the first error", "after it")]
     return table(
         ("`follow`", *header),
         (

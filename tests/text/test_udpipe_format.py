@@ -195,10 +195,10 @@ def unsound(content, message):
     [
         unsound(b"", "file: ends too early"),
         unsound(TRAINED[:1000], "file: ends too early"),
-        unsound(TRAINED + b"\0", "file: goes on for 1 bytes behind its end"),
+        unsound(TRAINED + b"\0", "file: has 1 bytes after its end"),
         unsound(b"\x10parsito_morpho" + TRAINED[19:], "file: name is another one"),
         unsound(START[:19] + b"\4" + START[20:], "file: version is 4, which is out of bounds"),
-        unsound(START[:21] + b"\0" + START[22:], "file: mark behind the version is another one"),
+        unsound(START[:21] + b"\0" + START[22:], "file: mark after the version is another one"),
         unsound(START[:22] + b"\0\0\0", "file: number of tokenizers is 0"),
         unsound(START[:23] + b"\2\1", "file: kind of the tokenizer is 2"),
         unsound(START[:24] + b"\3", "file: version of the network is 3"),

@@ -126,13 +126,13 @@ def test_epochs_that_explore_have_no_graphs(config_file, tmp_path):
 def test_where_there_can_be_none(config_file, tmp_path, capsys, changes, message):
     config = read_config(config_file, [GRAPHS, "training.epochs=1", *changes])
     assert not result(config, tmp_path / "run")[2]
-    assert f"training.cuda_graphs: {message}; going on without" in capsys.readouterr().err
+    assert f"training.cuda_graphs: {message}; training without CUDA graphs" in capsys.readouterr().err
 
 
 def test_a_run_is_resumed_without_a_gpu(config_file, tmp_path, capsys):
     config = read_config(config_file, [GRAPHS, "training.epochs=1"])
     train(config, tmp_path / "run", CPU)
-    assert "only a GPU has them; going on without" in capsys.readouterr().err
+    assert "only a GPU has them; training without CUDA graphs" in capsys.readouterr().err
     without = read_config(config_file, ["training.epochs=1"])
     train(without, tmp_path / "run", CPU, resume=True)
     with pytest.raises(ValueError, match="was started with another config"):

@@ -40,7 +40,7 @@ def test_reads_gzip(tmp_path):
         ("a 1 x\n", ":1: could not convert"),
         ("a 1 2\nb nan 1\n", ":2: a number that is not finite"),
         ("a 1 2\nb 1e39 1\n", ":2: a number that is not finite"),
-        ("a\t1\t2\n", ":1: no numbers behind the word"),
+        ("a\t1\t2\n", ":1: no numbers after the word"),
         ("", "no word vector"),
         ("a 1 2\nb " + "x" * 500 + " 1\n", f":2: could not convert string to float: '{'x' * 24}…$"),
         ("a 1\nb" + " b" * 400_000 + "\n", ":2: could not convert"),

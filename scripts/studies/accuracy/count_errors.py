@@ -80,15 +80,15 @@ def _errors_along(model: Model, examples: Examples) -> list[Tensor]:
 
 def counts(is_wrong: Tensor) -> Tensor:
     """[4] The numbers of `count` for a sentence. is_wrong: [steps] bool."""
-    is_behind = is_wrong.cumsum(0) > is_wrong.long()
-    parts = ~is_behind, ~is_behind & is_wrong, is_behind, is_behind & is_wrong
+    is_after = is_wrong.cumsum(0) > is_wrong.long()
+    parts = ~is_after, ~is_after & is_wrong, is_after, is_after & is_wrong
     return torch.stack([part.sum() for part in parts])
 
 
-def in_words(before: int, wrong_before: int, behind: int, wrong_behind: int) -> str:
+def in_words(before: int, wrong_before: int, after: int, wrong_after: int) -> str:
     return (
         f"{wrong_before / max(1, before):.2%} of {before:,} transitions are wrong up to the first error, "
-        f"{wrong_behind / max(1, behind):.2%} of {behind:,} behind it"
+        f"{wrong_after / max(1, after):.2%} of {after:,} after it"
     )
 
 
