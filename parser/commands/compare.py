@@ -7,7 +7,7 @@ import argparse
 from parser.commands.options import prepared_device, with_column_warnings
 from parser.commands.reports import curves_of, known_forms, refuse_place, write_page
 from parser.evaluation.errors import find_errors
-from parser.evaluation.report import comparison_report
+from parser.evaluation.report import comparison_report, copied_by
 from parser.evaluation.significance import compare
 from parser.pages.comparison_page import Parsed, comparison_page
 from parser.parsing.ensemble import ModelChoice, load_models, of_treebank
@@ -27,6 +27,7 @@ def compare_models(options: argparse.Namespace) -> None:
         gold = list(with_column_warnings(model, gold, f"{folder}: {options.treebank}"))
     first, second = ([tree for _, tree in parse_stream(model, gold, options.batch_size)] for model in models)
     comparison = compare(gold, first, second, not options.no_punct, options.by)
+    copied = copied_by(*(model.predicted_columns for model in models))
     if options.report:
         parsed = [
             Parsed(
@@ -37,5 +38,6 @@ def compare_models(options: argparse.Namespace) -> None:
             )
             for folder, trees in zip(folders, (first, second), strict=True)
         ]
-        write_page(options.report, comparison_page(options.treebank, gold, parsed[0], parsed[1], comparison))
-    say(*comparison_report(comparison, str(options.first), str(options.model)))
+        page = comparison_page(options.treebank, gold, parsed[0], parsed[1], comparison, copied)
+        write_page(options.report, page)
+    say(*comparison_report(comparison, str(options.first), str(options.model), copied))

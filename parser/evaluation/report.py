@@ -26,12 +26,41 @@ MEANINGS: dict[Measure, str] = {
     "blex": "CLAS and the right lemma",
 }
 NOT_PREDICTED = "not predicted: those of the treebank itself"
+SIGNIFICANT = 0.05
+"""A difference with a smaller p is called significant."""
 
 
 def meanings(predicted: Collection[str]) -> dict[Measure, str]:
     """The meanings of scores, for a parser that predicts these columns and copies others from the input."""
-    copied = {measure for measure, columns in OF_COLUMNS.items() if columns.isdisjoint(predicted)}
+    copied = _copied(predicted)
     return {measure: NOT_PREDICTED if measure in copied else text for measure, text in MEANINGS.items()}
+
+
+def _copied(predicted: Collection[str]) -> set[Measure]:
+    """The scores of columns that a parser copies from the input."""
+    return {measure for measure, columns in OF_COLUMNS.items() if columns.isdisjoint(predicted)}
+
+
+def copied_by(first: Collection[str], second: Collection[str]) -> dict[Measure, str]:
+    """Notes on the scores of columns that A or B copies from the input.
+
+    first, second: the columns that A and B predict.
+    """
+    found = {"A": _copied(first), "B": _copied(second)}
+    names = {measure: [name for name in found if measure in found[name]] for measure in OF_COLUMNS}
+    return {measure: f"not predicted by {' and '.join(own)}" for measure, own in names.items() if own}
+
+
+def verdict(comparison: Comparison) -> str:
+    """Whether A or B is better, with the interval of the difference and its p."""
+    difference, measure = comparison.difference, MEASURES[comparison.measure]
+    low, high = comparison.interval
+    better = f"{'B' if difference > 0 else 'A'} is better" if difference else "A and B are equal"
+    certainty = "significant" if comparison.p_value < SIGNIFICANT else "not significant"
+    return (
+        f"{better}{f' ({certainty})' if difference else ''}: {measure} of B - A is {difference:+.2f}, "
+        f"95 % interval {low:+.2f} to {high:+.2f}, p = {comparison.p_value:.4f}"
+    )
 
 
 def report(scores: Scores, predicted: Collection[str]) -> list[str]:
@@ -75,26 +104,32 @@ def score_line(scores: Mapping[str, float], measures: Iterable[Measure], prefix:
     return "  ".join(f"{MEASURES[measure]} {scores[prefix + measure]:.2f}" for measure in measures)
 
 
-def comparison_report(comparison: Comparison, first: str, second: str) -> list[str]:
-    """The lines of a report that compares two parsers: scores, significance, and where they differ most."""
+def comparison_report(
+    comparison: Comparison, first: str, second: str, copied: Mapping[Measure, str]
+) -> list[str]:
+    """The lines of a report that compares two parsers: scores, significance, and where they differ most.
+
+    first, second: the parsers' names. copied: see `copied_by`.
+    """
     a, b = comparison.first, comparison.second
-    low, high = comparison.interval
+    by_label = _group_rows(a.gold_labels, a.correct_labels, b.correct_labels)
+    title = f"LAS by label, where most arcs differ{'':<6}{'A':>7}{'B':>7}{'B - A':>8}{'gained':>8}"
     lines = [
         f"A: {first}",
         f"B: {second}",
         f"{counted(a.sentences, 'sentence')}, {counted(a.words, 'word')}",
         "",
         f"{'':<18}{'A':>7}{'B':>7}{'B - A':>8}",
-        *_score_rows([(name, a.percent(measure), b.percent(measure)) for measure, name in MEASURES.items()]),
-        *_score_rows([("exact match", a.exact, b.exact)]),
+        *(
+            _score_row(name, a.percent(measure), b.percent(measure), copied.get(measure, ""))
+            for measure, name in MEASURES.items()
+        ),
+        _score_row("exact match", a.exact, b.exact),
         "",
-        f"{MEASURES[comparison.measure]} differs by {comparison.difference:+.2f}, "
-        f"95 % interval {low:+.2f} to {high:+.2f}, p = {comparison.p_value:.4f}",
+        verdict(comparison),
         f"(paired bootstrap, and for p paired randomization, two-sided: {RESAMPLES:,} samples of "
         f"{counted(a.sentences, 'sentence')})",
-        "",
-        f"LAS by label, where most arcs differ{'':<6}{'A':>7}{'B':>7}{'B - A':>8}{'gained':>8}",
-        *_group_rows(a.gold_labels, a.correct_labels, b.correct_labels),
+        *(["", title, *by_label] if by_label else []),
         "",
         f"LAS by arc length in words{'':<16}{'A':>7}{'B':>7}{'B - A':>8}{'gained':>8}",
         *_group_rows(
@@ -104,8 +139,8 @@ def comparison_report(comparison: Comparison, first: str, second: str) -> list[s
     return lines
 
 
-def _score_rows(measures: list[tuple[str, float, float]]) -> list[str]:
-    return [f"{name:<18}{first:7.2f}{second:7.2f}{second - first:+8.2f}" for name, first, second in measures]
+def _score_row(name: str, first: float, second: float, note: str = "") -> str:
+    return f"{name:<18}{first:7.2f}{second:7.2f}{second - first:+8.2f}  {note}".rstrip()
 
 
 def _group_rows(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from parser.config.measures import MEASURES
+from parser.config.measures import MEASURES, Measure
 from parser.evaluation.errors import GROUPINGS, Errors
+from parser.evaluation.report import verdict
 from parser.evaluation.significance import Comparison
 from parser.pages.page import rendered
 from parser.pages.report_page import PAIRS_SHOWN, drawn
@@ -30,9 +31,14 @@ class Parsed(NamedTuple):
 
 
 def comparison_page(
-    treebank: str, gold: Sequence[Sentence], first: Parsed, second: Parsed, comparison: Comparison
+    treebank: str,
+    gold: Sequence[Sentence],
+    first: Parsed,
+    second: Parsed,
+    comparison: Comparison,
+    copied: Mapping[Measure, str],
 ) -> str:
-    """Return the page as an HTML document."""
+    """Return the page as an HTML document. copied: see `copied_by`."""
     gains = [
         one.errors - other.errors
         for one, other in zip(first.errors.sentences, second.errors.sentences, strict=True)
@@ -44,7 +50,7 @@ def comparison_page(
         "comparison_page.html",
         title=f"{first.name} and {second.name} on {treebank}",
         names={"A": first.name, "B": second.name},
-        scores=list(_scores(comparison)),
+        scores=list(_scores(comparison, copied)),
         significance=_significance(comparison, gains),
         curves={"A": first.curves, "B": second.curves},
         groups={grouping: list(_groups(first, second, grouping)) for grouping in GROUPINGS},
@@ -60,12 +66,10 @@ def comparison_page(
 
 
 def _significance(comparison: Comparison, gains: Sequence[int]) -> str:
-    low, high = comparison.interval
     changed = sum(map(bool, gains))
     return (
-        f"{MEASURES[comparison.measure]} differs by {comparison.difference:+.2f}, 95 % interval {low:+.2f} "
-        f"to {high:+.2f}, p = {comparison.p_value:.4f} (paired bootstrap and randomization). {changed:,} "
-        f"of {len(gains):,} sentences have more or fewer errors."
+        f"{verdict(comparison)} (paired bootstrap and randomization). {changed:,} of {len(gains):,} "
+        "sentences have more or fewer errors."
     )
 
 
@@ -76,10 +80,13 @@ def _headings(sentence: Sentence, gain: int) -> tuple[str, str]:
     return f"{place}: A", f"{place}: B, {difference}"
 
 
-def _scores(comparison: Comparison) -> Iterator[tuple[str, str, str, str]]:
+def _scores(
+    comparison: Comparison, copied: Mapping[Measure, str]
+) -> Iterator[tuple[str, str, str, str, str]]:
     for measure, name in MEASURES.items():
         before, after = comparison.first.percent(measure), comparison.second.percent(measure)
-        yield name, f"{before:.2f}", f"{after:.2f}", f"{after - before:+.2f}"
+        scores = f"{before:.2f}", f"{after:.2f}", f"{after - before:+.2f}"
+        yield name, *scores, copied.get(measure, "")
 
 
 def _groups(first: Parsed, second: Parsed, grouping: str) -> Iterator[tuple[str, str, str, str, str, str]]:

@@ -65,8 +65,11 @@ def test_the_interval_approaches_that_of_the_normal_distribution():
 
 
 def test_comparison_report():
-    text = "\n".join(comparison_report(compare(GOLD, trees(60), trees(0)), "old", "new"))
-    assert "LAS differs by +15.00, 95 % interval +12." in text
+    text = "\n".join(
+        comparison_report(compare(GOLD, trees(60), trees(0)), "old", "new", {"xpos": "not predicted by A"})
+    )
+    assert "B is better (significant): LAS of B - A is +15.00, 95 % interval +12." in text
+    assert "XPOS               100.00 100.00   +0.00  not predicted by A\n" in text
     assert "p = 0.0001" in text
     assert "  obj             of 200                    70.00 100.00  +30.00     +60" in text
     assert "  det             of 400" in text
@@ -78,7 +81,7 @@ def test_labels_are_sorted_by_difference():
     gold = [sentence((0, 1, 1), labels=["root", "det", "obj"])] * 3
     right = ParsedTree((0, 1, 1), ("root", "det", "obj"))
     first = [ParsedTree((0, 1, 1), ("root", "x", "x")), *[ParsedTree((0, 1, 1), ("root", "det", "x"))] * 2]
-    text = "\n".join(comparison_report(compare(gold, first, [right] * 3), "old", "new"))
+    text = "\n".join(comparison_report(compare(gold, first, [right] * 3), "old", "new", {}))
     assert text.index("\n  obj ") < text.index("\n  det ")
 
 
@@ -93,4 +96,4 @@ def test_parsers_are_compared_by_any_measure(measure):
     assert 10 < lost < 30
     low, high = comparison.interval
     assert 0 < low < lost < high
-    assert f"differs by +{lost:.2f}" in "\n".join(comparison_report(comparison, "old", "new"))
+    assert f"of B - A is +{lost:.2f}" in "\n".join(comparison_report(comparison, "old", "new", {}))

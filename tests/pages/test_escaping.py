@@ -50,7 +50,7 @@ def comparison(text):
     first, second = (
         Parsed(text, find_errors(gold, own, bool), own, text) for own in (trees, [*trees[1:], trees[0]])
     )
-    return comparison_page(text, gold, first, second, compare(gold, first.trees, second.trees))
+    return comparison_page(text, gold, first, second, compare(gold, first.trees, second.trees), {})
 
 
 def drawn(text):

@@ -65,7 +65,7 @@ def comparison(title):
         for second in (0, 1)
     ]
     first, second = (Parsed(title, find_errors(GOLD, own, bool), own, title) for own in trees)
-    return comparison_page(title, GOLD, first, second, compare(GOLD, *trees))
+    return comparison_page(title, GOLD, first, second, compare(GOLD, *trees), {})
 
 
 PAGES = {"report": (report, 1), "comparison": (comparison, 2)}
