@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from parser.commands.table import claimed_folder, train_missing
-from parser.config.file import flat, read_config
+from parser.config.file import read_config
 from parser.config.settings import Config
+from parser.config.small_treebank import changed_settings
 from parser.distributed.cluster_address import refuse_silent
 from parser.system.console import counted, lines_of, say
 from parser.system.files import refuse_to_overwrite, write_atomically
@@ -79,23 +80,12 @@ def _plan(treebanks: Sequence[UDTreebank], config: Config, options: argparse.Nam
     for job in jobs:
         own = found[job.name]
         rule = config.small_treebank
-        if rule and own.size.words < rule.words and (other := _other_settings(config, job.config)):
+        if rule and own.size.words < rule.words and (other := changed_settings(config, job.config)):
             told = f"small, with {counted(own.size.words, 'word')}: {other}"
             found[job.name] = own._replace(choices=(*own.choices, told))
     # Sorted by their approximate duration.
     jobs.sort(key=lambda job: -job.config.training.epochs * found[job.name].size.words)
     return _Plan(title, jobs, found, skipped)
-
-
-def _other_settings(config: Config, own: Config) -> str:
-    """Return the settings that are different for a small treebank, as text."""
-    assert config.small_treebank
-    before, now = flat(config.model_dump()), flat(own.model_dump())
-    wanted = [f"{name}." for name in ("training.epochs", *config.small_treebank.set)]
-    # A section may be replaced as a whole, or removed.
-    keys = dict.fromkeys(key for name in wanted for key in (now | before) if f"{key}.".startswith(name))
-    changed = [key for key in keys if before.get(key) != now.get(key)]
-    return ", ".join(f"{key} {now[key]}" if key in now else f"no {key}" for key in changed)
 
 
 def _refuse_other_treebanks(jobs: Sequence[Job], folder: Path) -> None:

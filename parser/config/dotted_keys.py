@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -13,3 +14,12 @@ def set_in(content: dict[str, Any], key: str, value: Any) -> None:
             return
         content = content.setdefault(section, {})
     content[name] = value
+
+
+def flat(content: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """The values of nested mappings by dotted keys, such as "training.seed"."""
+    found: dict[str, Any] = {}
+    for key, value in content.items():
+        name = f"{above}{key}"
+        found |= flat(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
+    return found

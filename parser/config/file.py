@@ -207,12 +207,3 @@ def _key_paths(value: Any, above: KeyPath) -> Iterator[KeyPath]:
         for key, inner in value.items():
             yield (*above, str(key))
             yield from _key_paths(inner, (*above, str(key)))
-
-
-def flat(content: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """The values of nested mappings by dotted keys, such as "training.seed"."""
-    found: dict[str, Any] = {}
-    for key, value in content.items():
-        name = f"{above}{key}"
-        found |= flat(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
-    return found

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, create_model
 
-from parser.config.dotted_keys import set_in
+from parser.config.dotted_keys import flat, set_in
 from parser.system.settings import Count, Settings
 from parser.treebank.size import TreebankSize
 
@@ -54,3 +54,17 @@ def of_size(config: Config, size: TreebankSize | None) -> Config:
     batches = max(1, -(-counted // training.batch_size))
     set_in(content, "training.epochs", max(training.epochs, -(-rule.steps // batches)))
     return type(config).model_validate(content)
+
+
+def changed_settings(config: Config, own: Config) -> str:
+    """The settings that `of_size` changed, as text; empty if it changed none.
+
+    config: with the section `small_treebank`. own: what `of_size` made of it.
+    """
+    assert config.small_treebank
+    before, now = flat(config.model_dump()), flat(own.model_dump())
+    wanted = [f"{name}." for name in ("training.epochs", *config.small_treebank.set)]
+    # A section may be replaced as a whole, or removed.
+    keys = dict.fromkeys(key for name in wanted for key in (now | before) if f"{key}.".startswith(name))
+    changed = [key for key in keys if before.get(key) != now.get(key)]
+    return ", ".join(f"{key} {now[key]}" if key in now else f"no {key}" for key in changed)

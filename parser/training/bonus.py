@@ -32,8 +32,10 @@ def fit_bonus(model: Model, dev: Sequence[Sentence], folder: Path) -> Scores:
         if scores.las > best.las:
             best, bonus = scores, each
     set_bonus(model, bonus, folder, dev=best.as_dict())
-    found = "none is better" if bonus is None else f"{bonus:g}, which gives {best.las:.2f}"
-    say(f"dev LAS of the parser's own trees {own.las:.2f}; bonus of its arcs beside the scorer's: {found}")
+    found = "the scorer of arcs improves no tree"
+    if bonus is not None:
+        found = f"{best.las:.2f} with the scorer of arcs and a bonus of {bonus:g} for the parser's own arcs"
+    say(f"dev LAS of the parser's own trees {own.las:.2f}; {found}")
     return best
 
 

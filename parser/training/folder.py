@@ -10,7 +10,8 @@ from pathlib import Path
 
 import yaml
 
-from parser.config.file import flat, read_config
+from parser.config.dotted_keys import flat
+from parser.config.file import read_config
 from parser.config.settings import Config
 from parser.system.console import LinesError
 from parser.system.files import file_lock, refuse_folder_of_others, write_atomically
@@ -78,7 +79,8 @@ def refuse_without_checkpoint(run: Path) -> None:
         )
         if (run.parent / CHECKPOINT).is_file():
             advice = f"did you mean {run.parent}?"
-        raise ValueError(f"{run}: there is no {CHECKPOINT} to resume from; {advice}")
+        missing = f"there is no {CHECKPOINT} to resume from" if run.is_dir() else "there is no such folder"
+        raise ValueError(f"{run}: {missing}; {advice}")
 
 
 def refuse_other_config(run: Path, config: Config) -> None:

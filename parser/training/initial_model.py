@@ -12,13 +12,14 @@ from typing import Any
 import torch
 
 from parser.config.data_folder import data_path
+from parser.config.dotted_keys import flat
 from parser.config.errors import FAULTS_SHOWN, more_faults
-from parser.config.file import flat
 from parser.config.settings import ParserSettings
 from parser.networks.stack_parser import StackParser
 from parser.parsing.ensemble import numbers_in
 from parser.parsing.model import Model
 from parser.parsing.named_models import find_model
+from parser.system.console import LinesError
 from parser.treebank.vocabulary import CHARACTERS, PRETRAINED
 
 OF_TRANSITIONS = (
@@ -59,9 +60,8 @@ def load_initial(path: Path | None, wanted_settings: ParserSettings) -> Model | 
     if wanted_settings.network.pretrained and PRETRAINED not in model.vocabulary.columns:
         different.append("parser.network.pretrained: the model has no pretrained vectors")
     if different:
-        raise ValueError(
-            f"{path}: " + "; ".join([*different[:FAULTS_SHOWN], *more_faults(len(different) - FAULTS_SHOWN)])
-        )
+        more = more_faults(len(different) - FAULTS_SHOWN)
+        raise LinesError(f"{path}: has another network:", *different[:FAULTS_SHOWN], *more)
     return model
 
 

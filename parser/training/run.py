@@ -16,6 +16,7 @@ from parser.batching.functional import refuse_unsupported, set_precision
 from parser.config.data_folder import data_path
 from parser.config.measures import Measure, shown
 from parser.config.settings import Config, TrainingSettings, TreebankSettings
+from parser.config.small_treebank import changed_settings
 from parser.distributed.joining import own_device
 from parser.distributed.process_group import ALONE, ProcessGroup
 from parser.evaluation.evaluate import evaluate, evaluate_text
@@ -69,7 +70,7 @@ BAD_BATCH = "bad-batch.conllu"
 MANY_UNKNOWN = 0.2
 """A larger share of unknown tags in the dev set suggests that it uses a different tag set."""
 FEW_STEPS, ENOUGH_STEPS = 500, 1000
-"""Steps of training from random weights. Below the first, more epochs help much: see docs/accuracy.md."""
+"""Steps of training. Below the first number, more epochs help much: see docs/accuracy.md."""
 
 
 def train_and_score(
@@ -81,7 +82,9 @@ def train_and_score(
     Returns the content of `result.json`; None in all processes but the first. Sets the number of threads and
     the precision of the process. Raises what `train` raises.
     """
-    config = for_its_treebank(config)
+    given, config = config, for_its_treebank(config)
+    if given.small_treebank and processes.is_first and (changed := changed_settings(given, config)):
+        say(f"small treebank: {changed}; --set small_treebank=null turns this off")
     device = own_device(choose_device(config.device))
     torch.set_num_threads(config.threads)
     set_precision("float32", device)  # PyTorch's default for cuDNN is tf32
@@ -267,8 +270,8 @@ def _go_on_to_more_epochs(config: Config, before: Config | None, training: Train
         )
     elif progress.finished:
         say(
-            "this run is finished: --set training.epochs=N goes on to more epochs, and a new run begins with "
-            "its weights by --from, in another folder (--run)"
+            "this run is finished: --set training.epochs=N continues it to N epochs; --from, with another "
+            "folder for --run, starts a new run with its weights"
         )
     elif before and before.training.epochs != settings.epochs:
         consequence = "the learning rate is not changed by that"
@@ -288,7 +291,7 @@ def _say_data(
         f"({training_data.mixture}{crossing:,} non-projective {outcome}), "
         f"{dev}; read and prepared in {seconds:.1f} s"
     )
-    if not (resume or config.initial_model):
+    if not resume:
         _say_if_short(training_data, config.training)
     _warn_of_other_tags(model)
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from parser.config.dotted_keys import set_in
-from parser.config.file import flat
+from parser.config.dotted_keys import flat, set_in
 from parser.config.settings import ParserSettings
 from parser.networks.shapes import without_values
 from parser.parsing.model import new_network, system_of

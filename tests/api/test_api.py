@@ -264,7 +264,7 @@ def test_a_config_without_a_file(config_file, tmp_path):
     config = {"treebank": {"train": treebank, "dev": treebank}, "training": {"epochs": 1}, "device": "cpu"}
     with pytest.raises(ValueError, match="needs the folder of its run"):
         parser.train(config)
-    with pytest.raises(ValueError, match="there is no checkpoint"):
+    with pytest.raises(ValueError, match="there is no such folder"):
         parser.train(config, run=tmp_path / "run", resume=True)
     with pytest.raises(ValueError, match="epochs"):
         parser.train({**config, "training": {"epochs": 0}}, run=tmp_path / "run")

@@ -5,7 +5,8 @@ import pytest
 
 from parser.cli import main
 from parser.config.data_folder import data_path
-from parser.config.file import ConfigError, flat, read_config, read_settings
+from parser.config.dotted_keys import flat
+from parser.config.file import ConfigError, read_config, read_settings
 from parser.config.settings import ParserSettings, TrainingSettings
 from parser.speed.measuring.settings import SpeedConfig
 from parser.system.settings import Settings

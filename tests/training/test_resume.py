@@ -201,7 +201,7 @@ def test_a_run_that_is_done_is_said_to_be(config_file, tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "resuming at the end, after 1 epochs" in printed
     assert (
-        "--set training.epochs=N goes on to more epochs, and a new run begins with its weights by --from"
+        "--set training.epochs=N continues it to N epochs; --from, with another folder for --run, starts"
         in printed
     )
 
@@ -277,9 +277,7 @@ def test_what_can_not_be_resumed_is_not_begun_anew(config_file, tmp_path, monkey
     ):
         assert main(["train", *arguments]) == 2
         told = capsys.readouterr().err
-        assert told.startswith(
-            f"{folder}: there is no checkpoint.safetensors to resume from; name the folder"
-        )
+        assert told.startswith(f"{folder}: there is no such folder; name the folder")
         assert not (tmp_path / "runs").exists()
 
 
