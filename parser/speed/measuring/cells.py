@@ -184,7 +184,7 @@ def passing(cells: Sequence[CellT], conditions: Filter) -> list[CellT]:
         existing = list(dict.fromkeys(str(getattr(cell, key)) for cell in cells))
         unknown = sorted(values.difference(existing))
         if unknown:
-            raise ValueError(f"--only: no cell has {key}={unknown[0]}; there are {', '.join(existing)}")
+            raise ValueError(f"--only: no cell has {key}={unknown[0]}; available: {', '.join(existing)}")
     found = [cell for cell in cells if passes(cell, conditions)]
     if conditions and not found:
         raise ValueError("no cell of the config passes all of --only; try it with fewer conditions")

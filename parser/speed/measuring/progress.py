@@ -11,6 +11,7 @@ from parser.system.machine import CpuTimes, cpu_times
 from parser.system.progress_bar import ProgressBar
 
 BAR = "{desc} {percentage:3.0f}%|{bar}| {n:.1f}/{total} cells, {elapsed} elapsed, {remaining} remaining"
+SECONDS_BETWEEN_LINES = 30.0
 SAMPLE_SECONDS, SECONDS_BETWEEN = 0.25, 20.0
 """The duration of a sample of the load, and the time between two samples."""
 BUSY_SHARE = 0.1
@@ -23,12 +24,13 @@ def is_busy(busy_cores: float, cores: int) -> bool:
 
 
 class CellProgress:
-    """Shows a progress bar on a terminal; elsewhere a line for each cell."""
+    """Shows a progress bar on a terminal; elsewhere a line for each cell, and one every half minute."""
 
     def __init__(self, cells: int):
         """cells: the number of cells to measure."""
         self._bar = ProgressBar(total=cells, unit="cell", disable=None, bar_format=BAR)
-        self._started = 0
+        self._started, self._done = 0, 0.0
+        self._next_line = time.monotonic() + SECONDS_BETWEEN_LINES
 
     def start(self, name: str) -> None:
         """Show that a cell is being prepared."""
@@ -40,9 +42,13 @@ class CellProgress:
 
     def advance(self, name: str, share: float) -> None:
         """Add a share of a cell's measuring to the progress."""
+        self._done += share
         if not self._bar.disable:
             self._bar.set_description_str(name, refresh=False)
             self._bar.update(share)
+        elif time.monotonic() >= self._next_line:
+            self._next_line = time.monotonic() + SECONDS_BETWEEN_LINES
+            warn(f"measured {self._done:.1f} of {self._bar.total} cells")
 
     def close(self) -> None:
         self._bar.close()

@@ -83,6 +83,10 @@ LEGEND = Definitions(
             "peak memory of the measured process, data and program included, without its worker processes."
         ),
         "first run": "the check of the results, which includes compilation and graph capture.",
+        "microseconds": (
+            "of each phase, in a further turn. Measuring the phases takes time, too, so their sum can "
+            "differ from the time that the speed gives."
+        ),
         "turns": "how often the cell was measured, in turns with the others.",
     }
 )
@@ -116,7 +120,7 @@ def write_pictures(run: RunRows, folder: Path, look: Look, plot: str = "") -> li
     if not pictures:
         raise ValueError("there is no plot: nothing was measured")
     if not chosen:
-        raise ValueError(f"there is no plot {plot!r}, but {', '.join(each.file for each in pictures)}")
+        raise ValueError(f"there is no plot {plot!r}; available: {', '.join(each.file for each in pictures)}")
     (folder / PLOTS).mkdir(parents=True, exist_ok=True)
     paths = []
     for picture in chosen:

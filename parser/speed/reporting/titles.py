@@ -33,7 +33,8 @@ def plot_title(subject: str, cells: Sequence[Cell]) -> str:
     if cell.precision != "float32":
         device += f", {cell.precision}"
     data = " and ".join(dict.fromkeys(data_title(each.settings) for each in cells))
-    first = f"{cell.plugin.replace('_', ' ')}: {subject}"
+    plugin = cell.plugin.rpartition(":")[2]  # the class of MODULE:CLASS
+    first = f"{plugin.replace('_', ' ')}: {subject}"
     return "\n".join([first, *wrap(f"{data}; {MODES[cell.mode]}; {device}", MAX_TITLE)])
 
 

@@ -162,7 +162,7 @@ def test_rows_of_one_folder_are_measured_alike(config, tmp_path, capsys):
     ("only", "message"),
     [
         ("colour=red", "the keys are experiment, plugin, mode"),
-        ("method=excellent", "no cell has method=excellent; there are none, good, wrong, absent"),
+        ("method=excellent", "no cell has method=excellent; available: none, good, wrong, absent"),
         ("method=wrong,batch_size=64", "no cell of the config passes all of --only"),
         ("method=good,method=wrong", "method is there twice; write method=VALUE|VALUE"),
     ],

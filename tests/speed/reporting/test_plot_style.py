@@ -135,7 +135,9 @@ def test_one_plot_of_several_is_written_and_names_no_file(tmp_path):
     (same,) = write_pictures(run_of(rows), tmp_path, look, "first-train-cpu-1-speed-up")
     assert same == path
     assert len(write_pictures(run_of(rows), tmp_path, look)) > 1
-    with pytest.raises(ValueError, match="there is no plot 'memory', but first-train-cpu-1-speed, first-"):
+    with pytest.raises(
+        ValueError, match="there is no plot 'memory'; available: first-train-cpu-1-speed, first-"
+    ):
         write_pictures(run_of(rows), tmp_path, look, "memory")
 
 
