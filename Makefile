@@ -1,3 +1,5 @@
+# make setup                                    installs the program and what it needs into .venv
+# make data TREEBANK=UD_English-EWT             downloads a treebank
 # make train CONFIG=configs/quickstart.yaml     trains a parser; PROCESSES=2 shares the work among two processes
 # make train RESUME=runs/quickstart             continues a run
 # make evaluate MODEL=… TREEBANK=…              scores it

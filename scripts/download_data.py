@@ -52,7 +52,7 @@ def main() -> int:
         return 0
     try:
         if options.name not in sets:
-            raise ValueError(f"no such set; there are {', '.join(sets)}")
+            raise ValueError(f"no such set; available: {', '.join(sets)}")
         download(sets[options.name], options.into)
     except (ValueError, OSError) as error:
         print(f"{options.name}: {error}", file=sys.stderr)

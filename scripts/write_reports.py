@@ -23,7 +23,7 @@ def main() -> int:
     known = reports()
     names = arguments.parse_args().names or list(known)
     if unknown := [name for name in names if name not in known]:
-        print(f"there is no {unknown[0]}; there are {', '.join(known)}", file=sys.stderr)
+        print(f"there is no {unknown[0]}; available: {', '.join(known)}", file=sys.stderr)
         return 2
     for name in names:
         known[name](REPORTS / name)

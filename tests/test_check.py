@@ -43,7 +43,7 @@ def table_of(printed):
 def test_sizes_and_tags_are_counted(capsys):
     assert main(["check", "data/quickstart/train.conllu"]) == 0
     printed = capsys.readouterr().out
-    assert printed.startswith("train  data/quickstart/train.conllu: no faults\n")
+    assert printed.startswith("train  data/quickstart/train.conllu: no errors\n")
     rows = table_of(printed)
     assert rows["sentences"] == ["2,000"]
     assert rows["share"][0].endswith(" %")
@@ -63,7 +63,7 @@ def test_dev_and_test_are_compared_with_train(files, capsys):
     assert rows["words not in train"] == ["0.0 %", "33.3 %"]
     assert rows["UPOS tags not in train"] == ["0", "0"]
     assert rows["features not in train"] == ["0", "1"]
-    assert "features of test that train has not: Mood=Ind 1\n" in printed
+    assert "features of test that are not in train: Mood=Ind 1\n" in printed
     assert "no dev file" not in printed
 
 
@@ -71,7 +71,7 @@ def test_sentences_and_identifiers_that_are_repeated_are_found(files, capsys):
     assert main(["check", *files]) == 0
     printed = capsys.readouterr().out
     rows = table_of(printed)
-    assert rows["of a file to the left"] == ["0", "2", "2"]
+    assert rows["also in a file to the left"] == ["0", "2", "2"]
     assert rows["repeated sentences"] == ["0", "0", "0"]
     assert rows["repeated sent_id"] == ["0", "0", "1"]
     assert "\n  test, line 5, as train, line 1: dogs bark\n" in printed
@@ -141,7 +141,7 @@ def test_check_goes_on_after_a_faulty_file(tmp_path, capsys):
     assert main(["check", str(faulty), "data/quickstart/dev.conllu"]) == 2
     captured = capsys.readouterr()
     assert f"{faulty}: left out, see the message\n" in captured.out
-    assert "data/quickstart/dev.conllu: no faults\n" in captured.out
+    assert "data/quickstart/dev.conllu: no errors\n" in captured.out
     assert captured.err == f"{faulty}:1: sentence #1: 2 columns instead of 10\n"
 
 
@@ -190,7 +190,7 @@ def test_heads_may_be_unknown_but_in_dev(tmp_path, capsys):
 
     assert main(["check", "--partial", str(train), str(dev)]) == 2
     printed = capsys.readouterr()
-    assert "x-train.conllu: no faults" in printed.out
+    assert "x-train.conllu: no errors" in printed.out
     assert "x-dev.conllu:6: sentence b: HEAD" in printed.err
 
 

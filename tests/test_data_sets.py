@@ -65,7 +65,7 @@ def test_a_set_is_downloaded_once(download, remote, tmp_path, capsys):
     [
         ("bad", "changed.txt: not the file that was measured with, and not kept; its SHA-256 is "),
         ("absent", "absent.txt: "),
-        ("other", "other: no such set; there are "),
+        ("other", "other: no such set; available: "),
     ],
 )
 def test_what_cannot_be_had_leaves_nothing(download, tmp_path, capsys, name, message):

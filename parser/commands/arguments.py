@@ -493,18 +493,18 @@ def _add_plots(commands: Commands) -> None:
         "folder", type=Path, metavar="RUN", help="folder of the run, such as runs/speed/quick"
     )
     command.add_argument(
-        "--only",
-        default="",
-        metavar="KEY=VALUE|VALUE,…",
-        help="draw only these cells, such as method=step|replay; with this or one of the following options, "
-        "only the plots are written, and only from the rows",
-    )
-    command.add_argument(
         "-o",
         "--output",
         type=Path,
         metavar="OUT",
         help="folder for the report and the plots, which are written to OUT/plots (default: RUN)",
+    )
+    command.add_argument(
+        "--only",
+        default="",
+        metavar="KEY=VALUE|VALUE,…",
+        help="draw only these cells, such as method=step|replay; with this or one of the following options, "
+        "only the plots are written, and the plugins need not be installed",
     )
     command.add_argument(
         "--plot",

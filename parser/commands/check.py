@@ -52,7 +52,7 @@ def check_treebanks(options: argparse.Namespace) -> None:
             verdicts.append((path, title, "left out, see the message"))
             continue
         read = time.monotonic() - began
-        verdicts.append((path, title, "no faults"))
+        verdicts.append((path, title, "no errors"))
         files[title] = TreebankCounts.of(sentences)
         repetitions.add(title, sentences)
         if options.transitions:

@@ -93,9 +93,9 @@ def _with_licence(model: Path, card: ModelCard | None) -> ModelCard:
     """Return the card if it contains a licence. Raises ValueError if not."""
     if not card or not card.licence:
         raise ValueError(
-            f"{model}: nobody may use a model whose licence is not told: its folder needs a {CARD} "
-            "that begins with the lines `---`, `license: NAME` and `---`, before it is packed; train-all "
-            "writes one if the treebank names its licence"
+            f"{model}: has no licence, so nobody else may use it: write a {CARD} that begins with the "
+            "lines `---`, `license: NAME` and `---` into its folder, and pack it again; train-all writes one "
+            "if the treebank names its licence"
         )
     return card
 

@@ -120,7 +120,7 @@ def _repetition_rows(titles: Sequence[str], repetitions: Repetitions) -> Cells:
     identifiers = Counter(each.here.file for each in repetitions.identifiers)
     return [
         ("repeated sentences", [f"{within[title]:,}" for title in titles]),
-        ("  of a file to the left", [f"{across[title]:,}" for title in titles]),
+        ("  also in a file to the left", [f"{across[title]:,}" for title in titles]),
         ("repeated sent_id", [f"{identifiers[title]:,}" for title in titles]),
     ]
 
@@ -134,7 +134,7 @@ def _listed(kind: str, counter: Counter[str]) -> Iterator[str]:
     before, after = ordered, ordered[:0]
     if len(ordered) > MAX_LISTED:
         before, after = ordered[: MAX_LISTED - MAX_RAREST], ordered[-MAX_RAREST:]
-    yield f"{kind}, with their numbers:"
+    yield f"{kind} in all files, with their counts:"
     yield from _in_columns(before)
     if after:
         left = ordered[len(before) : -len(after)]
@@ -160,7 +160,7 @@ def _lacking(others: Mapping[str, TreebankCounts], train: TreebankCounts) -> lis
             if lacking := own.lacking(train, kind).most_common():
                 shown = [f"{as_name(value, MAX_VALUE)} {count:,}" for value, count in lacking[:MAX_LACKING]]
                 more = [f"… {len(lacking) - MAX_LACKING:,} more"] if len(lacking) > MAX_LACKING else []
-                lines += _wrapped(f"{kind} of {title} that train has not: {', '.join([*shown, *more])}")
+                lines += _wrapped(f"{kind} of {title} that are not in train: {', '.join([*shown, *more])}")
     return ["", *lines] if lines else []
 
 

@@ -184,7 +184,10 @@ def refuse_without_model(files: ModelFiles) -> None:
     if files.has(SETTINGS) or files.has(f"{member_folder(1)}/{SETTINGS}"):
         return
     if not Path(files.name).exists():
-        raise ValueError(f"{files.name}: there is no such file or folder, nor a model of that name")
+        raise ValueError(
+            f"{files.name}: there is no such file or folder, nor a model of that name; names are those of "
+            "installed models, of models in the folder PARSER_MODELS, and in a checkout of those in models/"
+        )
     inside = sorted(path.parent for path in Path(files.name).glob(f"*/{SETTINGS}"))
     meant = f"; did you mean {inside[0]}?" if inside else ""
     raise ValueError(f"{files.name}: not a model's folder, {missing_files(files)}{meant}")

@@ -119,7 +119,7 @@ class ServedModels:
         if not name:
             return self.default
         if name not in self._by_name:
-            raise wrong(f"there is no model {quoted(name)}; there are {', '.join(self.names)}")
+            raise wrong(f"there is no model {quoted(name)}; available: {', '.join(self.names)}")
         return self._by_name[name]
 
     def close(self) -> None:

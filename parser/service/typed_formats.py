@@ -60,7 +60,7 @@ def answer_format(accept: str, model: str) -> AnswerFormat:
             return AnswerFormat(name, "", "", "\n")
         if name == CONLLU:
             return AnswerFormat(name, "", "", "")
-    raise RefusedError(HTTPStatus.NOT_ACCEPTABLE, f"Accept: there are {JSON}, {NDJSON} and {CONLLU}")
+    raise RefusedError(HTTPStatus.NOT_ACCEPTABLE, f"Accept: available are {JSON}, {NDJSON} and {CONLLU}")
 
 
 def _in_order(accept: str) -> Iterator[str]:

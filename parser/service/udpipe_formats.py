@@ -42,7 +42,7 @@ def sentences_in(content: str, form: str) -> Iterator[ReadSentence]:
         # Like UDPipe, whose client sends such line ends.
         return conllu_sentences(content.replace("\r\n", "\n"), "data")
     if name not in BY_LIBRARY:
-        raise wrong(f"input {quoted(form)}: there are {', '.join((CONLLU, *BY_LIBRARY))}")
+        raise wrong(f"input {quoted(form)}: unknown; available: {', '.join((CONLLU, *BY_LIBRARY))}")
     reader = library().InputFormat.newInputFormat(f"{name}={options}" if options else name)
     if not reader:
         raise wrong(f"input {quoted(form)}: UDPipe knows no such options")
@@ -72,7 +72,7 @@ def writer_of(form: str, tags: bool, tree: bool) -> Write:
     """
     name, _, option = form.partition("=")
     if name not in OUTPUTS:
-        raise wrong(f"output {quoted(form)}: there are {', '.join(OUTPUTS)}")
+        raise wrong(f"output {quoted(form)}: unknown; available: {', '.join(OUTPUTS)}")
     if name == CONLLU:
         return lambda parsed: _conllu(parsed, tags, tree)
     return _PlainWords(is_vertical=name == VERTICAL, has_paragraphs=PARAGRAPHS in option.split(";"))

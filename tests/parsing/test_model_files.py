@@ -77,7 +77,7 @@ def test_all_commands_read_it(package, tmp_path, capsys):
     assert len(set(outputs)) == 1
     assert main(["compare", str(MODEL), str(package), GOLD]) == 0
     printed = capsys.readouterr().out
-    assert "LAS differs by +0.00" in printed
+    assert "LAS of B - A is +0.00" in printed
     assert parser.load(package, device="cpu").parse(["The", "cat", "sleeps"]).heads
 
 

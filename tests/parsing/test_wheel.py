@@ -103,7 +103,7 @@ def test_a_model_whose_licence_is_not_told_stays(model, tmp_path, capsys, form, 
     if card:
         (model / "README.md").write_text(card)
     assert main(["pack", str(model), form, "-o", str(tmp_path / "out")]) == 2
-    assert "whose licence is not told: its folder needs a README.md" in capsys.readouterr().err
+    assert "has no licence, so nobody else may use it: write a README.md" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
@@ -153,4 +153,4 @@ def test_an_ensemble_is_given_away_with_the_card_of_its_first_model(model, tmp_p
     assert "the models have several licences, cc-by-sa-4.0, lgpl-lr" in capsys.readouterr().err
     (other / "README.md").unlink()
     assert main(["pack", str(model), "--ensemble", str(other), "--wheel", "-o", str(tmp_path / "no")]) == 2
-    assert f"{other}: nobody may use a model whose licence is not told" in capsys.readouterr().err
+    assert f"{other}: has no licence, so nobody else may use it" in capsys.readouterr().err

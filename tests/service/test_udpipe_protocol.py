@@ -168,12 +168,18 @@ def test_a_model_is_found_by_its_name_up_to_a_hyphen(asked, found, service):
     ("wrong", "told"),
     [
         ({}, "data is needed"),
-        ({"data": "a", "model": "en-ti"}, "no model 'en-ti'; there are en-tiny-2.5, words"),
+        ({"data": "a", "model": "en-ti"}, "no model 'en-ti'; available: en-tiny-2.5, words"),
         ({"data": "a", "model": "words", "tokenizer": ""}, "words cannot read text: the model has no tok"),
         ({"data": "# text\n\na b c"}, "no columns of CoNLL-U; to read text, add the parameter tokenizer"),
         ({"data": "1\ta\n\n"}, "data:1: sentence #1: 2 columns instead of 10"),
-        ({"data": "a", "input": "epe"}, "'epe': there are conllu, horizontal, vertical, generic_tokenizer"),
-        ({"data": "a", "input": "vertical", "output": "epe"}, "there are conllu, horizontal, vertical"),
+        (
+            {"data": "a", "input": "epe"},
+            "'epe': unknown; available: conllu, horizontal, vertical, generic_tokenizer",
+        ),
+        (
+            {"data": "a", "input": "vertical", "output": "epe"},
+            "unknown; available: conllu, horizontal, vertical",
+        ),
     ],
 )
 def test_a_wrong_request_is_told_why(wrong, told, service):

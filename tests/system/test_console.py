@@ -136,7 +136,7 @@ def test_each_line_of_an_error_is_a_line(folder, capsys):
     assert told == [
         f"{ESCAPED}faulty.conllu: left out, see the message",
         f"{ESCAPED}missing: left out, see the message",
-        f"{ESCAPED}.conllu: no faults",
+        f"{ESCAPED}.conllu: no errors",
     ]
     assert written.err == (
         f"{ESCAPED}faulty.conllu:1: sentence #1: HEAD 7 is beyond the last word, 1\n"
