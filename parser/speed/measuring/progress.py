@@ -24,7 +24,8 @@ def is_busy(busy_cores: float, cores: int) -> bool:
 
 
 class CellProgress:
-    """Shows a progress bar on a terminal; elsewhere a line for each cell, and one every half minute."""
+    """Shows a progress bar on a terminal; elsewhere writes a line for each cell, and the progress every half
+    minute."""
 
     def __init__(self, cells: int):
         """cells: the number of cells to measure."""

@@ -72,7 +72,9 @@ def requested_cells(config: SpeedConfig, only: str) -> list[Cell]:
 
 
 def read_run_config(folder: Path) -> SpeedConfig:
-    """Return the config of a run. Raises ConfigError and FileNotFoundError."""
+    """Return the config of a run. Raises ConfigError, and FileNotFoundError if the folder has no run."""
+    if not (folder / CONFIG).is_file() and not has_rows(folder / ROWS):
+        raise FileNotFoundError(2, "holds no speed run", str(folder))
     return read_settings(folder / CONFIG, SpeedConfig)
 
 

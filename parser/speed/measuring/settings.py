@@ -102,8 +102,9 @@ class SpeedConfig(Settings):
     """Relative error at which measuring a cell ends: half the width of its 95 % interval, divided by the
     median, is at most this."""
     turn: Seconds = 1.0
-    """Approximate measuring time of a cell before the next cell's turn. A turn has at least 16 steps, or a
-    whole epoch if that is short; without batches, 16 large steps may take a minute."""
+    """Approximate measuring time of a cell before the next cell's turn. A turn has at least 16 steps, or
+    the whole epoch if it has fewer than 32 batches; with `none`, 16 steps of large batches may take a
+    minute."""
     warmup: Seconds = 2.0
     """Time that a cell runs before it is measured. It runs at least once."""
     together: Count = 16

@@ -170,11 +170,11 @@ def _take_turns(
     products: dict[Precision, list[list[float]]] = {precision: [] for precision in ceilings}
     unfinished, busy_cores = list(runners), None
     while unfinished:
-        load.check()
-        if load.busy_cores is not None:
-            busy_cores = max(busy_cores or 0.0, load.busy_cores)
         for precision, ceiling in ceilings.items():
             products[precision].append(_ceiling_now(ceiling))
+        load.check()  # not before the first products: until then, their process imports modules
+        if load.busy_cores is not None:
+            busy_cores = max(busy_cores or 0.0, load.busy_cores)
         for runner in list(unfinished):
             before = runner.progress
             done = products[runner.cell.precision]

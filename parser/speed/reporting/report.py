@@ -63,7 +63,7 @@ LEGEND = Definitions(
         "scaling": "over the method's own batches of 1.",
         "in brackets": (
             "values and names of lines (speed-ups, ratios, parallel shares) that compare cells which "
-            "were not measured interleaved: the machine may have changed in between."
+            "were not measured in turns: the machine may have changed in between."
         ),
         "MFU": (
             "useful floating-point operations per second, divided by those of the machine's large "

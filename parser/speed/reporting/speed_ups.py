@@ -79,7 +79,7 @@ def ratio(first: SpeedRow, second: SpeedRow) -> Estimate:
 
 
 def bracketed(text: str, rows: Sequence[SpeedRow]) -> str:
-    """Return a text about some rows, in brackets if they were not measured interleaved."""
+    """Return a text about some rows, in brackets if they were not measured in turns."""
     return text if are_interleaved(rows) else f"({text})"
 
 
@@ -182,7 +182,9 @@ def _cells_in(rows: Sequence[CellRow]) -> Iterator[str]:
 
 def _ratio_line(first: SpeedRow, second: SpeedRow) -> str:
     how = (
-        "interleaved" if are_interleaved([first, second]) else "not interleaved: the machine may have changed"
+        "measured in turns"
+        if are_interleaved([first, second])
+        else "not measured in turns: the machine may have changed"
     )
     both = [
         (first.experiment, second.experiment),

@@ -1,9 +1,10 @@
 import itertools
 import os
+import time
 
 import pytest
 
-from parser.speed.measuring.progress import MachineLoad
+from parser.speed.measuring.progress import CellProgress, MachineLoad
 from parser.system.machine import CpuTimes
 
 
@@ -73,3 +74,19 @@ def test_samples_are_taken_at_intervals(two_cores):
     load.check()
     load.check()
     assert len(samples) == 2
+
+
+def test_outside_a_terminal_the_progress_is_told_every_half_minute(monkeypatch, capsys):
+    now = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    progress = CellProgress(4)
+    progress.start("first")
+    for _ in range(14):
+        now += 5.0
+        progress.advance("first", 0.1)
+    progress.close()
+    assert capsys.readouterr().err.splitlines() == [
+        "cell 1 of 4: first",
+        "measured 0.6 of 4 cells",
+        "measured 1.2 of 4 cells",
+    ]

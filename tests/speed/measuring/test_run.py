@@ -72,7 +72,7 @@ def test_a_run_from_config_to_report(config, tmp_path, capsys):
     assert len(lines) == 10
     assert printed.startswith("the machine is ")
     assert "toy, train, cpu: good at 64 / good at 1 = " in printed
-    assert "(interleaved)" in printed
+    assert "(measured in turns)" in printed
     assert f"report: {run}/report.html" in printed
     found = {(row["mode"], row["method"], row["batch_size"]): row["status"] for row in rows(run)}
     assert [key for key, status in found.items() if status != "ok"] == [
@@ -308,7 +308,7 @@ def test_a_folder_of_somebody_else_is_left_alone(config, tmp_path, capsys):
 
 def test_plots_of_no_run(tmp_path, capsys):
     assert main(["plots", str(tmp_path)]) == 2
-    assert "config.yaml: No such file" in capsys.readouterr().err
+    assert "holds no speed run" in capsys.readouterr().err
 
 
 def test_a_run_whose_cells_are_all_skipped_has_no_report(config, tmp_path, capsys):

@@ -84,7 +84,9 @@ def test_without_unbatched_rows_the_first_method_is_the_baseline(tmp_path, rows,
 def test_ratios_name_what_differs():
     rows = [speed_row(100.0), speed_row(300.0, mode="infer"), speed_row(50.0, experiment="second")]
     lines = ratio_lines(rows, "mode=infer/mode=train")
-    assert lines == ["first, cpu: none at 8 (infer) / none at 8 (train) = 3.00 [3.00, 3.00] (interleaved)"]
+    assert lines == [
+        "first, cpu: none at 8 (infer) / none at 8 (train) = 3.00 [3.00, 3.00] (measured in turns)"
+    ]
     lines = ratio_lines(rows, "experiment=first/experiment=second")
     assert lines[0].startswith("train, cpu: none at 8 of first / none at 8 of second = 2.00")
 

@@ -122,6 +122,7 @@ def test_a_plot_says_what_was_measured():
     assert without_files(expected) == "bilstm tagger: names\ninference; CPU, 2 threads"
     generated = plot_title("names", [cell(plugin="tagger", threads=2)])
     assert without_files(generated) == generated == "tagger: names\ngenerated data; training; CPU, 2 threads"
+    assert plot_title("names", [cell(plugin="my_module:Sets")]).startswith("Sets: names\n")
 
 
 def test_one_plot_of_several_is_written_and_names_no_file(tmp_path):
