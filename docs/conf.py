@@ -37,6 +37,8 @@ def _list_parameters(
     if what not in ("function", "method", "class"):
         return
     names = "|".join(inspect.signature(described).parameters)
+    if not names:
+        return
     paragraphs = []
     for paragraph in "\n".join(lines).split("\n\n"):
         if re.match(rf"({names}): ", paragraph):

@@ -178,8 +178,8 @@ class Parser:
     ) -> list[tuple[Alternative, ...]]:
         """Return at most `count` heads of each word, with labels: the most probable by the scorer of arcs.
 
-        words, tags: see `parse`. Raises ValueError for an invalid sentence, if the sentence is too long for
-        the scorer of arcs, or if the model has no scorer of arcs.
+        words: see `parse`. tags: see `parse`. Raises ValueError for an invalid sentence, if the sentence is
+        too long for the scorer of arcs, or if the model has no scorer of arcs.
         """
         for name in tags:
             if name not in TAGS:

@@ -49,12 +49,12 @@ def train(
     run: str | os.PathLike[str] | None = None,
     resume: bool = False,
 ) -> TrainingResult:
-    """Train a parser, like `stack-parser train`.
+    """Train a parser, like `stack-parser train`. The process keeps the number of threads from the config, and
+    the random state that follows its seed.
 
     config: the path of a YAML file, or its content. run: the folder of the run; the default is runs/NAME for
-    NAME.yaml. resume: whether to continue the run in that folder. The process keeps the number of threads
-    from the config, and the random state that follows its seed. Raises ValueError for errors in the config or
-    a treebank, or if there is nothing to resume; OSError; and StoppedError after a signal.
+    NAME.yaml. resume: whether to continue the run in that folder. Raises ValueError for errors in the
+    config or a treebank, or if there is nothing to resume; OSError; and StoppedError after a signal.
     """
     if isinstance(config, Config | Mapping):
         settings = config if isinstance(config, Config) else _validate(config)
@@ -87,7 +87,7 @@ def evaluate(
 ) -> Scores:
     """Score a model on a treebank, like `stack-parser evaluate`. `as_dict()` of the result lists all scores.
 
-    model: a loaded parser, or an argument for `load`; device: see `load`, only for a model that is not
+    model: a loaded parser, or an argument for `load`. device: see `load`, only for a model that is not
     loaded. roots: see `stack-parser evaluate --roots`. Raises ValueError and OSError.
     """
     if roots not in get_args(Roots):

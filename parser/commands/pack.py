@@ -94,8 +94,8 @@ def _with_licence(model: Path, card: ModelCard | None) -> ModelCard:
     if not card or not card.licence:
         raise ValueError(
             f"{model}: has no licence, so nobody else may use it: write a {CARD} that begins with the "
-            "lines `---`, `license: NAME` and `---` into its folder, and pack it again; train-all writes one "
-            "if the treebank names its licence"
+            "lines `---`, `license: NAME` and `---` into the model's folder, and pack that folder; train-all "
+            "writes one if the treebank names its licence"
         )
     return card
 

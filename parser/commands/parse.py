@@ -82,7 +82,7 @@ def _parse(options: argparse.Namespace, wanted: ParseOptions, model: Model) -> N
     tell_dropped(dropped, options.input)
     speed = sentences / seconds
     warn(
-        f"{counted(sentences, 'sentence')}, {counted(words, 'word')} in {seconds:.1f} s: "
+        f"{counted(sentences, 'sentence')}, {counted(words, 'word')} in {seconds:.2f} s: "
         f"{speed:,.0f} sentences/s"
     )
 

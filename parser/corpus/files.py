@@ -55,8 +55,8 @@ def find_files(source: Path, target: Path, form: TextFormat | None) -> FoundFile
     all_files = list(_files_below(source))
     found = [path for path in all_files if _suffix(path) in suffixes]
     if not found:
-        wanted = ", ".join(suffixes)
-        raise ValueError(f"{source}: no file ends in {wanted}, or in one of these and {COMPRESSED}")
+        wanted = ", ".join(f"{suffix} or {suffix}{COMPRESSED}" for suffix in suffixes)
+        raise ValueError(f"{source}: no file ends in {wanted}")
     own = _own_folder(target, (path.relative_to(source).parts[0] for path in found))
     files = [_corpus_file(path, source, target, own / PARTS, form) for path in found]
     _refuse_names(files)

@@ -26,6 +26,8 @@ MEANINGS: dict[Measure, str] = {
     "blex": "CLAS and the right lemma",
 }
 NOT_PREDICTED = "not predicted: those of the treebank itself"
+COMPARED_COLUMNS: dict[Measure, set[str]] = {**OF_COLUMNS, "mlas": {"upos", "feats"}, "blex": {"lemma"}}
+"""The columns that scores compare, besides heads and labels."""
 SIGNIFICANT = 0.05
 """A difference with a smaller p is called significant."""
 
@@ -42,24 +44,29 @@ def _copied(predicted: Collection[str]) -> set[Measure]:
 
 
 def copied_by(first: Collection[str], second: Collection[str]) -> dict[Measure, str]:
-    """Notes on the scores of columns that A or B copies from the input.
+    """Notes on the scores for which A or B copies columns from the input.
 
     first, second: the columns that A and B predict.
     """
-    found = {"A": _copied(first), "B": _copied(second)}
-    names = {measure: [name for name in found if measure in found[name]] for measure in OF_COLUMNS}
-    return {measure: f"not predicted by {' and '.join(own)}" for measure, own in names.items() if own}
+    notes = {}
+    for measure, columns in COMPARED_COLUMNS.items():
+        copied = {name: sorted(columns - {*own}) for name, own in (("A", first), ("B", second))}
+        parts = [f"{name} copies {', '.join(map(str.upper, own))}" for name, own in copied.items() if own]
+        if parts:
+            notes[measure] = f"{' and '.join(parts)} from the file"
+    return notes
 
 
-def verdict(comparison: Comparison) -> str:
-    """Whether A or B is better, with the interval of the difference and its p."""
-    difference, measure = comparison.difference, MEASURES[comparison.measure]
-    low, high = comparison.interval
-    better = f"{'B' if difference > 0 else 'A'} is better" if difference else "A and B are equal"
-    certainty = "significant" if comparison.p_value < SIGNIFICANT else "not significant"
+def verdict(comparison: Comparison, copied: Mapping[Measure, str]) -> str:
+    """Whether A or B is better, with the interval of the difference and its p. copied: see `copied_by`."""
+    difference, (low, high) = comparison.difference, comparison.interval
+    better = "no significant difference"
+    if comparison.p_value < SIGNIFICANT:
+        better = f"{'B' if difference > 0 else 'A'} is significantly better"
+    note = copied.get(comparison.measure)
     return (
-        f"{better}{f' ({certainty})' if difference else ''}: {measure} of B - A is {difference:+.2f}, "
-        f"95 % interval {low:+.2f} to {high:+.2f}, p = {comparison.p_value:.4f}"
+        f"{better}: {MEASURES[comparison.measure]} of B - A is {difference:+.2f}, "
+        f"95 % interval {low:+.2f} to {high:+.2f}, p = {comparison.p_value:.4f}{f'; {note}' if note else ''}"
     )
 
 
@@ -126,7 +133,7 @@ def comparison_report(
         ),
         _score_row("exact match", a.exact, b.exact),
         "",
-        verdict(comparison),
+        verdict(comparison, copied),
         f"(paired bootstrap, and for p paired randomization, two-sided: {RESAMPLES:,} samples of "
         f"{counted(a.sentences, 'sentence')})",
         *(["", title, *by_label] if by_label else []),

@@ -51,7 +51,7 @@ def comparison_page(
         title=f"{first.name} and {second.name} on {treebank}",
         names={"A": first.name, "B": second.name},
         scores=list(_scores(comparison, copied)),
-        significance=_significance(comparison, gains),
+        significance=_significance(comparison, gains, copied),
         curves={"A": first.curves, "B": second.curves},
         groups={grouping: list(_groups(first, second, grouping)) for grouping in GROUPINGS},
         labels=list(_pairs(first.errors.labels, second.errors.labels)),
@@ -65,10 +65,10 @@ def comparison_page(
     )
 
 
-def _significance(comparison: Comparison, gains: Sequence[int]) -> str:
+def _significance(comparison: Comparison, gains: Sequence[int], copied: Mapping[Measure, str]) -> str:
     changed = sum(map(bool, gains))
     return (
-        f"{verdict(comparison)} (paired bootstrap and randomization). {changed:,} of {len(gains):,} "
+        f"{verdict(comparison, copied)} (paired bootstrap and randomization). {changed:,} of {len(gains):,} "
         "sentences have more or fewer errors."
     )
 

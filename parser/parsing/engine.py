@@ -103,6 +103,7 @@ class Engine:
         self._alone: deque[_Alone] = deque()
         """Sentences that have been read and are parsed one after the other."""
         self._joining: list[Request] = []
+        """Requests taken from the scheduler and not stored elsewhere yet; after an error they wait again."""
         self._credit = MAX_CREDIT
         """Words that can still be parsed alone next to the batch."""
         self._late = 0

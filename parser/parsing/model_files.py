@@ -185,8 +185,8 @@ def refuse_without_model(files: ModelFiles) -> None:
         return
     if not Path(files.name).exists():
         raise ValueError(
-            f"{files.name}: there is no such file or folder, nor a model of that name; names are those of "
-            "installed models, of models in the folder PARSER_MODELS, and in a checkout of those in models/"
+            f"{files.name}: there is no such file or folder, nor a model of that name: installed, in "
+            "the folder that PARSER_MODELS names, or in models/ of the checkout"
         )
     inside = sorted(path.parent for path in Path(files.name).glob(f"*/{SETTINGS}"))
     meant = f"; did you mean {inside[0]}?" if inside else ""

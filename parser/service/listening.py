@@ -13,7 +13,8 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
-        raise ValueError(f"{host}, port {port}: {error}") from None
+        reason = (error.strerror or str(error)).partition(" (while attempting")[0]  # it repeats the address
+        raise ValueError(f"{host}, port {port}: {reason}") from None
     # Connections inherit this option. An answer is written in two pieces; the second would wait for 40 ms.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
     return listener

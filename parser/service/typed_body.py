@@ -65,7 +65,7 @@ def _read(body: bytes) -> ParseRequest:
 
 def _told(fault: ErrorDetails) -> dict[str, Any]:
     *outer, key = fault["loc"] or ("",)
-    message = fault["msg"]
+    message = fault["msg"].removeprefix("Value error, ")
     if fault["type"] == "extra_forbidden":
         known = GivenSentence.__annotations__ if outer else ParseRequest.model_fields
         message = unknown_key(str(key), known)

@@ -32,7 +32,7 @@ def fit_bonus(model: Model, dev: Sequence[Sentence], folder: Path) -> Scores:
         if scores.las > best.las:
             best, bonus = scores, each
     set_bonus(model, bonus, folder, dev=best.as_dict())
-    found = "the scorer of arcs improves no tree"
+    found = "the scorer of arcs does not improve it"
     if bonus is not None:
         found = f"{best.las:.2f} with the scorer of arcs and a bonus of {bonus:g} for the parser's own arcs"
     say(f"dev LAS of the parser's own trees {own.las:.2f}; {found}")

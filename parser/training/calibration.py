@@ -36,7 +36,7 @@ def fit_calibration(model: Model, dev: Sequence[Sentence], folder: Path) -> None
     with_calibration(model, settings).save(folder, told)
     both = found, found.calibrated(Calibration(settings))
     before, now = (calibration_error(own.probabilities, own.is_right) for own in both)
-    say(f"calibration error of the probabilities of arcs on dev: {before:.4f} before, {now:.4f} after")
+    say(f"calibration error of the probabilities of arcs on dev: {before:.4f}, {now:.4f} calibrated")
 
 
 def fitted(confidence: Confidence) -> CalibrationSettings:

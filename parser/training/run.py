@@ -70,7 +70,7 @@ BAD_BATCH = "bad-batch.conllu"
 MANY_UNKNOWN = 0.2
 """A larger share of unknown tags in the dev set suggests that it uses a different tag set."""
 FEW_STEPS, ENOUGH_STEPS = 500, 1000
-"""Steps of training. Below the first number, more epochs help much: see docs/accuracy.md."""
+"""Steps of training from random weights. Below the first, more epochs help much: see docs/accuracy.md."""
 
 
 def train_and_score(
@@ -84,7 +84,8 @@ def train_and_score(
     """
     given, config = config, for_its_treebank(config)
     if given.small_treebank and processes.is_first and (changed := changed_settings(given, config)):
-        say(f"small treebank: {changed}; --set small_treebank=null turns this off")
+        limit = f"fewer than {given.small_treebank.words:,} words"
+        say(f"small treebank ({limit}): {changed}; --set small_treebank=null keeps the config's values")
     device = own_device(choose_device(config.device))
     torch.set_num_threads(config.threads)
     set_precision("float32", device)  # PyTorch's default for cuDNN is tf32
@@ -270,8 +271,8 @@ def _go_on_to_more_epochs(config: Config, before: Config | None, training: Train
         )
     elif progress.finished:
         say(
-            "this run is finished: --set training.epochs=N continues it to N epochs; --from, with another "
-            "folder for --run, starts a new run with its weights"
+            "this run is finished: --set training.epochs=N continues it to N epochs; --from MODEL --run OTHER"
+            " starts a new run with the weights of its model"
         )
     elif before and before.training.epochs != settings.epochs:
         consequence = "the learning rate is not changed by that"
@@ -291,7 +292,7 @@ def _say_data(
         f"({training_data.mixture}{crossing:,} non-projective {outcome}), "
         f"{dev}; read and prepared in {seconds:.1f} s"
     )
-    if not resume:
+    if not (resume or config.initial_model):
         _say_if_short(training_data, config.training)
     _warn_of_other_tags(model)
 

@@ -102,17 +102,24 @@ def test_what_is_impossible_is_told_whatever_the_treebank(config_file, settings,
 
 
 @pytest.mark.extended
-def test_a_run_keeps_what_the_config_is_for_its_treebank(config_file, tmp_path):
+def test_a_run_keeps_what_the_config_is_for_its_treebank(config_file, tmp_path, capsys):
     rule = "small_treebank={words: 50, steps: 5, set: {parser.network.hidden_size: 5}}"
     config = read_config(config_file, [rule, "training.epochs=1"])
     result = train_and_score(config, tmp_path / "run")
     assert result["epochs"] == 2
+    changes = "training.epochs 2, parser.network.hidden_size 5"
+    assert (
+        f"small treebank (fewer than 50 words): {changes}; --set small_treebank=null"
+        in capsys.readouterr().out
+    )
     kept = read_config(tmp_path / "run" / "config.yaml")
     assert kept == for_its_treebank(config)
     model = json.loads((tmp_path / "run/model/settings.json").read_text())
     assert model["parser"]["network"]["hidden_size"] == 5
     assert train_and_score(config, tmp_path / "run", resume=True)["epochs"] == 2
+    capsys.readouterr()
     assert train_and_score(kept, tmp_path / "run", resume=True)["epochs"] == 2
+    assert "small treebank" not in capsys.readouterr().out
 
 
 def test_the_rule_that_comes_with_the_project_is_sound(tmp_path):

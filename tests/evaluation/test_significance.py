@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from plain_parser import sentence
 
-from parser.evaluation.report import comparison_report
+from parser.evaluation.report import comparison_report, copied_by
 from parser.evaluation.significance import compare
 from parser.parsing.parsed_tree import ParsedTree
 
@@ -66,10 +66,15 @@ def test_the_interval_approaches_that_of_the_normal_distribution():
 
 def test_comparison_report():
     text = "\n".join(
-        comparison_report(compare(GOLD, trees(60), trees(0)), "old", "new", {"xpos": "not predicted by A"})
+        comparison_report(
+            compare(GOLD, trees(60), trees(0)),
+            "old",
+            "new",
+            copied_by(set(), {"xpos", "upos", "feats", "lemma"}),
+        )
     )
-    assert "B is better (significant): LAS of B - A is +15.00, 95 % interval +12." in text
-    assert "XPOS               100.00 100.00   +0.00  not predicted by A\n" in text
+    assert "B is significantly better: LAS of B - A is +15.00, 95 % interval +12." in text
+    assert "XPOS               100.00 100.00   +0.00  A copies XPOS from the file\n" in text
     assert "p = 0.0001" in text
     assert "  obj             of 200                    70.00 100.00  +30.00     +60" in text
     assert "  det             of 400" in text

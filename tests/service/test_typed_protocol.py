@@ -132,7 +132,7 @@ def test_accept_chooses_the_form(accept, kind, service):
         ({"sentences": [{"words": ["a"]}, {"words": ["a b\n"]}]}, 400, "sentence 2: words, number 1"),
         ({"sentences": [{"words": ["a"], "upos": ["A", "B"]}]}, 400, "1 words, but 2 upos"),
         ({"conllu": "1\ta\n"}, 400, "conllu:1: sentence #1: 2 columns instead of 10"),
-        ({}, 422, "give one of texts, sentences, conllu"),
+        ({}, 422, "body: give one of texts, sentences, conllu"),
         ({"texts": ["a"], "conllu": ""}, 422, "give one of texts, sentences, conllu"),
         ({"texts": "secret"}, 422, "body.texts: Input should be a valid array"),
         ({"sentences": [{"words": []}]}, 422, "body.sentences.0.words: List should have at least 1 item"),

@@ -162,7 +162,7 @@ def test_a_model_of_a_treebank_without_a_licence_is_not_given_away(folder, confi
     (folder / "UD_Toy-Few" / "README.md").unlink()
     assert made(folder, config, out, "--only", "*-Few") == 0
     assert main(["pack", str(out / "toy-few.stackparser"), "--wheel", "-o", str(tmp_path / "dist")]) == 2
-    assert "whose licence is not told" in capsys.readouterr().err
+    assert "has no licence, so nobody else may use it" in capsys.readouterr().err
     assert main(["models", str(out)]) == 0
 
 

@@ -149,7 +149,10 @@ def test_a_model_is_not_replaced_by_the_run_that_begins_with_it(
 
 
 NOT_FITTING = [
-    ("parser.network.hidden_size=20", "hidden_size is 20 in the config, 16 in the model"),
+    (
+        "parser.network.hidden_size=20",
+        "model: has another network:\nparser.network.hidden_size is 20 in the config, 16 in the model",
+    ),
     ("parser.system=arc-eager", "parser.system is arc-eager in the config, arc-hybrid in the model"),
     ("parser.network.tag_sizes={upos: 4}", "tag_sizes.feats is not there in the config, 3 in the model"),
     (

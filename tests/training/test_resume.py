@@ -201,7 +201,7 @@ def test_a_run_that_is_done_is_said_to_be(config_file, tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "resuming at the end, after 1 epochs" in printed
     assert (
-        "--set training.epochs=N continues it to N epochs; --from, with another folder for --run, starts"
+        "--set training.epochs=N continues it to N epochs; --from MODEL --run OTHER starts a new run"
         in printed
     )
 
