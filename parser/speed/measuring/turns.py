@@ -91,14 +91,15 @@ class _Runner:
 
     @property
     def progress(self) -> float:
-        """The share of the measuring time that has passed, from 0 to 1. At 1 the cell is done."""
-        return min(1.0, sum(turn.total_seconds for turn in self.turns) / self._config.seconds)
+        """The share of the measuring time and the turns that is over, from 0 to 1. At 1 the cell is done."""
+        seconds = sum(turn.total_seconds for turn in self.turns)
+        return min(1.0, seconds / self._config.seconds, len(self.turns) / MIN_TURNS)
 
     @property
     def done(self) -> bool:
-        if len(self.turns) < MIN_TURNS:
-            return False
-        return self.progress >= 1 or self._relative_error() <= self._config.relative_error
+        if self.progress >= 1:
+            return True
+        return len(self.turns) >= MIN_TURNS and self._relative_error() <= self._config.relative_error
 
     def _relative_error(self) -> float:
         """Return half the width of the interval of the speed, divided by the median."""
