@@ -34,13 +34,8 @@ SIGNIFICANT = 0.05
 
 def meanings(predicted: Collection[str]) -> dict[Measure, str]:
     """The meanings of scores, for a parser that predicts these columns and copies others from the input."""
-    copied = _copied(predicted)
+    copied = {measure for measure, columns in OF_COLUMNS.items() if columns.isdisjoint(predicted)}
     return {measure: NOT_PREDICTED if measure in copied else text for measure, text in MEANINGS.items()}
-
-
-def _copied(predicted: Collection[str]) -> set[Measure]:
-    """The scores of columns that a parser copies from the input."""
-    return {measure for measure, columns in OF_COLUMNS.items() if columns.isdisjoint(predicted)}
 
 
 def copied_by(first: Collection[str], second: Collection[str]) -> dict[Measure, str]:

@@ -234,7 +234,7 @@ def test_another_file_is_refused(content, message):
         unsound(network(characters=(97, 97)), "a character occurs twice"),
         unsound(network(weight=float("nan")), "a weight is not finite"),
         unsound(network()[:-1], "ends too early"),
-        unsound(network(end=b"ab"), "has 2 bytes"),
+        unsound(network(end=b"ab"), "has 2 bytes after its end"),
         unsound(network()[:-17] + b"\x1f" + network()[-16:], "number of categories is 31"),
         unsound(network()[:-16] + b"\3" + network()[-15:], "category is 3"),
         unsound(network()[:-1] + b"\1", "character is 16777248"),
@@ -263,7 +263,7 @@ def test_another_network_is_refused(content, message):
         unsound(rules([(b"a", b"\x80b", b"c")]), r"the word b'\\x80b' is not UTF-8"),
         unsound(rules((), [(b"a", b"b", b"\xff")]), r"the word b'\\xff' is not UTF-8"),
         unsound(rules((), [(b"a", b"\xc0\x8ab", b"c")]), r"the word b'\\xc0\\x8ab' is not UTF-8"),
-        unsound(rules(end=b"\0"), "has 1 bytes"),
+        unsound(rules(end=b"\0"), "has 1 bytes after its end"),
         unsound(rules((), [(b"%d" % n * 250, b"b") for n in range(1000, 2000)]), "suffixes would take more"),
     ],
 )
