@@ -79,7 +79,7 @@ def _default(field: Schema) -> str:
     if "$ref" in field or "default" not in field:
         return ""
     value = field["default"]
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
 
 
 def in_words(field: Schema, end: str = "") -> str:

@@ -180,7 +180,7 @@ class TransformerSettings(Settings):
     config."""
     gradient_checkpointing: bool = False
     """Whether to recompute the activations of the transformer for the gradient instead of keeping them. This
-    needs less memory and is about a third slower."""
+    needs less memory and is slower."""
     lora: LoraSettings = LoraSettings()
 
 
@@ -477,8 +477,8 @@ class Config(Settings):
     device: str = "auto"
     """Device for training: cpu, cuda, cuda:1, ...; auto is CUDA if available."""
     threads: Threads = 1
-    """Number of CPU threads. The matrix products are small: a second thread gains a third at best, and
-    nothing on a busy machine."""
+    """Number of CPU threads. The matrix products are small: a second thread gains little, and nothing
+    on a busy machine."""
 
     @model_validator(mode="after")
     def _refuse_contradictions(self) -> Config:

@@ -36,7 +36,7 @@ class UDPipe(TokenizerKind):
 
     kind: Literal["udpipe"]
     epochs: Count = 12
-    """Number of epochs. Each takes five to ten seconds, whatever the size of the treebank, alongside the
+    """Number of epochs. Each takes some seconds, whatever the size of the treebank, alongside the
     training of the parser. The best epoch on dev is kept; without dev, the last one."""
     batch_size: Count = 10
     """Number of segments of 50 characters in a step. The library's default of 50 needs more epochs."""

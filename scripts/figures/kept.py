@@ -41,7 +41,12 @@ def latest(path: str) -> list[Row]:
 
 
 def printed(file: str, words: str) -> list[str]:
-    """The lines that commands printed. Raises ValueError if there is no such command.
+    """The lines that commands printed, by `kept_output`."""
+    return [line for row in kept_output(file, words) for line in row["printed"]]
+
+
+def kept_output(file: str, words: str) -> list[Row]:
+    """The rows of commands. Raises ValueError if there is no such command.
 
     file: written by scripts/keep_output.py. words: the name of rows or their whole command; otherwise all
     commands that contain these words are taken.
@@ -50,7 +55,7 @@ def printed(file: str, words: str) -> list[str]:
     kept = named or [row for row in rows(file) if words in " ".join(row["command"])]
     if not kept:
         raise ValueError(f"{file} has no command with {words!r}")
-    return [line for row in kept for line in row["printed"]]
+    return kept
 
 
 def training_runs(table: str | None) -> list[Row]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from figures.kept import latest, plain_speed, printed, ratios, speed_run, table
+from figures.kept import kept_output, latest, plain_speed, printed, ratios, speed_run, table
 from parser.speed.measuring.rows import SpeedRow
 from parser.speed.measuring.statistics import median_of, parallel_share_at, ratio_of
 from parser.speed.reporting.speed_ups import bracketed, ratio
@@ -160,17 +160,11 @@ def single_figures() -> str:
     each = sorted(re.findall(r"trajectories in +([\d.]+) s", check), key=float)
     five, fifty, again, most = (f"{float(size):.0f}" for size in re.findall(r"([\d.]+) MiB", memory))
     words = _found(r"words +(\d+(?:,\d+)*)", check)
-    parsed = " ".join(printed(OUTPUT, "stack-parser parse"))
     lines = (
         (f"reading the training set of EWT, {words} words", _found(r"read in +([\d.]+ s)", check), CHECK),
         ("its oracle trajectories, each transition system", f"{each[0]} to {each[-1]} s", CHECK),
         (
-            "parsing the test set of EWT, reading and writing included",
-            _found(r"[\d,]+ sentences/s", parsed),
-            "stack-parser parse",
-        ),
-        (
-            "peak memory of parsing it 5, 50 and 150 times over as one stream",
+            "peak memory of parsing the test set of EWT 5, 50 and 150 times over as one stream",
             f"{five}, {again} to {fifty} (two runs) and {most} MiB",
             "python scripts/studies/scale/measure_memory.py",
         ),
@@ -195,7 +189,19 @@ def single_figures() -> str:
             "python scripts/studies/accuracy/measure_frozen_vectors.py",
         ),
     )
-    return table(("", "", "command"), ((what, value, f"`{command}`") for what, value, command in lines))
+    return table(
+        ("", "", "processor", "command"),
+        (
+            (what, value, _processor(command.split()[1].rpartition("/")[2]), f"`{command}`")
+            for what, value, command in lines
+        ),
+    )
+
+
+def _processor(command: str) -> str:
+    """The name and the vector instructions of the machine on which a command was run last."""
+    machine = kept_output(OUTPUT, command)[-1]["machine"]
+    return f"{machine['cpu'].replace('(R)', '').replace(' Processor', '')}, {machine['vectors']}"
 
 
 def _found(pattern: str, text: str) -> str:
