@@ -173,6 +173,23 @@ def test_training_warns_if_dev_has_other_tags(config_file, tmp_path, capsys):
     assert "in no training tree" not in capsys.readouterr().err
 
 
+@pytest.mark.extended
+@pytest.mark.parametrize(("column", "place"), [("upos", 3), ("lemma", 2)])
+def test_training_warns_of_predicted_columns_without_values(config_file, tmp_path, capsys, column, place):
+    lines = [line.split("\t") for line in (tmp_path / "tiny.conllu").read_text().split("\n")]
+    without = [[*line[:place], "_", *line[place + 1 :]] if line[1:] else line for line in lines]
+    (tmp_path / "without.conllu").write_text("\n".join(map("\t".join, without)))
+    tags = "parser.network.tag_sizes={}", f"parser.network.tags={{predict: [{column}]}}"
+    changes = *tags, "training.epochs=1"
+    command = ["train", str(config_file), "--run", str(tmp_path / "run")]
+    command += [word for change in changes for word in ("--set", change)]
+    warning = f"the {column.upper()} of all training words is _, so there is nothing to learn"
+    assert main([*command, "--set", f"treebank.train={tmp_path}/without.conllu"]) == 0
+    assert warning in capsys.readouterr().err
+    assert main(command) == 0
+    assert warning not in capsys.readouterr().err
+
+
 def test_heads_may_be_unknown_but_in_dev(tmp_path, capsys):
     train = tmp_path / "x-train.conllu"
     treebank(train, ("a", DOG, BARK), ("b", DOG, DOG, BARK))

@@ -247,7 +247,7 @@ def test_interrupted(monkeypatch, config_file, capsys):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("parser.training.run.train", interrupt)
+    monkeypatch.setattr("parser.training.data.load", interrupt)
     assert main(["train", str(config_file)]) == 130
 
 

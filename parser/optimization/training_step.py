@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import reduce
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from parser.config.settings import Objective
 from parser.networks.loss import BatchLoss
 from parser.networks.stack_parser import StackParser
 from parser.optimization.optimizer import MovingAverage
@@ -39,7 +38,6 @@ class TrainingStep:
     average: MovingAverage[StackParser] | None = None
     """The moving average of the network's weights."""
     phase: Phase = unmeasured
-    objective: Objective = "likelihood"
     forward: Callable[[Batch, Inventory], BatchLoss] | None = None
     """Computes the loss of a microbatch. Default: the network."""
 
@@ -76,7 +74,7 @@ class TrainingStep:
 
     def accumulate(self, batch: Batch) -> Tensor:
         """Add the gradients of a microbatch; returns the sum of its transitions' losses."""
-        compute = self.forward or partial(self.network, objective=self.objective)
+        compute = self.forward or self.network
         with self.phase("forward"):
             loss = compute(batch, self.inventory)
         with self.phase("backward"):

@@ -76,7 +76,8 @@ def jobs_of(table: TableConfig, name: str) -> list[Job]:
 
 def read_rows(path: Path) -> list[Row]:
     """The rows in a file; empty if there is no file. Raises ValueError for a file with other content."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    # Bytes, because in text lines would also end within strings, at U+2028 and others.
+    lines = path.read_bytes().splitlines() if path.exists() else []
     found = []
     for number, line in enumerate(lines, 1):
         try:

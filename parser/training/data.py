@@ -21,12 +21,11 @@ from parser.training.prepared import Prepared, load_prepared, place_of, save_pre
 from parser.training.size import refuse_too_large
 from parser.training.teachers import load_teachers, refuse_missing_teachers, teacher_paths, teacher_targets
 from parser.training.transformer import KnownVectors, pretrained_transformer, with_frozen_vectors, word_source
-from parser.training.trees import Mixture, projective, read_training_trees
+from parser.training.trees import Mixture, projective, projective_rows, read_training_trees
 from parser.training.word_dropout import WordDropout
 from parser.transitions.inventory import Inventory
 from parser.treebank.conllu import read_treebank
 from parser.treebank.embeddings import read_vectors
-from parser.treebank.projectivity import is_projective
 from parser.treebank.provenance import TreebankVersion, provenance
 from parser.treebank.sentence import Sentence
 from parser.treebank.vocabulary import PRETRAINED, Vocabulary
@@ -69,7 +68,8 @@ def load(config: Config, device: torch.device, cache: Path | None = None) -> tup
         if kept:
             save_prepared(prepared, kept)
     vector_size = 0 if prepared.vectors is None else prepared.vectors.shape[1]
-    refuse_too_large(config.parser, prepared.vocabulary, vector_size, transformer, device)
+    has_average = bool(config.training.average)
+    refuse_too_large(config.parser, prepared.vocabulary, vector_size, transformer, device, has_average)
     model = Model.build(config.parser, prepared.vocabulary, device, prepared.vectors, transformer)
     if dev:
         model = replace(model, dev_shares=column_shares(model.read_lexicons, dev_sentences))
@@ -106,12 +106,12 @@ def _with_frozen_vectors(
     assert encoder
     parts = [prepared.train.tokens, vocabulary.encode_tokens(dev_sentences, gold=True)]
     train, dev = with_frozen_vectors(encoder, parts, cache)
-    kept = [n for n, sentence in enumerate(dev_sentences) if lifts or is_projective(sentence.heads)]
+    rows = torch.tensor(projective_rows(dev_sentences, lifts), dtype=torch.long)
     known = KnownVectors(dev_sentences, dev, encoder.tokenizer)
     return replace(model, vocabulary=replace(vocabulary, for_transformer=known)), replace(
         prepared,
         train=replace(prepared.train, tokens=train),
-        dev=replace(prepared.dev, tokens=dev.select(torch.tensor(kept, dtype=torch.long))),
+        dev=replace(prepared.dev, tokens=dev.select(rows)),
     )
 
 

@@ -35,16 +35,14 @@ def claim(run: Path, resume: bool) -> Iterator[Path | None]:
 
     Yields the folder to which an earlier run was moved, if there was one.
 
-    resume: keep an earlier run in place. Raises ValueError if another process trains there, if the earlier
-    run has no checkpoint, or if the folder contains something else.
+    resume: keep an earlier run in place. Raises ValueError if another process trains there, or if the folder
+    contains something else.
     """
     with ExitStack() as stack:
         _refuse_others(run)
         _lock(run, stack)
         for left in run.glob(f"{TOKENIZER_TRAINING}*"):
             shutil.rmtree(left, ignore_errors=True)
-        if resume and _has_metrics(run):
-            refuse_without_checkpoint(run)
         moved = None
         if not resume and (run / METRICS).is_file():
             moved = _move_aside(run)
@@ -119,10 +117,6 @@ def write_config(run: Path, config: Config) -> str:
 
 def _may_change(key: str) -> bool:
     return any(f"{key}.".startswith(f"{each}.") for each in MAY_CHANGE)
-
-
-def _has_metrics(run: Path) -> bool:
-    return (run / METRICS).is_file() and (run / METRICS).stat().st_size > 0
 
 
 def _lock(run: Path, stack: ExitStack) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from parser.batching.device import deterministic_sums, in_microbatches
+from parser.batching.device import TooLongError, deterministic_sums, in_microbatches
 from parser.batching.functional import computing_in
 from parser.batching.ragged import group_size
 from parser.config.measures import MEASURES, Measure
@@ -23,7 +23,7 @@ from parser.evaluation.report import score_line
 from parser.evaluation.scores import Scores
 from parser.parsing.model import Model
 from parser.replay.examples import Examples
-from parser.system.console import in_words, say
+from parser.system.console import counted, in_words, say
 from parser.system.interruption import StoppedError, StopRequest
 from parser.training.checkpoint import Progress, TrainingState, random_state, save_checkpoint
 from parser.training.data import TrainingData
@@ -33,6 +33,7 @@ from parser.training.record import Record
 from parser.training.tokenizer import TokenizerTraining
 from parser.treebank.batches import batches_by_length
 
+WHAT_FREES_MEMORY = "If no other program uses it, leave the sentence out, or make parser.network smaller"
 SECONDS_BETWEEN_CHECKPOINTS = 600
 """Seconds between two checkpoints within an epoch."""
 SECONDS_BETWEEN_EPOCHS_SAVED = 10
@@ -64,7 +65,7 @@ class TrainingLoop:
     preparation_seconds: float = 0.0
     """Seconds that this start or resumption of the run spent before the loop."""
     processes: ProcessGroup = ALONE
-    saved: float = field(default_factory=time.monotonic, init=False)
+    saved_at: float = field(default_factory=time.monotonic, init=False)
     """The `time.monotonic()` at which the last checkpoint was written, or the loop was created."""
 
     def run(self, request: StopRequest) -> None:
@@ -99,7 +100,7 @@ class TrainingLoop:
         has_bar = sys.stderr is not None and sys.stderr.isatty()
 
         def wants_save() -> bool:
-            return bool(request.signal) or time.monotonic() - self.saved > SECONDS_BETWEEN_CHECKPOINTS
+            return bool(request.signal) or time.monotonic() - self.saved_at > SECONDS_BETWEEN_CHECKPOINTS
 
         try:
             for position in train_epoch(
@@ -116,6 +117,9 @@ class TrainingLoop:
             if not self.processes.is_first:
                 self.processes.wait_for_end_of_first()
             raise ValueError(f"{error}{self.write_bad_batch(error.rows)}. {self._what_may_help()}") from None
+        except TooLongError as error:
+            where = self.write_bad_batch(torch.tensor([error.row]))
+            raise ValueError(f"training: {error}{where}. {WHAT_FREES_MEMORY}") from None
 
     def _what_may_help(self) -> str:
         has_best = self._has_dev and self.training.progress.best_epoch
@@ -174,7 +178,10 @@ class TrainingLoop:
 
     def _dev_loss(self, model: Model) -> float:
         """The loss that controls the learning rate; nan if all dev trees are left out as non-projective."""
-        dev_loss = mean_loss(model, self.training_data.dev, self.processes)
+        try:
+            dev_loss = mean_loss(model, self.training_data.dev, self.processes)
+        except TooLongError as error:
+            raise ValueError(f"dev: {error}. {WHAT_FREES_MEMORY}") from None
         self._refuse_not_finite(math.isfinite(dev_loss) or not len(self.training_data.dev), "the dev loss")
         return dev_loss
 
@@ -216,7 +223,7 @@ class TrainingLoop:
             bool(request.signal)
             or progress.finished
             or self._has_new_best
-            or time.monotonic() - self.saved > SECONDS_BETWEEN_EPOCHS_SAVED
+            or time.monotonic() - self.saved_at > SECONDS_BETWEEN_EPOCHS_SAVED
         )
         return bool(self.processes.greatest(own))
 
@@ -228,10 +235,10 @@ class TrainingLoop:
         self._save_if_best()
         if self.tokenizer:
             self.tokenizer.keep_if_ready()
-        self.saved = time.monotonic()
+        self.saved_at = time.monotonic()
         # This also waits until the first process has written its files.
         signal = self.processes.greatest(request.signal or 0)
-        if signal and not self.training.progress.finished:
+        if signal:
             raise StoppedError(self._stopped(), signal)
 
     def _stopped(self) -> str:
@@ -266,7 +273,7 @@ def has_stopped_early(progress: Progress, epoch: int, settings: TrainingSettings
 
 def progress_as_text(progress: Progress) -> str:
     if progress.finished:
-        return f"at the end, after {progress.epoch - 1} epochs"
+        return f"at the end, after {counted(progress.epoch - 1, 'epoch')}"
     if not progress.batches:
         return f"at the start of epoch {progress.epoch}"
     return f"in epoch {progress.epoch}, after {progress.batches} of its batches"

@@ -100,8 +100,8 @@ def epochs_of(run: Path) -> list[dict[str, Any]]:
 def _epoch(line: str, place: str) -> dict[str, Any]:
     """The metrics in a line. place: file and line number, for messages. Raises ValueError."""
     try:
-        found: dict[str, Any] = json.loads(line)
-        if "epoch" in found:
+        found = json.loads(line)
+        if isinstance(found, dict) and "epoch" in found:
             return found
     except ValueError:
         pass

@@ -61,9 +61,10 @@ from parser.training.schedule import Schedule, peak_learning_rate
 from parser.training.tokenizer import refuse_untrainable, tokenizer_training
 from parser.training.treebank_size import for_its_treebank
 from parser.training.trees import read_training_trees
-from parser.treebank.columns import WORD_COLUMNS
+from parser.treebank.columns import BLANK, WORD_COLUMNS
 from parser.treebank.conllu import read_treebank
 from parser.treebank.conllu_output import as_conllu
+from parser.treebank.lemma_rules import lemma_rule
 from parser.treebank.sentence import Sentence
 
 BAD_BATCH = "bad-batch.conllu"
@@ -93,18 +94,20 @@ def train_and_score(
     if config.treebank.test:
         test = read_treebank(data_path(config.treebank.test), config.treebank.roots)
     began = {"treebanks": data.provenances(config), **stamp()}
-    scores = train(config, run, device, resume, processes)
-    if not processes.is_first:
-        return None
-    test_scores = text_scores = None
-    if test:
-        model = Model.load(run / BEST_MODEL, device)
-        test_scores = evaluate(model, test)
-        if config.tokenizer:
-            reader = text_reader(run / BEST_MODEL, "raw")
-            text_scores = evaluate_text(model, read_parts(reader, [TextPart(0, reader.text_of(test))]), test)
-    write_curves(run)
-    return write_result(run, Results(scores, test_scores, text_scores, processes.count), device, began)
+    with ExitStack() as claimed:
+        scores = _train(config, run, device, resume, processes, claimed)
+        if not processes.is_first:
+            return None
+        test_scores = text_scores = None
+        if test:
+            model = Model.load(run / BEST_MODEL, device)
+            test_scores = evaluate(model, test)
+            if config.tokenizer:
+                reader = text_reader(run / BEST_MODEL, "raw")
+                text = read_parts(reader, [TextPart(0, reader.text_of(test))])
+                text_scores = evaluate_text(model, text, test)
+        write_curves(run)
+        return write_result(run, Results(scores, test_scores, text_scores, processes.count), device, began)
 
 
 def train(
@@ -122,6 +125,14 @@ def train(
     the first one uses the folder. Raises StoppedError after a signal, ValueError, LostProcessError, and what
     `data.load` raises.
     """
+    with ExitStack() as claimed:
+        return _train(config, run, device, resume, processes, claimed)
+
+
+def _train(
+    config: Config, run: Path, device: torch.device, resume: bool, processes: ProcessGroup, claimed: ExitStack
+) -> Scores | None:
+    """Like `train`. No other process can use the folder until `claimed` is closed."""
     _refuse_before_loading(config, run, device, resume, processes)
     # Before the data are loaded: teachers and transformers compute then.
     fix_workspaces(config.training.deterministic, device)
@@ -136,7 +147,7 @@ def train(
         request = stack.enter_context(stop_request(says_so=processes.count == 1))
         record = tokenizer = None
         if processes.is_first:
-            text = _claim_and_restore(config, run, training, resume, stack)
+            text = _claim_and_restore(config, run, training, resume, claimed)
             record = stack.enter_context(Record(run, text, training.progress.metrics_size))
             tokenizer = stack.enter_context(tokenizer_training(config, run))
         copy_checkpoint(processes, run / CHECKPOINT, training)
@@ -220,20 +231,20 @@ def new_training(
         optimizer,
         settings.max_grad_norm,
         average,
-        objective=settings.objective,
+        forward=partial(model.network, objective=settings.objective),
     )
     graphs = graphs_of(settings, config.parser.network, model.device, training_data, step, processes)
     return TrainingState(step, schedule, totals, progress, graphs)
 
 
 def _claim_and_restore(
-    config: Config, run: Path, training: TrainingState, resume: bool, stack: ExitStack
+    config: Config, run: Path, training: TrainingState, resume: bool, claimed: ExitStack
 ) -> str:
-    """Claim the folder until `stack` is closed, and restore or write its checkpoint.
+    """Claim the folder until `claimed` is closed, and restore or write its checkpoint.
 
     Returns the text of the config.
     """
-    if moved := stack.enter_context(claim(run, resume)):
+    if moved := claimed.enter_context(claim(run, resume)):
         say(f"{run} held a run already: it is now {moved}")
     if resume:
         load_checkpoint(run / CHECKPOINT, training)
@@ -295,6 +306,7 @@ def _say_data(
     if not (resume or config.initial_model):
         _say_if_short(training_data, config.training)
     _warn_of_other_tags(model)
+    _warn_of_empty_columns(model)
 
 
 def _warn_of_other_tags(model: Model) -> None:
@@ -304,6 +316,17 @@ def _warn_of_other_tags(model: Model) -> None:
             warn(
                 f"{shares.unknown:.0%} of the {WORD_COLUMNS[name].title} in dev are in no training tree: "
                 f"is it the same set of tags? parser.network.tag_sizes without {name} does not read them"
+            )
+
+
+def _warn_of_empty_columns(model: Model) -> None:
+    """Warn of predicted columns that are `_` in all training trees: any other `_` would count as right."""
+    empty = {BLANK, lemma_rule("form", BLANK)}
+    for name, lexicon in model.vocabulary.predicted.items():
+        if empty.issuperset(lexicon.strings):
+            warn(
+                f"the {WORD_COLUMNS[name].title} of all training words is _, so there is nothing to learn, "
+                f"and its scores mean nothing: leave {name} out of parser.network.tags.predict"
             )
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 from parser.config.dotted_keys import flat, set_in
 from parser.config.settings import ParserSettings
 from parser.networks.shapes import without_values
+from parser.networks.stack_parser import StackParser
 from parser.parsing.model import new_network, system_of
 from parser.system.machine import device_memory
 from parser.transitions.inventory import Inventory
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from parser.transformer.pretrained import PretrainedTransformer
 
 COPIES = 4
-"""Tensors for each weight: the weight, its gradient, and the two moving averages of Adam."""
+"""Tensors for each trained weight: the weight, its gradient, and the two moving averages of Adam."""
 BYTES = 4
 
 
@@ -29,47 +31,57 @@ def refuse_too_large(
     vector_size: int,
     transformer: PretrainedTransformer | None,
     device: torch.device,
+    has_average: bool,
 ) -> None:
     """Raises ValueError, with the setting to lower, if the weights do not fit into the device's memory.
 
     vector_size: size of the pretrained vectors, 0 if there are none. transformer: the one in the settings.
+    has_average: whether training keeps the moving average of the weights.
     """
 
-    def weights_of(own: ParserSettings) -> tuple[int, int]:
-        return _weights(own, vocabulary, vector_size, transformer)
+    def network_of(own: ParserSettings) -> StackParser:
+        return _network(own, vocabulary, vector_size, transformer)
 
-    weights, trained = weights_of(settings)
-    needed, there = BYTES * (weights + (COPIES - 1) * trained), device_memory(device)
+    network = network_of(settings)
+    weights = _count(network.parameters())
+    trained = _count(weight for weight in network.parameters() if weight.requires_grad)
+    needed = BYTES * (weights + (COPIES + has_average - 1) * trained)
+    there = device_memory(device)
     if needed > there:
-        without = settings.network.model_copy(update={"transformer": None})
-        parser_alone, _ = weights_of(settings.model_copy(update={"network": without}))
-        is_the_transformer = weights > 2 * parser_alone
-        heaviest = "transformer.model" if is_the_transformer else _heaviest(settings, weights_of)
+        heaviest = _heaviest(network, settings, network_of)
         raise ValueError(
             f"parser.network.{heaviest} is too large: {weights:,} weights take {needed / 2**30:,.1f} GiB to "
             f"train, and there are {there / 2**30:,.1f} GiB"
         )
 
 
-def _weights(
+def _count(weights: Iterable[Tensor]) -> int:
+    return sum(weight.numel() for weight in weights)
+
+
+def _network(
     settings: ParserSettings,
     vocabulary: Vocabulary,
     vector_size: int,
     transformer: PretrainedTransformer | None,
-) -> tuple[int, int]:
-    """The number of weights that the network would have, and how many of them are trained."""
+) -> StackParser:
+    """The network without values."""
     words = len(vocabulary.columns[PRETRAINED]) - 1 if PRETRAINED in vocabulary.columns else 0
     transitions = len(Inventory.of(system_of(settings), vocabulary))
     with without_values():
         vectors = torch.empty(words, vector_size) if words else None
-        network = new_network(settings.network, vocabulary, transitions, vectors, transformer)
-    frozen = network.tokens.transformer.frozen_weights().values() if network.tokens.transformer else []
-    weights = sum(weight.numel() for weight in network.parameters())
-    return weights, weights - sum(weight.numel() for weight in frozen)
+        return new_network(settings.network, vocabulary, transitions, vectors, transformer)
 
 
-def _heaviest(settings: ParserSettings, weights_of: Callable[[ParserSettings], tuple[int, int]]) -> str:
-    """The setting that saves the most weights when halved."""
+def _heaviest(
+    network: StackParser, settings: ParserSettings, network_of: Callable[[ParserSettings], StackParser]
+) -> str:
+    """The setting that brings more than half of the weights, or else the one that saves most when halved."""
+    tokens, half = network.tokens, _count(network.parameters()) / 2
+    if tokens.transformer and _count(tokens.transformer.parameters()) > half:
+        return "transformer.model"
+    if _count(tokens.pretrained_weights()) > half:
+        return "pretrained"
     sizes = {
         key: value
         for key, value in flat(settings.network.model_dump()).items()
@@ -80,9 +92,9 @@ def _heaviest(settings: ParserSettings, weights_of: Callable[[ParserSettings], t
     }
 
     def halved(key: str) -> int:
-        network = settings.network.model_dump()
-        set_in(network, key, sizes[key] // 2)
-        smaller = ParserSettings.model_validate({"system": settings.system, "network": network})
-        return weights_of(smaller)[0]
+        smaller = settings.network.model_dump()
+        set_in(smaller, key, sizes[key] // 2)
+        own = ParserSettings.model_validate({"system": settings.system, "network": smaller})
+        return _count(network_of(own).parameters())
 
     return min(sizes, key=halved)

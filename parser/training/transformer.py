@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from parser.batching.device import in_microbatches
+from parser.batching.device import TooLongError, in_microbatches
 from parser.config.data_folder import data_path
 from parser.config.settings import TransformerSettings
 from parser.parsing.model import Model
@@ -232,7 +232,10 @@ def _fill(table: Tensor, encoder: TransformerEncoder, tokens: Tokens) -> None:
 
     with ProgressBar(total=len(tokens), desc="transformer", unit="sentence", **PROGRESS_BAR) as bar:
         for rows in batches_by_length(tokens.lengths):
-            found = in_microbatches(compute, rows, tokens.lengths)
+            try:
+                found = in_microbatches(compute, rows, tokens.lengths)
+            except TooLongError as error:
+                raise ValueError(f"parser.network.transformer: {error}") from None
             if not found.isfinite().all():
                 raise ValueError(
                     "parser.network.transformer: its vectors have numbers that half precision cannot hold; "

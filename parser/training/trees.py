@@ -96,7 +96,12 @@ def projective(sentences: Sequence[Sentence], lifts: bool) -> list[Sentence]:
     """
     if lifts:
         return list(map(_projectivized, sentences))
-    return [sentence for sentence in sentences if can_be_projective(sentence.heads)]
+    return [sentences[number] for number in projective_rows(sentences, lifts)]
+
+
+def projective_rows(sentences: Sequence[Sentence], lifts: bool) -> list[int]:
+    """The numbers of the sentences that `projective` returns."""
+    return [number for number, sentence in enumerate(sentences) if lifts or can_be_projective(sentence.heads)]
 
 
 def _projectivized(sentence: Sentence) -> Sentence:

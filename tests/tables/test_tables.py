@@ -14,7 +14,7 @@ from programs import children_of, running, wait_until
 
 from parser.cli import main
 from parser.commands.table import read_table
-from parser.config.file import read_settings
+from parser.config.file import read_config, read_settings
 from parser.tables.report import difference, write_table
 from parser.tables.runs import jobs_of, read_rows, rows_of, run_missing
 from parser.tables.settings import TableConfig
@@ -286,6 +286,13 @@ def test_a_file_of_other_rows_is_refused(tmp_path):
     (tmp_path / "rows.jsonl").write_text("{}\n")
     with pytest.raises(ValueError, match=r"rows.jsonl:1: not a row of a table"):
         read_rows(tmp_path / "rows.jsonl")
+
+
+def test_a_name_may_contain_any_character(tmp_path, config_file):
+    """Text has more ends of lines than a file of rows."""
+    row = {"name": "a\u2028b\x85c", "config": read_config(config_file).model_dump(mode="json")}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row, ensure_ascii=False) + "\n")
+    assert [found["name"] for found in read_rows(tmp_path / "rows.jsonl")] == [row["name"]]
 
 
 def test_rows_of_other_configs_and_several_targets(table, config_file, tmp_path):

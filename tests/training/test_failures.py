@@ -220,8 +220,36 @@ def test_looking_draws_no_numbers(config_file):
     config = read_config(config_file)
     model, _ = data.load(config, CPU)
     before = torch.get_rng_state()
-    size.refuse_too_large(config.parser, model.vocabulary, 0, None, CPU)
+    size.refuse_too_large(config.parser, model.vocabulary, 0, None, CPU, has_average=False)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize(
+    ("is_trained", "average", "mebibytes", "fits"),
+    [
+        ("false", "0.9", 0.9, False),
+        ("false", "0.9", 2, True),
+        ("true", "0.9", 4.9, False),
+        ("true", "null", 4.9, True),
+    ],
+)
+def test_pretrained_vectors_need_more_memory_if_they_are_trained(
+    config_file, tmp_path, monkeypatch, is_trained, average, mebibytes, fits
+):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("".join(f"word{number}{' 0.5' * 64}\n" for number in range(4096)))  # one MiB
+    changes = [
+        f"parser.network.pretrained={vectors}",
+        f"parser.network.train_pretrained={is_trained}",
+        f"training.average={average}",
+    ]
+    config = read_config(config_file, changes)
+    monkeypatch.setattr(size, "device_memory", lambda _: mebibytes * 2**20)
+    if fits:
+        data.load(config, CPU)
+    else:
+        with pytest.raises(ValueError, match=r"^parser\.network\.pretrained is too large"):
+            data.load(config, CPU)
 
 
 def test_what_does_not_fit_while_training_is_no_traceback(config_file, tmp_path, capsys, monkeypatch):

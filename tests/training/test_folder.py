@@ -9,8 +9,9 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from parser.config.file import read_config
 from parser.training import data
+from parser.training import run as training_run
 from parser.training.checkpoint import load_checkpoint, save_checkpoint
-from parser.training.folder import claim, refuse_other_config, write_config
+from parser.training.folder import claim, refuse_other_config, refuse_taken, write_config
 from parser.training.record import Record
 from parser.training.run import new_training, train
 
@@ -96,7 +97,7 @@ def test_metrics_and_board_are_cut_back(tmp_path):
     assert rows == [{"epoch": 1, "loss": 0.5, "dev_loss": None}, {"epoch": 2, "loss": 0.125}]
 
 
-@pytest.mark.parametrize("line", ["{}", "[1]", "no JSON"])
+@pytest.mark.parametrize("line", ["{}", "[1]", '["epoch"]', "5", "null", "no JSON"])
 def test_metrics_that_are_broken_are_named(tmp_path, line):
     (tmp_path / "metrics.jsonl").write_text(f'{{"epoch": 1}}\n{line}\n')
     with pytest.raises(ValueError, match=r"metrics\.jsonl:2: not the metrics of an epoch"):
@@ -114,6 +115,22 @@ def test_a_folder_that_can_not_be_claimed_is_told_before_data_are_read(config_fi
         pytest.raises(ValueError, match="another process is training"),
     ):
         train(config, tmp_path / "run", CPU)
+
+
+def test_a_folder_is_locked_until_its_scores_are_written(config_file, tmp_path, monkeypatch):
+    locked = []
+
+    def scored(model, sentences, evaluate=training_run.evaluate):
+        with pytest.raises(ValueError, match="another process is training there"):
+            refuse_taken(tmp_path / "run")
+        locked.append(len(sentences))
+        return evaluate(model, sentences)
+
+    monkeypatch.setattr(training_run, "evaluate", scored)
+    config = read_config(config_file, ["training.epochs=1", f"treebank.test={tmp_path}/tiny.conllu"])
+    training_run.train_and_score(config, tmp_path / "run")
+    assert locked
+    refuse_taken(tmp_path / "run")
 
 
 def test_metrics_that_are_missing_are_noticed(tmp_path):

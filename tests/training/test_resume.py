@@ -18,9 +18,9 @@ from stopped_runs import LONG, OTHER_TREES, RICH, Stops, command, left_behind
 from parser.cli import main
 from parser.config.file import read_config
 from parser.system.interruption import StoppedError
-from parser.training import data
+from parser.training import data, loop
 from parser.training.prepared import cache_folder
-from parser.training.run import train
+from parser.training.run import train, train_and_score
 
 CPU = torch.device("cpu")
 ON_CPU = "--set", "device=cpu"
@@ -194,12 +194,30 @@ def test_a_run_that_is_stopped_at_an_epochs_last_batch_goes_on(config_file, tmp_
 
 
 @pytest.mark.extended
+def test_a_run_that_is_stopped_while_its_last_epoch_is_evaluated_is_scored_later(
+    config_file, tmp_path, monkeypatch
+):
+    def stopped(model, sentences, evaluate=loop.evaluate):
+        signal.raise_signal(signal.SIGTERM)
+        return evaluate(model, sentences)
+
+    config = read_config(config_file, ["training.epochs=1", f"treebank.test={tmp_path}/tiny.conllu"])
+    whole = train_and_score(config, tmp_path / "whole")
+    monkeypatch.setattr(loop, "evaluate", stopped)
+    with pytest.raises(StoppedError, match="stopped at the end, after 1 epoch; everything is saved"):
+        train_and_score(config, tmp_path / "run")
+    assert not (tmp_path / "run/result.json").exists()
+    assert train_and_score(config, tmp_path / "run", resume=True)["test"] == whole["test"]
+    assert left_behind(tmp_path / "run") == left_behind(tmp_path / "whole")
+
+
+@pytest.mark.extended
 def test_a_run_that_is_done_is_said_to_be(config_file, tmp_path, capsys):
     config = read_config(config_file, ["training.epochs=1"])
     train(config, tmp_path / "run", CPU)
     train(config, tmp_path / "run", CPU, resume=True)
     printed = capsys.readouterr().out
-    assert "resuming at the end, after 1 epochs" in printed
+    assert "resuming at the end, after 1 epoch" in printed
     assert (
         "--set training.epochs=N continues it to N epochs; --from MODEL --run OTHER starts a new run"
         in printed
