@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 
 from parser.baselines.paper_decoder import PaperDecoder
-from parser.baselines.stepper import stepper
+from parser.baselines.stepper import Positions, stepper
 from parser.baselines.unbatched import UnbatchedParser
 from parser.batching.stepped_lstm import SteppedLSTM
 from parser.parsing.model import Model
 from parser.parsing.running_batch import best_transitions, mask_illegal
 from parser.replay.batch import buffer_rows
-from parser.transitions.system import Positions, State
+from parser.transitions.system import State
 from parser.treebank.vocabulary import Tokens
 
 

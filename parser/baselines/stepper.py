@@ -20,9 +20,28 @@ from parser.batching.stepped_lstm import States, SteppedLSTM, join, output
 from parser.networks.stack_parser import FEATURE_WORDS, StackParser
 from parser.replay.batch import Batch, buffer_rows, front_rows
 from parser.transitions.inventory import Inventory
-from parser.transitions.system import Place, Positions, front_positions
+from parser.transitions.system import Place, State, front_positions
 from parser.treebank.batches import split_by_words
 from parser.treebank.vocabulary import Tokens
+
+
+class Positions(NamedTuple):
+    """The rows and fronts that states read. Tensors are [batch] or, for many steps, [steps, batch]."""
+
+    top: Tensor
+    """Row of S0 in the vector table (words, ROOT, end of the buffer)."""
+    below: Tensor
+    """Row of S1 in the vector table; the row of ROOT if there is no S1."""
+    front: Tensor
+    """Index of the buffer's front among the fronts of all sentences, see `front_positions`."""
+
+    @classmethod
+    def of(cls, state: State, sentences: Tensor, words: Tensor | int) -> Positions:
+        """sentences: [batch] sentence of each state. words: total number of words, also the row of ROOT."""
+        on_stack = torch.stack([state.top(), state.top(below=1)])
+        top, below = torch.where(on_stack > 0, state.base + on_stack, words)
+        return cls(top, below, state.base + state.front + sentences)
+
 
 Inputs = tuple[Tensor, ...]
 """Tensors [batch, size] or, for many steps, [steps, batch, size], gathered at `Positions`."""

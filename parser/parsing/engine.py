@@ -324,6 +324,8 @@ class Engine:
             with one_memory_error():
                 found = search(self._model.members, read.by_model, read.constraints, WIDTH * trees)
         except torch.OutOfMemoryError:
+            found = None
+        if found is None:
             self._relieve()
             return
         for running, several in zip(read.running(), found, strict=True):
@@ -338,14 +340,17 @@ class Engine:
         try:
             with one_memory_error():
                 read = self._read(group)
+        except torch.OutOfMemoryError:
+            read = None
         except Exception as error:
-            if isinstance(error, torch.OutOfMemoryError):
-                self._relieve()
-            elif len(group) == 1:
+            if len(group) == 1:
                 group[0].fail(error)
             else:
                 yield from self._readable_parts(group[: len(group) // 2])
                 yield from self._readable_parts(group[len(group) // 2 :])
+            return
+        if read is None:
+            self._relieve()
         else:
             yield read
 
@@ -356,6 +361,8 @@ class Engine:
                 has_probabilities = any(own.options.probabilities for own in read.requests)
                 slots = self._batch.join(read.by_model, has_probabilities, read.constraints)
         except torch.OutOfMemoryError:
+            slots = None
+        if slots is None:
             self._relieve()
             return
         self._running |= dict(zip(slots, read.running(), strict=True))
@@ -419,6 +426,8 @@ class Engine:
                 self._batch.work()
                 found = self._batch.done()
         except torch.OutOfMemoryError:
+            found = None
+        if found is None:
             self._relieve()
             return
         for arcs in found.values():
@@ -490,20 +499,24 @@ class Engine:
         return ParsedTree(heads, labels, probabilities, running.tags, violations, others, arcs.score)
 
     def _relieve(self) -> None:
-        """Continue with fewer sentences at a time, because the memory is too small for so many."""
+        """Continue with fewer sentences at a time, because the memory is too small for so many.
+
+        It is called after the handler of the error, whose traceback keeps the tensors of the failed step.
+        """
         together = [*self._joining, *(running.request for running in self._running.values())]
-        torch.cuda.empty_cache()  # CUDA's libraries cannot use what PyTorch keeps
         if len(together) == 1:
             self._batch, self._running, self._joining = None, {}, []
             [request] = together
             request.fail(MemoryError())
-            return
-        words = sum(len(request.sentence) for request in together)
-        self._most_words = min(self._most_words, words // 2)
-        warn(
-            f"out of memory: from now on, sentences of at most {self._most_words:,} words are parsed together"
-        )
-        self._start_over()
+        else:
+            words = sum(len(request.sentence) for request in together)
+            self._most_words = min(self._most_words, words // 2)
+            warn(
+                f"out of memory: from now on, at most {self._most_words:,} words of sentences are parsed "
+                "together; a lower --batch-size needs less"
+            )
+            self._start_over()
+        torch.cuda.empty_cache()  # CUDA's libraries cannot use what PyTorch keeps
 
     def _start_over(self) -> None:
         """Discard the batch. All unfinished requests wait again."""

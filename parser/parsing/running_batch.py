@@ -40,7 +40,6 @@ from parser.stepping.stepper import (
 from parser.transitions.inventory import Inventory
 from parser.transitions.system import State
 from parser.treebank.sentence import NO_HEAD
-from parser.treebank.vocabulary import Tokens
 
 STEPS_BETWEEN_SYNCHRONISATIONS = 16
 """Steps between two synchronisations of host and GPU."""
@@ -401,15 +400,3 @@ def stepper_of(models: Sequence[Model]) -> InferenceStepper:
         return parsers[0]
     numbers = (numbers_in(model, models[0]) for model in models)
     return EnsembleInference(list(map(Member, parsers, numbers)))
-
-
-def parse_tokens(
-    batch: RunningBatch, model: Model, tokens: Tokens, probabilities: bool = False
-) -> list[Arcs]:
-    """Parse sentences in a batch of this model without other sentences, for measurements of its steps."""
-    slots = batch.join([ReadSentences(tokens, model.network.encode_distinct(tokens)[0])], probabilities)
-    found: dict[int, Arcs] = {}
-    while len(found) < len(slots):
-        batch.work()
-        found |= batch.done()
-    return [found[slot] for slot in slots]

@@ -28,7 +28,7 @@ States: TypeAlias = list[tuple[Array, Array]]
 
 def array(tensor: Tensor) -> Array:
     """A copy of a tensor, independent of later changes of the tensor."""
-    return np.ascontiguousarray(tensor.detach().numpy()).copy()
+    return np.array(tensor.detach().numpy(), order="C")
 
 
 class PlainLSTM:

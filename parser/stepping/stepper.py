@@ -110,15 +110,19 @@ class StackRow(NamedTuple):
     """The word vector, which compositions read."""
 
 
+FIRST_CAPACITY = 16
+"""Rows of each stack at first; stacks grow."""
+
+
 class StackRows:
     """A batch of stacks, which at first contain only ROOT."""
 
-    def __init__(self, batch: int, root: StackRow, capacity: int = 16):
+    def __init__(self, batch: int, root: StackRow):
         """root: one row."""
         self._column = torch.arange(batch, device=root.hidden.device)
         self.top = torch.full_like(self._column, ROOT)
         """[batch] The heights of the top rows."""
-        self.rows = StackRow(*(part.repeat(capacity * batch, 1) for part in root))
+        self.rows = StackRow(*(part.repeat(FIRST_CAPACITY * batch, 1) for part in root))
         """[heights * batch, size] Rows of equal height are adjacent, so that stacks can grow."""
 
     def reserve(self, depth: int) -> bool:
@@ -303,10 +307,7 @@ class PlainInference:
         if self._network.from_words is not None:
             write_from_words(self._network, words.table, AS_TOP, out=tables.as_top[of_words])
             write_from_words(self._network, words.table, AS_BELOW, out=tables.as_below[of_words])
-        write_fronts(self._network, words, buffers, out=tables.fronts[start : start + len(buffers.word)])
-        places = slice(start, start + len(buffers.row_of_front))
-        tables.word_row[places] = _word_rows(tokens, words) + start
-        tables.front_row[places] = buffers.row_of_front + start
+        _write_places(self._network, tables, start, tokens, words, buffers)
         return tables is not before
 
     def reserve(self, depth: int) -> bool:
@@ -356,6 +357,24 @@ class ComposingTables(NamedTuple):
     """[rows, hidden] What fronts add."""
 
 
+def _write_places(
+    network: StackParser,
+    tables: PlainTables | ComposingTables,
+    start: int,
+    tokens: Tokens,
+    words: WordVectors,
+    buffers: FrontOutputs | Buffers,
+) -> None:
+    """Write what both kinds of tables keep of sentences: what fronts add, and the rows of words and fronts.
+
+    start: the first row, and the first place, of these sentences.
+    """
+    write_fronts(network, words, buffers, out=tables.fronts[start : start + len(buffers.word)])
+    places = slice(start, start + len(buffers.row_of_front))
+    tables.word_row[places] = _word_rows(tokens, words) + start
+    tables.front_row[places] = buffers.row_of_front + start
+
+
 class ComposingInference:
     """Parsers with composition.
 
@@ -380,12 +399,9 @@ class ComposingInference:
         self._tables = tables = with_room(before, start + read[0].places)
         buffers = Buffers.of(self._network, words, tokens.lengths)
         of_fronts = slice(start, start + len(buffers.word))
-        write_fronts(self._network, words, buffers, out=tables.fronts[of_fronts])
         tables.hidden[of_fronts], tables.cell[of_fronts] = buffers.states
         tables.vectors[start : start + len(words.table)] = words.table
-        places = slice(start, start + len(buffers.row_of_front))
-        tables.word_row[places] = _word_rows(tokens, words) + start
-        tables.front_row[places] = buffers.row_of_front + start
+        _write_places(self._network, tables, start, tokens, words, buffers)
         return tables is not before
 
     def _features(self, states: LSTMStates, vectors: Tensor) -> tuple[Tensor, Tensor]:

@@ -48,22 +48,20 @@ class State:
     """[words + 1] Label of the arc to each word."""
 
     @classmethod
-    def initial(cls, lengths: Tensor, batch: int | None = None, device: torch.device | None = None) -> State:
+    def initial(cls, lengths: Tensor, device: torch.device | None = None) -> State:
         """Initial states: ROOT on the stacks, all words in the buffers.
 
-        lengths: [sentences], on the host, to avoid a synchronisation. batch: number of states, for the first
-        sentences; by default all. The flat tensors have elements for the words of all sentences.
+        lengths: [sentences], on the host, to avoid a synchronisation.
         """
         total, longest = int(lengths.sum()), int(lengths.max())
         lengths = to_device(lengths, device or lengths.device)
-        started = lengths[:batch]
         return cls(
-            stack=lengths.new_zeros(len(started), longest + 1),
-            depth=torch.ones_like(started),
-            front=torch.ones_like(started),
-            length=started.clone(),
-            base=(lengths.cumsum(0) - lengths - 1)[:batch].clone(),
-            headless=torch.zeros_like(started),
+            stack=lengths.new_zeros(len(lengths), longest + 1),
+            depth=torch.ones_like(lengths),
+            front=torch.ones_like(lengths),
+            length=lengths.clone(),
+            base=lengths.cumsum(0) - lengths - 1,
+            headless=torch.zeros_like(lengths),
             heads=lengths.new_full((total + 1,), NO_HEAD),
             labels=lengths.new_zeros(total + 1),
         )
@@ -103,24 +101,6 @@ def front_positions(lengths: Tensor) -> tuple[Tensor, Tensor]:
     """
     fronts = Ragged(torch.empty(int(lengths.sum()) + len(lengths)), lengths + 1)
     return fronts.row_of_element(), fronts.position_in_row()
-
-
-class Positions(NamedTuple):
-    """The rows and fronts that states read. Tensors are [batch] or, for many steps, [steps, batch]."""
-
-    top: Tensor
-    """Row of S0 in the vector table (words, ROOT, end of the buffer)."""
-    below: Tensor
-    """Row of S1 in the vector table; the row of ROOT if there is no S1."""
-    front: Tensor
-    """Index of the buffer's front among the fronts of all sentences, see `front_positions`."""
-
-    @classmethod
-    def of(cls, state: State, sentences: Tensor, words: Tensor | int) -> Positions:
-        """sentences: [batch] sentence of each state. words: total number of words, also the row of ROOT."""
-        on_stack = torch.stack([state.top(), state.top(below=1)])
-        top, below = torch.where(on_stack > 0, state.base + on_stack, words)
-        return cls(top, below, state.base + state.front + sentences)
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,13 @@ from plain_parser import PlainParser, is_tree, sentence
 from random_parsers import model
 
 from parser.baselines.parsing import parse_batch, parse_one
+from parser.benchmarks.stack_parser.stack_parser_plugin import parse_tokens
 from parser.parsing import engine
 from parser.parsing.engine import Engine
 from parser.parsing.model import Model
 from parser.parsing.parse import parse
 from parser.parsing.parse_options import ParseOptions
-from parser.parsing.running_batch import RunningBatch, parse_tokens
+from parser.parsing.running_batch import RunningBatch
 from parser.stepping import stepper
 from parser.transitions import SYSTEMS
 from parser.treebank.projectivity import is_projective

@@ -28,7 +28,8 @@ from parser.benchmarks.programs.image_blocks import (
     rows,
 )
 
-BY_COLUMNS, BY_LEVELS = LABELLINGS = ("columns", "levels")
+BY_LEVELS = "levels"
+LABELLINGS = "columns", BY_LEVELS
 """Calls are labelled by position in the program; or by greatest distance from the root, deepest first."""
 
 OFF_CENTRE, RESIDUAL, LAST_LAYER = 0.2, 0.3, 0.01

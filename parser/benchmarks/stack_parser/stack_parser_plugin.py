@@ -29,12 +29,13 @@ from parser.benchmarks.plugin import NO_BATCHING, Methods, Plugin, Setup, Work, 
 from parser.config.data_folder import data_path
 from parser.config.settings import OptimizerSettings, ParserSettings
 from parser.networks.loss import BatchLoss
-from parser.networks.stack_parser import StackParser
+from parser.networks.stack_parser import ReadSentences, StackParser
 from parser.optimization.graphed_gradients import GraphedGradients, PaddedBatch, why_no_common_shapes
 from parser.optimization.optimizer import make_optimizer
 from parser.optimization.training_step import Phase, TrainingStep
 from parser.parsing.model import Model
-from parser.parsing.running_batch import RunningBatch, parse_tokens
+from parser.parsing.parsed_tree import Arcs
+from parser.parsing.running_batch import RunningBatch
 from parser.replay.batch import Batch
 from parser.replay.examples import Examples
 from parser.replay.padded import EPOCHS, Shape, fitting, shapes_of, shapes_of_epochs
@@ -43,7 +44,7 @@ from parser.transitions.inventory import Inventory
 from parser.treebank.batches import length_buckets
 from parser.treebank.conllu import read_treebank
 from parser.treebank.projectivity import is_projective
-from parser.treebank.vocabulary import Vocabulary
+from parser.treebank.vocabulary import Tokens, Vocabulary
 
 CHECKED_SENTENCES = 24
 """Sentences on which the methods must agree."""
@@ -386,3 +387,15 @@ def _parents(examples: Examples) -> Tensor:
 
 
 PLUGIN: type[Plugin[StackParserSettings]] = StackParserPlugin
+
+
+def parse_tokens(
+    batch: RunningBatch, model: Model, tokens: Tokens, probabilities: bool = False
+) -> list[Arcs]:
+    """Parse sentences in a batch of this model without other sentences."""
+    slots = batch.join([ReadSentences(tokens, model.network.encode_distinct(tokens)[0])], probabilities)
+    found: dict[int, Arcs] = {}
+    while len(found) < len(slots):
+        batch.work()
+        found |= batch.done()
+    return [found[slot] for slot in slots]
