@@ -14,6 +14,7 @@ from parser.pages.page import rendered
 from parser.pages.report_confidence import confidence_part
 from parser.pages.trees_page import tree_data
 from parser.parsing.parsed_tree import ParsedTree
+from parser.treebank.columns import WORD_COLUMNS
 from parser.treebank.sentence import Sentence
 
 PAIRS_SHOWN, SENTENCES_SHOWN = 25, 20
@@ -51,8 +52,9 @@ def report_page(
 
 def drawn(gold: Sentence, tree: ParsedTree) -> dict[str, object]:
     """Return the data for drawing a parsed sentence and its differences from the gold tree."""
-    upos = tree.tags.get("upos", gold.upos)
-    return tree_data(replace(gold, heads=tree.heads, labels=tree.labels, upos=upos), gold)
+    tags = {WORD_COLUMNS[name].attribute: values for name, values in tree.tags.items()}
+    parsed = replace(gold, heads=tree.heads, labels=tree.labels, **tags)
+    return tree_data(parsed, gold, tree.probabilities or ())
 
 
 def _heading(errors: Errors, gold: Sequence[Sentence], number: int) -> str:

@@ -90,6 +90,9 @@
         await loadModels();
       }
       for await (const found of serviceClient.parse(request(), token(), own.signal)) {
+        if (own.signal.aborted) {
+          return;
+        }
         add(found);
       }
       say(blocks.length ? `${counted(blocks.length, 'sentence')}, parsed by ${byId('model').value}.`

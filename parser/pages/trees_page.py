@@ -18,18 +18,23 @@ from parser.treebank.sentence import Sentence
 def trees_page(title: str, sentences: Sequence[Sentence], gold: Sequence[Sentence] | None = None) -> str:
     """Return an HTML document with all trees. gold: sentences of the same words for comparison."""
     compared = [None] * len(sentences) if gold is None else gold
-    trees = [tree_data(*pair) for pair in zip(sentences, compared, strict=True)]
+    trees = [
+        tree_data(sentence, its_gold, arc_probabilities(sentence))
+        for sentence, its_gold in zip(sentences, compared, strict=True)
+    ]
     data: dict[str, Any] = {"sentences": trees, "words": sum(map(len, sentences))}
     if gold is not None:
         data["scores"] = scores_of(sentences, gold)
     return rendered("trees_page.html", title=title, trees=data)
 
 
-def tree_data(sentence: Sentence, gold: Sentence | None = None) -> dict[str, Any]:
+def tree_data(
+    sentence: Sentence, gold: Sentence | None = None, probabilities: Sequence[float] = ()
+) -> dict[str, Any]:
     """Return the data that `drawTree` draws: values by word, without empty columns.
 
-    Probabilities of arcs are included if MISC contains them for all words. With gold, the data include the
-    scores of the sentence and the differing gold arcs by number of the word.
+    probabilities: of arcs; included if all words have one. With gold, the data include the scores of the
+    sentence and the differing gold arcs by number of the word.
     """
     data: dict[str, Any] = {
         "id": sentence.identifier,
@@ -43,7 +48,6 @@ def tree_data(sentence: Sentence, gold: Sentence | None = None) -> dict[str, Any
         values = sentence.column(name)
         if any(value != BLANK for value in values):
             data[column.attribute] = values
-    probabilities = arc_probabilities(sentence)
     if len(probabilities) == len(sentence):
         data["probabilities"] = probabilities
     if tokens := list(_multiword_tokens(sentence)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from codecs import BOM_UTF8
 from collections.abc import Sequence
 from http import HTTPStatus
 from pathlib import Path
@@ -23,7 +24,8 @@ def read_tokens(path: Path) -> tuple[bytes, ...]:
     """Return the tokens of a file with one in each line. Raises ValueError if one is invalid or if there is
     none, and OSError.
     """
-    tokens = tuple(filter(None, map(bytes.strip, path.read_bytes().splitlines())))
+    content = path.read_bytes().removeprefix(BOM_UTF8)
+    tokens = tuple(filter(None, map(bytes.strip, content.splitlines())))
     if not tokens:
         raise ValueError(f"{path}: there is no token in it; write one in each line")
     if any(len(token.split()) > 1 for token in tokens):

@@ -13,7 +13,7 @@ from parser.api.tree import COMMENTS
 from parser.service.typed_messages import GivenSentence
 from parser.text.reading import TextFormat, TextReader, text_parts
 from parser.text.sentences import TokenizedSentence, as_sentence
-from parser.treebank.conllu import SentenceCheck, bounded_blocks, comment, parse_block
+from parser.treebank.conllu import SentenceCheck, bounded_blocks, comment, sentences_before_fault
 from parser.treebank.conllu_output import with_its_end
 from parser.treebank.faults import Faults
 from parser.treebank.sentence import Sentence
@@ -101,13 +101,11 @@ def conllu_sentences(content: str, name: str, check: SentenceCheck | None = None
     """
     refuse_surrogates(content, "the CoNLL-U")
     faults = Faults()
-    for block in bounded_blocks(StringIO(content, newline="\n"), faults):
-        parsed = parse_block(block, tree=check is not None, partial=check)
-        if not isinstance(parsed, Sentence):
-            faults.add(parsed)
-        elif not faults.total:
-            comments = {key: comment(block.lines, key) for key in COMMENTS}
-            yield ReadSentence(with_its_end(parsed), comments=comments)
+    found = bounded_blocks(StringIO(content, newline="\n"), faults)
+    for sentence in sentences_before_fault(found, faults, tree=check is not None, partial=check):
+        assert sentence is not None
+        comments = {key: comment(sentence.lines, key) for key in COMMENTS}
+        yield ReadSentence(with_its_end(sentence), comments=comments)
     faults.check(name)
 
 

@@ -30,7 +30,10 @@ class ReadingThread:
             return await asyncio.wrap_future(running)
         except asyncio.CancelledError:
             if not running.cancelled():
-                await asyncio.wait([asyncio.wrap_future(running)])
+                ending = asyncio.wrap_future(running)
+                # Otherwise asyncio would log the exception, which may quote the text of a request.
+                ending.add_done_callback(asyncio.Future.exception)
+                await asyncio.wait([ending])
             raise
 
     def close(self) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 
@@ -18,14 +19,12 @@ from parser.service.typed_messages import AnsweredAlternative, AnsweredSentence,
 from parser.treebank.sentence import Sentence
 
 JSON, NDJSON, CONLLU = "application/json", "application/x-ndjson", "text/x-conllu"
-MEANT = {
-    "*/*": (JSON, NDJSON, CONLLU),
-    "application/*": (JSON, NDJSON),
-    "application/ndjson": (NDJSON,),
-    "text/plain": (CONLLU,),
-    "text/*": (CONLLU,),
+RANGES = {
+    JSON: ((JSON,), ("application/*",), ("*/*",)),
+    NDJSON: ((NDJSON, "application/ndjson"), ("application/*",), ("*/*",)),
+    CONLLU: ((CONLLU,), ("text/plain",), ("text/*",), ("*/*",)),
 }
-"""The formats that other media types stand for, in order of preference."""
+"""The formats, in order of preference, and the media ranges that include each, the most specific first."""
 
 
 @dataclass(frozen=True)
@@ -53,29 +52,31 @@ def answer_format(accept: str, model: str) -> AnswerFormat:
     """Return the format of an answer. accept: the header. model: the name of the model. Raises RefusedError
     if the header accepts none of the formats.
     """
-    for name in _in_order(accept):
-        if name == JSON:
-            return AnswerFormat(name, f'{{"model": {json.dumps(model)}, "sentences": [', ", ", "")
-        if name == NDJSON:
-            return AnswerFormat(name, "", "", "\n")
-        if name == CONLLU:
-            return AnswerFormat(name, "", "", "")
-    raise RefusedError(HTTPStatus.NOT_ACCEPTABLE, f"Accept: available are {JSON}, {NDJSON} and {CONLLU}")
+    name = _preferred(accept)
+    if name == JSON:
+        return AnswerFormat(name, f'{{"model": {json.dumps(model)}, "sentences": [', ", ", "")
+    return AnswerFormat(name, "", "", "\n" if name == NDJSON else "")
 
 
-def _in_order(accept: str) -> Iterator[str]:
-    """Yield the media types that a header accepts, the preferred first (RFC 9110, section 12.5.1)."""
-    found: list[tuple[float, int, str]] = []
-    for part in (accept or "*/*").lower().split(","):
+def _preferred(accept: str) -> str:
+    """The format with the highest quality (RFC 9110, section 12.5.1). Of equal ones, the first in the header.
+
+    Raises RefusedError if the header accepts none.
+    """
+    given: dict[str, tuple[float, int]] = {}
+    for place, part in enumerate((accept or "*/*").lower().split(",")):
         name, *options = (piece.strip() for piece in part.split(";"))
         [quality] = [option[2:] for option in options if option.startswith("q=")][:1] or ["1"]
-        try:
-            found.append((-float(quality), len(found), name))
-        except ValueError:
-            continue
-    refused = {name for quality, _, name in found if not quality}
-    wanted = (name for quality, _, name in sorted(found) if quality < 0)
-    return (meant for name in wanted for meant in MEANT.get(name, (name,)) if meant not in refused)
+        with suppress(ValueError):
+            given.setdefault(name, (-float(quality), place))
+    found = {}
+    for name, ranges in RANGES.items():
+        named = next((given.keys() & alike for alike in ranges if given.keys() & alike), set())
+        if named and (best := min(given[one] for one in named))[0] < 0:
+            found[name] = best
+    if not found:
+        raise RefusedError(HTTPStatus.NOT_ACCEPTABLE, f"Accept: available are {JSON}, {NDJSON} and {CONLLU}")
+    return min(found, key=lambda name: found[name])
 
 
 def _tree(parsed: ParsedSentence) -> Tree:

@@ -106,7 +106,7 @@ class Remote:
     def _alive(self) -> Iterator[None]:
         try:
             yield
-        except (EOFError, ConnectionError):
+        except (EOFError, OSError):  # also in the middle of an answer
             self._process.join()
             raise RemoteError(self._death()) from None
 

@@ -14,10 +14,11 @@ from parser.evaluation.calibration import Confidence
 from parser.evaluation.errors import find_errors
 from parser.evaluation.significance import compare
 from parser.pages.comparison_page import Parsed, comparison_page
-from parser.pages.report_page import report_page
+from parser.pages.report_page import drawn, report_page
 from parser.parsing.parsed_tree import ParsedTree
 from parser.training.record import write_curves
 from parser.treebank.conllu import read_treebank
+from parser.treebank.conllu_output import with_probabilities
 
 MODEL, TREEBANK = "tests/model", "data/quickstart/dev.conllu"
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><script>alert(1)</script></svg>'
@@ -30,6 +31,16 @@ def trees_of(sentences):
 def confidence(probabilities):
     """The confidences of a right subject and a wrong object."""
     return Confidence(np.array(probabilities, float), np.array([True, False]), np.array(["nsubj", "obj"]))
+
+
+def test_a_drawn_tree_has_what_the_parser_predicts():
+    gold = with_probabilities(parsed(GOLD)[0], [0.5, 0.25, 1])  # of another parser
+    tags = {"lemma": ("dog", "bark", "loudly"), "upos": ("NOUN", "NOUN", "ADV")}
+    tree = ParsedTree((2, 0, 2), ("nsubj", "root", "advmod"), (1.0, 0.75, 0.5), tags=tags)
+    data = drawn(gold, tree)
+    assert (data["lemmas"], data["upos"]) == (tags["lemma"], tags["upos"])
+    assert data["probabilities"] == (1.0, 0.75, 0.5)
+    assert "probabilities" not in drawn(gold, tree._replace(probabilities=None))
 
 
 @pytest.fixture

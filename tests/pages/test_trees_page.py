@@ -40,12 +40,13 @@ def test_data_of_a_sentence():
 def test_probabilities_are_those_of_all_arcs_or_none():
     [sentence] = parsed(DOGS)
     told = with_probabilities(sentence, [0.5, 0.25, 1])
-    assert tree_data(told)["probabilities"] == [0.5, 0.25, 1]
+    assert data_in(trees_page("", [told]))["sentences"][0]["probabilities"] == [0.5, 0.25, 1]
     some = [
         line.replace("|ArcProbability=0.2500", "").replace("ArcProbability=0.2500", "_")
         for line in told.lines
     ]
-    assert "probabilities" not in tree_data(replace(told, lines=tuple(some)))
+    without = replace(told, lines=tuple(some))
+    assert "probabilities" not in data_in(trees_page("", [without]))["sentences"][0]
 
 
 def test_a_wrong_subtype_is_no_error():

@@ -211,6 +211,8 @@ def test_a_line_is_one_token(tmp_path):
     tokens = tmp_path / "tokens"
     tokens.write_bytes(b"0123456789abcdef \r\n\nanother-token-of-mine")
     assert read_tokens(tokens) == (b"0123456789abcdef", b"another-token-of-mine")
+    tokens.write_bytes(b"\xef\xbb\xbf0123456789abcdef")  # with a byte-order mark
+    assert read_tokens(tokens) == (b"0123456789abcdef",)
     tokens.write_text("production-cluster-1 0123456789abcdef\n")
     with pytest.raises(ValueError, match="has a blank in it"):
         read_tokens(tokens)

@@ -11,8 +11,10 @@ import parser
 
 pytest.importorskip("fastapi")
 httpx = pytest.importorskip("httpx")
+formats = pytest.importorskip("parser.service.typed_formats")
+JSON, NDJSON, CONLLU = formats.JSON, formats.NDJSON, formats.CONLLU
 
-KINDS = ["application/json", "application/x-ndjson"]
+KINDS = [JSON, NDJSON]
 
 
 def ask(service, accept="application/json", **wanted):
@@ -168,6 +170,24 @@ def test_what_is_not_said_to_be_json_is_refused(service):
     )
     assert answer.status_code == 415
     assert "Content-Type: application/json" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("accept", "chosen"),
+    [
+        ("", JSON),
+        ("text/html, */*", JSON),
+        ("application/x-ndjson, application/json", NDJSON),
+        ("application/ndjson", NDJSON),
+        ("text/plain", CONLLU),
+        ("text/*, application/json;q=0.9", CONLLU),
+        ("application/json;q=0.1, */*", NDJSON),
+        ("application/*;q=0, */*", CONLLU),
+        ("text/x-conllu;q=0.5, text/*;q=0.1, application/json;q=0.4", CONLLU),
+    ],
+)
+def test_the_format_that_is_preferred(accept, chosen):
+    assert formats.answer_format(accept, "model").media_type == chosen
 
 
 def test_no_form_that_is_accepted(service):

@@ -39,6 +39,9 @@ class Thing:
         os.kill(os.getpid(), number)
         time.sleep(60)
 
+    def answer_at_length(self):
+        return bytes(5_000_000)
+
     def leave(self):
         os._exit(3)
 
@@ -110,6 +113,13 @@ def test_want_of_memory(thing):
 
 def test_a_process_that_is_killed(thing):
     assert status_of(lambda: thing.call("end", signal.SIGKILL)).status.startswith("error: killed, perhaps")
+
+
+def test_a_process_that_is_killed_while_it_answers(thing):
+    thing.begin("answer_at_length")
+    assert thing.connection.poll(60)
+    thing._process.kill()
+    assert status_of(thing.answer).status.startswith("error: killed, perhaps")
 
 
 @pytest.mark.extended

@@ -110,6 +110,8 @@ class Supervisor:
             if number > 1:
                 # The first one starts alone: if it cannot load its models, none can, and it says so once.
                 await self._serves.wait()
+            if self._stops.is_set():  # after the signal, nobody would stop a new process
+                return 0
             began = time.monotonic()
             try:
                 worker = self._start(number, questions, line)

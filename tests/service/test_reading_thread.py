@@ -1,0 +1,34 @@
+"""The thread that reads requests, when a client goes away."""
+
+import asyncio
+import gc
+from threading import Event
+
+from parser.service.reading_thread import SMALL, ReadingThread
+
+
+def test_a_fault_in_the_text_of_a_client_that_has_gone_is_not_logged():
+    """The message of the fault may quote the text."""
+    begun, gone, logged = Event(), Event(), []
+
+    def read():
+        begun.set()
+        gone.wait(60)
+        raise ValueError("the user's text")
+
+    async def cancelled():
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: logged.append(context))
+        thread = ReadingThread()
+        reading = asyncio.create_task(thread.run(SMALL + 1, read))
+        await asyncio.to_thread(begun.wait, 60)
+        reading.cancel()
+        await asyncio.sleep(0)
+        gone.set()
+        await asyncio.wait([reading])
+        thread.close()
+        assert reading.cancelled()
+        del reading
+        gc.collect()
+
+    asyncio.run(cancelled())
+    assert not logged
