@@ -14,8 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from parser.config.data_folder import data_path
+from parser.treebank.ud_folders import REPOSITORIES
 
-REPOSITORIES = "https://github.com/UniversalDependencies"
 RELEASE = "r2.16"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeGuard
 
 from parser.treebank.columns import BLANK
 from parser.treebank.faults import head_fault
@@ -42,10 +42,15 @@ def given_labels(values: object, words: int) -> tuple[str, ...]:
     return tuple(found)
 
 
+def is_list(values: object) -> TypeGuard[Iterable[Any]]:
+    """Whether these can be the values of words: in order, and not the characters of a string."""
+    return isinstance(values, Iterable) and not isinstance(values, str | Mapping | Set)
+
+
 def _values(name: str, values: object, words: int) -> list[Any]:
     if values is None:
         return []
-    if isinstance(values, str | Mapping | Set) or not isinstance(values, Iterable):
+    if not is_list(values):
         raise ValueError(f"{name}: a list is needed, not {type(values).__name__}")
     found = list(values)
     if len(found) != words:

@@ -9,7 +9,7 @@ import sys
 import warnings
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any, TypeGuard, Unpack, overload
 
 from conllu import SentenceList, TokenList
 
-from parser.api.given_trees import given_heads, given_labels
+from parser.api.given_trees import given_heads, given_labels, is_list
 from parser.api.token_lists import columns_of, with_tree
 from parser.api.tree import COMMENTS, TAGS, TREE, Known, Tags, Tree
 from parser.parsing import BATCH_SIZE, refuse_count
@@ -477,7 +477,7 @@ def _column(name: str, values: object) -> tuple[str, ...]:
     """Return the values of a column; empty if there are none. Raises ValueError."""
     if values is None:
         return ()
-    if isinstance(values, str | Mapping | Set) or not isinstance(values, Iterable):
+    if not is_list(values):
         advice = "; parse_all takes mappings" if isinstance(values, Mapping) else ""
         raise ValueError(f"{name}: a list of strings is needed, not {type(values).__name__}{advice}")
     found = tuple(values)

@@ -83,16 +83,17 @@ class ConfigError(LinesError):
 
 
 def read_config(path: Path, overrides: Sequence[str] = (), values: Mapping[str, Any] | None = None) -> Config:
-    """The config of a training run, see `read_settings`. values: parsed overrides, by dotted key."""
+    """The config of a training run.
+
+    overrides: such as "training.batch_size=64". values: parsed overrides, by dotted key. Raises ConfigError,
+    FileNotFoundError.
+    """
     return ConfigFile(path, overrides, values).validated(Config)
 
 
-def read_settings(path: Path, kind: type[AnyConfig], overrides: Sequence[str] = ()) -> AnyConfig:
-    """The config in a file, with overrides such as "training.batch_size=64". kind: the class of the config.
-
-    Raises ConfigError, FileNotFoundError.
-    """
-    return ConfigFile(path, overrides).validated(kind)
+def read_settings(path: Path, kind: type[AnyConfig]) -> AnyConfig:
+    """The config in a file. kind: the class of the config. Raises ConfigError, FileNotFoundError."""
+    return ConfigFile(path).validated(kind)
 
 
 class ConfigFile:

@@ -80,7 +80,7 @@ class PartOutputs:
             faults = Faults([Fault(**fault) for fault in record["first"]], record["total"], record["ended"])
             columns = {name: Counts(**counts) for name, counts in record["columns"].items()}
             return PartResult(record["sentences"], record["words"], record["dropped"], faults, columns)
-        except (FileNotFoundError, KeyError, ValueError):
+        except (FileNotFoundError, KeyError, TypeError, ValueError):  # or of another version
             return None
 
     def keep(self, number: int, digest: str, parsed: ParsedPart) -> None:

@@ -68,6 +68,11 @@ def found_row(treebank: UDTreebank, config: Config, folder: Path) -> FoundTreeba
     for found, why in (_columns(config, train), _tokenizer(config, train)):
         changes |= found
         choices += why
+    if changes["treebank.dev"] is None and config.small_treebank:
+        own = changes.get("small_treebank.set", config.small_treebank.set)
+        changes["small_treebank.set"] = {
+            key: value for key, value in own.items() if key not in SETTINGS_WITHOUT_DEV
+        }
     learnt = train[: config.treebank.train_sentences]
     size = TreebankSize(len(learnt), sum(map(len, learnt)))
     return FoundTreebank(treebank, RowSettings(set=changes), size, tuple(choices))

@@ -199,7 +199,22 @@ def sentences_as_they_come(
 ) -> Iterator[Sentence | None]:
     """Like `stream_sentences`, but yields None whenever standard input has no further sentence yet."""
     faults = Faults()
-    for block in _bounded(_blocks_of_file(path), faults):
+    yield from sentences_before_fault(_bounded(_blocks_of_file(path), faults), faults, tree, roots, partial)
+    faults.check(path)
+
+
+def sentences_before_fault(
+    found: Iterable[Block | None],
+    faults: Faults,
+    tree: bool = True,
+    roots: Roots = "refuse",
+    partial: SentenceCheck | None = None,
+) -> Iterator[Sentence | None]:
+    """The sentences of blocks before the first one with a fault. All faults are added to `faults`.
+
+    found: the blocks; None is passed on. tree, roots, partial: see `parse_block`.
+    """
+    for block in found:
         if block is None:
             yield None
             continue
@@ -208,7 +223,6 @@ def sentences_as_they_come(
             faults.add(parsed)
         elif not faults.total:
             yield parsed
-    faults.check(path)
 
 
 def _blocks_of_file(path: str) -> Iterator[Block | None]:

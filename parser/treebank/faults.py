@@ -8,7 +8,20 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from parser.system.console import LinesError, as_name, counted, listed, quoted
-from parser.treebank.columns import BLANK, EMPTY_ID, FORM, HEAD, ID, LABEL, RANGE_ID, TITLES, WORD_ID
+from parser.treebank.columns import (
+    BLANK,
+    EMPTY_ID,
+    FEATS,
+    FORM,
+    HEAD,
+    ID,
+    LABEL,
+    RANGE_ID,
+    TITLES,
+    UPOS,
+    WORD_ID,
+    XPOS,
+)
 from parser.treebank.labels import label_fault
 from parser.treebank.sentence import NO_HEAD
 
@@ -155,8 +168,9 @@ def row_faults(row: Row, sentence: str) -> Iterator[Fault]:
     for name, column in zip(TITLES, row.columns, strict=True):
         if not column:
             yield fault(f"{name} {value_fault(column)}")
-    if row.columns[FORM] and (message := value_fault(row.columns[FORM])):
-        yield fault(f"FORM {message}")
+    for place in (FORM, UPOS, XPOS, FEATS):
+        if row.columns[place] and (message := value_fault(row.columns[place])):
+            yield fault(f"{TITLES[place]} {message}")
     identifier = row.columns[ID]
     if not any(pattern.fullmatch(identifier) for pattern in (WORD_ID, RANGE_ID, EMPTY_ID)):
         yield fault(f"ID {quoted(identifier)} is not of the form 1, 1-2 or 1.1")
@@ -172,6 +186,8 @@ def is_usual(row: Row) -> bool:
         and (row.is_ascii or not undecoded("\t".join(columns)))
         and columns[FORM].isprintable()
         and columns[FORM][0] != " " != columns[FORM][-1]
+        and (tags := columns[UPOS] + columns[XPOS] + columns[FEATS]).isprintable()
+        and " " not in tags
     )
 
 

@@ -18,6 +18,8 @@ def label_fault(label: str) -> str | None:
         return f"DEPREL {quoted(label)} has more than {MAX_LABEL_LENGTH:,} characters"
     if not label.isprintable():
         return f"DEPREL {quoted(label)} has a character that cannot be printed"
+    if label != label.strip():
+        return f"DEPREL {quoted(label)} begins or ends with a blank"
     if MARK in label:
         return f"DEPREL {quoted(label)} has the character {MARK}, which marks lifted words; rename the label"
     return None

@@ -10,7 +10,13 @@ from collections.abc import Iterable, Iterator
 from io import BufferedReader, StringIO
 from typing import NamedTuple
 
-from parser.treebank.conllu import MAX_BLOCK_BYTES, Roots, SentenceCheck, bounded_blocks, parse_block
+from parser.treebank.conllu import (
+    MAX_BLOCK_BYTES,
+    Roots,
+    SentenceCheck,
+    bounded_blocks,
+    sentences_before_fault,
+)
 from parser.treebank.faults import Faults
 from parser.treebank.sentence import Sentence
 from parser.treebank.text_files import BYTE_ORDER_MARK, open_bytes
@@ -102,12 +108,8 @@ def read_part(
     part: TreebankPart, tree: bool, roots: Roots = "refuse", partial: SentenceCheck | None = None
 ) -> tuple[list[Sentence], Faults]:
     """The sentences before the first fault, and the faults. tree, roots, partial: see `parse_block`."""
-    sentences, faults = [], Faults()
+    faults = Faults()
     text = StringIO(part.content.decode("utf-8", "surrogateescape"), newline="\n")
-    for block in bounded_blocks(text, faults, part.line, part.ordinal):
-        parsed = parse_block(block, tree, roots, partial)
-        if not isinstance(parsed, Sentence):
-            faults.add(parsed)
-        elif not faults.total:
-            sentences.append(parsed)
-    return sentences, faults
+    found = bounded_blocks(text, faults, part.line, part.ordinal)
+    sentences = sentences_before_fault(found, faults, tree, roots, partial)
+    return [one for one in sentences if one is not None], faults

@@ -15,7 +15,7 @@ from pathlib import Path
 FOLDER = re.compile(r"UD_([A-Z][A-Za-z_]*)-([A-Za-z0-9]+)")
 READMES = "README.md", "README.txt"
 LICENCE_FILE = "LICENSE.txt"
-REPOSITORIES = "https://github.com/UniversalDependencies/"
+REPOSITORIES = "https://github.com/UniversalDependencies"
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class UDTreebank:
     @property
     def repository(self) -> str:
         """The URL of the repository of Universal Dependencies for a treebank of this name."""
-        return REPOSITORIES + self.name
+        return f"{REPOSITORIES}/{self.name}"
 
     @property
     def licence_text(self) -> str:

@@ -6,7 +6,7 @@ import pytest
 from parser.cli import main
 from parser.config.data_folder import data_path
 from parser.config.dotted_keys import flat
-from parser.config.file import ConfigError, read_config, read_settings
+from parser.config.file import ConfigError, ConfigFile, read_config, read_settings
 from parser.config.settings import ParserSettings, TrainingSettings
 from parser.speed.measuring.settings import SpeedConfig
 from parser.system.settings import Settings
@@ -263,7 +263,7 @@ def test_an_override_does_not_change_another_section_with_the_same_anchor(tmp_pa
         both: Outer
         other: Outer
 
-    found = read_settings(path, Both, ["other.inner.size=2"])
+    found = ConfigFile(path, ["other.inner.size=2"]).validated(Both)
     assert (found.both.inner.size, found.other.inner.size) == (1, 2)
 
 

@@ -90,6 +90,21 @@ def test_few_sentences_without_dev_are_all_trained_on(tmp_path):
     assert row.choices[0].startswith("no dev, and only 99 sentences of train: all are trained on")
 
 
+def test_without_dev_the_rule_for_small_treebanks_sets_nothing_that_needs_it(tmp_path):
+    rule = {
+        "words": 10_000,
+        "steps": 9,
+        "set": {"training.early_stopping_patience": 20, "training.batch_size": 4},
+    }
+    config = Config.model_validate({**CONFIG.model_dump(mode="json"), "small_treebank": rule})
+    make_treebank(tmp_path / "ud", "UD_Toy-Tiny", train=sentences("train", 99), test=TEST)
+    [treebank] = find_treebanks(tmp_path / "ud")
+    changes = found_row(treebank, config, tmp_path / "prepared").row.set
+    (tmp_path / "any.yaml").write_text(yaml.safe_dump(config.model_dump(mode="json")))
+    own = for_its_treebank(read_config(tmp_path / "any.yaml", values=changes))
+    assert (own.training.early_stopping_patience, own.training.batch_size) == (None, 4)
+
+
 def test_of_few_sentences_without_test_five_are_held_out(tmp_path):
     row = found(tmp_path, train=sentences("train", 12))
     assert len(read_treebank(row.row.set["treebank.dev"])) == 5

@@ -224,6 +224,8 @@ FAULTS = {
     "label with a line separator": (row(label="a\u2028b"), r"'a\\u2028b' has a character that cannot be"),
     "form with a blank": (row(form="go\xa0"), r"FORM 'go\\xa0' begins or ends with a blank"),
     "form with a space": (row(form=" go"), "FORM ' go' begins or ends with a blank"),
+    "label with a space": (row(label="nsubj "), "DEPREL 'nsubj ' begins or ends with a blank"),
+    "tag with a space": (row().replace("X", "X "), "UPOS 'X ' begins or ends with a blank"),
     "blank form": (row(form="\x0b \x85"), r"FORM '\\x0b \\x85' is blank; write _ for an empty value"),
     "form of a byte-order mark": (row(form="\ufeff"), r"FORM '\\ufeff' is blank"),
     "blank form of a multiword token": (row("1-1", form="\xa0") + row(), r":1: .*FORM '\\xa0' is blank"),

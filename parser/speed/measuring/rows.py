@@ -34,7 +34,7 @@ class ExternalProgram:
 
     @property
     def identity(self) -> str:
-        return json.dumps([self.name, self.command, self.pattern])
+        return json.dumps([self.name, self.command, self.pattern, self.task])
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ REFERENCE: dict[str, Any] = {"color": "0.5", "linewidth": 1}
 WIDTH, HEIGHT = 7.2, 4.4
 """Size in inches of a plot with one panel."""
 MAX_LINES = 8
-"""Maximum lines in a panel, in addition to one line for comparison."""
+"""Maximum lines in a panel, of which one is for comparison."""
 TITLE_SIZE, LABEL_SIZE = 10, 8
 LOG_RATIO = 6
 """Values that differ by more are drawn on a logarithmic axis."""
@@ -55,7 +55,7 @@ Curves = Mapping[str, Mapping[int, Estimate] | Mapping[float, Estimate]]
 
 
 def draw_panels(title: str, curves: Curves, finish: Callable[[Axes], None]) -> Figure:
-    """Draw at most `MAX_LINES` lines in each panel. Panels are below each other, and share their limits.
+    """Draw lines in panels of at most `MAX_LINES` lines. Panels are below each other, and share their limits.
 
     finish: sets scales and labels of a panel, and draws at most one line for comparison.
     """
