@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from pydantic import Field, TypeAdapter
 
-from figures.kept import MEASUREMENTS, speed_run, table
+from figures.kept import MEASUREMENTS, processor, speed_run, table
 from parser.benchmarks.plugin import Mode
 from parser.config.file import load
 from parser.speed.measuring.rows import SpeedRow
@@ -19,10 +19,11 @@ from parser.system.settings import Settings
 
 WIDTH = 118
 CONFIG = MEASUREMENTS / "speed/headline.yaml"
-ROWS = MEASUREMENTS / "speed/headline"
+RUNS = "headline"
+"""The folder of speed runs, one for each config."""
+ROWS = MEASUREMENTS / "speed" / RUNS
 COLUMNS = (
     "task",
-    "machine",
     "best method, batch size",
     "over no batching",
     "in the paper",
@@ -44,8 +45,6 @@ class PaperSettings(Settings):
 class LineSettings(Settings):
     config: str
     """The name of one in configs/speed/, whose cells of the line scripts/measure_headline.py measures."""
-    runs: list[str] = Field(min_length=1)
-    """Folders of speed runs below docs/measurements/speed, each on its own machine."""
     experiment: str
     mode: Mode = "train"
     batch_size: int | None = None
@@ -93,12 +92,6 @@ class Headline(NamedTuple):
         return self.gain(self.best, self.baseline)
 
     @property
-    def machine(self) -> str:
-        """The name of the processor, and the number of cores used if there were several."""
-        cores = f", {self.best.threads} cores" if self.best.threads > 1 else ""
-        return self.best.machine.cpu.replace("(R)", "").replace(" Processor", "") + cores
-
-    @property
     def method_of_paper(self) -> str:
         """The paper's method, if its figure is for a method other than the best one here; else empty."""
         return self.paper.method if self.paper.over_none and self.paper.method != self.best.method else ""
@@ -107,8 +100,9 @@ class Headline(NamedTuple):
 class Group(NamedTuple):
     title: str
     baseline: str
+    machine: str
+    commit: str
     lines: list[Headline]
-    """A task that was measured on several machines has several consecutive lines."""
 
 
 def read_groups(config: Path) -> dict[str, GroupSettings]:
@@ -117,31 +111,41 @@ def read_groups(config: Path) -> dict[str, GroupSettings]:
 
 
 def headlines(config: Path) -> list[Group]:
-    """The groups with their measured rows. Raises ValueError for a line without rows."""
-    return [
-        Group(
-            title,
-            group.baseline,
-            [
-                _headline(task, line, run, group.method)
-                for task, line in group.lines.items()
-                for run in line.runs
-            ],
-        )
-        for title, group in read_groups(config).items()
-    ]
+    """The groups with their measured rows.
+
+    Raises ValueError if a line has no rows, or a group those of several machines or commits.
+    """
+    return [_group(title, group) for title, group in read_groups(config).items()]
 
 
-def _headline(task: str, line: LineSettings, run: str, baseline: str) -> Headline:
+def _group(title: str, group: GroupSettings) -> Group:
+    lines = [_headline(task, line, group.method) for task, line in group.lines.items()]
+    rows = [row for line in lines for row in (line.best, line.baseline, *line.simple)]
+    places = {f"{_machine(row)}, at commit {row.commit}" for row in rows}
+    if len(places) > 1:
+        found = " and of ".join(sorted(places))
+        raise ValueError(f"{title} has rows of {found}: measure all at one commit, on one machine")
+    return Group(title, group.baseline, _machine(rows[0]), str(rows[0].commit)[:8], lines)
+
+
+def _machine(row: SpeedRow) -> str:
+    """The processor, and the number of cores that were used."""
+    cores = f"{row.threads} cores" if row.threads > 1 else "one core"
+    return f"{processor(row.machine.cpu, row.machine.vectors)}, {cores}"
+
+
+def _headline(task: str, line: LineSettings, baseline: str) -> Headline:
     wanted = line.experiment, line.mode
-    measured = [row for row in speed_run(run).rows if (row.experiment, row.mode) == wanted]
+    rows = speed_run(f"{RUNS}/{line.config}").rows
+    measured = [row for row in rows if (row.experiment, row.mode) == wanted]
     of_size = [row for row in measured if line.batch_size in (None, row.batch_size)]
     best = next(iter(_by_speed(of_size, line.best, line.part)), None)
+    where = f"in {line.experiment} of {line.config}"
     if best is None:
-        raise ValueError(f"{task}: {run} has no row of {', '.join(line.best)} in {line.experiment}")
+        raise ValueError(f"{task}: there is no row of {', '.join(line.best)} {where}")
     unbatched = [row for row in measured if (row.method, row.batch_size) == (baseline, best.batch_size)]
     if not unbatched:
-        raise ValueError(f"{task}: {run} has no row of {baseline} at {best.batch_size} in {line.experiment}")
+        raise ValueError(f"{task}: there is no row of {baseline} at {best.batch_size} {where}")
     at_same_size = [row for row in measured if row.batch_size == best.batch_size]
     simple = _by_speed(at_same_size, line.simple, line.part)
     return Headline(task, best, unbatched[0], simple, line.part, line.paper)
@@ -157,8 +161,8 @@ def headline_tables(groups: list[Group]) -> str:
     """A table for each group, below its baseline, and the sources of the papers' figures."""
     parts = []
     for group in groups:
-        rule = f"{group.title}: over {group.baseline}."
-        parts += [textwrap.fill(rule, WIDTH), table(COLUMNS, _table_lines(group))]
+        rule = f"{group.title}: over {group.baseline}. Measured on {group.machine}, at commit {group.commit}."
+        parts += [textwrap.fill(rule, WIDTH), table(COLUMNS, map(_cells, group.lines))]
     lines = [line for group in groups for line in group.lines]
     papers = dict.fromkeys(f"{line.paper.name} ({line.paper.how})" for line in lines if line.paper.how)
     if papers:
@@ -166,13 +170,7 @@ def headline_tables(groups: list[Group]) -> str:
     return "\n\n".join(parts)
 
 
-def _table_lines(group: Group) -> list[list[str]]:
-    """The cells of a group's lines. Only a task's first line shows its name and its paper's figure."""
-    tasks = [line.task for line in group.lines]
-    return [_cells(line, is_first=tasks.index(line.task) == place) for place, line in enumerate(group.lines)]
-
-
-def _cells(line: Headline, is_first: bool) -> list[str]:
+def _cells(line: Headline) -> list[str]:
     best = line.best
     gains = [line.gain(best, row) for row in line.simple]
     texts = [in_words(gain, 2) for gain in gains[:1]] + [f"{gain.value:.2f}" for gain in gains[1:]]
@@ -181,11 +179,10 @@ def _cells(line: Headline, is_first: bool) -> list[str]:
         f"{bracketed(text, [best, row])} `{row.method}`" for text, row in zip(texts, line.simple, strict=True)
     ]
     return [
-        line.task if is_first else "",
-        line.machine,
+        line.task,
         f"`{best.method}`, {best.batch_size:,}",
         bracketed(in_words(line.over_baseline, 1), [best, line.baseline]),
-        _range(line.paper.over_none) + of_paper if is_first else "",
+        _range(line.paper.over_none) + of_paper,
         "".join(named[:1]),
         ", ".join(named[1:]),
     ]

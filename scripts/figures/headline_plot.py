@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import cycle
 from textwrap import fill
 from typing import Any
 
@@ -26,12 +25,7 @@ HEIGHT = 0.34
 TITLE_WIDTH = 75
 """Characters per line of a title."""
 TICKS = 1, 2, 5, 10, 20, 50, 100
-BARS: tuple[Look, ...] = (
-    {"facecolor": COLOURS[5]},
-    {"facecolor": "white", "hatch": "////"},
-    {"facecolor": "white", "hatch": "...."},
-)
-"""The styles of machines' bars, in the order of the lines."""
+BAR: Look = {"facecolor": COLOURS[5], "edgecolor": "0.3", "linewidth": 0.6}
 PAPER: Look = {
     "color": COLOURS[1],
     "marker": "D",
@@ -48,23 +42,21 @@ INTERVAL: Look = {"color": "black", "capsize": 3, "linewidth": 1.2}
 
 def draw(groups: list[Group]) -> Figure:
     """A panel for each group: horizontal bars that start at 1, with marks for simple ways and papers."""
-    every = [line for group in groups for line in group.lines]
-    machines = list(dict.fromkeys(line.machine for line in every))
-    looks = dict(zip(machines, cycle(BARS), strict=False))
-    figure = Figure(figsize=(WIDTH, 1.9 + HEIGHT * len(every)), layout="constrained")
+    lines = sum(len(group.lines) for group in groups)
+    figure = Figure(figsize=(WIDTH, 1.9 + HEIGHT * lines), layout="constrained")
     panels = figure.subplots(
         len(groups), 1, sharex=True, squeeze=False, height_ratios=[len(group.lines) for group in groups]
     )[:, 0]
     for axes, group in zip(panels, groups, strict=True):
-        title = fill(f"{group.title}: 1 is {group.baseline}", TITLE_WIDTH)
+        title = fill(f"{group.title}, on {group.machine}: 1 is {group.baseline}", TITLE_WIDTH)
         axes.set_title(title, fontsize=LABEL_SIZE + 1, loc="left")
-        _draw_lines(axes, group.lines, looks)
+        _draw_lines(axes, group.lines)
     panels[-1].set_xscale("log")
     panels[-1].set_xticks(TICKS, map(str, TICKS), fontsize=LABEL_SIZE)
     panels[-1].xaxis.set_minor_locator(NullLocator())
     panels[-1].set_xlabel("speed-up by the best method", fontsize=LABEL_SIZE)
     figure.legend(
-        handles=_legend(looks),
+        handles=_legend(),
         loc="outside lower center",
         ncols=2,
         fontsize=LABEL_SIZE,
@@ -72,12 +64,10 @@ def draw(groups: list[Group]) -> Figure:
     return figure
 
 
-def _draw_lines(axes: Axes, lines: list[Headline], looks: dict[str, Look]) -> None:
+def _draw_lines(axes: Axes, lines: list[Headline]) -> None:
     for place, line in enumerate(lines):
         gain = line.over_baseline
-        axes.barh(
-            place, gain.value - 1, left=1, height=0.62, edgecolor="0.3", linewidth=0.6, **looks[line.machine]
-        )
+        axes.barh(place, gain.value - 1, left=1, height=0.62, **BAR)
         if any(gain.errors):
             axes.errorbar(gain.value, place, xerr=[[error] for error in gain.errors], **INTERVAL)
         for number, row in enumerate(line.simple):
@@ -91,29 +81,22 @@ def _draw_lines(axes: Axes, lines: list[Headline], looks: dict[str, Look]) -> No
         text = bracketed(in_words(gain, 1), [line.best, line.baseline])
         axes.text(1.01, place, text, fontsize=SMALL, va="center", transform=axes.get_yaxis_transform())
     axes.axvline(1, color="black", linewidth=0.8)
-    tasks = [line.task for line in lines]
-    labels = [_label(line, tasks.index(line.task) == place) for place, line in enumerate(lines)]
-    axes.set_yticks(range(len(lines)), labels, fontsize=SMALL)
+    axes.set_yticks(range(len(lines)), [_label(line) for line in lines], fontsize=SMALL)
     axes.set_ylim(len(lines) - 0.4, -0.6)
     axes.grid(True, axis="x", color="0.9")
     axes.set_axisbelow(True)
 
 
-def _label(line: Headline, is_first: bool) -> str:
-    """The label of a line. Only the first machine of a task shows the task."""
+def _label(line: Headline) -> str:
     simple = f"; simple: {line.simple[0].method}" if line.simple else ""
-    how = f"{line.best.method}, batches of {line.best.batch_size:,}{simple}"
-    return f"{line.task}\n{how}" if is_first else how
+    return f"{line.task}\n{line.best.method}, batches of {line.best.batch_size:,}{simple}"
 
 
-def _legend(looks: dict[str, Look]) -> list[Patch | Line2D]:
+def _legend() -> list[Patch | Line2D]:
     interval = "95 % interval, over the turns of one run on one machine"
     paper = "the paper, on its machine, over its own baseline;\nits method if it is not that of the bar"
     return [
-        *(
-            Patch(label=f"this program, {machine}", edgecolor="0.3", **look)
-            for machine, look in looks.items()
-        ),
+        Patch(label="this program", **BAR),
         Line2D([], [], label=interval, color="black", marker="|"),
         Line2D([], [], label="the best simple way: by hand, or PyTorch's layers", **BEST_SIMPLE),
         Line2D([], [], label="other simple ways", **OTHER_SIMPLE),

@@ -58,6 +58,11 @@ def kept_output(file: str, words: str) -> list[Row]:
     return kept
 
 
+def processor(cpu: str, vectors: str) -> str:
+    """The name of a processor and its vector instructions."""
+    return f"{cpu.replace('(R)', '').replace(' Processor', '')}, {vectors.replace('AVX512', 'AVX-512')}"
+
+
 def training_runs(table: str | None) -> list[Row]:
     """The training runs of a table, or of no table if it is None. Raises ValueError if there are none."""
     found = [run for run in rows(TRAINING_RUNS) if run["table"] == table]

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from figures.kept import kept_output, latest, plain_speed, printed, ratios, speed_run, table
+from figures.kept import kept_output, latest, plain_speed, printed, processor, ratios, speed_run, table
 from parser.speed.measuring.rows import SpeedRow
 from parser.speed.measuring.statistics import median_of, parallel_share_at, ratio_of
 from parser.speed.reporting.speed_ups import bracketed, ratio
@@ -201,7 +201,7 @@ def single_figures() -> str:
 def _processor(command: str) -> str:
     """The name and the vector instructions of the machine on which a command was run last."""
     machine = kept_output(OUTPUT, command)[-1]["machine"]
-    return f"{machine['cpu'].replace('(R)', '').replace(' Processor', '')}, {machine['vectors']}"
+    return processor(machine["cpu"], machine["vectors"])
 
 
 def _found(pattern: str, text: str) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import asdict, replace
@@ -18,7 +19,7 @@ from parser.speed.measuring.rows import Machine
 
 def timed(method, size, *speeds, group="1"):
     """A row of a speed run with a turn of one step for each speed, in sentences per second."""
-    return speed_row(
+    row = speed_row(
         experiment="toy",
         method=method,
         batch_size=size,
@@ -28,6 +29,7 @@ def timed(method, size, *speeds, group="1"):
         seconds=[size / speed for speed in speeds],
         sentences=[size] * len(speeds),
     )
+    return replace(row, commit="abc")
 
 
 @pytest.fixture
@@ -114,7 +116,6 @@ Tasks:
   lines:
     Toys:
       config: toys
-      runs: [toys]
       experiment: toy
       best: [replay, late]
       simple: [step, steps]
@@ -122,67 +123,63 @@ Tasks:
 """
 
 
-def add(measured, run, *rows):
-    path = measured / "speed" / run / "rows.jsonl"
-    path.parent.mkdir(exist_ok=True)
-    with path.open("a") as file:
+@pytest.fixture
+def compared(measured):
+    """The measurements, with rows of the headline, at one commit."""
+    shutil.copytree(measured / "speed/toys", measured / "speed/headline/toys")
+    return measured
+
+
+def add(compared, *rows):
+    with (compared / "speed/headline/toys/rows.jsonl").open("a") as file:
         file.write("".join(json.dumps(asdict(row)) + "\n" for row in rows))
     kept.speed_run.cache_clear()
 
 
-def headline_of(measured, text=HEADLINE):
-    (measured / "headline.yaml").write_text(text)
-    return headline.headlines(measured / "headline.yaml")
+def headline_of(compared, text=HEADLINE):
+    (compared / "headline.yaml").write_text(text)
+    return headline.headlines(compared / "headline.yaml")
 
 
-def test_the_headline_has_the_fastest_method_over_the_baseline_at_its_batch_size(measured):
-    add(measured, "toys", timed("none", 8, 5, 10, 20), timed("steps", 8, 10, 10, 30))
-    text = headline.headline_tables(headline_of(measured))
-    assert text.startswith("Tasks: over one after the other.\n\n| task | machine | best method, batch size |")
+def test_the_headline_has_the_fastest_method_over_the_baseline_at_its_batch_size(compared):
+    add(compared, timed("none", 8, 5, 10, 20), timed("steps", 8, 10, 10, 30))
+    text = headline.headline_tables(headline_of(compared))
+    assert text.startswith(
+        "Tasks: over one after the other. Measured on CPU, AVX2, one core, at commit abc.\n\n| task | best"
+    )
     # The ratios of the turns are 8, 5 and 3. The turns of `step` were measured at another time.
-    assert "| Toys | CPU | `replay`, 8 | 5.0 [3.0, 8.0] | 2 to 3 | (2.00 [" in text
+    assert "| Toys | `replay`, 8 | 5.0 [3.0, 8.0] | 2 to 3 | (2.00 [" in text
     assert "]) `step`, 4.00 `steps` |" not in text
     assert "]) `step` | 4.00 `steps` |" in text
     assert text.endswith("The papers: A & B 2020 (Table 1).")
 
 
-def test_a_headline_needs_a_baseline_of_the_same_batch_size(measured):
-    with pytest.raises(ValueError, match="Toys: toys has no row of none at 8 in toy"):
-        headline_of(measured)
+def test_a_headline_needs_a_baseline_of_the_same_batch_size(compared):
+    with pytest.raises(ValueError, match="Toys: there is no row of none at 8 in toy of toys"):
+        headline_of(compared)
 
 
-def legend_of(figure):
-    [legend] = figure.legends
-    return [text.get_text() for text in legend.get_texts()]
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"machine": Machine("Other(R) Processor", "AVX2", 2, [])}, "Other, AVX2, one core, at commit abc"),
+        ({"machine": Machine("CPU", "AVX512", 2, [])}, "CPU, AVX-512, one core, at commit abc"),
+        ({"threads": 2}, "CPU, AVX2, 2 cores, at commit abc"),
+        ({"commit": "another"}, "CPU, AVX2, one core, at commit another"),
+    ],
+)
+def test_a_headline_is_of_one_machine_and_commit(compared, changes, named):
+    add(compared, timed("none", 8, 5, 10, 20), replace(timed("replay", 8, 60, 60, 60), **changes))
+    with pytest.raises(
+        ValueError, match=r"CPU, AVX2, one core, at commit abc.*: measure all at one commit"
+    ) as error:
+        headline_of(compared)
+    assert named in str(error.value)
 
 
-def test_machines_stand_below_each_other(measured):
-    add(measured, "toys", timed("none", 8, 5, 10, 20))
-    other = Machine("Other(R) Processor", "AVX2", 2, [])
-    add(
-        measured,
-        "others",
-        *(
-            replace(row, machine=other)
-            for row in (timed("none", 8, 10, 10, 10), timed("replay", 8, 20, 20, 20))
-        ),
-    )
-    groups = headline_of(measured, HEADLINE.replace("[toys]", "[toys, others]"))
-    text = headline.headline_tables(groups)
-    assert "| Toys | CPU | `replay`, 8 | 5.0 [3.0, 8.0] | 2 to 3 |" in text
-    assert "| | Other | `replay`, 8 | 2.0 | | | |" in text
-    figure = headline_plot.draw(groups)
-    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    assert labels == ["Toys\nreplay, batches of 8; simple: step", "replay, batches of 8"]
-    assert {"this program, CPU", "this program, Other"} < set(legend_of(figure))
-    bars = [patch for patch in figure.axes[0].patches if patch.get_width()]
-    assert [(bar.get_x(), bar.get_width()) for bar in bars] == [(1, pytest.approx(4)), (1, pytest.approx(1))]
-    assert bars[0].get_hatch() != bars[1].get_hatch()
-
-
-def test_simple_ways_and_papers_are_marked(measured):
-    add(measured, "toys", timed("none", 8, 5, 10, 20), timed("steps", 8, 10, 10, 30))
-    axes = headline_plot.draw(headline_of(measured)).axes[0]
+def test_simple_ways_and_papers_are_marked(compared):
+    add(compared, timed("none", 8, 5, 10, 20), timed("steps", 8, 10, 10, 30))
+    axes = headline_plot.draw(headline_of(compared)).axes[0]
     marks = {
         (line.get_marker(), line.get_markerfacecolor()): list(line.get_xdata())
         for line in axes.lines
@@ -193,35 +190,34 @@ def test_simple_ways_and_papers_are_marked(measured):
     assert marks["D", headline_plot.PAPER["color"]] == [2, 3]
 
 
-def test_a_paper_of_another_method_than_the_best_names_it(measured):
-    add(measured, "toys", timed("none", 8, 5, 10, 20))
+def test_a_paper_of_another_method_than_the_best_names_it(compared):
+    add(compared, timed("none", 8, 5, 10, 20))
     for method, shown in (("replay", ""), ("agenda", "agenda")):
-        groups = headline_of(measured, HEADLINE.replace("2020,", f"2020, method: {method},"))
+        groups = headline_of(compared, HEADLINE.replace("2020,", f"2020, method: {method},"))
         texts = [text.get_text() for text in headline_plot.draw(groups).axes[0].texts]
         assert ("agenda" in texts) == bool(shown)
         assert f"| 2 to 3{shown and ' `agenda`'} |" in headline.headline_tables(groups)
 
 
-def test_a_headline_may_be_of_a_part_of_a_step_in_inference(measured):
+def test_a_headline_may_be_of_a_part_of_a_step_in_inference(compared):
     own = {"experiment": "toy", "mode": "infer", "batch_size": 8}
     add(
-        measured,
-        "toys",
+        compared,
         speed_row(10.0, method="none", phase_seconds={"forward": 1.0, "cells": 3.0}, **own),
         speed_row(20.0, method="replay", phase_seconds={"forward": 3.0, "cells": 1.0}, **own),
     )
     [group] = headline_of(
-        measured, HEADLINE.replace("best:", 'mode: infer\n      part: "cells, forward"\n      best:')
+        compared, HEADLINE.replace("best:", 'mode: infer\n      part: "cells, forward"\n      best:')
     )
     [line] = group.lines
     # The cells take 75 of 100 ms, and 12.5 of 50 ms.
     assert line.over_baseline == (pytest.approx(6), pytest.approx(6), pytest.approx(6))
-    assert "| Toys | CPU | `replay`, 8 | 6.0 | 2 to 3 | | |" in headline.headline_tables([group])
+    assert "| Toys | `replay`, 8 | 6.0 | 2 to 3 | | |" in headline.headline_tables([group])
 
 
-def test_a_headline_without_rows_is_refused(measured):
-    with pytest.raises(ValueError, match="Toys: toys has no row of late in toy"):
-        headline_of(measured, HEADLINE.replace("[replay, late]", "[late]"))
+def test_a_headline_without_rows_is_refused(compared):
+    with pytest.raises(ValueError, match="Toys: there is no row of late in toy of toys"):
+        headline_of(compared, HEADLINE.replace("[replay, late]", "[late]"))
 
 
 def test_pages_are_written_and_checked(tmp_path, monkeypatch, capsys):

@@ -18,7 +18,6 @@ Tasks:
   lines:
     Toys:
       config: toys
-      runs: [toys]
       experiment: toy
       batch_size: 2
       best: [agenda]
