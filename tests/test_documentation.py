@@ -45,7 +45,7 @@ def every(pattern):
 def test_a_snippet_runs(page, found, monkeypatch, tmp_path):
     """Unchanged, and without leaving anything in the project. A service that it needs is started."""
     monkeypatch.chdir(ROOT)
-    code = found[1].replace("runs/mine", str(tmp_path / "mine"))
+    code = found[1].replace("runs/python", str(tmp_path / "mine"))
     with contextlib.ExitStack() as services:
         if SERVICE in code:
             running = services.enter_context(serving("english-ewt=models/english-ewt.stackparser"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from parser.config.measures import MEASURES
 from parser.evaluation.calibration import Confidence
@@ -52,7 +53,7 @@ def report_page(
 
 def drawn(gold: Sentence, tree: ParsedTree) -> dict[str, object]:
     """Return the data for drawing a parsed sentence and its differences from the gold tree."""
-    tags = {WORD_COLUMNS[name].attribute: values for name, values in tree.tags.items()}
+    tags: dict[str, Any] = {WORD_COLUMNS[name].attribute: values for name, values in tree.tags.items()}
     parsed = replace(gold, heads=tree.heads, labels=tree.labels, **tags)
     return tree_data(parsed, gold, tree.probabilities or ())
 

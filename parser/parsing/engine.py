@@ -512,8 +512,8 @@ class Engine:
             words = sum(len(request.sentence) for request in together)
             self._most_words = min(self._most_words, words // 2)
             warn(
-                f"out of memory: from now on, at most {self._most_words:,} words of sentences are parsed "
-                "together; a lower --batch-size needs less"
+                f"out of memory: from now on, sentences with at most {self._most_words:,} words in all are "
+                "parsed together"
             )
             self._start_over()
         torch.cuda.empty_cache()  # CUDA's libraries cannot use what PyTorch keeps

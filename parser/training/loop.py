@@ -33,7 +33,7 @@ from parser.training.record import Record
 from parser.training.tokenizer import TokenizerTraining
 from parser.treebank.batches import batches_by_length
 
-WHAT_FREES_MEMORY = "If no other program uses it, leave the sentence out, or make parser.network smaller"
+WHAT_FREES_MEMORY = "If no other program uses the device, leave it out, or make parser.network smaller"
 SECONDS_BETWEEN_CHECKPOINTS = 600
 """Seconds between two checkpoints within an epoch."""
 SECONDS_BETWEEN_EPOCHS_SAVED = 10
@@ -59,9 +59,9 @@ class TrainingLoop:
     """None in all processes but the first."""
     tokenizer: TokenizerTraining | None = None
     """None if no tokenizer is trained along with the parser."""
-    write_bad_batch: Callable[[Tensor], str] = lambda rows: ""
-    """Called with the numbers of the training trees [batch] whose loss was not a finite number; returns the
-    part of the error message that says where they were written."""
+    write_bad_batch: Callable[[Tensor], Path | None] = lambda rows: None
+    """Called with the numbers of training trees [batch] with which a step failed; returns the file to which
+    they were written, if any."""
     preparation_seconds: float = 0.0
     """Seconds that this start or resumption of the run spent before the loop."""
     processes: ProcessGroup = ALONE
@@ -116,9 +116,12 @@ class TrainingLoop:
         except NotANumberError as error:
             if not self.processes.is_first:
                 self.processes.wait_for_end_of_first()
-            raise ValueError(f"{error}{self.write_bad_batch(error.rows)}. {self._what_may_help()}") from None
+            path = self.write_bad_batch(error.rows)
+            where = f"; its sentences are in {path}" if path else ""
+            raise ValueError(f"{error}{where}. {self._what_may_help()}") from None
         except TooLongError as error:
-            where = self.write_bad_batch(torch.tensor([error.row]))
+            path = self.write_bad_batch(torch.tensor([error.row])) if self.processes.is_first else None
+            where = f", which is in {path}" if path else ""
             raise ValueError(f"training: {error}{where}. {WHAT_FREES_MEMORY}") from None
 
     def _what_may_help(self) -> str:

@@ -56,7 +56,7 @@ from parser.training.folder import (
 )
 from parser.training.loop import TrainingLoop, has_stopped_early, progress_as_text
 from parser.training.prepared import cache_folder
-from parser.training.record import Record, Results, write_curves, write_result
+from parser.training.record import RESULT, Record, Results, write_curves, write_result
 from parser.training.schedule import Schedule, peak_learning_rate
 from parser.training.tokenizer import refuse_untrainable, tokenizer_training
 from parser.training.treebank_size import for_its_treebank
@@ -64,7 +64,6 @@ from parser.training.trees import read_training_trees
 from parser.treebank.columns import BLANK, WORD_COLUMNS
 from parser.treebank.conllu import read_treebank
 from parser.treebank.conllu_output import as_conllu
-from parser.treebank.lemma_rules import lemma_rule
 from parser.treebank.sentence import Sentence
 
 BAD_BATCH = "bad-batch.conllu"
@@ -248,18 +247,20 @@ def _claim_and_restore(
         say(f"{run} held a run already: it is now {moved}")
     if resume:
         load_checkpoint(run / CHECKPOINT, training)
-        _go_on_to_more_epochs(config, earlier_config(run), training)
+        _go_on_to_more_epochs(config, earlier_config(run), training, is_scored=(run / RESULT).is_file())
         say(f"resuming {progress_as_text(training.progress)}")
     else:
         save_checkpoint(run / CHECKPOINT, training)
     return write_config(run, config)
 
 
-def _go_on_to_more_epochs(config: Config, before: Config | None, training: TrainingState) -> None:
+def _go_on_to_more_epochs(
+    config: Config, before: Config | None, training: TrainingState, is_scored: bool
+) -> None:
     """Update whether a resumed run is finished, by the current config, and report what has changed.
 
-    before: the config of the run until now. Raises ValueError if the run already has more epochs than asked
-    for.
+    before: the config of the run until now. is_scored: whether the run has a result. Raises ValueError if it
+    already has more epochs than asked for.
     """
     progress, settings = training.progress, config.training
     ended = progress.epoch - 1
@@ -280,6 +281,8 @@ def _go_on_to_more_epochs(config: Config, before: Config | None, training: Train
             f"this run stopped early, after {counted(ended, 'epoch')}: --set "
             f"training.early_stopping_patience=null goes on to {settings.epochs}, a larger number for a while"
         )
+    elif progress.finished and not is_scored:
+        say("this run is finished; only its scores are missing")
     elif progress.finished:
         say(
             "this run is finished: --set training.epochs=N continues it to N epochs; --from MODEL --run OTHER"
@@ -306,7 +309,7 @@ def _say_data(
     if not (resume or config.initial_model):
         _say_if_short(training_data, config.training)
     _warn_of_other_tags(model)
-    _warn_of_empty_columns(model)
+    _warn_of_empty_columns(model, training_data.dev_sentences)
 
 
 def _warn_of_other_tags(model: Model) -> None:
@@ -319,14 +322,13 @@ def _warn_of_other_tags(model: Model) -> None:
             )
 
 
-def _warn_of_empty_columns(model: Model) -> None:
-    """Warn of predicted columns that are `_` in all training trees: any other `_` would count as right."""
-    empty = {BLANK, lemma_rule("form", BLANK)}
-    for name, lexicon in model.vocabulary.predicted.items():
-        if empty.issuperset(lexicon.strings):
+def _warn_of_empty_columns(model: Model, dev: list[Sentence]) -> None:
+    """Warn of predicted columns that are `_` in all of dev, where `_` counts as right."""
+    for name in model.vocabulary.predicted:
+        if dev and all(value == BLANK for sentence in dev for value in sentence.column(name)):
             warn(
-                f"the {WORD_COLUMNS[name].title} of all training words is _, so there is nothing to learn, "
-                f"and its scores mean nothing: leave {name} out of parser.network.tags.predict"
+                f"the {WORD_COLUMNS[name].title} of all dev words is _, so its scores mean nothing; "
+                f"if train has none either, leave {name} out of parser.network.tags.predict"
             )
 
 
@@ -340,14 +342,11 @@ def _say_if_short(training_data: data.TrainingData, settings: TrainingSettings) 
         )
 
 
-def _write_bad_batch(treebank: TreebankSettings, run: Path, rows: Tensor) -> str:
-    """Write the sentences of a batch to a file; returns the part of the message that names the file.
-
-    rows: [batch] numbers of training trees.
-    """
+def _write_bad_batch(treebank: TreebankSettings, run: Path, rows: Tensor) -> Path | None:
+    """Write training trees to a file; returns it, or None if they cannot be read again. rows: [batch]"""
     if not all(Path(data_path(path)).is_file() for path in (*treebank.train_files, *treebank.silver_files)):
-        return ""  # a pipe can be read only once
+        return None  # a pipe can be read only once
     trees = read_training_trees(treebank).all
     path = run / BAD_BATCH
     path.write_bytes(as_conllu(trees[row] for row in rows.tolist()))
-    return f"; its sentences are in {path}"
+    return path

@@ -42,21 +42,19 @@ def refuse_too_large(
     def network_of(own: ParserSettings) -> StackParser:
         return _network(own, vocabulary, vector_size, transformer)
 
+    def bytes_of(weights: Iterable[Tensor]) -> int:
+        copies = COPIES + has_average
+        return BYTES * sum(weight.numel() * (copies if weight.requires_grad else 1) for weight in weights)
+
     network = network_of(settings)
-    weights = _count(network.parameters())
-    trained = _count(weight for weight in network.parameters() if weight.requires_grad)
-    needed = BYTES * (weights + (COPIES + has_average - 1) * trained)
-    there = device_memory(device)
+    needed, there = bytes_of(network.parameters()), device_memory(device)
     if needed > there:
-        heaviest = _heaviest(network, settings, network_of)
+        weights = sum(weight.numel() for weight in network.parameters())
+        heaviest = _heaviest(settings, network_of, bytes_of)
         raise ValueError(
             f"parser.network.{heaviest} is too large: {weights:,} weights take {needed / 2**30:,.1f} GiB to "
             f"train, and there are {there / 2**30:,.1f} GiB"
         )
-
-
-def _count(weights: Iterable[Tensor]) -> int:
-    return sum(weight.numel() for weight in weights)
 
 
 def _network(
@@ -74,13 +72,16 @@ def _network(
 
 
 def _heaviest(
-    network: StackParser, settings: ParserSettings, network_of: Callable[[ParserSettings], StackParser]
+    settings: ParserSettings,
+    network_of: Callable[[ParserSettings], StackParser],
+    bytes_of: Callable[[Iterable[Tensor]], int],
 ) -> str:
-    """The setting that brings more than half of the weights, or else the one that saves most when halved."""
-    tokens, half = network.tokens, _count(network.parameters()) / 2
-    if tokens.transformer and _count(tokens.transformer.parameters()) > half:
+    """The setting that needs more than half of the memory, or else the one that saves most when halved."""
+    network = network_of(settings)
+    tokens, half = network.tokens, bytes_of(network.parameters()) / 2
+    if tokens.transformer and bytes_of(tokens.transformer.parameters()) > half:
         return "transformer.model"
-    if _count(tokens.pretrained_weights()) > half:
+    if bytes_of(tokens.pretrained_weights()) > half:
         return "pretrained"
     sizes = {
         key: value
@@ -95,6 +96,6 @@ def _heaviest(
         smaller = settings.network.model_dump()
         set_in(smaller, key, sizes[key] // 2)
         own = ParserSettings.model_validate({"system": settings.system, "network": smaller})
-        return _count(network_of(own).parameters())
+        return bytes_of(network_of(own).parameters())
 
     return min(sizes, key=halved)

@@ -235,7 +235,7 @@ def _fill(table: Tensor, encoder: TransformerEncoder, tokens: Tokens) -> None:
             try:
                 found = in_microbatches(compute, rows, tokens.lengths)
             except TooLongError as error:
-                raise ValueError(f"parser.network.transformer: {error}") from None
+                raise ValueError(f"parser.network.transformer: {error}; leave it out") from None
             if not found.isfinite().all():
                 raise ValueError(
                     "parser.network.transformer: its vectors have numbers that half precision cannot hold; "

@@ -224,6 +224,21 @@ def test_looking_draws_no_numbers(config_file):
     assert torch.equal(torch.get_rng_state(), before)
 
 
+def test_the_setting_that_needs_most_memory_is_named(config_file, tmp_path, monkeypatch):
+    """Not the vectors, which have more weights, but are not trained."""
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("".join(f"word{number}{' 0.5' * 64}\n" for number in range(4096)))
+    changes = [
+        f"parser.network.pretrained={vectors}",
+        "parser.network.hidden_size=200",
+        "training.average=null",
+    ]
+    config = read_config(config_file, changes)
+    monkeypatch.setattr(size, "device_memory", lambda _: 2**20)
+    with pytest.raises(ValueError, match=r"^parser\.network\.hidden_size is too large"):
+        data.load(config, CPU)
+
+
 @pytest.mark.parametrize(
     ("is_trained", "average", "mebibytes", "fits"),
     [
@@ -250,6 +265,24 @@ def test_pretrained_vectors_need_more_memory_if_they_are_trained(
     else:
         with pytest.raises(ValueError, match=r"^parser\.network\.pretrained is too large"):
             data.load(config, CPU)
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize(("in_training", "where"), [(True, "training"), (False, "dev")])
+def test_too_little_memory_for_a_sentence(config_file, tmp_path, monkeypatch, capsys, in_training, where):
+    def replay_or_fail(network, table, batch, replay=StackParser.replay_words):
+        if network.training == in_training:
+            raise torch.OutOfMemoryError("too much")
+        return replay(network, table, batch)
+
+    monkeypatch.setattr(StackParser, "replay_words", replay_or_fail)
+    assert main(command(config_file, tmp_path / "run")) == 2
+    told = capsys.readouterr().err
+    assert f"{where}: the device has too little memory for a sentence of 3 words" in told
+    assert told.endswith("leave it out, or make parser.network smaller\n")
+    path = tmp_path / "run/bad-batch.conllu"
+    assert (f", which is in {path}. " in told) == in_training
+    assert not in_training or path.read_text().count("sent_id") == 1
 
 
 def test_what_does_not_fit_while_training_is_no_traceback(config_file, tmp_path, capsys, monkeypatch):

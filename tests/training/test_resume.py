@@ -195,7 +195,7 @@ def test_a_run_that_is_stopped_at_an_epochs_last_batch_goes_on(config_file, tmp_
 
 @pytest.mark.extended
 def test_a_run_that_is_stopped_while_its_last_epoch_is_evaluated_is_scored_later(
-    config_file, tmp_path, monkeypatch
+    config_file, tmp_path, monkeypatch, capsys
 ):
     def stopped(model, sentences, evaluate=loop.evaluate):
         signal.raise_signal(signal.SIGTERM)
@@ -208,14 +208,15 @@ def test_a_run_that_is_stopped_while_its_last_epoch_is_evaluated_is_scored_later
         train_and_score(config, tmp_path / "run")
     assert not (tmp_path / "run/result.json").exists()
     assert train_and_score(config, tmp_path / "run", resume=True)["test"] == whole["test"]
+    assert "this run is finished; only its scores are missing" in capsys.readouterr().out
     assert left_behind(tmp_path / "run") == left_behind(tmp_path / "whole")
 
 
 @pytest.mark.extended
 def test_a_run_that_is_done_is_said_to_be(config_file, tmp_path, capsys):
     config = read_config(config_file, ["training.epochs=1"])
-    train(config, tmp_path / "run", CPU)
-    train(config, tmp_path / "run", CPU, resume=True)
+    train_and_score(config, tmp_path / "run")
+    train_and_score(config, tmp_path / "run", resume=True)
     printed = capsys.readouterr().out
     assert "resuming at the end, after 1 epoch" in printed
     assert (
