@@ -174,6 +174,19 @@ def test_training_warns_if_dev_has_other_tags(config_file, tmp_path, capsys):
 
 
 @pytest.mark.extended
+def test_training_warns_if_dev_has_other_words(config_file, tmp_path, capsys):
+    text = (tmp_path / "tiny.conllu").read_text()
+    other = re.sub(r"^(\d)\t\S+", r"\1\tslova", text, flags=re.MULTILINE)
+    (tmp_path / "dev.conllu").write_text(other, encoding="utf-8")
+    command = ["train", str(config_file), "--run", str(tmp_path / "run"), "--set", "training.epochs=1"]
+    warning = "100% of the words in dev are in no training tree: is it of the same language?"
+    assert main([*command, "--set", f"treebank.dev={tmp_path}/dev.conllu"]) == 0
+    assert warning in capsys.readouterr().err
+    assert main(command) == 0
+    assert "words in dev" not in capsys.readouterr().err
+
+
+@pytest.mark.extended
 @pytest.mark.parametrize(("column", "place"), [("upos", 3), ("lemma", 2)])
 def test_training_warns_of_predicted_columns_without_values(config_file, tmp_path, capsys, column, place):
     lines = [line.split("\t") for line in (tmp_path / "tiny.conllu").read_text().split("\n")]

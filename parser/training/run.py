@@ -69,6 +69,8 @@ from parser.treebank.sentence import Sentence
 BAD_BATCH = "bad-batch.conllu"
 MANY_UNKNOWN = 0.2
 """A larger share of unknown tags in the dev set suggests that it uses a different tag set."""
+MOST_UNKNOWN = 0.75
+"""A larger share of unknown forms suggests that the dev set is of another language."""
 FEW_STEPS, ENOUGH_STEPS = 500, 1000
 """Steps of training from random weights. Below the first, more epochs help much: see docs/accuracy.md."""
 
@@ -313,7 +315,9 @@ def _say_data(
 
 
 def _warn_of_other_tags(model: Model) -> None:
-    """Warn if many tags of the dev set do not occur in the training trees."""
+    """Warn if many tags, or most forms, of the dev set do not occur in the training trees."""
+    if (forms := model.dev_shares.get("form")) and forms.unknown > MOST_UNKNOWN:
+        warn(f"{forms.unknown:.0%} of the words in dev are in no training tree: is it of the same language?")
     for name, shares in model.dev_shares.items():
         if WORD_COLUMNS[name].kind != "word" and shares.unknown > MANY_UNKNOWN:
             warn(
