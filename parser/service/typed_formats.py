@@ -71,7 +71,7 @@ def _preferred(accept: str) -> str:
             given.setdefault(name, (-float(quality), place))
     found = {}
     for name, ranges in RANGES.items():
-        named = next((given.keys() & alike for alike in ranges if given.keys() & alike), set())
+        named = next(filter(None, (given.keys() & alike for alike in ranges)), set())
         if named and (best := min(given[one] for one in named))[0] < 0:
             found[name] = best
     if not found:

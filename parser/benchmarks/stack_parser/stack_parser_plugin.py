@@ -386,9 +386,6 @@ def _parents(examples: Examples) -> Tensor:
     return torch.zeros(len(nodes), dtype=torch.long).index_add_(0, sentence, has_child)
 
 
-PLUGIN: type[Plugin[StackParserSettings]] = StackParserPlugin
-
-
 def parse_tokens(
     batch: RunningBatch, model: Model, tokens: Tokens, probabilities: bool = False
 ) -> list[Arcs]:
@@ -399,3 +396,6 @@ def parse_tokens(
         batch.work()
         found |= batch.done()
     return [found[slot] for slot in slots]
+
+
+PLUGIN: type[Plugin[StackParserSettings]] = StackParserPlugin
