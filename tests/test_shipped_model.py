@@ -1,13 +1,18 @@
 """The model that ships: it is found by name, has this format, is small enough, and can be given away."""
 
 import json
+import lzma
+import os
 import re
+from functools import cache
 from math import prod
 from pathlib import Path
 
 import pytest
 import torch
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 from safetensors.torch import load
 
 import parser
@@ -17,6 +22,7 @@ from parser.parsing.model_card import read_card
 from parser.parsing.model_files import Package
 from parser.parsing.model_format import FORMAT
 from parser.parsing.named_models import find_model
+from parser.parsing.text_input import text_reader
 
 MODEL = Path("models/english-ewt.stackparser")
 MOST_BYTES = 12 << 20
@@ -49,6 +55,53 @@ def test_it_parses_the_first_sentence_of_readme(tmp_path, capfd):
     assert trees["wake"] == ("VERB", 0, "root")
     assert trees["the"] == ("DET", 5, "det")
     assert trees["cat"] == ("NOUN", 3, "obj")
+
+
+def differing(text):
+    """The words that spell a part of the text apart from case, but not as it is written there."""
+    found = reader().sentences(text)
+    tokens = [(token, "".join(token.words)) for sentence in found for token in sentence.tokens]
+    assert len(tokens) > len(text) / 10
+    return [
+        token.words
+        for token, spelt in tokens
+        if (written := text[token.start : token.end]) != spelt and written.lower() == spelt.lower()
+    ]
+
+
+@cache
+def reader():
+    return text_reader(MODEL, "raw")
+
+
+def test_words_are_written_as_in_the_text():
+    text = "The GSA's and 18F's, USCIS's DON'T, iRiver\u2019s, the McDonalds, i'M: McCOY'D've CANNOT."
+    assert differing(text) == []
+    [tree] = parser.load(MODEL, device="cpu").parse_text("It is the GSA's rule.")
+    assert tree.words == ("It", "is", "the", "GSA", "'s", "rule", ".")
+    assert tree.lemmas is not None
+    assert tree.lemmas[3] == "GSA"
+
+
+@given(
+    st.lists(
+        st.sampled_from(["gsa's", "don't", "i'm", "it", "cannot", "x's", "we've", "\u0130's"]), max_size=6
+    ),
+    st.data(),
+)
+def test_words_of_any_case_are_written_as_in_the_text(words, data):
+    text = "".join(data.draw(st.sampled_from([letter, letter.upper()])) for letter in " ".join(words))
+    assert differing(f"{text} .") == []
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize("name", ["18f", "digitalgov", "masc", "reviews"])
+def test_words_of_texts_are_written_as_there(name):
+    path = Path(os.environ.get("PARSER_DATA", ""), "text", f"{name}.txt.xz")
+    if not path.exists():
+        pytest.skip(f"PARSER_DATA has no text/{path.name}")
+    with lzma.open(path, "rt", encoding="utf-8", newline="") as file:
+        assert differing(file.read(60_000)) == []  # ten thousand words
 
 
 def test_it_is_loaded_by_its_name():

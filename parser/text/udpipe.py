@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from types import ModuleType
 from typing import Any, Literal
 
@@ -125,12 +126,30 @@ def _tokens(lines: str, offset: int) -> Iterator[Token]:
     for row in rows:
         first, _, last = row[ID].partition("-")
         count = int(last) - int(first) + 1 if last else 0
-        words = tuple(next(rows)[FORM] for _ in range(count)) or (row[FORM],)
+        words = _cut(row[FORM], [next(rows)[FORM] for _ in range(count)] or [row[FORM]])
         values = row[MISC].split("|")
         [place] = (value for value in values if value.startswith(RANGE))
         start, _, end = place.removeprefix(RANGE).partition(":")
         space_after = NO_SPACE not in values
         yield Token(row[FORM], int(start) + offset, int(end) + offset, words, space_after)
+
+
+def _cut(token: str, words: Sequence[str]) -> tuple[str, ...]:
+    """The words of a token; if they spell it apart from case, with the token's letters.
+
+    The library applies its rules to the token in small letters, and then guesses the case: `GSA's` would
+    become `Gsa` and `'s`.
+    """
+    spelt = "".join(words)
+    if len(spelt) != len(token) or any(map(_differ, spelt, token)):
+        return tuple(words)
+    ends = accumulate(map(len, words))
+    return tuple(token[end - len(word) : end] for word, end in zip(words, ends, strict=True))
+
+
+def _differ(letter: str, other: str) -> bool:
+    """Whether letters differ in more than case. In small letters, the library writes `İ` as `i`, like us."""
+    return letter != other and letter.lower()[0] != other.lower()[0]
 
 
 def _sentences(conllu: str) -> Any:
