@@ -89,7 +89,7 @@ def main():
     model = Model.load(MODEL, torch.device("cpu"))
     sentences = steady(model, read_treebank(DEV))[:KEPT]
     lines = [
-        output_of(sentence, tree, retag=True, deps="drop").content
+        output_of(sentence, tree, tags="all", deps="drop").content
         for sentence, tree in zip(sentences, parse(model, sentences), strict=True)
     ]
     (MODEL / "parsed.conllu").write_bytes(b"".join(lines))

@@ -84,7 +84,7 @@ def test_train_evaluate_and_parse(config_file, tmp_path, capsys):
 
 def test_parse_reads_standard_input_and_writes_standard_output():
     text = Path(MODEL, "parsed.conllu").read_bytes()
-    command = [sys.executable, "-m", "parser", "parse", MODEL, "-", "--retag"]
+    command = [sys.executable, "-m", "parser", "parse", MODEL, "-", "--tags=all"]
     done = subprocess.run(command, input=text, capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (0, text), done.stderr
 

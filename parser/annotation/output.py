@@ -26,7 +26,7 @@ def lines_of(candidate: Candidate, place: int, by: By, least: float) -> tuple[st
     dropped.
     """
     tree, sentence = candidate.tree, with_its_end(candidate.sentence)
-    sentence = without_marks(with_tags(sentence, tree.tags))
+    sentence, _ = with_tags(without_marks(sentence), tree.tags, "missing")
     found = replace(sentence, heads=tuple(tree.heads), labels=tuple(tree.labels))
     sure = with_known(found, [confidence >= least for confidence in candidate.confidence])
     lines = with_tree(sentence, sure.heads, sure.labels)

@@ -37,7 +37,7 @@ from parser.parsing.text_input import reader_of_model, tokenizer_of
 from parser.system.machine import choose_device
 from parser.text.reading import TextReader
 from parser.text.sentences import TokenizedSentence, as_sentence
-from parser.treebank.columns import BLANK
+from parser.treebank.columns import BLANK, WORD_COLUMNS, is_missing
 from parser.treebank.faults import value_fault
 from parser.treebank.sentence import Sentence
 
@@ -509,9 +509,7 @@ def tree_of_text(sentence: Sentence, tree: ParsedTree, found: TokenizedSentence)
 
 def tree_of(sentence: Sentence, tree: ParsedTree) -> Tree:
     """Return a sentence with the tree and the tags that were found for it."""
-    tags: dict[str, Any] = {
-        name: _filled(sentence.column(column), tree.tags.get(column)) for name, column in TAGS.items()
-    }
+    tags: dict[str, Any] = {name: _filled(sentence, tree, column) for name, column in TAGS.items()}
     return Tree(
         sentence.forms,
         tree.heads,
@@ -523,8 +521,11 @@ def tree_of(sentence: Sentence, tree: ParsedTree) -> Tree:
     )
 
 
-def _filled(given: tuple[str, ...], predicted: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """The given values, with predicted values for words without one; None if there are neither."""
+def _filled(sentence: Sentence, tree: ParsedTree, column: str) -> tuple[str, ...] | None:
+    """The given values of a column, with predicted values where one is missing; None if there are neither."""
+    given, predicted = sentence.column(column), tree.tags.get(column)
     if predicted is None:
         return given if set(given) != {BLANK} else None
-    return tuple(own if own != BLANK else its for own, its in zip(given, predicted, strict=True))
+    place = WORD_COLUMNS[column].place
+    rows = zip(given, predicted, sentence.upos, strict=True)
+    return tuple(its if is_missing(place, own, upos) else own for own, its, upos in rows)

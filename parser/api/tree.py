@@ -41,7 +41,7 @@ class Tree:
     """The words of a sentence and their tree. Word 1 is the first word, head 0 is ROOT.
 
     Tags are the given ones and, for words without a given tag, the ones that the model predicts. They are
-    None if there are neither.
+    None if there are neither. Beside a given UPOS, features that are not given are `_`: none.
     """
 
     words: tuple[str, ...]

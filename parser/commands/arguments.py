@@ -23,6 +23,7 @@ from parser.commands.shared_arguments import (
     add_processes,
     add_punctuation,
     add_roots,
+    add_tags,
     add_text,
     add_treebank_name,
     model_path,
@@ -151,11 +152,7 @@ def _add_parse(commands: Commands) -> None:
         "--probabilities", action="store_true", help="write the probability of each arc and its label to MISC"
     )
     add_alternatives(command)
-    command.add_argument(
-        "--retag",
-        action="store_true",
-        help="replace tags and lemmas in the input with predicted ones",
-    )
+    add_tags(command)
     add_constraints(command)
     add_deps(command)
     add_text(command, "IN is")
@@ -176,7 +173,7 @@ def _add_parse_corpus(commands: Commands) -> None:
     )
     command.add_argument("--probabilities", action="store_true", help="as in parse")
     add_alternatives(command)
-    command.add_argument("--retag", action="store_true", help="as in parse")
+    add_tags(command)
     add_constraints(command)
     add_deps(command)
     add_text(command, "the files are")

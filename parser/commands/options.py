@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import torch
 
@@ -52,10 +52,10 @@ def model_of(options: argparse.Namespace) -> Model:
     return load_models(models_of(options), device)
 
 
-def refuse_to_retag(options: argparse.Namespace, model: Model) -> None:
-    """Raises ValueError for --retag if the model predicts no columns that could be replaced."""
-    if options.retag and not model.predicted_columns:
-        raise ValueError(f"{options.model}: predicts neither tags nor lemmas; leave out --retag")
+def refuse_to_write_tags(options: argparse.Namespace, model: Model) -> None:
+    """Raises ValueError for `--tags all` if the model predicts no columns that could be replaced."""
+    if options.tags == "all" and not model.predicted_columns:
+        raise ValueError(f"{options.model}: predicts neither tags nor lemmas; leave out --tags all")
 
 
 def parse_options(options: argparse.Namespace) -> ParseOptions:
@@ -94,6 +94,13 @@ def tell_dropped(sentences: int, source: str) -> None:
             "dropped, since they were derived from other trees; --deps keep leaves them as they are, --deps "
             "drop-changed where the tree is the same"
         )
+
+
+def tell_filled(filled: Mapping[str, int], options: argparse.Namespace) -> None:
+    """Say how many missing values were written into the columns of a treebank. Text has no columns."""
+    if any(filled.values()) and options.tags == "missing" and not options.form:
+        counts = ", ".join(f"{title} {count:,}" for title, count in filled.items() if count)
+        warn(f"filled in where `_` stood: {counts} (--tags none leaves these columns as they are)")
 
 
 def warning_of(source: str) -> Callable[[str], None]:

@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import BinaryIO, NamedTuple
@@ -15,8 +16,9 @@ from parser.commands.options import (
     models_of,
     parse_options,
     refuse_parse_options,
-    refuse_to_retag,
+    refuse_to_write_tags,
     tell_dropped,
+    tell_filled,
     warning_of,
     with_column_warnings,
 )
@@ -46,13 +48,15 @@ class _Parsed(NamedTuple):
     words: int
     dropped: int
     """Number of sentences whose enhanced dependencies were dropped."""
+    filled: Counter[str]
+    """See `SentenceOutput`."""
 
 
 def parse_file(options: argparse.Namespace) -> None:
     refuse_to_overwrite(options.output, [options.input, *models_of(options).paths])
     wanted = parse_options(options)
     model = model_of(options)
-    refuse_to_retag(options, model)
+    refuse_to_write_tags(options, model)
     refuse_parse_options(wanted, model)
     try:
         _parse(options, wanted, model)
@@ -63,6 +67,7 @@ def parse_file(options: argparse.Namespace) -> None:
 
 def _parse(options: argparse.Namespace, wanted: ParseOptions, model: Model) -> None:
     sentences = words = dropped = 0
+    filled: Counter[str] = Counter()
     with _workers(options, wanted) as workers:
         began = time.monotonic()
         parse = _by_processes(options, model, workers) if workers else _by_one_process(options, wanted, model)
@@ -74,12 +79,14 @@ def _parse(options: argparse.Namespace, wanted: ParseOptions, model: Model) -> N
                 sentences += parsed.sentences
                 words += parsed.words
                 dropped += parsed.dropped
+                filled += parsed.filled
                 bar.update(len(parsed.content))
         seconds = time.monotonic() - began
     if not sentences:
         warning_of(options.input)(NO_SENTENCE.message)
         return
     tell_dropped(dropped, options.input)
+    tell_filled(filled, options)
     speed = sentences / seconds
     warn(
         f"{counted(sentences, 'sentence')}, {counted(words, 'word')} in {seconds:.2f} s: "
@@ -97,15 +104,15 @@ def _by_one_process(options: argparse.Namespace, wanted: ParseOptions, model: Mo
         sentences = sentences_as_they_come(options.input, tree=check is not None, partial=check)
     read = with_column_warnings(model, sentences, options.input)
     for sentence, tree in parse_stream(model, read, options.batch_size, wanted):
-        content, is_dropped = output_of(sentence, tree, options.retag, options.deps)
-        yield _Parsed(content, 1, len(sentence), int(is_dropped))
+        content, is_dropped, filled = output_of(sentence, tree, options.tags, options.deps)
+        yield _Parsed(content, 1, len(sentence), int(is_dropped), filled)
 
 
 def _workers(options: argparse.Namespace, wanted: ParseOptions) -> AbstractContextManager[list[Remote]]:
     """Return processes that have loaded the model; none if this process parses."""
     parsing = options.threads, options.precision, options.batch_size
     tokenizer = tokenizer_of(options.model, options.form) if options.form else None
-    output = wanted, options.retag, options.deps
+    output = wanted, options.tags, options.deps
     arguments = (models_of(options), *parsing, *output, options.form, tokenizer)
     return start_workers(PartParser, arguments, options.processes if options.processes > 1 else 0)
 
@@ -119,7 +126,7 @@ def _by_processes(options: argparse.Namespace, model: Model, workers: Sequence[R
     for part in answers(workers, parts):
         if not faults.total:
             content = numbered_from(sentences, part.content) if options.form else part.content
-            yield _Parsed(content, part.sentences, part.words, part.dropped)
+            yield _Parsed(content, part.sentences, part.words, part.dropped, part.filled)
             check.add(part.columns, warning_of(options.input))
         faults.merge(part.faults)
         sentences += part.sentences

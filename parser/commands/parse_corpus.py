@@ -10,8 +10,9 @@ from parser.commands.options import (
     parse_options,
     prepared_device,
     refuse_parse_options,
-    refuse_to_retag,
+    refuse_to_write_tags,
     tell_dropped,
+    tell_filled,
     warning_of,
 )
 from parser.corpus.run import Summary, parse_corpus, report_path
@@ -46,6 +47,7 @@ def parse_folder(options: argparse.Namespace) -> None:
             options.source, options.target, settings, options.address, options.workers, progress
         )
     tell_dropped(report["dropped_deps"], str(options.source))
+    tell_filled(report["filled"], options)
     columns = {name: Counts(**counts) for name, counts in report["columns"].items()}
     if columns:
         check.add(columns, warning_of(str(options.source)))
@@ -64,7 +66,7 @@ def _settings(options: argparse.Namespace) -> tuple[WorkerSettings, InputColumnC
     models = models_of(options)
     models = models._replace(paths=tuple(path.resolve() for path in models.paths))
     model = load_models(models, device)
-    refuse_to_retag(options, model)
+    refuse_to_write_tags(options, model)
     refuse_parse_options(wanted, model)
     settings = WorkerSettings(
         models=models,
@@ -72,7 +74,7 @@ def _settings(options: argparse.Namespace) -> tuple[WorkerSettings, InputColumnC
         precision=options.precision,
         batch_size=options.batch_size,
         options=wanted,
-        retag=options.retag,
+        tags=options.tags,
         deps=options.deps,
         form=options.form,
         tokenizer=tokenizer_of(models.paths[0], options.form) if options.form else None,

@@ -11,7 +11,7 @@ from parser.parsing import BATCH_SIZE
 from parser.parsing.named_models import FOLDER, find_model
 from parser.system import MOST_THREADS
 from parser.treebank.conllu import Roots
-from parser.treebank.conllu_output import Deps
+from parser.treebank.conllu_output import Deps, TagsToWrite
 
 MODEL_HELP = (
     "folder or package of a trained model, or the name of one that is installed, in the folder given by "
@@ -179,6 +179,16 @@ def _names(text: str) -> tuple[str, ...]:
     if not all(names):
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of names, separated by commas")
     return names
+
+
+def add_tags(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--tags",
+        choices=get_args(TagsToWrite),
+        default="missing",
+        help="which predicted tags, features and lemmas to write: those that are _ in the input (features "
+        "only where UPOS is _, too), all, or none (default: %(default)s)",
+    )
 
 
 def add_deps(command: argparse.ArgumentParser) -> None:

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -50,6 +51,7 @@ class PartResult(NamedTuple):
     sentences: int
     words: int
     dropped: int
+    filled: Counter[str]
     faults: Faults
     columns: dict[str, Counts]
 
@@ -79,7 +81,10 @@ class PartOutputs:
                 return None
             faults = Faults([Fault(**fault) for fault in record["first"]], record["total"], record["ended"])
             columns = {name: Counts(**counts) for name, counts in record["columns"].items()}
-            return PartResult(record["sentences"], record["words"], record["dropped"], faults, columns)
+            filled = Counter(record["filled"])
+            return PartResult(
+                record["sentences"], record["words"], record["dropped"], filled, faults, columns
+            )
         except (FileNotFoundError, KeyError, TypeError, ValueError):  # or of another version
             return None
 
@@ -99,6 +104,7 @@ class PartOutputs:
             "sentences": parsed.sentences,
             "words": parsed.words,
             "dropped": parsed.dropped,
+            "filled": parsed.filled,
             "first": [vars(fault) for fault in faults.first],
             "total": faults.total,
             "ended": faults.ended,

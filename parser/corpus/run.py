@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
@@ -38,6 +39,8 @@ class Summary:
     words: int = 0
     dropped: int = 0
     """Sentences whose enhanced dependencies were dropped."""
+    filled: Counter[str] = field(default_factory=Counter)
+    """See `SentenceOutput`."""
     columns: dict[str, Counts] = field(default_factory=dict)
     """The values of the columns that the model reads."""
     failures: dict[str, list[str]] = field(default_factory=dict)
@@ -53,6 +56,7 @@ class Summary:
             self.sentences += part.sentences
             self.words += part.words
             self.dropped += part.dropped
+            self.filled += part.filled
             for name, counts in part.columns.items():
                 self.columns.setdefault(name, Counts()).merge(counts)
 
@@ -196,7 +200,7 @@ def _refuse_other_start(source: Path, target: Path, own: Path, settings: WorkerS
         "text": settings.form,
         "precision": settings.precision,
         "options": json.loads(json.dumps(asdict(settings.options))),  # as they are when read again
-        "retag": settings.retag,
+        "tags": settings.tags,
         "deps": settings.deps,
         **({"treebank": settings.models.treebank} if settings.models.treebank else {}),
     }
@@ -221,6 +225,7 @@ def _report(
         "sentences": summary.sentences,
         "words": summary.words,
         "dropped_deps": summary.dropped,
+        "filled": dict(summary.filled),
         "columns": {name: vars(counts) for name, counts in summary.columns.items()},
         "workers": workers,
         "seconds": seconds,

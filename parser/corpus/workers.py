@@ -24,7 +24,7 @@ from parser.parsing.part_parser import PartParser
 from parser.system.machine import tune_process
 from parser.text.reading import TextFormat, TextPart
 from parser.text.tokenizer_kinds import StoredTokenizer
-from parser.treebank.conllu_output import Deps
+from parser.treebank.conllu_output import Deps, TagsToWrite
 from parser.treebank.parts import TreebankPart
 
 MOST_ATTEMPTS = 5
@@ -43,7 +43,7 @@ class WorkerSettings(NamedTuple):
     precision: Precision
     batch_size: int
     options: ParseOptions
-    retag: bool
+    tags: TagsToWrite
     deps: Deps
     form: TextFormat | None
     tokenizer: StoredTokenizer | None

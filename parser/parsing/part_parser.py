@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import chain, islice
 from typing import NamedTuple
@@ -26,6 +27,7 @@ from parser.treebank.conllu_output import (
     ALTERNATIVES,
     VIOLATION,
     Deps,
+    TagsToWrite,
     as_one_of,
     with_miscellaneous,
     with_probabilities,
@@ -44,6 +46,8 @@ class SentenceOutput(NamedTuple):
     """The lines of the sentence."""
     is_dropped: bool
     """Whether enhanced dependencies were dropped."""
+    filled: Counter[str]
+    """Number of values that were missing and were written, by column."""
 
 
 class ParsedPart(NamedTuple):
@@ -53,6 +57,8 @@ class ParsedPart(NamedTuple):
     words: int
     dropped: int
     """Sentences whose enhanced dependencies were dropped."""
+    filled: Counter[str]
+    """See `SentenceOutput`."""
     faults: Faults
     columns: dict[str, Counts]
     """Counts of the values in the columns that the model reads."""
@@ -66,14 +72,14 @@ class PartParser:
         precision: Precision,
         batch_size: int,
         options: ParseOptions,
-        retag: bool,
+        tags: TagsToWrite,
         deps: Deps,
         form: TextFormat | None = None,
         tokenizer: StoredTokenizer | None = None,
     ):
         """form: that of the text, if the input is not a treebank. tokenizer: see `tokenizer_of`."""
         self._model = model_of_worker(models, threads, precision)
-        self._batch_size, self._options, self._retag, self._deps = batch_size, options, retag, deps
+        self._batch_size, self._options, self._tags, self._deps = batch_size, options, tags, deps
         self._check = ConstraintReader(self._model).check(options.constraints)
         self._reader = reader_with(form, tokenizer) if form and tokenizer else None
 
@@ -86,15 +92,16 @@ class PartParser:
         read = [self._read(part) for part in parts]
         all_sentences = chain.from_iterable(sentences for sentences, _ in read)
         parsed = parse_stream(self._model, all_sentences, self._batch_size, self._options)
-        lines = (output_of(sentence, tree, self._retag, self._deps) for sentence, tree in parsed)
+        lines = (output_of(sentence, tree, self._tags, self._deps) for sentence, tree in parsed)
         lexicons = self._model.read_lexicons
         found = []
         for sentences, faults in read:
             own = list(islice(lines, len(sentences)))
             content, dropped = b"".join(one.content for one in own), sum(one.is_dropped for one in own)
+            filled = sum((one.filled for one in own), Counter[str]())
             counts = column_counts(lexicons, sentences)
             words = sum(map(len, sentences))
-            found.append(ParsedPart(content, len(sentences), words, dropped, faults, counts))
+            found.append(ParsedPart(content, len(sentences), words, dropped, filled, faults, counts))
         return found
 
     def _read(self, part: TreebankPart | TextPart) -> tuple[list[Sentence], Faults]:
@@ -114,25 +121,26 @@ def model_of_worker(models: ModelChoice, threads: int, precision: Precision) -> 
     return load_models(models, device)
 
 
-def output_of(sentence: Sentence, tree: ParsedTree, retag: bool, deps: Deps) -> SentenceOutput:
+def output_of(sentence: Sentence, tree: ParsedTree, tags: TagsToWrite, deps: Deps) -> SentenceOutput:
     """The lines of a sentence with its tree and with tags, probabilities and the like, if the tree has them.
 
-    Each of several trees becomes a sentence. retag: whether tags replace those of the sentence. deps: how to
-    treat its enhanced dependencies, which were derived from its earlier tree.
+    Each of several trees becomes a sentence. deps: how to treat its enhanced dependencies, which were derived
+    from its earlier tree.
     """
     trees, content, is_dropped = (tree, *tree.others), "", False
+    tagged, filled = with_tags(sentence, tree.tags, tags)
+    tagged = without_marks(tagged)
     for number, each in enumerate(trees, 1):
-        lines, drops = _lines_of(sentence, each, retag, deps)
+        lines, drops = _lines_of(tagged, each, deps)
         if each.score is not None:
             lines = as_one_of(lines, number, len(trees), each.score)
         content += "".join(lines)
         is_dropped |= drops
-    return SentenceOutput(content.encode("utf-8", "surrogateescape"), is_dropped)
+    return SentenceOutput(content.encode("utf-8", "surrogateescape"), is_dropped, filled)
 
 
-def _lines_of(sentence: Sentence, tree: ParsedTree, retag: bool, deps: Deps) -> tuple[Sequence[str], bool]:
+def _lines_of(sentence: Sentence, tree: ParsedTree, deps: Deps) -> tuple[Sequence[str], bool]:
     """The lines for one tree, and whether enhanced dependencies were dropped; see `output_of`."""
-    sentence = without_marks(with_tags(sentence, tree.tags, retag))
     if tree.probabilities:
         sentence = with_probabilities(sentence, tree.probabilities)
     if tree.violations:

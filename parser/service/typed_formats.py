@@ -88,7 +88,7 @@ def _tree(parsed: ParsedSentence) -> Tree:
 
 def _conllu(parsed: ParsedSentence) -> str:
     sentence = parsed.read.sentence if parsed.read.sentence.lines else _with_lines(parsed)
-    return output_of(sentence, parsed.tree, retag=False, deps="drop").content.decode()
+    return output_of(sentence, parsed.tree, "missing", deps="drop").content.decode()
 
 
 def _with_lines(parsed: ParsedSentence) -> Sentence:

@@ -103,9 +103,9 @@ def _conllu(parsed: ParsedSentence, tags: bool, tree: bool) -> str:
     sentence, found = parsed.read.sentence, parsed.tree
     if tree:
         wanted = found if tags else found._replace(tags={})
-        return _without_maker(output_of(sentence, wanted, retag=True, deps="drop").content.decode())
+        return _without_maker(output_of(sentence, wanted, "all", deps="drop").content.decode())
     if tags:
-        sentence = with_tags(sentence, found.tags, retag=True)
+        sentence, _ = with_tags(sentence, found.tags, "all")
     return _without_maker("".join(sentence.lines))
 
 

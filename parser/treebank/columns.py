@@ -55,6 +55,14 @@ WORD_COLUMNS = {
 """The columns by their names in settings and models."""
 
 
+def is_missing(place: int, value: str, upos: str) -> bool:
+    """Whether a predicted value is wanted in a column. upos: the given UPOS of the word.
+
+    `_` means no value; but beside a UPOS, `_` in FEATS means that the word has no features.
+    """
+    return value == BLANK and (place != FEATS or upos == BLANK)
+
+
 def annotation_columns() -> dict[str, WordColumn]:
     """The columns that a parser can read or predict: all except the forms, which every parser reads."""
     return {name: column for name, column in WORD_COLUMNS.items() if column.place != FORM}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from parser.treebank.columns import BLANK, DEPS, HEAD, LABEL, MISC, WORD_COLUMNS
+from parser.treebank.columns import BLANK, DEPS, HEAD, LABEL, MISC, TITLES, UPOS, WORD_COLUMNS, is_missing
 from parser.treebank.sentence import NO_HEAD, Sentence
 
 ARC_PROBABILITY = "ArcProbability"
@@ -50,20 +51,35 @@ def as_conllu(sentences: Iterable[Sentence]) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def with_tags(sentence: Sentence, tags: Mapping[str, Sequence[str]], retag: bool = False) -> Sentence:
-    """The sentence with tags, features and lemmas in place of `_`, or for all words if `retag`.
+TagsToWrite = Literal["missing", "all", "none"]
+"""Which predicted tags, features and lemmas are written: those that are missing (see `is_missing`), all, or
+none."""
+
+
+def with_tags(
+    sentence: Sentence, tags: Mapping[str, Sequence[str]], wanted: TagsToWrite
+) -> tuple[Sentence, Counter[str]]:
+    """The sentence with predicted tags, features and lemmas, and the number of values that were missing, by
+    column.
 
     tags: values by column, see `WORD_COLUMNS`. Only the lines change.
     """
+    missing: Counter[str] = Counter()
+    if wanted == "none" or not tags:
+        return sentence, missing
     lines = list(sentence.lines)
-    for name, values in tags.items():
-        column = WORD_COLUMNS[name].place
-        for place, value in zip(sentence.word_lines, values, strict=True):
-            columns, line_end = _columns(lines[place])
-            if retag or columns[column] == BLANK:
-                columns[column] = value
-                lines[place] = "\t".join(columns) + line_end
-    return replace(sentence, lines=tuple(lines))
+    places = [WORD_COLUMNS[name].place for name in tags]
+    for line, *values in zip(sentence.word_lines, *tags.values(), strict=True):
+        columns, line_end = _columns(lines[line])
+        upos = columns[UPOS]
+        for place, value in zip(places, values, strict=True):
+            if is_missing(place, columns[place], upos):
+                missing[TITLES[place]] += value != BLANK
+            elif wanted == "missing":
+                continue
+            columns[place] = value
+        lines[line] = "\t".join(columns) + line_end
+    return replace(sentence, lines=tuple(lines)), missing
 
 
 def with_probabilities(sentence: Sentence, probabilities: Sequence[float]) -> Sentence:

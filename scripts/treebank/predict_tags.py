@@ -72,7 +72,7 @@ def tagged(model: Path, sentences: Sequence[Sentence]) -> list[Sentence]:
     found = []
     for sentence, tree in zip(sentences, trees, strict=True):
         assert tree.upos
-        found.append(with_tags(sentence, {"upos": tree.upos}, retag=True))
+        found.append(with_tags(sentence, {"upos": tree.upos}, "all")[0])
     return found
 
 

@@ -100,7 +100,7 @@ def assert_same(text, expected):
 
 OPTIONS = [
     (),
-    ("--probabilities", "--retag"),
+    ("--probabilities", "--tags=all"),
     ("--deps", "drop-changed"),
     ("--deps", "keep"),
     ("--trees", "2"),

@@ -82,7 +82,7 @@ def test_of_a_sentence_all_or_nothing_is_dropped(data):
     new = data.draw(st.sampled_from([old, [(head, "new") for head, _ in old]]))
     [sentence] = read(text(old, graph=True))
     for deps in ("drop", "drop-changed", "keep"):
-        content, is_dropped = output_of(sentence, ParsedTree(*zip(*new, strict=True)), False, deps)
+        content, is_dropped, _ = output_of(sentence, ParsedTree(*zip(*new, strict=True)), "missing", deps)
         expected = text(new, graph=deps == "keep" or (deps == "drop-changed" and new == old))
         assert content.decode() == expected
         assert is_dropped == (expected != text(new, graph=True))
@@ -94,7 +94,7 @@ def test_tags_and_probabilities_are_those_of_the_words_that_are_left():
     )
     [sentence] = read(text)
     tree = ParsedTree((0,), ("root",), (0.5,), {"upos": ("NOUN",)})
-    content, _ = output_of(sentence, tree, retag=False, deps="drop")
+    content, *_ = output_of(sentence, tree, "missing", deps="drop")
     assert content == b"1\ta\t_\tNOUN\t_\t_\t0\troot\t_\tArcProbability=0.5000\n"
 
 

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from extended import first_of
 
+from parser import load
 from parser.cli import main
+from parser.treebank.columns import DEPS, FEATS, HEAD, LEMMA, UPOS, XPOS
 from parser.treebank.conllu import read_treebank, stream_sentences
 
 MODEL, GOLD = "tests/model", "data/quickstart/test.conllu"
@@ -52,6 +54,60 @@ def test_a_whole_treebank_stays(tmp_path):
     assert main([*COMMAND, GOLD, "-o", str(parsed), "--keep", "given", "--non-projective", "given"]) == 0
     for one, other in zip(read_treebank(GOLD), read_treebank(str(parsed)), strict=True):
         assert (one.heads, one.labels) == (other.heads, other.labels)
+
+
+LATIN = """\
+1\tprope\tprope\tADV\tD\t_\t2\tadvmod\t_\t_
+2\tcats\t_\tNOUN\t_\t_\t0\troot\t_\t_
+3\tThey\t_\t_\t_\t_\t2\tadvmod\t_\t_
+4\tsleep\t_\tVERB\tVBP\tCase=Nom\t2\tadvmod\t_\t_
+
+"""
+
+
+@pytest.mark.parametrize("processes", first_of(["1", "2"]))
+def test_features_are_filled_in_only_beside_a_missing_tag(tmp_path, capsys, processes):
+    """`_` beside a UPOS says that a word has no features. What is filled in is counted."""
+    source, parsed = tmp_path / "some.conllu", tmp_path / "parsed.conllu"
+    source.write_text(LATIN)
+    command = [*COMMAND, str(source), "-o", str(parsed), "--keep", "given", "--processes", processes]
+    assert main(command) == 0
+    given, found = (
+        [line.split("\t") for line in path.read_text().splitlines()[:4]] for path in (source, parsed)
+    )
+    assert [word[FEATS] for word in found] == ["_", "_", "Number=Plur", "Case=Nom"]
+    filled = {
+        title: sum(own[place] == "_" != its[place] for own, its in zip(given, found, strict=True))
+        for place, title in ((LEMMA, "LEMMA"), (UPOS, "UPOS"), (XPOS, "XPOS"), (FEATS, "FEATS"))
+    }
+    assert filled == {"LEMMA": 3, "UPOS": 1, "XPOS": 2, "FEATS": 1}
+    told = capsys.readouterr().err
+    assert all(f"{title} {count}" in told for title, count in filled.items()), told
+    for own, its in zip(given, found, strict=True):
+        assert all(value in ("_", new) for value, new in zip(own, its, strict=True))
+
+
+def test_heads_and_labels_alone_can_change(tmp_path, capsys):
+    source, parsed = tmp_path / "some.conllu", tmp_path / "parsed.conllu"
+    source.write_text(LATIN)
+    assert main([*COMMAND, str(source), "-o", str(parsed), "--tags", "none"]) == 0
+    for own, its in zip(source.read_text().splitlines()[:4], parsed.read_text().splitlines(), strict=False):
+        own, its = own.split("\t"), its.split("\t")
+        assert (own[:HEAD], own[DEPS:]) == (its[:HEAD], its[DEPS:])
+    assert "filled in" not in capsys.readouterr().err
+    assert main([*COMMAND, str(source), "-o", str(parsed), "--tags", "all"]) == 0
+    tags = [line.split("\t")[UPOS] for line in parsed.read_text().splitlines()[:4]]
+    assert "_" not in tags
+    assert "filled in" not in capsys.readouterr().err
+
+
+def test_a_program_gets_the_same_columns_as_a_file(tmp_path):
+    source, parsed = tmp_path / "some.conllu", tmp_path / "parsed.conllu"
+    source.write_text(LATIN)
+    assert main([*COMMAND, str(source), "-o", str(parsed)]) == 0
+    [given] = stream_sentences(str(source), tree=False)
+    tree = load(MODEL, device="cpu").parse(given.forms, upos=given.upos, feats=given.feats)
+    assert list(tree.feats) == [line.split("\t")[FEATS] for line in parsed.read_text().splitlines()[:4]]
 
 
 FAULTY = """\

@@ -60,7 +60,7 @@ def questions_on(model):
         ]
     treebank = TREEBANK.read_text(encoding="utf-8")
     asked = {"url": "/process", "data": {"data": treebank, "tagger": "", "parser": ""}}
-    return [*found, Question(asked, result_of, parsed_by_command(model, treebank, "--retag"))]
+    return [*found, Question(asked, result_of, parsed_by_command(model, treebank, "--tags=all"))]
 
 
 def typed(texts, kind):

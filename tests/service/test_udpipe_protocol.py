@@ -61,7 +61,7 @@ def test_any_client_gets_what_parse_writes(client, service, model):
 def test_conllu_is_parsed_and_tagged_again(service, model):
     treebank = TREEBANK.read_text(encoding="utf-8")
     found = service.process_text(data=treebank, tagger="", parser="")
-    assert found == parsed_by_command(model, treebank, "--retag")
+    assert found == parsed_by_command(model, treebank, "--tags=all")
     assert len(found) > 1 << 16  # so that it is sent in several pieces
     answer = as_the_python_client(service.url, data=treebank, input="conllu", tagger="", parser="")
     assert without_program(answer["result"]) == found

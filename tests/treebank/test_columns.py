@@ -71,7 +71,7 @@ def test_a_new_column_is_predicted_and_written(tmp_path):
     model = small_model(sentences, tag_sizes={}, tags={"predict": ["gloss"]})
     [tree] = parse(model, sentences)
     assert set(tree.tags["gloss"]) <= {"Gloss=go", "Gloss=run"}
-    [written] = sentences_in("".join(with_tags(sentences[0], tree.tags, retag=True).lines), tmp_path)
+    [written] = sentences_in("".join(with_tags(sentences[0], tree.tags, "all")[0].lines), tmp_path)
     assert written.column("gloss") == tree.tags["gloss"]
 
 

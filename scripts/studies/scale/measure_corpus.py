@@ -67,7 +67,7 @@ def main() -> None:
     keep({"measured": "finding", **found(FOUND_FILES)})
     keep({"measured": "cutting", **cutting(given.treebank, given.sentences)})
     settings = WorkerSettings(
-        ModelChoice((given.model.resolve(),)), 1, "float32", 256, TREE_ALONE, False, "drop", None, None
+        ModelChoice((given.model.resolve(),)), 1, "float32", 256, TREE_ALONE, "missing", "drop", None, None
     )
     for size in FILE_SIZES:
         for workers in WORKERS:

@@ -41,7 +41,7 @@ def main() -> None:
         write_sentences(given.treebank, given.sentences, text)
         without_tags(Model.load(given.model, torch.device("cpu"))).save(other, {})
         parsing = {
-            "with tags": partial(parsed_per_second, given.model, text, "--retag"),
+            "with tags": partial(parsed_per_second, given.model, text, "--tags=all"),
             "without": partial(parsed_per_second, other, text),
         }
         compare(parsing, given.turns, "with tags over without")

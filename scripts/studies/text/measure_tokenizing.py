@@ -46,7 +46,7 @@ def main() -> None:
 
     def parse() -> int:
         parsed = parse_stream(model, sentences)
-        return len([output_of(sentence, tree, retag=False, deps="keep") for sentence, tree in parsed])
+        return len([output_of(sentence, tree, tags="missing", deps="keep") for sentence, tree in parsed])
 
     def tokenize() -> int:
         return len(list(read_parts(reader, text)))
