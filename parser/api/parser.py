@@ -323,7 +323,7 @@ class Parser:
                 yield from (as_sentence(one, ordinal) for ordinal, one in enumerate(of_text, 1))
 
         trees: list[Tree] = []
-        watched = self._model.watch().check(sentences(), warn_at_caller)
+        watched = self._model.watch(is_text=True).check(sentences(), warn_at_caller)
         for sentence, tree in self._stream(texts, watched, batch_size, options):
             while not lengths[0]:
                 lengths.popleft()

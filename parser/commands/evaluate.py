@@ -66,7 +66,7 @@ def _of_text(options: argparse.Namespace, model: Model) -> TextScores:
     is_own = options.text == OF_TREEBANK
     text = [TextPart(0, reader.text_of(gold))] if is_own else stream_text(options.text)
     source = options.treebank if is_own else options.text
-    sentences = with_column_warnings(model, read_parts(reader, text), source)
+    sentences = with_column_warnings(model, read_parts(reader, text), source, is_text=True)
     try:
         return evaluate_text(model, sentences, gold, options.batch_size)
     except OtherTextError as error:

@@ -80,10 +80,10 @@ def refuse_parse_options(wanted: ParseOptions, model: Model) -> None:
 
 
 def with_column_warnings(
-    model: Model, sentences: Iterable[AnySentence], source: str
+    model: Model, sentences: Iterable[AnySentence], source: str, is_text: bool = False
 ) -> Iterator[AnySentence]:
-    """Return the sentences; warns if they lack columns that the model reads. source: where they come from."""
-    return model.watch().check(sentences, warning_of(source))
+    """Return the sentences; warns about them, see `Model.watch`. source: where they come from."""
+    return model.watch(is_text).check(sentences, warning_of(source))
 
 
 def tell_dropped(sentences: int, source: str) -> None:

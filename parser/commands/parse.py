@@ -102,7 +102,7 @@ def _by_one_process(options: argparse.Namespace, wanted: ParseOptions, model: Mo
     else:
         check = ConstraintReader(model).check(wanted.constraints)
         sentences = sentences_as_they_come(options.input, tree=check is not None, partial=check)
-    read = with_column_warnings(model, sentences, options.input)
+    read = with_column_warnings(model, sentences, options.input, bool(options.form))
     for sentence, tree in parse_stream(model, read, options.batch_size, wanted):
         content, is_dropped, filled = output_of(sentence, tree, options.tags, options.deps)
         yield _Parsed(content, 1, len(sentence), int(is_dropped), filled)
@@ -119,7 +119,7 @@ def _workers(options: argparse.Namespace, wanted: ParseOptions) -> AbstractConte
 
 def _by_processes(options: argparse.Namespace, model: Model, workers: Sequence[Remote]) -> Iterator[_Parsed]:
     """Like `_by_one_process`, but all parts are parsed, and nothing after a fault is written."""
-    faults, check = Faults(), model.watch()
+    faults, check = Faults(), model.watch(bool(options.form))
     by_lines = options.form != "raw"
     parts = stream_text(options.input, by_lines) if options.form else stream_parts(options.input)
     sentences = 0

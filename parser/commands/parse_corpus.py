@@ -79,7 +79,7 @@ def _settings(options: argparse.Namespace) -> tuple[WorkerSettings, InputColumnC
         form=options.form,
         tokenizer=tokenizer_of(models.paths[0], options.form) if options.form else None,
     )
-    return settings, model.watch()
+    return settings, model.watch(bool(options.form))
 
 
 def _tell(report: dict, target: Path) -> None:

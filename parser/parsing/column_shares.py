@@ -1,7 +1,8 @@
 """Whether the columns of an input resemble those of the dev treebank: shares of blank and of unknown values.
 
 A model that reads tags gives bad trees for an input without tags or with those of another tag set. So it
-stores the shares of its dev treebank in `columns.json`.
+stores the shares of its dev treebank in `columns.json`. A tokenizer and a tagger guess words with characters
+that training never saw, so these are named.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from parser.system.console import counted
 from parser.treebank.columns import BLANK, WORD_COLUMNS
 from parser.treebank.sentence import Sentence
 from parser.treebank.vocabulary import UNKNOWN, Lexicon, division_of, strings_of
@@ -25,6 +27,8 @@ MAX_EXCESS = 0.2
 MIN_KNOWN_VALUES = 50
 """Number of values needed to judge the share of unknown ones. Those of a single sentence vary too much."""
 WORDS_BETWEEN_CHECKS = 25_000
+SHOWN_CHARACTERS = 10
+"""Maximum number of unseen characters that are named."""
 
 
 class ColumnShares(BaseModel):
@@ -50,6 +54,7 @@ def shares_from_json(text: str) -> dict[str, ColumnShares]:
     return _AS_JSON.validate_json(text)
 
 
+FORMS = "form"
 AnySentence = TypeVar("AnySentence", Sentence, Sentence | None)
 
 
@@ -60,6 +65,8 @@ class Counts:
     values: int = 0
     blank: int = 0
     unknown: int = 0
+    unseen: dict[str, int] = field(default_factory=dict)
+    """For forms: the characters that occur in no form of training, and how often they occur."""
 
     def add(self, strings: Iterable[str], name: str, lexicon: Lexicon) -> None:
         divide = division_of(name) or _whole
@@ -69,11 +76,18 @@ class Counts:
                 self.blank += count
             elif UNKNOWN in (lexicon.number(part) for part in divide(string)):
                 self.unknown += count
+                if name == FORMS:
+                    self._add_unseen({one: count for one in string if one not in lexicon.characters})
 
     def merge(self, other: Counts) -> None:
         self.values += other.values
         self.blank += other.blank
         self.unknown += other.unknown
+        self._add_unseen(other.unseen)
+
+    def _add_unseen(self, found: Mapping[str, int]) -> None:
+        for character, count in found.items():
+            self.unseen[character] = self.unseen.get(character, 0) + count
 
     @property
     def shares(self) -> ColumnShares:
@@ -101,11 +115,18 @@ def column_counts(lexicons: Mapping[str, Lexicon], sentences: Sequence[Sentence]
 
 
 class InputColumnCheck:
-    """Checks the columns of a stream of sentences. Warns at most once for each column."""
+    """Checks the columns of a stream of sentences. Warns at most once for each column, and names each unseen
+    character once.
+    """
 
-    def __init__(self, lexicons: Mapping[str, Lexicon], dev: Mapping[str, ColumnShares]):
-        """lexicons: see `column_shares`. dev: shares in the dev treebank; can be empty."""
-        self._lexicons, self._dev = lexicons, dev
+    def __init__(
+        self, lexicons: Mapping[str, Lexicon], dev: Mapping[str, ColumnShares], is_text: bool = False
+    ):
+        """lexicons: see `column_shares`. dev: shares in the dev treebank; can be empty. is_text: whether the
+        sentences are from a text, so that unseen characters are named.
+        """
+        self._lexicons, self._dev, self._is_text = lexicons, dev, is_text
+        self._named: set[str] = set()
         self._counts = {name: Counts() for name in lexicons}
         self._warned: set[str] = set()
 
@@ -135,6 +156,20 @@ class InputColumnCheck:
             if message and name not in self._warned:
                 self._warned.add(name)
                 warn(message)
+        if self._is_text and FORMS in self._counts:
+            self._name_unseen(self._counts[FORMS].unseen, warn)
+
+    def _name_unseen(self, unseen: Mapping[str, int], warn: Callable[[str], None]) -> None:
+        new = sorted(unseen.keys() - self._named, key=lambda one: (-unseen[one], one))
+        shown = new[: SHOWN_CHARACTERS - len(self._named)]
+        if shown:
+            named = ", ".join(f"{one} (U+{ord(one):04X}, {counted(unseen[one], 'time')})" for one in shown)
+            more = f" and {len(new) - len(shown):,} more" if len(new) > len(shown) else ""
+            warn(
+                f"characters that training never saw: {named}{more}. Words with them may be divided and "
+                "tagged wrongly; if the treebank writes others, such as other quotation marks, use those"
+            )
+            self._named.update(shown)
 
 
 def _message(name: str, counts: Counts, dev: ColumnShares | None) -> str | None:

@@ -127,10 +127,10 @@ class Model:
         """The columns that any model of the ensemble predicts."""
         return list(dict.fromkeys(name for each in self.members for name in each.vocabulary.predicted))
 
-    def watch(self) -> InputColumnCheck:
-        """Returns a check that warns about input that lacks what the model reads."""
+    def watch(self, is_text: bool = False) -> InputColumnCheck:
+        """Returns a check that warns about input that lacks what the model reads, see `InputColumnCheck`."""
         shares = {name: own for each in reversed(self.members) for name, own in each.dev_shares.items()}
-        return InputColumnCheck(self.read_lexicons, shares)
+        return InputColumnCheck(self.read_lexicons, shares, is_text)
 
     def save(self, folder: Path, scores: dict[str, Any]) -> None:
         """Write the files of the folder, each atomically. scores: the model's scores, for people to read."""

@@ -40,6 +40,7 @@ class Input(NamedTuple):
     ValueError."""
     size: int
     """Approximate number of characters or bytes."""
+    is_text: bool = False
 
 
 async def parse_sentences(

@@ -65,9 +65,9 @@ class ServedModel:
         return "raw" in self._readers
 
     def watched(
-        self, sentences: Iterable[ReadSentence], warn: Callable[[str], None]
+        self, sentences: Iterable[ReadSentence], warn: Callable[[str], None], is_text: bool
     ) -> Iterator[ReadSentence]:
-        """Return the sentences; warns if they lack columns that the model reads."""
+        """Return the sentences; warns if they lack what the model reads, see `Model.watch`."""
         passing: deque[ReadSentence] = deque()
 
         def passed() -> Iterator[Sentence]:
@@ -75,7 +75,7 @@ class ServedModel:
                 passing.append(read)
                 yield read.sentence
 
-        return (passing.popleft() for _ in self._model.watch().check(passed(), warn))
+        return (passing.popleft() for _ in self._model.watch(is_text).check(passed(), warn))
 
     def reader(self, form: TextFormat) -> TextReader:
         """Return the reader of a text format. Raises RefusedError if there is no tokenizer for it."""

@@ -30,7 +30,8 @@ class Service:
     ) -> AsyncGenerator[list[ParsedSentence], None]:
         """See `parse_sentences`. record: the record of the request, which is updated."""
         record.model = model.name
-        watched = Input(lambda: model.watched(given.open(), record.warnings.append), given.size)
+        warn = record.warnings.append
+        watched = given._replace(open=lambda: model.watched(given.open(), warn, given.is_text))
         async with aclosing(parse_sentences(model.thread, self.thread, watched, options)) as parsed:
             async for several in parsed:
                 record.add(len(several), sum(len(one.read.sentence) for one in several))

@@ -94,9 +94,10 @@ def _answer(request: Request, service: Service, parameters: Parameters) -> Respo
     form = parameters.get("output", CONLLU)
     write = writer_of(form, tags, tree)
     read = _reader(model, parameters)
-    given = Input(lambda: service.limits.check(read()), len(parameters["data"]))
-    if TOKENIZER not in parameters:
-        given = Input(partial(read_in_advance, given.open), given.size)
+    is_text = TOKENIZER in parameters
+    given = Input(lambda: service.limits.check(read()), len(parameters["data"]), is_text)
+    if not is_text:
+        given = given._replace(open=partial(read_in_advance, given.open))
     record = record_of(request.scope)
     found = service.parse(model, given, record) if tags or tree else service.read(given)
 

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 from typing import Protocol
 
@@ -155,6 +156,11 @@ class Lexicon:
         if number == UNKNOWN and self.fold_case:
             return self._numbers.get(string.lower(), UNKNOWN)
         return number
+
+    @cached_property
+    def characters(self) -> frozenset[str]:
+        """The characters of all strings, as capital and as small letters."""
+        return frozenset("".join(f"{one}{one.upper()}{one.lower()}" for one in set().union(*self.strings)))
 
     def string(self, number: int) -> str:
         return self.strings[number - 1] if number else BLANK

@@ -4,6 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from extended import first_of
+from services import make_model
 
 from parser.cli import main
 from parser.parsing import column_shares as module
@@ -15,6 +17,7 @@ from parser.parsing.column_shares import (
     shares_from_json,
 )
 from parser.treebank.conllu import read_treebank
+from parser.treebank.sentence import Sentence
 from parser.treebank.vocabulary import Vocabulary
 
 QUICKSTART = Path("data/quickstart")
@@ -105,6 +108,34 @@ def test_without_shares_of_dev_only_blank_columns_are_reported(quickstart):
 
 
 @pytest.mark.extended
+def test_characters_that_training_never_saw_are_named_once(quickstart, monkeypatch):
+    """In text only: the words of a treebank are divided already."""
+    monkeypatch.setattr(module, "WORDS_BETWEEN_CHECKS", 2)
+    lexicons = {"form": quickstart[0]["form"]}
+    forms = ["The", "\u201ccat", "\u201d", "ß\u201d", "\u201c", "the", "CAT"]
+    sentences = [Sentence.without_tree({"forms": (form, "cat")}, "1", 1) for form in forms]
+    [first, second, third] = warnings(InputColumnCheck(lexicons, {}, is_text=True), sentences)
+    assert first.startswith("characters that training never saw: \u201c (U+201C, 1 time). Words with them")
+    assert second.startswith("characters that training never saw: \u201d (U+201D, 1 time). ")
+    assert third.startswith("characters that training never saw: ß (U+00DF, 1 time). ")
+    assert warnings(InputColumnCheck(lexicons, {}), sentences) == []
+    many = [Sentence.without_tree({"forms": tuple(map(chr, range(0x4E00, 0x4E40)))}, "1", 1), *sentences]
+    [told] = warnings(InputColumnCheck(lexicons, {}, is_text=True), many)
+    assert told.count("U+") == 10
+    assert "and 54 more. " in told
+
+
+@pytest.mark.parametrize("processes", first_of(["1", "2"]))
+def test_commands_name_them(tmp_path, capsys, processes):
+    text = tmp_path / "text.txt"
+    text.write_text("The cat sleeps.\n\n\u00abThe cat.\u00bb\n\nThe \u00abcat\u00bb.\n")
+    command = ["parse", str(make_model(tmp_path / "tiny")), "--text", str(text), "--processes", processes]
+    assert main(command) == 0
+    told = capsys.readouterr().err
+    assert told.count("characters that training never saw: ") == 1
+    assert "\u00ab (U+00AB, 2 times), \u00bb (U+00BB, 2 times). " in told
+
+
 def test_commands_warn(config_file, tmp_path, capsys):
     run, treebank = tmp_path / "run", tmp_path / "tiny.conllu"
     model = str(run / "model")

@@ -51,8 +51,10 @@ def in_the_query(url, **parameters):
 def test_any_client_gets_what_parse_writes(client, service, model):
     text = TEXT + "Ärger — naïve „Wörter“ & 100% + 日本.\n"
     answer = client(service.url, data=text, tokenizer="ranges;normalized_spaces", tagger="", parser="")
-    assert answer.keys() == {"model", "acknowledgements", "result"}
+    assert answer.keys() == {"model", "acknowledgements", "result", "warnings"}
     assert answer["model"] == "en-tiny-2.5"
+    [warning] = answer["warnings"]
+    assert warning.startswith("characters that training never saw: %")
     if client is as_the_python_client:  # as it sends them
         text = text.replace("\n", "\r\n")
     assert without_program(answer["result"]) == parsed_by_command(model, text, "--text")
