@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from functools import partial
 from threading import Lock
 from typing import Any, Literal
 
@@ -12,6 +13,10 @@ from pydantic import Field
 from parser.system.extras import to_install
 from parser.text.sentences import Token, TokenizedSentence
 from parser.text.tokenizer import TokenizerKind
+from parser.text.windows import in_windows, joined
+
+WINDOW = 8_192
+"""Characters that take spaCy at most some ten milliseconds."""
 
 
 class Spacy(TokenizerKind):
@@ -51,6 +56,10 @@ class SpacyTokenizer:
 
     def sentences(self, paragraph: str, offset: int, is_sentence: bool) -> Iterator[TokenizedSentence]:
         """See `Tokenizer`."""
+        parts = in_windows(paragraph, offset, WINDOW, partial(self._divide, is_sentence=is_sentence))
+        yield from joined(parts) if is_sentence else parts
+
+    def _divide(self, paragraph: str, offset: int, is_sentence: bool) -> Iterator[TokenizedSentence]:
         # Outside a memory zone, spaCy keeps each new word forever. Only one thread can be in a zone.
         with self._lock, self._nlp.memory_zone():
             spans = [self._nlp.make_doc(paragraph)] if is_sentence else self._nlp(paragraph).sents
