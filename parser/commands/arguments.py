@@ -201,6 +201,7 @@ def _add_serve(commands: Commands) -> None:
     command.add_argument("--default", metavar="NAME", help="model for requests that name none")
     for option, default, what in (
         ("--max-bytes", 1 << 22, "maximum bytes per request"),
+        ("--max-total-bytes", 1 << 25, "maximum bytes of all requests together; others are asked to retry"),
         ("--max-words", 1_000_000, "maximum words per request"),
         ("--max-sentence-words", 1_000, "maximum words per sentence"),
         ("--max-requests", 128, "maximum requests parsed at the same time; others are asked to retry"),

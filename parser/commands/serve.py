@@ -45,6 +45,7 @@ def load_service(options: argparse.Namespace) -> Service:
 
     limits = Limits(
         options.max_bytes,
+        options.max_total_bytes,
         options.max_sentence_words,
         options.max_words,
         options.max_requests,

@@ -91,7 +91,7 @@ def _config_line(
 
 def unknown_key(key: str, known: Collection[str]) -> str:
     """The message for an unknown key. known: the keys that exist."""
-    near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(shortened(key, MAX_KEY), known, n=1, cutoff=0.5)
     return f"unknown key; did you mean {near[0]}?" if near else f"unknown key; known are {', '.join(known)}"
 
 

@@ -15,9 +15,10 @@ RETRY_AFTER = {"Retry-After": "1"}
 class Admission:
     """Counts the requests that are worked on. To be used from the event loop only."""
 
-    def __init__(self, most: int):
-        """most: the maximum number of requests at the same time."""
-        self._most, self.running = most, 0
+    def __init__(self, most: int, most_bytes: int):
+        """most, most_bytes: the maximum number of requests at the same time, and of bytes in their bodies."""
+        self._most, self._most_bytes = most, most_bytes
+        self.running, self.bytes = 0, 0
         self.drains = False
         """Whether the service is stopping."""
 
@@ -28,6 +29,16 @@ class Admission:
         if self.running >= self._most:
             message = f"{self.running:,} requests are parsed or wait already; try again later"
             raise RefusedError(HTTPStatus.TOO_MANY_REQUESTS, message, RETRY_AFTER)
+
+    def hold(self, size: int) -> None:
+        """Count bytes of a body; `release` counts them out. Raises RefusedError if they are too many."""
+        if self.bytes + size > self._most_bytes:
+            message = f"{self.bytes:,} bytes of other requests wait already; try again later, or send less"
+            raise RefusedError(HTTPStatus.TOO_MANY_REQUESTS, message, RETRY_AFTER)
+        self.bytes += size
+
+    def release(self, size: int) -> None:
+        self.bytes -= size
 
     @contextmanager
     def slot(self) -> Iterator[None]:

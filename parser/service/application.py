@@ -14,7 +14,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
-from parser.config.errors import FAULTS_SHOWN, more_faults
+from parser.config.errors import FAULTS_SHOWN, MAX_KEY, more_faults
 from parser.pages.interface_page import interface_page
 from parser.service.bearer_tokens import BearerTokens
 from parser.service.body_limit import BodyLimit
@@ -26,6 +26,7 @@ from parser.service.recording import Recording
 from parser.service.service import Service
 from parser.service.typed_protocol import PARSE, typed_routes
 from parser.service.udpipe_protocol import udpipe_routes
+from parser.system.console import shortened
 from parser.system.version import __version__
 
 DOCS = "/docs"
@@ -66,7 +67,7 @@ def make_application(
     application.add_exception_handler(HTTPException, _refusal)
     application.add_exception_handler(RequestValidationError, _invalid)
     # A request passes the middleware that is added last first.
-    application.add_middleware(BodyLimit, limits=service.limits)
+    application.add_middleware(BodyLimit, limits=service.limits, admission=service.admission)
     if tokens:
         application.add_middleware(BearerTokens, tokens=tokens)
     if origins:
@@ -90,6 +91,7 @@ async def _invalid(request: Request, error: Exception) -> Response:
     """Return an answer that says what is wrong and where, without quoting the text."""
     assert isinstance(error, RequestValidationError)
     found = error.errors()
-    faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in found[:FAULTS_SHOWN]]
+    shown = found[:FAULTS_SHOWN]
+    faults = [f"{shortened('.'.join(map(str, fault['loc'])), MAX_KEY)}: {fault['msg']}" for fault in shown]
     faults += more_faults(len(found) - len(faults))
     return JSONResponse({"detail": "; ".join(faults)}, HTTPStatus.UNPROCESSABLE_ENTITY)

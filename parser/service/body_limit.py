@@ -1,4 +1,4 @@
-"""Limits on the size of a request body and on the time in which it arrives."""
+"""Limits on the size of a request body, of all bodies together, and on the time in which one arrives."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from http import HTTPStatus
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from parser.service.admission import Admission
 from parser.service.limits import Limits, RefusedError, too_large
 from parser.service.request_record import record_of
 
@@ -17,25 +18,37 @@ DROPPED = 16
 
 
 class BodyLimit:
-    """ASGI middleware. Reading a body over the limits raises RefusedError."""
+    """ASGI middleware. Reading a body over the limits raises RefusedError, also if the service is full."""
 
-    def __init__(self, app: ASGIApp, limits: Limits):
-        self._app, self._limits = app, limits
+    def __init__(self, app: ASGIApp, limits: Limits, admission: Admission):
+        self._app, self._limits, self._admission = app, limits, admission
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        record, length = record_of(scope), Headers(scope=scope).get("content-length", "")
-        told, got, is_complete = int(length) if length.isdecimal() else 0, 0, False
+        record, headers = record_of(scope), Headers(scope=scope)
+        length = headers.get("content-length", "")
+        told = int(length) if length.isdecimal() else 0
+        got = held = 0
+        is_complete = not told and "transfer-encoding" not in headers
+
+        async def hold(size: int) -> None:
+            nonlocal held
+            if size > self._limits.bytes:
+                if not is_complete:
+                    await self._drop(receive, record.seconds)
+                raise too_large(f"the request has more than {self._limits.bytes:,} bytes; divide it")
+            self._admission.hold(size - held)
+            held = size
 
         async def limited() -> Message:
             nonlocal got, is_complete
             if is_complete:  # the next message says that the client has disconnected
                 return await receive()
-            if told > self._limits.bytes:
-                await self._drop(receive, record.seconds)
-                raise self._too_large()
+            if not got:  # what will be refused is refused before it is read
+                self._admission.refuse_if_full()
+                await hold(told)
             try:
                 async with asyncio.timeout(self._limits.seconds - record.seconds):
                     message = await receive()
@@ -44,13 +57,14 @@ class BodyLimit:
                 raise RefusedError(HTTPStatus.REQUEST_TIMEOUT, text) from None
             got += len(message.get("body", b""))
             is_complete = not message.get("more_body", False)
-            if got > self._limits.bytes:
-                if not is_complete:
-                    await self._drop(receive, record.seconds)
-                raise self._too_large()
+            if got > held:
+                await hold(got)
             return message
 
-        await self._app(scope, limited, send)
+        try:
+            await self._app(scope, limited, send)
+        finally:
+            self._admission.release(held)
 
     async def _drop(self, receive: Receive, seconds: float) -> None:
         """Read and drop the rest of a body, within bounds: most clients read no answer while they still send.
@@ -64,6 +78,3 @@ class BodyLimit:
                     message = await receive()
                     has_more = message.get("more_body", False)
                     dropped += len(message.get("body", b""))
-
-    def _too_large(self) -> RefusedError:
-        return too_large(f"the request has more than {self._limits.bytes:,} bytes; divide it")

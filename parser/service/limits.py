@@ -29,6 +29,8 @@ class RefusedError(HTTPException):
 class Limits:
     bytes: int
     """Maximum size of the body of a request."""
+    total_bytes: int
+    """Maximum size of the bodies of all requests together, until they are answered."""
     sentence_words: int
     words: int
     """Maximum number of words in a request."""

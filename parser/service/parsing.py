@@ -19,6 +19,8 @@ from parser.service.reading_thread import ReadingThread
 BEGIN_WITH, READ_AHEAD = 256, 16_384
 """Words that are read ahead of parsing, at first and at most. A short request is read at once, and less of a
 long one than in a program without other requests."""
+READ_AHEAD_OF_ALL = 32_768
+"""Words that about all requests together read ahead, to bound memory."""
 CHUNK_WORDS = 2_048
 """Words that are read at a time, so that requests take turns."""
 WORD_BYTES = 16
@@ -44,13 +46,14 @@ class Input(NamedTuple):
 
 
 async def parse_sentences(
-    engine: EngineThread, thread: ReadingThread, given: Input, options: ParseOptions
+    engine: EngineThread, thread: ReadingThread, given: Input, options: ParseOptions, most: int
 ) -> AsyncGenerator[list[ParsedSentence], None]:
     """Yield the parsed sentences in order; those that are done together are yielded together.
 
-    Several requests share the engine. Raises what reading raises, and errors in parsing a sentence.
+    Several requests share the engine. most: maximum number of words that are read ahead. Raises what reading
+    raises, and errors in parsing a sentence.
     """
-    source, ahead = RequestSource(), ReadAhead(BEGIN_WITH, READ_AHEAD)
+    source, ahead = RequestSource(), ReadAhead(BEGIN_WITH, most)
     pending: deque[tuple[ReadSentence, AwaitedRequest]] = deque()
     sentences = await thread.run(given.size, given.open)
 

@@ -51,6 +51,11 @@ def pieces_of(text: str) -> Iterator[str]:
         start = end
 
 
+def longest_word(text: str) -> int:
+    """Return the greatest number of characters without white space."""
+    return max((len(word) for piece in pieces_of(text) for word in piece.split()), default=0)
+
+
 def text_sentences(reader: TextReader, form: TextFormat, texts: Iterable[str]) -> Iterator[ReadSentence]:
     """Yield the sentences of texts, numbered from 1 in each text. form: the format that the reader reads.
     Raises ValueError.
@@ -60,22 +65,25 @@ def text_sentences(reader: TextReader, form: TextFormat, texts: Iterable[str]) -
             continue  # quickly: a request may contain a million of them while others wait
         name = f"text {number + 1}"
         refuse_surrogates(text, name)
-        _refuse_undivided(text, name, form)
+        refuse_undivided(text, name, form)
         parts = text_parts(map(str.encode, pieces_of(text)), name, one_sentence_per_line=form != "raw")
         found = (one for part in parts for one in reader.sentences(part.content, part.offset))
         for ordinal, one in enumerate(found, 1):
             yield ReadSentence(as_sentence(one, ordinal), one, number)
 
 
-def _refuse_undivided(text: str, name: str, form: TextFormat) -> None:
-    """Raises ValueError if a part is too long for a tokenizer. Tokenized text does not need one."""
+def refuse_undivided(text: str, name: str, form: TextFormat) -> None:
+    """Raises ValueError if a part is too long for a tokenizer. Tokenized text does not need one.
+
+    name: that of the text, for the message.
+    """
     if form == "raw":
-        lacking, lengths = "blank", (len(word) for piece in pieces_of(text) for word in piece.split())
+        lacking, longest = "blank", longest_word(text)
     elif form == "one-sentence-per-line":
-        lacking, lengths = "line end", (len(line) for line in text.split("\n"))
+        lacking, longest = "line end", max(map(len, text.split("\n")))
     else:
         return
-    if max(lengths, default=0) > UNDIVIDED:
+    if longest > UNDIVIDED:
         raise ValueError(f"{name} has more than {UNDIVIDED:,} characters without a {lacking}")
 
 

@@ -9,7 +9,16 @@ from parser.parsing.parse_options import TREE_ALONE, ParseOptions
 from parser.service.admission import Admission
 from parser.service.answer import HELD_BYTES, Answer
 from parser.service.limits import Limits
-from parser.service.parsing import WORD_BYTES, Input, ParsedSentence, parse_sentences, read_sentences
+from parser.service.parsing import (
+    BEGIN_WITH,
+    READ_AHEAD,
+    READ_AHEAD_OF_ALL,
+    WORD_BYTES,
+    Input,
+    ParsedSentence,
+    parse_sentences,
+    read_sentences,
+)
 from parser.service.reading_thread import ReadingThread
 from parser.service.request_record import RequestRecord
 from parser.service.served_models import ServedModel, ServedModels
@@ -18,7 +27,7 @@ from parser.service.served_models import ServedModel, ServedModels
 class Service:
     def __init__(self, models: ServedModels, limits: Limits):
         self.models, self.limits = models, limits
-        self.admission = Admission(limits.requests)
+        self.admission = Admission(limits.requests, limits.total_bytes)
         self.thread = ReadingThread()
 
     def read(self, given: Input) -> AsyncGenerator[list[ParsedSentence], None]:
@@ -32,7 +41,8 @@ class Service:
         record.model = model.name
         warn = record.warnings.append
         watched = given._replace(open=lambda: model.watched(given.open(), warn, given.is_text))
-        async with aclosing(parse_sentences(model.thread, self.thread, watched, options)) as parsed:
+        most = max(BEGIN_WITH, min(READ_AHEAD, READ_AHEAD_OF_ALL // max(1, self.admission.running)))
+        async with aclosing(parse_sentences(model.thread, self.thread, watched, options, most)) as parsed:
             async for several in parsed:
                 record.add(len(several), sum(len(one.read.sentence) for one in several))
                 yield several

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal, Required
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator, with_config
+from pydantic import BaseModel, ConfigDict, Field, SkipValidation, model_validator, with_config
 from typing_extensions import TypedDict  # pydantic does not support typing's own
 
 from parser.parsing.constraints import MAX_LIMITS, Constraints, NonProjective
 from parser.parsing.parse_options import ParseOptions
 from parser.text.reading import TextFormat
-from parser.treebank.columns import BLANK
 
 Values = Annotated[list[str], Field(min_length=1, fail_fast=True)]
 Head = Annotated[int, Field(ge=0)]
@@ -23,7 +23,6 @@ INPUTS = "texts", "sentences", "conllu"
 class GivenSentence(TypedDict, total=False):
     """The words of a sentence, and known columns. Unknown values are `_`, or null in heads and labels."""
 
-    # A body may contain a hundred thousand sentences; as objects of a class they would take seconds.
     words: Required[Values]
     upos: Values | None
     xpos: Values | None
@@ -45,9 +44,10 @@ class ParseRequest(BaseModel):
         None, description="Texts, which are split into sentences and words", fail_fast=True
     )
     text_format: TextFormat = Field("raw", description="Format of the texts: where sentences or words end")
-    sentences: list[GivenSentence] | None = Field(
-        None, description="Sentences that are already split into words", fail_fast=True
+    sentences: Annotated[Iterable[GivenSentence] | None, SkipValidation] = Field(
+        None, description="Sentences that are already split into words"
     )
+    """Validated while they are read, see `GivenSentences`: there may be a hundred thousand of them."""
     conllu: str | None = Field(None, description="Sentences in CoNLL-U")
     probabilities: bool = Field(False, description="Whether to return the probability of each arc")
     alternatives: int = Field(
@@ -88,8 +88,6 @@ class ParseRequest(BaseModel):
             raise ValueError("keep is for sentences and conllu: texts have no heads")
         if self.keep is None and self.non_projective != "refuse":
             raise ValueError('non_projective is for arcs that are kept: add "keep": "given"')
-        if self.keep is None and any(map(_has_tree, self.sentences or ())):
-            raise ValueError('heads and labels are given, but not kept: add "keep": "given"')
         return self
 
     @property
@@ -97,12 +95,6 @@ class ParseRequest(BaseModel):
         limits = tuple(self.at_most_one), tuple(self.not_root)
         constraints = Constraints(self.keep, self.non_projective, *limits)
         return ParseOptions(self.probabilities, constraints, self.alternatives)
-
-
-def _has_tree(sentence: GivenSentence) -> bool:
-    """Whether a head or a label of a word is given."""
-    given = *(sentence.get("heads") or ()), *(sentence.get("labels") or ())
-    return any(value not in (None, BLANK) for value in given)
 
 
 class AnsweredToken(BaseModel):

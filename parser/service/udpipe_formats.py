@@ -10,19 +10,20 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from parser.parsing.part_parser import output_of
-from parser.service.limits import too_large, wrong
+from parser.service.limits import WORD_CHARACTERS, too_large, wrong
 from parser.service.parsing import ParsedSentence
-from parser.service.reading import ReadSentence, conllu_sentences
+from parser.service.reading import ReadSentence, conllu_sentences, longest_word
 from parser.system.console import quoted
 from parser.text.udpipe import library
 from parser.treebank.conllu_output import with_tags
 
 CONLLU, HORIZONTAL, VERTICAL = "conllu", "horizontal", "vertical"
 OUTPUTS = CONLLU, HORIZONTAL, VERTICAL
-BY_LIBRARY = HORIZONTAL, VERTICAL, "generic_tokenizer"
+GENERIC = "generic_tokenizer"
+BY_LIBRARY = HORIZONTAL, VERTICAL, GENERIC
 ENDS = {HORIZONTAL: re.compile("\n"), VERTICAL: re.compile("\n\r?\n")}
 """Ends of sentences, in the formats that mark them."""
-MAX_CHARACTERS = 1 << 18
+MAX_CHARACTERS = 1 << 16
 """Maximum characters of a sentence, which the library reads at once while all other requests wait. A thousand
 words have fewer."""
 PARAGRAPHS = "paragraphs"
@@ -48,6 +49,8 @@ def sentences_in(content: str, form: str) -> Iterator[ReadSentence]:
         raise wrong(f"input {quoted(form)}: UDPipe knows no such options")
     if name in ENDS and max(map(len, ENDS[name].split(content))) > MAX_CHARACTERS:
         raise too_large(f"a sentence has more than {MAX_CHARACTERS:,} characters")
+    if name == GENERIC and longest_word(content) > WORD_CHARACTERS:  # its time grows with their square
+        raise too_large(f"the data has a word of more than {WORD_CHARACTERS:,} characters")
     return _read_by_library(reader, content)
 
 

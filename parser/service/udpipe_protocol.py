@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
@@ -16,8 +15,9 @@ from starlette.types import Scope
 
 from parser.service.form import form_in, urlencoded
 from parser.service.limits import wrong
+from parser.service.normalization import normalized
 from parser.service.parsing import Input, ParsedSentence
-from parser.service.reading import ReadSentence, pieces_of, read_in_advance, text_sentences
+from parser.service.reading import ReadSentence, read_in_advance, text_sentences
 from parser.service.request_record import record_of
 from parser.service.served_models import ServedModel
 from parser.service.service import Service
@@ -78,7 +78,6 @@ async def _parameters(request: Request, service: Service) -> Parameters:
     query = urlencoded(request.scope["query_string"].decode())
     if request.method == "GET":
         return query
-    service.admission.refuse_if_full()  # before the body is read
     if not (body := await request.body()):
         return query
     read = partial(form_in, request.headers.get("content-type", ""), body)
@@ -117,25 +116,25 @@ def _reader(model: ServedModel, parameters: Parameters) -> Callable[[], Iterator
     data = parameters["data"]
     if TOKENIZER not in parameters:
         form = parameters.get("input", CONLLU)
-        if form == CONLLU and "\t" not in data and LINE_OF_TEXT.search(data):
-            raise wrong(f"the data has no columns of CoNLL-U; to read text, add the parameter {TOKENIZER}")
-        return lambda: sentences_in(_normalized(data), form)
+
+        def read_sentences() -> Iterator[ReadSentence]:
+            if form == CONLLU and "\t" not in data and LINE_OF_TEXT.search(data):
+                message = "the data has no columns of CoNLL-U; to read text, add the parameter"
+                raise wrong(f"{message} {TOKENIZER}")
+            return sentences_in(normalized(data), form)
+
+        return read_sentences
     options = {option.partition("=")[0] for option in parameters[TOKENIZER].split(";")}
     is_divided = PRESEGMENTED in options
     form_of_text: TextFormat = "one-sentence-per-line" if is_divided else "raw"
     reader = model.reader(form_of_text)
 
     def read() -> Iterator[ReadSentence]:
-        text = _normalized(data)
+        text = normalized(data)
         spaces = Spaces(text, RANGES in options, NORMALIZED in options)
         return map(spaces.told, text_sentences(reader, form_of_text, [text]))
 
     return read
-
-
-def _normalized(text: str) -> str:
-    """Normalize piece by piece: white space never combines with what precedes it."""
-    return "".join(unicodedata.normalize("NFC", piece) for piece in pieces_of(text))
 
 
 def _comments(model: ServedModel, form: str) -> str:

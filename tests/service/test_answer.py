@@ -14,7 +14,7 @@ from parser.service.request_record import RequestRecord, put_record
 
 def answered(fails_after, held_bytes):
     """The messages of an answer that fails after this many chunks, its record, and its admission."""
-    admission, record, messages, scope = Admission(1), RequestRecord("POST"), [], {}
+    admission, record, messages, scope = Admission(1, 1_000), RequestRecord("POST"), [], {}
     put_record(scope, record)
 
     async def chunks():
@@ -56,7 +56,7 @@ def test_a_failure_after_the_first_byte_leaves_the_answer_incomplete():
 
 
 def test_a_draining_service_refuses():
-    admission = Admission(1)
+    admission = Admission(1, 1_000)
     admission.drains = True
     with pytest.raises(RefusedError, match="being stopped"), admission.slot():
         pass

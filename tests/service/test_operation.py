@@ -75,7 +75,7 @@ def test_words_and_texts_that_would_keep_all_others_waiting_are_refused(service)
     for form, blank in (("horizontal", " "), ("vertical", "\n")):
         asked = {"data": f"word{blank}" * 60_000, "input": form, "parser": ""}
         answer = httpx.post(f"{service.url}/process", data=asked)
-        assert (answer.status_code, "a sentence has more than 262,144 char" in answer.text) == (413, True)
+        assert (answer.status_code, "a sentence has more than 65,536 char" in answer.text) == (413, True)
     lines = {"texts": ["a " * 10_001], "text_format": "one-sentence-per-line"}
     answer = httpx.post(f"{service.url}/v1/parse", json=lines)
     assert (answer.status_code, "without a line end" in answer.text) == (400, True)

@@ -21,7 +21,7 @@ def test_a_server_that_can_not_begin_says_so():
         raise OSError("nothing works")
 
     with listen("127.0.0.1", 0) as listener, pytest.raises(ValueError, match="the service could not begin"):
-        Server(application, Admission(1), GRACE, logging.getLogger("test")).run([listener])
+        Server(application, Admission(1, 1_000), GRACE, logging.getLogger("test")).run([listener])
 
 
 def test_an_address_of_ipv6_is_in_brackets():
@@ -56,7 +56,7 @@ def test_a_connection_that_comes_with_the_signal_is_closed_at_once(turns):
             await super().shutdown(sockets)
 
     async def run():
-        server = ConnectedLate(application, Admission(1), GRACE, logging.getLogger("test"))
+        server = ConnectedLate(application, Admission(1, 1_000), GRACE, logging.getLogger("test"))
         serving = asyncio.create_task(server.serve([listener]))
         reader, writer = await asyncio.open_connection(*address)
         writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")

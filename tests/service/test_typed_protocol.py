@@ -136,7 +136,7 @@ def test_accept_chooses_the_form(accept, kind, service):
         ({"conllu": "1\ta\n"}, 400, "conllu:1: sentence #1: 2 columns instead of 10"),
         ({}, 422, "body: give one of texts, sentences, conllu"),
         ({"texts": ["a"], "conllu": ""}, 422, "give one of texts, sentences, conllu"),
-        ({"texts": "secret"}, 422, "body.texts: Input should be a valid array"),
+        ({"texts": "secret"}, 422, "body.texts: Input should be a valid list"),
         ({"sentences": [{"words": []}]}, 422, "body.sentences.0.words: List should have at least 1 item"),
         ({"text": ["a"]}, 422, "body.text: unknown key; did you mean texts?"),
         ({"texts": [], "other": 1}, 422, "body.other: unknown key; known are model, texts, "),
