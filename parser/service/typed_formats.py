@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from http import HTTPStatus
 
 from parser.api.parser import tree_of, tree_of_text
@@ -19,6 +20,7 @@ from parser.service.typed_messages import AnsweredAlternative, AnsweredSentence,
 from parser.treebank.sentence import Sentence
 
 JSON, NDJSON, CONLLU = "application/json", "application/x-ndjson", "text/x-conllu"
+SENTENCE_ID = "# sent_id = "
 RANGES = {
     JSON: ((JSON,), ("application/*",), ("*/*",)),
     NDJSON: ((NDJSON, "application/ndjson"), ("application/*",), ("*/*",)),
@@ -36,6 +38,8 @@ class AnswerFormat:
     """Text between sentences."""
     after: str
     """Text after each sentence."""
+    numbers_texts: bool = False
+    """Whether CoNLL-U says from which text of the request a sentence is."""
 
     def end(self, record: RequestRecord) -> bytes:
         """Return the text after the last sentence."""
@@ -43,19 +47,19 @@ class AnswerFormat:
 
     def write(self, parsed: Sequence[ParsedSentence], is_first: bool) -> bytes:
         """Return sentences in this format. is_first: whether they are the first ones of the answer."""
-        write = _conllu if self.media_type == CONLLU else _json
+        write = partial(_conllu, numbers_texts=self.numbers_texts) if self.media_type == CONLLU else _json
         text = self.between.join(write(one) + self.after for one in parsed)
         return (text if is_first else self.between + text).encode()
 
 
-def answer_format(accept: str, model: str) -> AnswerFormat:
-    """Return the format of an answer. accept: the header. model: the name of the model. Raises RefusedError
-    if the header accepts none of the formats.
+def answer_format(accept: str, model: str, texts: int = 0) -> AnswerFormat:
+    """Return the format of an answer. accept: the header. model: the name of the model. texts: the number of
+    texts in the request. Raises RefusedError if the header accepts none of the formats.
     """
     name = _preferred(accept)
     if name == JSON:
         return AnswerFormat(name, f'{{"model": {json.dumps(model)}, "sentences": [', ", ", "")
-    return AnswerFormat(name, "", "", "\n" if name == NDJSON else "")
+    return AnswerFormat(name, "", "", "\n" if name == NDJSON else "", numbers_texts=texts > 1)
 
 
 def _preferred(accept: str) -> str:
@@ -86,9 +90,21 @@ def _tree(parsed: ParsedSentence) -> Tree:
     return replace(tree_of(read.sentence, tree), **read.comments)
 
 
-def _conllu(parsed: ParsedSentence) -> str:
+def _conllu(parsed: ParsedSentence, numbers_texts: bool) -> str:
     sentence = parsed.read.sentence if parsed.read.sentence.lines else _with_lines(parsed)
+    if numbers_texts and parsed.read.text is not None:
+        sentence = _of_document(sentence, parsed.read.text + 1)
     return output_of(sentence, parsed.tree, "missing", deps="drop").content.decode()
+
+
+def _of_document(sentence: Sentence, text: int) -> Sentence:
+    """Return a sentence of a text, the first with `# newdoc id`. text: the number of the text, from 1."""
+    identifier = f"{text}-{sentence.identifier}"
+    begin = [f"# newdoc id = {text}\n"] if sentence.identifier == "1" else []
+    named = f"{SENTENCE_ID}{identifier}\n"
+    lines = [named if line.startswith(SENTENCE_ID) else line for line in sentence.lines]
+    word_lines = tuple(line + len(begin) for line in sentence.word_lines)
+    return replace(sentence, identifier=identifier, lines=(*begin, *lines), word_lines=word_lines)
 
 
 def _with_lines(parsed: ParsedSentence) -> Sentence:

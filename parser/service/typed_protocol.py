@@ -56,7 +56,8 @@ def typed_routes(service: Service) -> APIRouter:
         off.
         """
         model, record = service.models.find(wanted.model), record_of(request.scope)
-        form = answer_format(", ".join(request.headers.getlist("accept")), model.name)
+        accept = ", ".join(request.headers.getlist("accept"))
+        form = answer_format(accept, model.name, len(wanted.texts or ()))
         model.refuse_unable(options := wanted.options)
         given = _input(service, model, wanted, options.constraints, len(await request.body()))
         found = service.parse(model, given, record, options)

@@ -32,8 +32,8 @@ BEST = re.compile(r"Choosing parameters from epoch (\d+)")
 
 SENTENCE_WORDS = 500
 """Number of words after which the library ends a sentence in any case."""
-STRETCH, WINDOW = 8_192, 2_048
-"""Characters that take the library about 40 and 20 milliseconds if no sentence ends in them. In languages
+STRETCH, WINDOW = 6_144, 1_024
+"""Characters that take the library about 30 and 10 milliseconds if no sentence ends in them. In languages
 with blanks, `SENTENCE_WORDS` words have fewer."""
 WORD = re.compile(r"\S+")
 

@@ -4,6 +4,7 @@ import json
 import re
 from itertools import chain
 
+import conllu
 import pytest
 from services import TEXT, TREEBANK, parsed_by_command
 
@@ -48,6 +49,20 @@ def test_texts_give_the_conllu_of_the_command(form, service, model):
     option = {"raw": "--text"}.get(form, f"--{form}")
     answer = ask(service, "text/x-conllu", texts=[TEXT], text_format=form)
     assert answer.text == parsed_by_command(model, TEXT, option)
+
+
+def test_several_texts_are_documents_of_their_own(service):
+    answer = ask(service, "text/x-conllu", texts=["It was round. A cat.", "", "Was it?\n\nIt was."])
+    comments = [line for line in answer.text.splitlines() if line.startswith(("# newdoc", "# sent_id"))]
+    assert comments == [
+        *("# newdoc id = 1", "# sent_id = 1-1", "# sent_id = 1-2"),
+        *("# newdoc id = 3", "# sent_id = 3-1", "# sent_id = 3-2"),
+    ]
+    alone = ask(service, "text/x-conllu", texts=["It was round. A cat."]).text
+    without = re.sub(r"# newdoc id = .*\n", "", answer.text).replace("# sent_id = 1-", "# sent_id = ")
+    assert without.startswith(alone)
+    names = [sentence.metadata["sent_id"] for sentence in conllu.parse(answer.text)]
+    assert names == ["1-1", "1-2", "3-1", "3-2"]
 
 
 @pytest.mark.parametrize("scores", [False, True])
