@@ -26,6 +26,8 @@ from parser.commands.shared_arguments import (
     add_text,
     add_treebank_name,
     model_path,
+    named_output,
+    output,
     positive,
 )
 from parser.config.measures import MEASURES
@@ -130,7 +132,7 @@ def _add_evaluate(commands: Commands) -> None:
     )
     command.add_argument(
         "--report",
-        type=Path,
+        type=named_output,
         metavar="HTML",
         help="write a page with scores, learning curves, kinds of errors and the worst sentences",
     )
@@ -145,7 +147,12 @@ def _add_parse(commands: Commands) -> None:
         "input", metavar="IN", help="CoNLL or text file, optionally .gz; - for standard input"
     )
     command.add_argument(
-        "-o", "--output", default="-", metavar="OUT", help="output file (default: standard output)"
+        "-o",
+        "--output",
+        type=output,
+        default="-",
+        metavar="OUT",
+        help="output file (default: standard output)",
     )
     command.add_argument(
         "--probabilities", action="store_true", help="write the probability of each arc and its label to MISC"
@@ -166,7 +173,7 @@ def _add_parse_corpus(commands: Commands) -> None:
     command = commands.add_parser("parse-corpus", help="parse all files of a folder with Ray workers")
     add_models(command)
     command.add_argument("source", type=Path, metavar="IN_FOLDER", help="folder of CoNLL or text files")
-    command.add_argument("target", type=Path, metavar="OUT_FOLDER", help="folder for the trees")
+    command.add_argument("target", type=named_output, metavar="OUT_FOLDER", help="folder for the trees")
     command.add_argument(
         "--workers", type=positive, metavar="N", help="number of parsing processes (default: one per CPU)"
     )
@@ -276,6 +283,7 @@ def _add_select(commands: Commands) -> None:
     command.add_argument(
         "-o",
         "--output",
+        type=named_output,
         required=True,
         metavar="OUT",
         help="output file, with the most valuable sentence first",
@@ -295,6 +303,7 @@ def _add_draw(commands: Commands) -> None:
     command.add_argument(
         "-o",
         "--output",
+        type=output,
         metavar="OUT",
         help=f"output file, or - for standard output (default: {PAGE}; with --text standard output)",
     )
@@ -318,7 +327,7 @@ def _add_compare(commands: Commands) -> None:
     )
     command.add_argument(
         "--report",
-        type=Path,
+        type=named_output,
         metavar="HTML",
         help="write a page with the differences and trees of both parsers",
     )
@@ -351,7 +360,7 @@ def _add_pack(commands: Commands) -> None:
     command.add_argument(
         "-o",
         "--output",
-        type=Path,
+        type=named_output,
         metavar="OUT",
         help="the package (default: MODEL.stackparser); with --wheel, the folder for the wheel (default: "
         "dist); with --hub, the new folder",
@@ -402,7 +411,12 @@ def _add_train_all(commands: Commands) -> None:
     )
     command.add_argument("config", type=Path, metavar="CONFIG", help="YAML file like those in configs/")
     command.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="OUT", help="folder for models, table and runs"
+        "-o",
+        "--output",
+        type=named_output,
+        required=True,
+        metavar="OUT",
+        help="folder for models, table and runs",
     )
     command.add_argument(
         "--only",
@@ -495,7 +509,7 @@ def _add_plots(commands: Commands) -> None:
     command.add_argument(
         "-o",
         "--output",
-        type=Path,
+        type=named_output,
         metavar="OUT",
         help="folder for the report and the plots, which are written to OUT/plots (default: RUN)",
     )

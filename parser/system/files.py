@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import gzip
 import os
@@ -18,6 +19,7 @@ STANDARD = "-"
 """Stands for standard input or standard output instead of a file's name."""
 FileNumber = tuple[int, int]
 """The number of the device, and of the file on it."""
+WRITE_BITS = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 
 
 def refuse_to_overwrite(output: str | Path, inputs: Iterable[str | Path]) -> None:
@@ -84,10 +86,18 @@ def refuse_folder_of_others(run: Path, is_run: bool, own_file: str = "", option:
         raise ValueError(f"{run}: holds something that is not a run; choose another folder with {option}")
 
 
-def refuse_folder(output: str | Path) -> None:
-    """Raises ValueError if the output, which is to be a file, is a folder."""
+def refuse_unwritable(output: str | Path) -> None:
+    """Raises ValueError for an output that is a folder instead of a file, and PermissionError for one that is
+    write-protected.
+
+    A file could be replaced in spite of its own permissions: those of its folder decide. And for root, only
+    the permission bits tell that a file is protected.
+    """
     if os.path.isdir(output):
         raise ValueError(f"{output}: is a folder; give the name of a file")
+    if os.path.exists(output) and not (os.access(output, os.W_OK) and os.stat(output).st_mode & WRITE_BITS):
+        why = "is write-protected; choose another name, or allow writing with chmod u+w"
+        raise PermissionError(errno.EACCES, why, str(output))
 
 
 @contextmanager
@@ -95,9 +105,9 @@ def atomic_file(path: str) -> Iterator[BinaryIO]:
     """Open a file for writing, which appears under its name only when it is complete.
 
     It is compressed if its name ends in `.gz`. Pipes and devices, which cannot be replaced, are written
-    directly. Raises ValueError for a folder.
+    directly. Raises what `refuse_unwritable` raises.
     """
-    refuse_folder(path)
+    refuse_unwritable(path)
     if os.path.exists(path) and not os.path.isfile(path):
         with _open(path, path) as file:
             yield file
@@ -122,8 +132,9 @@ def write_atomically(path: Path, content: bytes) -> None:
     """Replace the content of a file atomically: at any time it contains either the old or the new content.
 
     For files in folders of this program, by a single writer at a time. A temporary file left behind by a
-    killed writer is removed. Raises OSError with the name of the file.
+    killed writer is removed. Raises OSError with the name of the file, and what `refuse_unwritable` raises.
     """
+    refuse_unwritable(path)
     unfinished = path.with_name(f".{path.name}.unfinished")
     try:
         try:
