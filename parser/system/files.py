@@ -151,6 +151,14 @@ def write_atomically(path: Path, content: bytes) -> None:
         raise
 
 
+def names_in(folder: str | Path) -> list[str]:
+    """Return the names in a folder, in order. Raises ValueError with the reason if it cannot be read."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError as error:
+        raise ValueError(f"{folder}: cannot be read: {error.strerror}") from None
+
+
 def utf8_lines(path: Path) -> list[str]:
     """Return the lines of a text file, without a byte-order mark. Raises ValueError with the number of a line
     that is not UTF-8.
