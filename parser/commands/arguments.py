@@ -25,6 +25,7 @@ from parser.commands.shared_arguments import (
     add_roots,
     add_text,
     add_treebank_name,
+    config_path,
     model_path,
     named_output,
     output,
@@ -409,7 +410,9 @@ def _add_train_all(commands: Commands) -> None:
     command.add_argument(
         "source", type=Path, metavar="FOLDER", help="folder of folders such as UD_English-EWT"
     )
-    command.add_argument("config", type=Path, metavar="CONFIG", help="YAML file like those in configs/")
+    command.add_argument(
+        "config", type=config_path, metavar="CONFIG", help="YAML file like those in configs/"
+    )
     command.add_argument(
         "-o",
         "--output",

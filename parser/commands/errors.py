@@ -13,7 +13,7 @@ from parser.system.interruption import SIGNALLED, Interrupted, StoppedError
 from parser.treebank.ud_folders import FOLDER
 
 DONE, FAULT_OF_PROGRAM, USER_ERROR, INTERRUPTED = 0, 1, 2, 130
-OF_OUTPUT = ENOSPC, EDQUOT, EFBIG, EPIPE, EIO
+OF_OUTPUT = ENOSPC, EDQUOT, EFBIG, EPIPE
 """Errors that occur (almost) only when writing."""
 EMPTY = "''"
 """Stands for an empty name, as in a shell."""
@@ -38,7 +38,9 @@ def message_of(error: Exception) -> Sequence[str]:
         how = how_to_get(str(error.filename)) if isinstance(error, FileNotFoundError) else ""
         return [f"{error.filename or EMPTY}: {error.strerror}{how}"]
     if isinstance(error, OSError) and error.strerror:
-        return [f"writing the output: {error.strerror}" if error.errno in OF_OUTPUT else error.strerror]
+        of_output, anywhere = error.errno in OF_OUTPUT, error.errno == EIO
+        what = "writing the output: " if of_output else "reading or writing: " if anywhere else ""
+        return [what + error.strerror]
     return lines_of(error)
 
 

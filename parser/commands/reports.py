@@ -8,7 +8,7 @@ from pathlib import Path
 
 from parser.parsing.model import Model
 from parser.system.console import warn
-from parser.system.files import STANDARD, atomic_file, refuse_to_overwrite, refuse_unwritable
+from parser.system.files import STANDARD, atomic_file, real_path, refuse_to_overwrite, refuse_unwritable
 from parser.training.folder import METRICS
 from parser.training.record import CURVES, drawn_curves, epochs_of
 from parser.treebank.vocabulary import UNKNOWN
@@ -40,7 +40,7 @@ def curves_of(model: Path) -> bytes | str:
 
 def _beside(model: Path) -> tuple[Path, Path]:
     """Return the paths where the metrics and the curves of a model's run would be."""
-    run = model.resolve().parent
+    run = real_path(model).parent
     return run / METRICS, run / CURVES
 
 

@@ -25,7 +25,7 @@ def add_config(command: argparse.ArgumentParser, examples: str, runs: str, neede
     """Add the config. examples: the folder of such configs; runs: the default folder of their runs."""
     command.add_argument(
         "config",
-        type=Path,
+        type=config_path,
         nargs=None if needed else "?",
         metavar="CONFIG",
         help=f"YAML file like those in {examples}/",
@@ -216,6 +216,14 @@ def output(text: str) -> str:
     if not text:
         raise argparse.ArgumentTypeError("is empty; give the name of a file, or - for standard output")
     return text
+
+
+def config_path(text: str) -> Path:
+    """The type of an argument that is the path of a config, which may be read several times."""
+    if text in ("", STANDARD):
+        fault = "standard input cannot be a config" if text else "is empty"
+        raise argparse.ArgumentTypeError(f"{fault}; give the name of a file")
+    return Path(text)
 
 
 def named_output(text: str) -> Path:

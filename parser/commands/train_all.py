@@ -15,7 +15,7 @@ from parser.config.settings import Config
 from parser.config.small_treebank import changed_settings
 from parser.distributed.cluster_address import refuse_silent
 from parser.system.console import counted, say
-from parser.system.files import refuse_to_overwrite, write_atomically
+from parser.system.files import real_path, refuse_to_overwrite, write_atomically
 from parser.tables.cluster_runs import run_on_cluster
 from parser.tables.found_treebanks import FoundTreebank, found_row
 from parser.tables.kept_models import keep_model, write_index
@@ -68,7 +68,7 @@ def train_all(options: argparse.Namespace) -> None:
 
 
 def _plan(folders: TreebankFolders, config: Config, options: argparse.Namespace) -> _Plan:
-    title = f"Treebanks in {options.source.resolve().name} with {options.config.name}"
+    title = f"Treebanks in {real_path(options.source).name} with {options.config.name}"
     jobs: list[Job] = []
     found, skipped = {}, dict(folders.left_out)
     for treebank in folders.treebanks:

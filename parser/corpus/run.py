@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,7 +22,7 @@ from parser.distributed.ray_cluster import cluster
 from parser.parsing.column_shares import Counts
 from parser.parsing.model_files import digest_of
 from parser.system.console import lines_of
-from parser.system.files import file_lock, write_atomically
+from parser.system.files import file_lock, real_path, write_atomically
 from parser.treebank.faults import Faults
 
 REPORT, LOCK = "report.json", "lock"
@@ -71,7 +72,7 @@ def parse_corpus(
     the summary and the number of files whenever a file is finished. Raises ValueError if nothing can be done;
     errors in single files are in the report. Finished work is not lost, whatever ends the function.
     """
-    source, target = source.resolve(), target.resolve()  # a cluster has other working folders
+    source, target = real_path(source), real_path(target)  # a cluster has other working folders
     corpus = find_files(source, target, settings.form)
     with _claim(target, corpus.own) as own:
         _refuse_other_start(source, target, own, settings)
@@ -98,7 +99,7 @@ def _claim(target: Path, own: Path) -> Iterator[Path]:
 
     Raises ValueError if another process holds the lock, or if there are files that are not the program's.
     """
-    if target.exists() and not target.is_dir():
+    if os.path.lexists(target) and not target.is_dir():
         raise ValueError(f"{target}: is no folder; choose another name for the trees")
     target.mkdir(parents=True, exist_ok=True)
     earlier = earlier_folder(target)

@@ -12,7 +12,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from parser.system.console import listed, quoted
-from parser.system.files import names_in
+from parser.system.files import names_in, real_path
 
 SUFFIX = ".stackparser"
 """The suffix of model files."""
@@ -32,7 +32,7 @@ def name_of(path: Path) -> str:
 
     A model that is called only `model` gets the name of the folder around it, such as that of a package.
     """
-    place = path.resolve()
+    place = real_path(path)
     own = place.name.removesuffix(SUFFIX)
     return place.parent.name if own == "model" else own
 

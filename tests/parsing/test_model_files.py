@@ -6,6 +6,7 @@ import shutil
 import sys
 import zipfile
 from contextlib import suppress
+from errno import EACCES
 from pathlib import Path
 
 import pytest
@@ -218,6 +219,20 @@ def test_rounding_changes_none_of_its_trees(model):
     assert steady(model, sentences) == sentences
     dev = read_treebank("data/quickstart/dev.conllu")
     assert len(steady(model, dev)) < len(dev)
+
+
+def test_weights_that_cannot_be_read_are_told(tmp_path, monkeypatch, capsys):
+    shutil.copytree("tests/model", tmp_path / "model")
+    opened = Path.open
+
+    def refuse(path, *arguments, **options):
+        if path.name == "weights.safetensors":
+            raise PermissionError(EACCES, "Permission denied", str(path))
+        return opened(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    assert main(["evaluate", str(tmp_path / "model"), "data/quickstart/dev.conllu"]) == 2
+    assert capsys.readouterr().err == f"{tmp_path}/model/weights.safetensors: Permission denied\n"
 
 
 def test_a_missing_library_is_named(monkeypatch, tmp_path):
