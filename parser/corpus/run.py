@@ -79,7 +79,8 @@ def parse_corpus(
         own.rename(corpus.own)  # if the corpus has its name by now
         forget_attempts(corpus.own)
         began = time.monotonic()
-        summary, count, started = Summary(), 0, 0.0
+        summary = Summary(failures={name: [why] for name, why in corpus.failures.items()})
+        count, started = 0, 0.0
         if corpus.missing:
             with (
                 cluster(address, workers, settings.threads) as count,
@@ -120,6 +121,7 @@ def _collect(
     progress: Callable[[Summary, int], None],
 ) -> None:
     """Complete each file when all of its parts are there."""
+    total = len(files) + len(summary.failures)
     pending = {file.name: _Pending(file) for file in files}
     for row in rows:
         if row["seconds"]:
@@ -140,7 +142,7 @@ def _collect(
         else:
             summary.add_file(found)
         summary.seconds_to_complete += time.monotonic() - began
-        progress(summary, len(files))
+        progress(summary, total)
 
 
 class _Pending:

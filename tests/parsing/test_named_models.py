@@ -72,6 +72,20 @@ def test_a_folder_that_cannot_be_read(tmp_path, capsys):
         assert f"{name}: cannot be read: {why}\n" in capsys.readouterr().err
 
 
+def test_a_broken_model_does_not_hide_the_others(tmp_path, capsys):
+    for name in "ac":
+        assert main(["pack", "tests/model", "-o", str(tmp_path / f"{name}.stackparser")]) == 0
+    (tmp_path / "b.stackparser").write_text("no zip file")
+    (tmp_path / "d.stackparser").symlink_to("nowhere")
+    capsys.readouterr()
+    assert main(["models", str(tmp_path)]) == 2
+    written = capsys.readouterr()
+    assert [line.split()[0] for line in written.out.splitlines()[1:]] == ["a", "c"]
+    assert [line.partition(": ")[0] for line in written.err.splitlines()] == [
+        str(tmp_path / f"{name}.stackparser") for name in "bd"
+    ]
+
+
 def test_an_error_names_the_variable_that_led_to_the_folder(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for path, fault in ((folder, "no model is 'greek'"), (tmp_path / "nowhere", "cannot be read")):
