@@ -35,7 +35,6 @@ from parser.config.measures import MEASURES
 from parser.system.console import printable
 from parser.system.version import __version__
 
-PAGE = "trees.html"
 OF_TREEBANK = ""
 """The value of `evaluate --text` that stands for the text of the treebank itself."""
 SPEED_SETTINGS = (
@@ -306,7 +305,7 @@ def _add_draw(commands: Commands) -> None:
         "--output",
         type=output,
         metavar="OUT",
-        help=f"output file, or - for standard output (default: {PAGE}; with --text standard output)",
+        help="output file, or - for standard output, which is the default with --text; a page needs a name",
     )
     add_roots(command)
     command.set_defaults(run="parser.commands.draw:draw_trees")
