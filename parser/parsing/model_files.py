@@ -75,8 +75,8 @@ class Folder:
 
 class Package:
     def __init__(self, path: Path):
-        """Raises ValueError if the file is not a package."""
-        self._path, self.name = path, str(path)
+        """Raises ValueError if the file is not a package, and OSError if it cannot be opened."""
+        self._path, self.name = readable(path), str(path)
         with self._opened("neither a model's folder nor a package of one") as package:
             self._members = {member.filename: member for member in package.infolist()}
         if not any(name_in_model(name) == SETTINGS for name in self._members):
