@@ -19,7 +19,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from parser.config.data_folder import data_path
-from parser.config.file import load
+from parser.config.yaml_loading import load
 from parser.system.files import write_atomically
 
 DATA_SETS = Path(__file__).parent / "data_sets.yaml"

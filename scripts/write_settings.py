@@ -33,7 +33,8 @@ Every setting of every config: its type, its default and what it does. A config 
 own, copy [one](accuracy.md#configs) and change it. A config for training needs no more than
 `treebank: {train: train.conllu, dev: dev.conllu}`, which trains a small parser on gold tags, without a
 tokenizer. Unknown keys and values of the wrong type are refused,
-with their line.
+with their line, as are numbers that YAML reads as other ones (`010` as 8, `1:30` as 90), environment
+variables other than `${PARSER_DATA}`, and aliases that stand for more than 100,000 values.
 `--set KEY=VALUE` of `train` and `speed` changes one setting, as in `--set training.batch_size=32`. A setting
 without a default is required, or is a group of settings with its own table. `NAME` stands for any name."""
 PLUGINS = """\

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from errno import EIO, ENOSPC
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -20,8 +21,10 @@ from extended import extended, first_of
 from programs import running, wait_until
 
 from parser.cli import argument_parser, main
-from parser.commands.errors import how_to_get
+from parser.commands.errors import how_to_get, message_of
 from parser.speed.measuring.settings import Experiment, SpeedConfig
+
+MODEL = "tests/model"
 
 
 @pytest.fixture
@@ -131,6 +134,97 @@ def test_what_a_user_did_ends_with_a_message_and_exit_code_2(arguments, message,
     captured = capsys.readouterr()
     assert message in captured.err
     assert "Traceback" not in captured.err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["train", "trees.yaml", "--run", "loop"],
+        ["train", "trees.yaml", "--run", "run", "--from", "loop"],
+        ["train", "loop"],
+        ["evaluate", "loop", "trees.conllu"],
+        ["evaluate", MODEL, "trees.conllu", "--report", "loop"],
+        ["parse", "loop", "trees.conllu"],
+        ["parse", MODEL, "loop"],
+        ["parse", MODEL, "trees.conllu", "-o", "loop"],
+        ["parse", MODEL, "trees.conllu", "-o", "loop/out"],
+        ["parse-corpus", MODEL, "loop", "out"],
+        ["parse-corpus", MODEL, "corpus", "loop"],
+        ["select", MODEL, "trees.conllu", "-o", "loop"],
+        ["serve", "loop"],
+        ["draw", "trees.conllu", "-o", "loop"],
+        ["compare", "loop", MODEL, "trees.conllu"],
+        ["compare", MODEL, MODEL, "trees.conllu", "--report", "loop"],
+        ["pack", "loop"],
+        ["pack", MODEL, "-o", "loop"],
+        ["check", "loop"],
+        ["table", "loop"],
+        ["train-all", "loop", "trees.yaml", "-o", "out"],
+        ["models", "loop"],
+        ["speed", "loop"],
+        ["plots", "loop"],
+    ],
+    ids=" ".join,
+)
+def test_a_link_to_itself_is_an_error_of_the_user(command, tmp_path, monkeypatch, capsys):
+    shutil.copytree(MODEL, tmp_path / MODEL)
+    shutil.copytree("data/quickstart", tmp_path / "corpus")
+    shutil.copy("data/quickstart/dev.conllu", tmp_path / "trees.conllu")
+    (tmp_path / "trees.yaml").write_text("treebank: {train: trees.conllu, dev: trees.conllu}\n")
+    (tmp_path / "loop").symlink_to("loop")
+    monkeypatch.chdir(tmp_path)
+    assert main(command) == 2
+    told = [line for line in capsys.readouterr().err.splitlines() if "loop" in line]
+    assert re.search("symbolic links|is no folder|holds no speed run|not a model", told[-1])
+    assert (tmp_path / "loop").is_symlink()
+
+
+UNREADABLE = "/proc/self/mem"
+"""A file that can be opened, and whose first byte cannot be read, as on a disk that fails."""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["check", UNREADABLE],
+        ["draw", UNREADABLE, "--text"],
+        ["parse", MODEL, UNREADABLE],
+        ["parse", MODEL, UNREADABLE, "--tokenized"],
+        ["parse", MODEL, UNREADABLE, "--processes", "2"],
+        ["train", UNREADABLE],
+        ["table", UNREADABLE],
+        ["speed", UNREADABLE],
+        ["serve", MODEL, "--token-file", UNREADABLE],
+        ["train-all", "none", "config.yaml", "-o", "out", "--published", UNREADABLE],
+        ["train", "config.yaml", "--set", f"treebank.train={UNREADABLE}"],
+        ["train", "config.yaml", "--set", f"parser.network.pretrained={UNREADABLE}"],
+    ],
+    ids=" ".join,
+)
+def test_a_file_that_fails_is_named(command, tmp_path, monkeypatch, capsys):
+    shutil.copytree(MODEL, tmp_path / MODEL)
+    (tmp_path / "none/UD_Toy-Few").mkdir(parents=True)
+    shutil.copy("data/quickstart/dev.conllu", tmp_path / "trees.conllu")
+    (tmp_path / "config.yaml").write_text("treebank: {train: trees.conllu, dev: trees.conllu}\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(command) == 2
+    assert f"{UNREADABLE}: Input/output error\n" in capsys.readouterr().err
+
+
+def test_an_error_of_a_disk_may_be_one_of_reading_or_writing():
+    assert message_of(OSError(EIO, "Input/output error")) == ["reading or writing: Input/output error"]
+    assert message_of(OSError(ENOSPC, "No space left")) == ["writing the output: No space left"]
+
+
+@pytest.mark.parametrize("command", [["train"], ["table"], ["speed"], ["train-all", "folder", "-o", "out"]])
+@pytest.mark.parametrize(
+    ("config", "fault"), [("-", "standard input cannot be a config"), ("", "argument CONFIG: is empty")]
+)
+def test_a_config_is_a_file(command, config, fault, capsys):
+    with pytest.raises(SystemExit) as exit_code:
+        main([*command, config])
+    assert exit_code.value.code == 2
+    assert f"{fault}; give the name of a file" in capsys.readouterr().err
 
 
 def test_a_config_that_names_no_file_is_an_error_of_the_user(config_file, tmp_path, capsys):
@@ -286,9 +380,6 @@ def test_help_describes_every_argument():
     assert "stack-parser plugins NAME" in speed
     settings = SpeedConfig.model_fields.keys() | Experiment.model_fields.keys()
     assert [name for name in settings if not re.search(rf"\b{name}\b", speed)] == []
-
-
-MODEL = "tests/model"
 
 
 @pytest.fixture(params=first_of(["", "\n\n", "\ufeff\n"]), ids=["empty", "blank lines", "byte-order mark"])

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import stat
 
 import pytest
 
@@ -106,6 +107,64 @@ def test_every_command_refuses_it(files, command, told, capsys):
     before = contents(files)
     assert main(command) == 2
     assert f"{told}, which is read; choose another name\n" in capsys.readouterr().err.replace(f"{files}/", "")
+    assert contents(files) == before
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["parse", MODEL, TREES, "-o"],
+        ["select", MODEL, TREES, "-o"],
+        ["draw", TREES, "-o"],
+        ["evaluate", MODEL, TREES, "--report"],
+        ["compare", MODEL, MODEL, TREES, "--report"],
+        ["pack", MODEL, "-o"],
+    ],
+    ids=" ".join,
+)
+def test_every_command_refuses_a_file_that_is_write_protected(files, command, capsys):
+    kept = files / "kept"
+    kept.write_text("mine")
+    kept.chmod(0o444)
+    assert main([*command, "kept"]) == 2
+    assert "kept: is write-protected; choose another name, or allow writing" in capsys.readouterr().err
+    assert (kept.read_text(), stat.S_IMODE(kept.stat().st_mode)) == ("mine", 0o444)
+
+
+PLACES = [
+    ["parse", MODEL, TREES, "-o"],
+    ["parse-corpus", MODEL, "corpus"],
+    ["select", MODEL, TREES, "-o"],
+    ["draw", TREES, "-o"],
+    ["evaluate", MODEL, TREES, "--report"],
+    ["compare", MODEL, MODEL, TREES, "--report"],
+    ["pack", MODEL, "-o"],
+    ["train", "no.yaml", "--run"],
+    ["table", "no.yaml", "--run"],
+    ["train-all", "no", "no.yaml", "-o"],
+    ["speed", "no.yaml", "--run"],
+    ["plots", "no", "-o"],
+]
+WRITE_TO_STANDARD_OUTPUT = "parse", "draw"
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "fault"),
+    [
+        *((command, "", "is empty; give") for command in PLACES),
+        *(
+            (command, "-", "standard output cannot be used here; give a name")
+            for command in PLACES
+            if command[0] not in WRITE_TO_STANDARD_OUTPUT
+        ),
+    ],
+)
+def test_every_output_has_a_name(files, command, name, fault, capsys):
+    before = contents(files)
+    with pytest.raises(SystemExit) as exit_code:
+        main([*command, name])
+    assert exit_code.value.code == 2
+    assert fault in capsys.readouterr().err
     assert contents(files) == before
 
 

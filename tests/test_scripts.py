@@ -67,10 +67,10 @@ def test_folds_are_treebanks_that_train_all_finds(tmp_path):
     folder, source = tmp_path / "UD_English-Small", Path("data/quickstart/dev.conllu").read_text()
     folder.mkdir()
     (folder / "en_small-ud-train.conllu").write_text("\n\n".join([*source.split("\n\n")[:25], ""]))
-    script("write_folds").write_folds(find_treebanks(tmp_path)[0], 4, tmp_path / "folds")
+    script("write_folds").write_folds(find_treebanks(tmp_path).treebanks[0], 4, tmp_path / "folds")
     [path] = folder.iterdir()
     sentences = [one.lines for one in read_treebank(str(path))]
-    folds = find_treebanks(tmp_path / "folds")
+    folds = find_treebanks(tmp_path / "folds").treebanks
     assert [fold.model_name for fold in folds] == [f"english-smallfold{number}" for number in (1, 2, 3, 4)]
     tests = [[one.lines for one in read_treebank(str(fold.test))] for fold in folds]
     assert [len(test) for test in tests] == [6, 6, 6, 7]

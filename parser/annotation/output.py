@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from parser.annotation.selection import By, Candidate
+from parser.system.console import printable
 from parser.treebank.conllu_output import (
     with_its_end,
     with_tags,
@@ -32,7 +33,7 @@ def lines_of(candidate: Candidate, place: int, by: By, least: float) -> tuple[st
     lines = with_tree(sentence, sure.heads, sure.labels)
     return _with_comment(
         without_enhanced(lines, sentence.word_lines),
-        f"{REASON}{place}, {candidate.file}:{sentence.line}: {_reason(candidate, by, least)}",
+        f"{REASON}{place}, {printable(candidate.file)}:{sentence.line}: {_reason(candidate, by, least)}",
     )
 
 

@@ -7,6 +7,8 @@ import reprlib
 from pathlib import Path
 from typing import TypeVar
 
+from parser.system.files import content_of
+
 JsonT = TypeVar("JsonT", dict, list, str, int)
 
 TYPE_NAMES = {dict: "an object", list: "a list", str: "a string", int: "a whole number"}
@@ -20,7 +22,7 @@ def read_records(path: Path, key: str) -> list:
 def read_json(path: Path) -> object:
     """The content of a JSON file. Raises ValueError for a file that is not JSON."""
     try:
-        return json.loads(path.read_bytes())
+        return json.loads(content_of(path))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: not JSON: {error}") from None
 

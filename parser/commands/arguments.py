@@ -26,14 +26,16 @@ from parser.commands.shared_arguments import (
     add_tags,
     add_text,
     add_treebank_name,
+    config_path,
     model_path,
+    named_output,
+    output,
     positive,
 )
 from parser.config.measures import MEASURES
 from parser.system.console import printable
 from parser.system.version import __version__
 
-PAGE = "trees.html"
 OF_TREEBANK = ""
 """The value of `evaluate --text` that stands for the text of the treebank itself."""
 SPEED_SETTINGS = (
@@ -131,7 +133,7 @@ def _add_evaluate(commands: Commands) -> None:
     )
     command.add_argument(
         "--report",
-        type=Path,
+        type=named_output,
         metavar="HTML",
         help="write a page with scores, learning curves, kinds of errors and the worst sentences",
     )
@@ -146,7 +148,12 @@ def _add_parse(commands: Commands) -> None:
         "input", metavar="IN", help="CoNLL or text file, optionally .gz; - for standard input"
     )
     command.add_argument(
-        "-o", "--output", default="-", metavar="OUT", help="output file (default: standard output)"
+        "-o",
+        "--output",
+        type=output,
+        default="-",
+        metavar="OUT",
+        help="output file (default: standard output)",
     )
     command.add_argument(
         "--probabilities", action="store_true", help="write the probability of each arc and its label to MISC"
@@ -163,7 +170,7 @@ def _add_parse_corpus(commands: Commands) -> None:
     command = commands.add_parser("parse-corpus", help="parse all files of a folder with Ray workers")
     add_models(command)
     command.add_argument("source", type=Path, metavar="IN_FOLDER", help="folder of CoNLL or text files")
-    command.add_argument("target", type=Path, metavar="OUT_FOLDER", help="folder for the trees")
+    command.add_argument("target", type=named_output, metavar="OUT_FOLDER", help="folder for the trees")
     command.add_argument(
         "--workers", type=positive, metavar="N", help="number of parsing processes (default: one per CPU)"
     )
@@ -274,6 +281,7 @@ def _add_select(commands: Commands) -> None:
     command.add_argument(
         "-o",
         "--output",
+        type=named_output,
         required=True,
         metavar="OUT",
         help="output file, with the most valuable sentence first",
@@ -293,8 +301,9 @@ def _add_draw(commands: Commands) -> None:
     command.add_argument(
         "-o",
         "--output",
+        type=output,
         metavar="OUT",
-        help=f"output file, or - for standard output (default: {PAGE}; with --text standard output)",
+        help="output file, or - for standard output, which is the default with --text; a page needs a name",
     )
     add_roots(command)
     command.set_defaults(run="parser.commands.draw:draw_trees")
@@ -316,7 +325,7 @@ def _add_compare(commands: Commands) -> None:
     )
     command.add_argument(
         "--report",
-        type=Path,
+        type=named_output,
         metavar="HTML",
         help="write a page with the differences and trees of both parsers",
     )
@@ -349,7 +358,7 @@ def _add_pack(commands: Commands) -> None:
     command.add_argument(
         "-o",
         "--output",
-        type=Path,
+        type=named_output,
         metavar="OUT",
         help="the package (default: MODEL.stackparser); with --wheel, the folder for the wheel (default: "
         "dist); with --hub, the new folder",
@@ -398,9 +407,16 @@ def _add_train_all(commands: Commands) -> None:
     command.add_argument(
         "source", type=Path, metavar="FOLDER", help="folder of folders such as UD_English-EWT"
     )
-    command.add_argument("config", type=Path, metavar="CONFIG", help="YAML file like those in configs/")
     command.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="OUT", help="folder for models, table and runs"
+        "config", type=config_path, metavar="CONFIG", help="YAML file like those in configs/"
+    )
+    command.add_argument(
+        "-o",
+        "--output",
+        type=named_output,
+        required=True,
+        metavar="OUT",
+        help="folder for models, table and runs",
     )
     command.add_argument(
         "--only",
@@ -493,7 +509,7 @@ def _add_plots(commands: Commands) -> None:
     command.add_argument(
         "-o",
         "--output",
-        type=Path,
+        type=named_output,
         metavar="OUT",
         help="folder for the report and the plots, which are written to OUT/plots (default: RUN)",
     )

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from parser.commands.arguments import PAGE
 from parser.pages.drawing import as_text
 from parser.pages.gold_trees import differences, with_gold
 from parser.pages.trees_page import scores_of, text_of, trees_page
@@ -26,7 +25,9 @@ Pair = tuple[Sentence, Sentence | None]
 
 def draw_trees(options: argparse.Namespace) -> None:
     """Draw trees. Raises ValueError for files with faults, and for gold trees of other words."""
-    output = options.output or (STANDARD if options.text else PAGE)
+    if options.output is None and not options.text:
+        raise ValueError("a page needs a name, such as -o trees.html; --text draws in the terminal")
+    output = options.output or STANDARD
     if options.treebank == options.gold == STANDARD:
         raise ValueError("standard input cannot be both FILE and --gold; give one of them as a file")
     refuse_to_overwrite(output, filter(None, (options.treebank, options.gold)))

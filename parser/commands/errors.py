@@ -13,8 +13,10 @@ from parser.system.interruption import SIGNALLED, Interrupted, StoppedError
 from parser.treebank.ud_folders import FOLDER
 
 DONE, FAULT_OF_PROGRAM, USER_ERROR, INTERRUPTED = 0, 1, 2, 130
-OF_OUTPUT = ENOSPC, EDQUOT, EFBIG, EPIPE, EIO
+OF_OUTPUT = ENOSPC, EDQUOT, EFBIG, EPIPE
 """Errors that occur (almost) only when writing."""
+EMPTY = "''"
+"""Stands for an empty name, as in a shell."""
 WHAT_NEEDS_LESS = (
     "training needs less with a lower training.batch_size, training.max_batch_words, or sizes in "
     "parser.network; parsing with a lower --batch-size"
@@ -32,11 +34,13 @@ def exit_code_of(error: BaseException) -> int:
 
 def message_of(error: Exception) -> Sequence[str]:
     """Return the lines of the message for an error."""
-    if isinstance(error, OSError) and error.filename:
+    if isinstance(error, OSError) and error.filename is not None:
         how = how_to_get(str(error.filename)) if isinstance(error, FileNotFoundError) else ""
-        return [f"{error.filename}: {error.strerror}{how}"]
+        return [f"{error.filename or EMPTY}: {error.strerror}{how}"]
     if isinstance(error, OSError) and error.strerror:
-        return [f"writing the output: {error.strerror}" if error.errno in OF_OUTPUT else error.strerror]
+        of_output, anywhere = error.errno in OF_OUTPUT, error.errno == EIO
+        what = "writing the output: " if of_output else "reading or writing: " if anywhere else ""
+        return [what + error.strerror]
     return lines_of(error)
 
 

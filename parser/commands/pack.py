@@ -15,7 +15,7 @@ from parser.parsing.model_format import CARD, SETTINGS
 from parser.parsing.named_models import SUFFIX, name_of
 from parser.parsing.wheel import extras_of, wheel_of
 from parser.system.console import counted, say
-from parser.system.files import refuse_to_overwrite, write_atomically
+from parser.system.files import real_path, refuse_to_overwrite, write_atomically
 
 WHEELS = Path("dist")
 
@@ -35,7 +35,7 @@ def _pack(options: argparse.Namespace) -> None:
     if (options.ensemble or options.model.is_file()) and not options.output:
         raise ValueError("a package of several models, or of another package, needs a name: -o FILE")
     paths = (options.model, *options.ensemble)
-    folder = options.model.resolve()
+    folder = real_path(options.model)
     output = options.output or folder.with_name(folder.name + SUFFIX)
     refuse_to_overwrite(output, paths)
     pack(_contents(options), output)

@@ -22,7 +22,7 @@ from parser.parsing.column_shares import Counts, InputColumnCheck
 from parser.parsing.ensemble import load_models
 from parser.parsing.text_input import tokenizer_of
 from parser.system.console import LinesError, counted, warn
-from parser.system.files import refuse_to_overwrite
+from parser.system.files import real_path, refuse_to_overwrite
 from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
 
 FAILURES_SHOWN = 20
@@ -64,7 +64,7 @@ def _settings(options: argparse.Namespace) -> tuple[WorkerSettings, InputColumnC
     if device.type != "cpu":
         raise ValueError("parse-corpus is for CPUs: use --device cpu, or parse on a GPU")
     models = models_of(options)
-    models = models._replace(paths=tuple(path.resolve() for path in models.paths))
+    models = models._replace(paths=tuple(map(real_path, models.paths)))
     model = load_models(models, device)
     refuse_to_write_tags(options, model)
     refuse_parse_options(wanted, model)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from parser.parsing.model import Model
 from parser.system.console import warn
-from parser.system.files import STANDARD, atomic_file, refuse_folder, refuse_to_overwrite
+from parser.system.files import STANDARD, atomic_file, real_path, refuse_to_overwrite, refuse_unwritable
 from parser.training.folder import METRICS
 from parser.training.record import CURVES, drawn_curves, epochs_of
 from parser.treebank.vocabulary import UNKNOWN
@@ -40,18 +40,20 @@ def curves_of(model: Path) -> bytes | str:
 
 def _beside(model: Path) -> tuple[Path, Path]:
     """Return the paths where the metrics and the curves of a model's run would be."""
-    run = model.resolve().parent
+    run = real_path(model).parent
     return run / METRICS, run / CURVES
 
 
 def refuse_place(page: Path | None, sources: Iterable[str], models: Sequence[Path]) -> None:
-    """Raises ValueError, before work is done, if the page or the printed output cannot be written."""
+    """Raises ValueError or PermissionError, before work is done, if the page or the printed output cannot be
+    written.
+    """
     read: list[str | Path] = [*sources, *models, *chain.from_iterable(map(_beside, models))]
     refuse_to_overwrite(STANDARD, read)
     if page is None:
         return
-    refuse_folder(page)
-    if not page.parent.is_dir() or str(page) == STANDARD:
+    refuse_unwritable(page)
+    if not page.parent.is_dir():
         raise ValueError(f"--report {page}: give the name of a file in a folder that exists")
     refuse_to_overwrite(page, read)
 

@@ -13,7 +13,7 @@ from parser.commands.options import models_of, prepared_device, warning_of, with
 from parser.parsing.ensemble import load_models
 from parser.parsing.model import Model
 from parser.system.console import counted, warn
-from parser.system.files import STANDARD, atomic_file, refuse_to_overwrite
+from parser.system.files import atomic_file, refuse_to_overwrite
 from parser.treebank.conllu import NO_SENTENCE, stream_sentences
 
 
@@ -21,13 +21,11 @@ def select_sentences(options: argparse.Namespace) -> None:
     """Select sentences. Raises ValueError for files with faults."""
     if not 0 <= options.doubtful <= 1:
         raise ValueError(f"--doubtful {options.doubtful:g}: give a probability, from 0 to 1")
-    if options.output == STANDARD:
-        raise ValueError(f"-o {STANDARD}: give the name of a file")
     models = models_of(options)
     refuse_to_overwrite(options.output, [*options.treebanks, *models.paths])
     model = load_models(models, prepared_device(options))
     sources = chain.from_iterable(_sources(model, path) for path in options.treebanks)
-    with atomic_file(options.output) as file:  # opened before hours of parsing
+    with atomic_file(str(options.output)) as file:  # opened before hours of parsing
         found = select(model, sources, options.words, options.by, options.seed, options.batch_size)
         for place, candidate in enumerate(found, 1):
             lines = lines_of(candidate, place, options.by, options.doubtful)

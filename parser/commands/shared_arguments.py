@@ -10,6 +10,7 @@ from parser.batching import PRECISIONS
 from parser.parsing import BATCH_SIZE
 from parser.parsing.named_models import FOLDER, find_model
 from parser.system import MOST_THREADS
+from parser.system.files import STANDARD
 from parser.treebank.conllu import Roots
 from parser.treebank.conllu_output import Deps, TagsToWrite
 
@@ -24,7 +25,7 @@ def add_config(command: argparse.ArgumentParser, examples: str, runs: str, neede
     """Add the config. examples: the folder of such configs; runs: the default folder of their runs."""
     command.add_argument(
         "config",
-        type=Path,
+        type=config_path,
         nargs=None if needed else "?",
         metavar="CONFIG",
         help=f"YAML file like those in {examples}/",
@@ -32,7 +33,7 @@ def add_config(command: argparse.ArgumentParser, examples: str, runs: str, neede
     command.add_argument(
         "--run",
         dest="folder",
-        type=Path,
+        type=named_output,
         help=f"folder of the run (default: {runs}/NAME for {examples}/NAME.yaml)",
     )
 
@@ -218,6 +219,29 @@ def model_path(text: str) -> Path:
         return find_model(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def output(text: str) -> str:
+    """The type of an argument that is the name of an output, or - for standard output."""
+    if not text:
+        raise argparse.ArgumentTypeError("is empty; give the name of a file, or - for standard output")
+    return text
+
+
+def config_path(text: str) -> Path:
+    """The type of an argument that is the path of a config, which may be read several times."""
+    if text in ("", STANDARD):
+        fault = "standard input cannot be a config" if text else "is empty"
+        raise argparse.ArgumentTypeError(f"{fault}; give the name of a file")
+    return Path(text)
+
+
+def named_output(text: str) -> Path:
+    """The type of an argument that is the path of an output, which cannot be standard output."""
+    if text in ("", STANDARD):
+        fault = "standard output cannot be used here" if text else "is empty"
+        raise argparse.ArgumentTypeError(f"{fault}; give a name")
+    return Path(text)
 
 
 def thread_count(text: str) -> int:

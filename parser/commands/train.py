@@ -17,6 +17,7 @@ from parser.distributed.launcher import launch
 from parser.distributed.process_group import ProcessGroup
 from parser.evaluation.report import score_line
 from parser.system.console import say
+from parser.system.files import real_path
 from parser.system.machine import choose_device, peak_memory, tune_process
 from parser.training.folder import BEST_MODEL, CONFIG, METRICS, refuse_without_checkpoint
 from parser.training.run import train_and_score
@@ -73,7 +74,7 @@ def _place(options: argparse.Namespace) -> _Place:
 
 
 def _is_same(path: Path, other: Path) -> bool:
-    return path.resolve() == other.resolve()
+    return real_path(path) == real_path(other)
 
 
 def _run_of(path: Path) -> Path:

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from parser.commands.errors import message_of
 from parser.commands.table import claimed_folder, train_missing
 from parser.config.file import read_config
 from parser.config.settings import Config
 from parser.config.small_treebank import changed_settings
 from parser.distributed.cluster_address import refuse_silent
-from parser.system.console import counted, lines_of, say
-from parser.system.files import refuse_to_overwrite, write_atomically
+from parser.system.console import counted, say
+from parser.system.files import real_path, refuse_to_overwrite, write_atomically
 from parser.tables.cluster_runs import run_on_cluster
 from parser.tables.found_treebanks import FoundTreebank, found_row
 from parser.tables.kept_models import keep_model, write_index
@@ -24,7 +25,7 @@ from parser.tables.runs import ROWS, Job, Row, jobs_of, read_rows, rows_of, run_
 from parser.tables.settings import TableConfig
 from parser.tables.treebank_report import write_treebank_report
 from parser.training.data import other_files_needed, provenances
-from parser.treebank.ud_folders import UDTreebank, find_treebanks
+from parser.treebank.ud_folders import TreebankFolders, find_treebanks
 
 PREPARED = "treebanks"
 """The folder of prepared files that the treebanks lack."""
@@ -46,12 +47,14 @@ def train_all(options: argparse.Namespace) -> None:
     folder: Path = options.output
     if options.address is not None:
         refuse_silent(options.address)  # before reading all treebanks, which takes minutes
-    treebanks = find_treebanks(options.source, options.only)
+    folders = find_treebanks(options.source, options.only)
     config = read_config(options.config)
-    refuse_to_overwrite(folder, [*(treebank.folder for treebank in treebanks), *other_files_needed(config)])
+    refuse_to_overwrite(
+        folder, [*(treebank.folder for treebank in folders.treebanks), *other_files_needed(config)]
+    )
     published = read_published(options.published) if options.published else None
     with claimed_folder(folder, "-o"):
-        plan = _plan(treebanks, config, options)
+        plan = _plan(folders, config, options)
         _refuse_other_treebanks(plan.jobs, folder)
         _tell(plan, folder)
         if not plan.jobs:
@@ -64,17 +67,17 @@ def train_all(options: argparse.Namespace) -> None:
     say(f"models and table: {report}")
 
 
-def _plan(treebanks: Sequence[UDTreebank], config: Config, options: argparse.Namespace) -> _Plan:
-    title = f"Treebanks in {options.source.resolve().name} with {options.config.name}"
+def _plan(folders: TreebankFolders, config: Config, options: argparse.Namespace) -> _Plan:
+    title = f"Treebanks in {real_path(options.source).name} with {options.config.name}"
     jobs: list[Job] = []
-    found, skipped = {}, {}
-    for treebank in treebanks:
+    found, skipped = {}, dict(folders.left_out)
+    for treebank in folders.treebanks:
         try:
             own = found_row(treebank, config, options.output / PREPARED)
             table = TableConfig(title=title, base=str(options.config), rows={treebank.name: own.row})
             jobs += jobs_of(table, options.config.stem)
         except (ValueError, OSError) as error:
-            skipped[treebank.name] = lines_of(error)[0]
+            skipped[treebank.name] = message_of(error)[0]
         else:
             found[treebank.name] = own
     for job in jobs:

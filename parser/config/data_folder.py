@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+DATA_FOLDER = "PARSER_DATA"
+"""The environment variable that names the data folder."""
 DATA = "data"
 """The data folder, unless PARSER_DATA names another one."""
 
@@ -15,8 +17,8 @@ def data_path(path: str) -> str:
     `data/` in the working directory stands for the data folder, too: a path that does not exist in the former
     is looked up in the latter.
     """
-    folder = os.environ.get("PARSER_DATA") or DATA
-    found = path.replace("${PARSER_DATA}", folder)
+    folder = os.environ.get(DATA_FOLDER) or DATA
+    found = path.replace(f"${{{DATA_FOLDER}}}", folder)
     first, _, below = found.partition("/")
     elsewhere = os.path.join(folder, below)
     return elsewhere if first == DATA and not os.path.exists(found) and os.path.exists(elsewhere) else found
@@ -24,7 +26,7 @@ def data_path(path: str) -> str:
 
 def path_in_configs(path: Path) -> str:
     """The path as written in configs, which are the same on all machines. The inverse of `data_path`."""
-    folder = os.environ.get("PARSER_DATA")
+    folder = os.environ.get(DATA_FOLDER)
     if folder and path.is_relative_to(folder):
-        return f"${{PARSER_DATA}}/{path.relative_to(folder)}"
+        return f"${{{DATA_FOLDER}}}/{path.relative_to(folder)}"
     return str(path)

@@ -4,68 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
-from yaml.constructor import ConstructorError
-from yaml.scanner import ScannerError
 
+from parser.config.data_folder import DATA_FOLDER
 from parser.config.errors import KeyPath, config_fault_lines
 from parser.config.settings import Config
+from parser.config.yaml_loading import ConfigLoader, RefusedError, load
 from parser.system.console import LinesError, quoted, shortened
-
-
-class ConfigLoader(yaml.SafeLoader):
-    """A safe loader of YAML 1.1, extended to read 1e-3 as a number.
-
-    A value that Python cannot construct, such as the date 2001-99-99, raises a YAML error, too.
-    """
-
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        try:
-            return super().construct_object(node, deep)
-        except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError):
-            shown = quoted(node.value) if isinstance(node, yaml.ScalarNode) else "this"
-            message = f"{shown} is not a valid {node.tag.rpartition(':')[2]}"
-            raise ConstructorError(None, None, message, node.start_mark) from None
-
-    def fetch_more_tokens(self) -> None:
-        try:
-            super().fetch_more_tokens()
-        except (ValueError, ArithmeticError):
-            message = "an escape sequence that is not a character"
-            raise ScannerError(None, None, message, self.get_mark()) from None
-
-
-ConfigLoader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+"), list("-+0123456789")
-)
-
-
-DEPTHS = {"[": 1, "{": 1, "]": -1, "}": -1}
-MAX_DEPTH = 100
-"""Maximum depth of nested brackets. The time that the library takes grows with its square."""
-
-
-def load(text: str) -> Any:
-    """Parse YAML. Raises yaml.YAMLError, and RecursionError if it is nested too deeply."""
-    return yaml.load(_not_too_deep(text), Loader=ConfigLoader)
-
-
-def _not_too_deep(text: str) -> str:
-    """The text. Raises RecursionError if its brackets are nested too deeply.
-
-    Brackets within strings are counted as well, but in a config these are balanced.
-    """
-    if max(accumulate(DEPTHS.get(character, 0) for character in text), default=0) > MAX_DEPTH:
-        raise RecursionError
-    return text
-
+from parser.system.files import content_of
 
 AnyConfig = TypeVar("AnyConfig", bound=BaseModel)
+VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 COMMANDS = {
@@ -107,6 +60,23 @@ class ConfigFile:
             _override(self._content, override, self._places)
         for name, value in (values or {}).items():
             _replace(self._content, tuple(name.split(".")), value, "set", self._places)
+        self._refuse_other_variables()
+
+    def _refuse_other_variables(self) -> None:
+        """Raises ConfigError for a value with an environment variable that nothing replaces.
+
+        A `command` is left out: the shell that runs it knows all variables.
+        """
+        for key_path, text in _texts(self._content, ()):
+            others = [name for name in VARIABLE.findall(text) if name != DATA_FOLDER]
+            if others and key_path[-1:] != ("command",):
+                lengths = range(len(key_path), 0, -1)  # keys that were merged have no place of their own
+                known = (self._places[key_path[:n]] for n in lengths if key_path[:n] in self._places)
+                raise ConfigError(
+                    f"{next(known, self._path)}: {shortened('.'.join(key_path))}: "
+                    f"${{{shortened(others[0])}}} is not replaced: of environment variables, only "
+                    f"${{{DATA_FOLDER}}} may be in a config; write its value"
+                )
 
     def _refuse_other_commands(self, kind: type[BaseModel]) -> None:
         """Raises ConfigError, which names the right command, if this config is for another command."""
@@ -136,7 +106,7 @@ class ConfigFile:
 def _read(path: Path) -> tuple[dict[str, Any], dict[KeyPath, str]]:
     """The content of a file, and the places of its keys. Raises ConfigError."""
     try:
-        loader = ConfigLoader(_not_too_deep(path.read_text(encoding="utf-8")))
+        loader = ConfigLoader(content_of(path).decode())
         node = loader.get_single_node()
         if not isinstance(node, yaml.MappingNode):
             raise ConfigError(f"{path}:1: a config has keys and values, as in configs/")
@@ -145,7 +115,9 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[KeyPath, str]]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         line = mark.line + 1 if mark else 1
-        raise ConfigError(f"{path}:{line}: not YAML: {shortened(str(error.problem))}") from None
+        problem = str(error.problem)
+        fault = problem if isinstance(error, RefusedError) else f"not YAML: {shortened(problem)}"
+        raise ConfigError(f"{path}:{line}: {fault}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not YAML in UTF-8: {error}") from None
     except RecursionError:
@@ -179,6 +151,8 @@ def _override(content: dict[str, Any], override: str, places: dict[KeyPath, str]
         raise ConfigError(f"{shown}: write it as section.key=value")
     try:
         _replace(content, key_path, load(value), shown, places)
+    except RefusedError as error:
+        raise ConfigError(f"{shown}: {error.problem}") from None
     except (yaml.YAMLError, RecursionError):
         raise ConfigError(f"{shown}: {quoted(value)} is not YAML") from None
 
@@ -208,3 +182,15 @@ def _key_paths(value: Any, above: KeyPath) -> Iterator[KeyPath]:
         for key, inner in value.items():
             yield (*above, str(key))
             yield from _key_paths(inner, (*above, str(key)))
+
+
+def _texts(value: Any, key_path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+    """All texts in a value, each with the path of its key."""
+    if isinstance(value, str):
+        yield key_path, value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _texts(inner, (*key_path, str(key)))
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _texts(inner, key_path)

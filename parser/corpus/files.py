@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from itertools import chain, count
 from pathlib import Path
 from typing import NamedTuple
 
+from parser.system.console import printable
+from parser.system.files import names_in
 from parser.text.reading import TextFormat
 from parser.treebank.faults import UNDECODED
 
@@ -39,6 +41,8 @@ class FoundFiles(NamedTuple):
     """Number of files whose trees are there already."""
     others: int
     """Number of files with other suffixes, which are left out."""
+    failures: dict[str, str]
+    """Why other files and folders are left out, by their names, printable."""
     own: Path
     """The program's own folder, see `OWN`. No path of trees begins with its name."""
 
@@ -47,22 +51,35 @@ def find_files(source: Path, target: Path, form: TextFormat | None) -> FoundFile
     """Find all files below the folder `source`; their trees get the same names below `target`.
 
     Trees of texts get the suffix `.conllu`. All paths are absolute. Raises ValueError if there is no file, or
-    if trees would get the name of a folder with other trees.
+    if one of the two folders cannot be used.
     """
     if not source.is_dir():
         raise ValueError(f"{source}: there is no such folder")
+    for folder in (source, target):
+        if UNDECODED.search(str(folder)):
+            raise ValueError(f"{folder}: its name, or that of a folder above it, is not UTF-8; rename it")
     suffixes = TEXTS if form else TREEBANKS
-    all_files = list(_files_below(source))
+    failures: dict[str, str] = {}
+    all_files = list(_files_below(source, failures))
     found = [path for path in all_files if _suffix(path) in suffixes]
-    if not found:
+    if not found and not failures:
         wanted = ", ".join(f"{suffix} or {suffix}{COMPRESSED}" for suffix in suffixes)
         raise ValueError(f"{source}: no file ends in {wanted}")
     own = _own_folder(target, (path.relative_to(source).parts[0] for path in found))
-    files = [_corpus_file(path, source, target, own / PARTS, form) for path in found]
-    _refuse_names(files)
-    missing = [file for file in files if not Path(file.output).exists()]
+    files = []
+    for path in found:
+        try:
+            files.append(_corpus_file(path, source, target, own / PARTS, form))
+        except OSError as error:
+            failures[_name(path, source)] = _unreadable(error)
+    parents = map(Path, {os.path.dirname(file.output) for file in files})
+    folders = {str(folder) for parent in parents for folder in (parent, *parent.parents)}
+    faults = {file: _fault_of_name(file, folders) for file in files}
+    failures |= {_name(Path(file.path), source): fault for file, fault in faults.items() if fault}
+    sound = [file for file, fault in faults.items() if not fault]
+    missing = [file for file in sound if not Path(file.output).exists()]
     missing.sort(key=lambda file: -file.size)
-    return FoundFiles(missing, len(files) - len(missing), len(all_files) - len(found), own)
+    return FoundFiles(missing, len(sound) - len(missing), len(all_files) - len(found), failures, own)
 
 
 def earlier_folder(target: Path) -> Path | None:
@@ -81,34 +98,46 @@ def _own_folder(target: Path, names: Iterable[str]) -> Path:
     return target / next(name for name in own if name not in taken)
 
 
-def _refuse_names(files: Sequence[CorpusFile]) -> None:
-    """Raises ValueError for names that trees cannot have, perhaps because texts lose their suffix."""
-    parents = map(Path, {os.path.dirname(file.output) for file in files})
-    folders = {str(folder) for parent in parents for folder in (parent, *parent.parents)}
-    for file in files:
-        if UNDECODED.search(file.path + file.output):
-            raise ValueError(f"{file.path}: its name, or that of a folder, is not UTF-8; rename it")
-        if os.path.isdir(file.output):
-            raise ValueError(f"{file.output}: is a folder, and the trees of {file.path} would have its name")
-        if file.output in folders:
-            raise ValueError(
-                f"{file.path}: its trees would have the name of a folder with trees of other files, "
-                f"{file.output}; rename one of them"
-            )
+def _fault_of_name(file: CorpusFile, folders: Collection[str]) -> str:
+    """Why trees cannot have their name, perhaps because texts lose their suffix; empty if they can.
 
-
-def _files_below(folder: Path) -> Iterator[Path]:
-    """All files below a folder, in order; links to folders are not followed.
-
-    Raises ValueError for a folder that cannot be read.
+    folders: those of the trees of all files.
     """
+    if UNDECODED.search(file.path):
+        return "its name, or that of a folder, is not UTF-8; rename it"
+    if os.path.isdir(file.output):
+        return f"its trees would have the name of a folder, {file.output}; rename one of them"
+    if file.output in folders:
+        return (
+            f"its trees would have the name of a folder with trees of other files, {file.output}; rename one "
+            "of them"
+        )
+    return ""
+
+
+def _files_below(folder: Path, failures: dict[str, str]) -> Iterator[Path]:
+    """All files below a folder, in order; links to folders are not followed, other links may lead nowhere.
+
+    Folders that cannot be read are added to `failures`. Raises ValueError if `folder` is one.
+    """
+    names_in(folder)
 
     def refuse(error: OSError) -> None:
-        raise ValueError(f"{error.filename}: {error.strerror}")
+        failures[_name(Path(error.filename), folder)] = _unreadable(error)
 
     for below, folders, names in os.walk(folder, onerror=refuse):
         folders.sort()
-        yield from (Path(below, name) for name in sorted(names) if os.path.isfile(os.path.join(below, name)))
+        paths = (Path(below, name) for name in sorted(names))
+        yield from (path for path in paths if os.path.isfile(path) or os.path.islink(path))
+
+
+def _name(path: Path, source: Path) -> str:
+    """The name of a file or folder of the corpus in messages and in the report."""
+    return printable(str(path.relative_to(source)))
+
+
+def _unreadable(error: OSError) -> str:
+    return f"cannot be read: {error.strerror}"
 
 
 def _suffix(path: Path) -> str:

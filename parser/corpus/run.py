@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import time
 from collections import Counter
@@ -22,7 +23,7 @@ from parser.distributed.ray_cluster import cluster
 from parser.parsing.column_shares import Counts
 from parser.parsing.model_files import digest_of
 from parser.system.console import lines_of
-from parser.system.files import file_lock, write_atomically
+from parser.system.files import file_lock, real_path, write_atomically
 from parser.treebank.faults import Faults
 
 REPORT, LOCK = "report.json", "lock"
@@ -75,14 +76,15 @@ def parse_corpus(
     the summary and the number of files whenever a file is finished. Raises ValueError if nothing can be done;
     errors in single files are in the report. Finished work is not lost, whatever ends the function.
     """
-    source, target = source.resolve(), target.resolve()  # a cluster has other working folders
+    source, target = real_path(source), real_path(target)  # a cluster has other working folders
     corpus = find_files(source, target, settings.form)
     with _claim(target, corpus.own) as own:
         _refuse_other_start(source, target, own, settings)
         own.rename(corpus.own)  # if the corpus has its name by now
         forget_attempts(corpus.own)
         began = time.monotonic()
-        summary, count, started = Summary(), 0, 0.0
+        summary = Summary(failures={name: [why] for name, why in corpus.failures.items()})
+        count, started = 0, 0.0
         if corpus.missing:
             with (
                 cluster(address, workers, settings.threads) as count,
@@ -102,7 +104,7 @@ def _claim(target: Path, own: Path) -> Iterator[Path]:
 
     Raises ValueError if another process holds the lock, or if there are files that are not the program's.
     """
-    if target.exists() and not target.is_dir():
+    if os.path.lexists(target) and not target.is_dir():
         raise ValueError(f"{target}: is no folder; choose another name for the trees")
     target.mkdir(parents=True, exist_ok=True)
     earlier = earlier_folder(target)
@@ -123,6 +125,7 @@ def _collect(
     progress: Callable[[Summary, int], None],
 ) -> None:
     """Complete each file when all of its parts are there."""
+    total = len(files) + len(summary.failures)
     pending = {file.name: _Pending(file) for file in files}
     for row in rows:
         if row["seconds"]:
@@ -143,7 +146,7 @@ def _collect(
         else:
             summary.add_file(found)
         summary.seconds_to_complete += time.monotonic() - began
-        progress(summary, len(files))
+        progress(summary, total)
 
 
 class _Pending:

@@ -32,6 +32,7 @@ from parser.parsing.request import Request
 from parser.parsing.running_batch import RunningBatch
 from parser.parsing.scheduler import WINDOW, RequestSource, Scheduler
 from parser.system.console import warn
+from parser.system.exit_lock import ExitLock
 from parser.treebank.projectivity import deprojectivize
 from parser.treebank.sentence import Sentence
 
@@ -112,7 +113,7 @@ class Engine:
         """The limit on the words of the batch, which is lowered when memory runs out."""
         self._reparser, self._calibration = Reparser.of(model), Calibration.of(model)
         self._scheduler, self._source = Scheduler(), RequestSource()
-        self._scheduling, self._computing, self._ending = Lock(), Lock(), Lock()
+        self._scheduling, self._computing, self._ending = Lock(), ExitLock(self), Lock()
 
     def add(
         self,

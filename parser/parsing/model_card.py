@@ -13,6 +13,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from parser.config.errors import fault_lines
+from parser.config.yaml_loading import BoundedLoader
 from parser.parsing.model_files import ModelFiles, text_of
 from parser.parsing.model_format import CARD
 
@@ -92,7 +93,7 @@ def read_card(files: ModelFiles) -> ModelCard | None:
         return None
     found = FRONT_MATTER.match(text_of(files, CARD))
     try:
-        content: Any = yaml.safe_load(found[1]) if found else {}
+        content: Any = yaml.load(found[1], Loader=BoundedLoader) if found else {}
         return ModelCard.model_validate(content)
     except ValidationError as error:
         raise ValueError(f"{files.name}: {CARD}: {'; '.join(fault_lines(error))}") from None

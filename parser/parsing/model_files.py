@@ -25,7 +25,7 @@ from safetensors.torch import load, load_file
 from torch import Tensor
 
 from parser.parsing.model_format import DOCUMENTS, MAX_BYTES, NEEDED, SCORES, SETTINGS
-from parser.system.files import atomic_file
+from parser.system.files import atomic_file, named_errors, names_in, readable
 
 MEMBER = "model-"
 DATE = (1980, 1, 1, 0, 0, 0)
@@ -61,21 +61,22 @@ class Folder:
         return os.path.isfile(self._path / name)
 
     def content(self, name: str) -> bytes:
-        with (self._path / name).open("rb") as file:
+        path = self._path / name
+        with named_errors(path), path.open("rb") as file:
             return _read(file, name)
 
     def weights(self, name: str) -> dict[str, Tensor]:
-        return load_file(self._path / name)
+        return load_file(readable(self._path / name))
 
     def shapes(self, name: str) -> Shapes:
-        with safe_open(self._path / name, "pt") as file:
+        with safe_open(readable(self._path / name), "pt") as file:
             return {key: tuple(file.get_slice(key).get_shape()) for key in list(file.keys())}
 
 
 class Package:
     def __init__(self, path: Path):
-        """Raises ValueError if the file is not a package."""
-        self._path, self.name = path, str(path)
+        """Raises ValueError if the file is not a package, and OSError if it cannot be opened."""
+        self._path, self.name = readable(path), str(path)
         with self._opened("neither a model's folder nor a package of one") as package:
             self._members = {member.filename: member for member in package.infolist()}
         if not any(name_in_model(name) == SETTINGS for name in self._members):
@@ -183,13 +184,14 @@ def refuse_without_model(files: ModelFiles) -> None:
     """Raises ValueError if there is no model; the message names a subfolder that contains one."""
     if files.has(SETTINGS) or files.has(f"{member_folder(1)}/{SETTINGS}"):
         return
-    if not Path(files.name).exists():
+    if not os.path.lexists(files.name):
         raise ValueError(
             f"{files.name}: there is no such file or folder, nor a model of that name: installed, in "
             "the folder that PARSER_MODELS names, or in models/ of the checkout"
         )
-    inside = sorted(path.parent for path in Path(files.name).glob(f"*/{SETTINGS}"))
-    meant = f"; did you mean {inside[0]}?" if inside else ""
+    names = [] if os.path.isfile(files.name) else names_in(files.name)
+    inside = [name for name in names if files.has(f"{name}/{SETTINGS}")]
+    meant = f"; did you mean {Path(files.name, inside[0])}?" if inside else ""
     raise ValueError(f"{files.name}: not a model's folder, {missing_files(files)}{meant}")
 
 

@@ -12,6 +12,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from parser.system.console import listed, quoted
+from parser.system.files import names_in, real_path
 
 SUFFIX = ".stackparser"
 """The suffix of model files."""
@@ -31,13 +32,13 @@ def name_of(path: Path) -> str:
 
     A model that is called only `model` gets the name of the folder around it, such as that of a package.
     """
-    place = path.resolve()
+    place = real_path(path)
     own = place.name.removesuffix(SUFFIX)
     return place.parent.name if own == "model" else own
 
 
 def models_in(folder: Path) -> dict[str, Path]:
-    """The models in a folder, by name. Raises ValueError if there is none."""
+    """The models in a folder, by name. Raises ValueError if there is none, or if it cannot be read."""
     found = _files(folder)
     if not found:
         raise ValueError(f"{folder}: has no model, which would be a file NAME{SUFFIX}")
@@ -45,7 +46,7 @@ def models_in(folder: Path) -> dict[str, Path]:
 
 
 def _files(folder: Path) -> dict[str, Path]:
-    return {path.name.removesuffix(SUFFIX): path for path in sorted(folder.glob(f"*{SUFFIX}"))}
+    return {name.removesuffix(SUFFIX): folder / name for name in names_in(folder) if name.endswith(SUFFIX)}
 
 
 def model_in(folder: Path, name: str) -> Path:
@@ -80,15 +81,18 @@ def find_model(text: str) -> Path:
 
     Names are those of models that are installed, in the folder that PARSER_MODELS names, or shipped. A text
     that is an existing path or no known name is returned as a path. But if PARSER_MODELS names a folder,
-    ValueError is raised for an unknown name.
+    ValueError is raised for an unknown name, and if the folder cannot be read.
     """
     if os.path.exists(text) or not NAME.fullmatch(text):
         return Path(text)
     for entry in entry_points(group=INSTALLED):
         if entry.name in (text, package_of(text)):
             return Path(entry.load())
-    folder = os.environ.get(FOLDER)
-    names = _meant(_files(SHIPPED), text)
-    if folder and (not names or _meant(_files(Path(folder)), text)):
-        return model_in(Path(folder), text)
+    names = _meant(_files(SHIPPED), text) if SHIPPED.is_dir() else []
+    if folder := os.environ.get(FOLDER):
+        try:
+            if not names or _meant(_files(Path(folder)), text):
+                return model_in(Path(folder), text)
+        except ValueError as error:
+            raise ValueError(f"{error} ({folder} is the folder that {FOLDER} names)") from None
     return model_in(SHIPPED, text) if names else Path(text)

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from parser.service.operation import HEALTH
 from parser.service.page import is_of_page
+from parser.system.files import content_of
 
 SCHEME = "bearer"
 MIN_LENGTH = 16
@@ -24,7 +25,7 @@ def read_tokens(path: Path) -> tuple[bytes, ...]:
     """Return the tokens of a file with one in each line. Raises ValueError if one is invalid or if there is
     none, and OSError.
     """
-    content = path.read_bytes().removeprefix(BOM_UTF8)
+    content = content_of(path).removeprefix(BOM_UTF8)
     tokens = tuple(filter(None, map(bytes.strip, content.splitlines())))
     if not tokens:
         raise ValueError(f"{path}: there is no token in it; write one in each line")

@@ -18,7 +18,7 @@ from parser.speed.measuring.run import RunRows, kept_rows, measure, read_run_con
 from parser.speed.measuring.settings import SpeedConfig
 from parser.speed.reporting.speed_ups import ratio_lines, read_ratio
 from parser.system.console import LinesError, say
-from parser.system.files import file_lock, refuse_folder_of_others
+from parser.system.files import file_lock, real_path, refuse_folder_of_others
 
 if TYPE_CHECKING:
     from parser.speed.reporting.plot_style import Look
@@ -101,7 +101,7 @@ def plots(folder: Path, out: Path) -> None:
 
     Raises ValueError if that folder contains anything other than reports.
     """
-    if out.resolve() != folder.resolve():
+    if real_path(out) != real_path(folder):
         from parser.speed.reporting.document import HTML, PLOTS  # Matplotlib: slow to import
 
         refuse_folder_of_others(out, (out / HTML).is_file(), PLOTS, "-o")
@@ -164,4 +164,4 @@ def _without_missing(config: SpeedConfig) -> SpeedConfig:
 def _write(folder: Path, config: SpeedConfig, out: Path) -> None:
     from parser.speed.reporting.report import write_report  # TensorBoard, Matplotlib: slow to import
 
-    say(f"report: {write_report(rows_of(folder, config), out, folder.resolve().name)}")
+    say(f"report: {write_report(rows_of(folder, config), out, real_path(folder).name)}")

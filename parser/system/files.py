@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import gzip
 import os
@@ -18,6 +19,7 @@ STANDARD = "-"
 """Stands for standard input or standard output instead of a file's name."""
 FileNumber = tuple[int, int]
 """The number of the device, and of the file on it."""
+WRITE_BITS = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 
 
 def refuse_to_overwrite(output: str | Path, inputs: Iterable[str | Path]) -> None:
@@ -47,7 +49,7 @@ def _numbers(path: str | Path, standard: int) -> list[FileNumber | None]:
     """Return the numbers of a file and of the folders above it. standard: the descriptor for `STANDARD`."""
     if str(path) == STANDARD:
         return [_number(standard)]
-    real = Path(os.path.realpath(path))
+    real = real_path(path)
     return [_number(each) for each in (real, *real.parents)]
 
 
@@ -78,16 +80,26 @@ def refuse_folder_of_others(run: Path, is_run: bool, own_file: str = "", option:
     is_run: whether it contains a file that every run has. own_file: the name of a file that may exist before
     that one. option: the option that names the folder, for messages.
     """
-    if run.exists() and not run.is_dir():
+    if os.path.lexists(run) and not run.is_dir():
         raise ValueError(f"{run}: is no folder; choose another name with {option}")
     if run.exists() and not is_run and not {path.name for path in run.iterdir()} <= {own_file}:
         raise ValueError(f"{run}: holds something that is not a run; choose another folder with {option}")
 
 
-def refuse_folder(output: str | Path) -> None:
-    """Raises ValueError if the output, which is to be a file, is a folder."""
+def refuse_unwritable(output: str | Path) -> None:
+    """Raises ValueError for an output that is a folder instead of a file, PermissionError for one that is
+    write-protected, and OSError for a link that leads to itself.
+
+    A file could be replaced in spite of its own permissions: those of its folder decide. And for root, only
+    the permission bits tell that a file is protected.
+    """
     if os.path.isdir(output):
         raise ValueError(f"{output}: is a folder; give the name of a file")
+    if os.path.islink(real_path(output)):
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(output))
+    if os.path.exists(output) and not (os.access(output, os.W_OK) and os.stat(output).st_mode & WRITE_BITS):
+        why = "is write-protected; choose another name, or allow writing with chmod u+w"
+        raise PermissionError(errno.EACCES, why, str(output))
 
 
 @contextmanager
@@ -95,14 +107,14 @@ def atomic_file(path: str) -> Iterator[BinaryIO]:
     """Open a file for writing, which appears under its name only when it is complete.
 
     It is compressed if its name ends in `.gz`. Pipes and devices, which cannot be replaced, are written
-    directly. Raises ValueError for a folder.
+    directly. Raises what `refuse_unwritable` raises.
     """
-    refuse_folder(path)
+    refuse_unwritable(path)
     if os.path.exists(path) and not os.path.isfile(path):
         with _open(path, path) as file:
             yield file
         return
-    target = Path(path).resolve()  # a symbolic link is kept, and its target is replaced
+    target = real_path(path)  # a symbolic link is kept, and its target is replaced
     try:
         handle, unfinished = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     except OSError as error:
@@ -122,8 +134,9 @@ def write_atomically(path: Path, content: bytes) -> None:
     """Replace the content of a file atomically: at any time it contains either the old or the new content.
 
     For files in folders of this program, by a single writer at a time. A temporary file left behind by a
-    killed writer is removed. Raises OSError with the name of the file.
+    killed writer is removed. Raises OSError with the name of the file, and what `refuse_unwritable` raises.
     """
+    refuse_unwritable(path)
     unfinished = path.with_name(f".{path.name}.unfinished")
     try:
         try:
@@ -140,11 +153,24 @@ def write_atomically(path: Path, content: bytes) -> None:
         raise
 
 
+def real_path(path: str | Path) -> Path:
+    """Return the absolute path without links. One that leads to itself is left to whoever opens the path."""
+    return Path(os.path.realpath(path))
+
+
+def names_in(folder: str | Path) -> list[str]:
+    """Return the names in a folder, in order. Raises ValueError with the reason if it cannot be read."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError as error:
+        raise ValueError(f"{folder}: cannot be read: {error.strerror}") from None
+
+
 def utf8_lines(path: Path) -> list[str]:
     """Return the lines of a text file, without a byte-order mark. Raises ValueError with the number of a line
     that is not UTF-8.
     """
-    content = path.read_bytes()
+    content = content_of(path)
     try:
         return content.decode("utf-8-sig").replace("\r\n", "\n").split("\n")
     except UnicodeDecodeError:
@@ -164,6 +190,31 @@ def nameless_file(content: bytes) -> Iterator[Path]:
         file.flush()
         file.seek(0)
         yield Path(f"/dev/fd/{file.fileno()}")
+
+
+@contextmanager
+def named_errors(path: str | Path) -> Iterator[None]:
+    """Name the file in errors that reading it raises in the block, as those of opening it do."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            error.filename = "standard input" if str(path) == STANDARD else str(path)
+        raise
+
+
+def content_of(path: Path) -> bytes:
+    """Return the bytes of a file. Raises OSError with its name, also if a disk fails."""
+    with named_errors(path):
+        return path.read_bytes()
+
+
+def readable(path: Path) -> Path:
+    """Return the path of a file that can be opened. Raises OSError with the reason, for libraries that do not
+    say it.
+    """
+    with path.open("rb"):
+        return path
 
 
 @contextmanager

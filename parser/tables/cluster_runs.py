@@ -15,7 +15,7 @@ from typing import Any
 from parser.config.settings import Config
 from parser.distributed.ray_cluster import cluster, library
 from parser.system.console import LinesError, counted, say
-from parser.system.files import file_lock
+from parser.system.files import file_lock, real_path
 from parser.system.interruption import StoppedError, stop_request
 from parser.system.lifeline import end, lifeline
 from parser.tables.runs import (
@@ -89,7 +89,7 @@ def _refuse_numbered_devices(jobs: Sequence[Job]) -> None:
 def _submitted(job: Job, folder: Path) -> Any:
     """Submit a run to the cluster; returns its task."""
     ray = library()
-    run = prepared_run(job, folder).resolve()
+    run = real_path(prepared_run(job, folder))
     sent = {name: os.path.abspath(os.environ[name]) for name in SENT if name in os.environ}
     task = ray.remote(_train).options(
         name=job.name, num_cpus=job.config.threads, num_gpus=_gpus(job.config), max_retries=MOST_ATTEMPTS - 1

@@ -12,7 +12,7 @@ from parser.parsing.ensemble import contents
 from parser.parsing.model_files import Folder, pack
 from parser.parsing.model_format import CARD, LICENCE, WEIGHTS
 from parser.parsing.named_models import SUFFIX
-from parser.system.files import write_atomically
+from parser.system.files import refuse_unwritable, write_atomically
 from parser.tables.found_treebanks import FoundTreebank
 from parser.tables.model_card import CardScores, model_card, scores_of
 from parser.tables.runs import RUNS, Job, Row
@@ -34,6 +34,7 @@ def keep_model(job: Job, found: FoundTreebank, row: Row, folder: Path) -> None:
     card = model_card(found, job.config, row, weights).encode()
     if package.is_file() and (model / CARD).is_file() and (model / CARD).read_bytes() == card:
         return
+    refuse_unwritable(package)
     package.unlink(missing_ok=True)  # a new card with an old package would look as if everything were done
     if found.treebank.licence_text:
         write_atomically(model / LICENCE, found.treebank.licence_text.encode())

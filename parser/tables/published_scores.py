@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from parser.config.errors import fault_lines
 from parser.config.measures import TextMeasure
 from parser.parsing.model_card import Given
+from parser.system.files import content_of
 
 Percent = Annotated[float, Field(ge=0, le=100)]
 
@@ -34,6 +35,6 @@ class PublishedScores(BaseModel):
 def read_published(path: Path) -> PublishedScores:
     """The scores in a JSON file. Raises ValueError, OSError."""
     try:
-        return PublishedScores.model_validate_json(path.read_bytes())
+        return PublishedScores.model_validate_json(content_of(path))
     except ValidationError as error:
         raise ValueError(f"{path}: {'; '.join(fault_lines(error))}") from None

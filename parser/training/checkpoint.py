@@ -22,7 +22,7 @@ from parser.evaluation.scores import Scores
 from parser.optimization.graphed_gradients import Graphs
 from parser.optimization.training_step import TrainingStep
 from parser.system.console import shortened
-from parser.system.files import nameless_file, write_atomically
+from parser.system.files import nameless_file, readable, write_atomically
 from parser.training.schedule import Schedule
 
 NETWORK, AVERAGE, OPTIMIZER, RANDOM, DEVICE_RANDOM, TOTALS = (
@@ -108,7 +108,7 @@ def load_checkpoint(path: Path, training: TrainingState, rank: int = 0) -> None:
     Raises ValueError if the file is broken or belongs to another run.
     """
     try:
-        with safe_open(path, "pt") as file:
+        with safe_open(readable(path), "pt") as file:
             metadata: dict[str, Any] = {name: json.loads(text) for name, text in file.metadata().items()}
             tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         progress = _progress(metadata["progress"])

@@ -14,7 +14,7 @@ from parser.config.dotted_keys import flat
 from parser.config.file import read_config
 from parser.config.settings import Config
 from parser.system.console import LinesError
-from parser.system.files import file_lock, refuse_folder_of_others, write_atomically
+from parser.system.files import file_lock, real_path, refuse_folder_of_others, write_atomically
 
 CONFIG, CHECKPOINT, METRICS, LOCK = "config.yaml", "checkpoint.safetensors", "metrics.jsonl", "lock"
 BEST_MODEL = "model"
@@ -128,7 +128,7 @@ def _lock(run: Path, stack: ExitStack) -> None:
 
 def _move_aside(run: Path) -> Path:
     """Rename the folder to a free name; returns it. If the folder is a link, the link is renamed."""
-    run = run.parent.resolve() / run.name
+    run = real_path(run.parent) / run.name
     number = 1
     while (aside := run.with_name(f"{run.name}.{number}")).exists():
         number += 1

@@ -24,7 +24,7 @@ from parser.parsing.model import system_of
 from parser.parsing.model_files import digest_of
 from parser.replay.examples import Examples
 from parser.system.console import say
-from parser.system.files import write_atomically
+from parser.system.files import named_errors, write_atomically
 from parser.training.initial_model import initial_path
 from parser.training.teachers import teacher_paths
 from parser.training.trees import treebank_names
@@ -206,7 +206,7 @@ def hash_of(paths: list[str]) -> str:
     digest = hashlib.sha256()
     for path in paths:
         of_file = hashlib.sha256()
-        with open(path, "rb") as file:
+        with named_errors(path), open(path, "rb") as file:
             while block := file.read(1 << 20):
                 of_file.update(block)
         digest.update(of_file.digest())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import math
 from array import array
 from typing import BinaryIO
@@ -12,9 +11,8 @@ import torch
 from torch import Tensor
 
 from parser.system.console import quoted, shortened
-from parser.system.files import complete_gzip
 from parser.treebank.faults import undecoded
-from parser.treebank.text_files import UnboundedError, bounded_lines, open_text
+from parser.treebank.text_files import UnboundedError, bounded_lines, open_bytes, open_text
 
 BINARY = (".bin", ".bin.gz")
 # Larger values show that a file has another format.
@@ -98,7 +96,7 @@ def _read_binary(path: str) -> tuple[list[str], Tensor]:
     """Read a header line (number of words, vector size), then for each word: word, space, float32 values."""
     words: dict[str, None] = {}
     vectors = []
-    with complete_gzip(path), gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:
+    with open_bytes(path) as file:
         count, size = _header(path, file)
         for number in range(1, count + 1):
             word = _word(path, file, number)
@@ -117,7 +115,7 @@ def _read_binary(path: str) -> tuple[list[str], Tensor]:
     return list(words), torch.from_numpy(np.stack(vectors))
 
 
-def _header(path: str, file: BinaryIO | gzip.GzipFile) -> tuple[int, int]:
+def _header(path: str, file: BinaryIO) -> tuple[int, int]:
     parts = file.readline(MAX_WORD_BYTES).split()
     if len(parts) != 2 or not all(part.isdigit() and len(part) <= MAX_HEADER_DIGITS for part in parts):
         raise ValueError(f"{path}: does not begin with the number of words and the size of their vectors")
@@ -129,7 +127,7 @@ def _header(path: str, file: BinaryIO | gzip.GzipFile) -> tuple[int, int]:
     return count, size
 
 
-def _word(path: str, file: BinaryIO | gzip.GzipFile, number: int) -> str:
+def _word(path: str, file: BinaryIO, number: int) -> str:
     """Read the next word. Some programs write a line end before it."""
     found = bytearray()
     while (byte := file.read(1)) != b" ":

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from hashlib import file_digest
-from pathlib import Path
 from typing import TypedDict
 
+from parser.system.files import named_errors, real_path
 from parser.system.git import git
 
 
@@ -19,10 +19,10 @@ class TreebankVersion(TypedDict):
 
 def provenance(path: str) -> TreebankVersion | None:
     """The version of a file; None for a path that cannot be read twice, such as a pipe. Raises OSError."""
-    file = Path(path).resolve()
+    file = real_path(path)
     if not file.is_file():
         return None
-    with file.open("rb") as content:
+    with named_errors(path), file.open("rb") as content:
         digest = file_digest(content, "sha256").hexdigest()
     commit, _, committed = (git(file, "rev-parse", "HEAD", f"HEAD:./{file.name}") or "").partition("\n")
     if not committed or committed != git(file, "hash-object", "--", file.name):

@@ -10,7 +10,7 @@ from io import BufferedReader, TextIOWrapper
 from itertools import count
 from typing import TextIO, cast
 
-from parser.system.files import complete_gzip
+from parser.system.files import complete_gzip, named_errors
 
 BYTE_ORDER_MARK = "\ufeff"
 MAX_LINE_LENGTH = 1 << 20
@@ -44,16 +44,17 @@ def open_text(path: str) -> Iterator[TextIO]:
 @contextmanager
 def open_bytes(path: str) -> Iterator[BufferedReader]:
     """Like `open_text`, but without decoding."""
-    if path == "-":
-        if sys.stdin is None:
-            raise ValueError("standard input is closed")
-        yield cast(BufferedReader, sys.stdin.buffer)
-    elif path.endswith(".gz"):
-        with complete_gzip(path), gzip.open(path, "rb") as file:
-            yield cast(BufferedReader, file)
-    else:
-        with open(path, "rb") as file:
-            yield file
+    with named_errors(path):
+        if path == "-":
+            if sys.stdin is None:
+                raise ValueError("standard input is closed")
+            yield cast(BufferedReader, sys.stdin.buffer)
+        elif path.endswith(".gz"):
+            with complete_gzip(path), gzip.open(path, "rb") as file:
+                yield cast(BufferedReader, file)
+        else:
+            with open(path, "rb") as file:
+                yield file
 
 
 def bounded_lines(file: TextIO, first: int = 1) -> Iterator[str]:

@@ -6,13 +6,19 @@ missing, a README with metadata, and a licence.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import NamedTuple
 
-FOLDER = re.compile(r"UD_([A-Z][A-Za-z_]*)-([A-Za-z0-9]+)")
+from parser.system.console import printable
+from parser.system.files import names_in
+
+PREFIX, EXAMPLE = "UD_", "UD_English-EWT"
+FOLDER = re.compile(PREFIX + r"([A-Z][A-Za-z_]*)-([A-Za-z0-9]+)")
 READMES = "README.md", "README.txt"
 LICENCE_FILE = "LICENSE.txt"
 REPOSITORIES = "https://github.com/UniversalDependencies"
@@ -78,19 +84,54 @@ class UDTreebank:
         return None
 
 
-def find_treebanks(folder: Path, only: Sequence[str] = ()) -> list[UDTreebank]:
-    """The treebanks in a folder, sorted by name. only: patterns of names, such as UD_*-PUD; one must match.
+class TreebankFolders(NamedTuple):
+    treebanks: list[UDTreebank]
+    """Sorted by name."""
+    left_out: dict[str, str]
+    """By the names of folders, printable, why they are not among the treebanks."""
 
-    Raises ValueError if there is no treebank, or if a pattern matches none.
+
+def find_treebanks(folder: Path, only: Sequence[str] = ()) -> TreebankFolders:
+    """The treebanks in a folder. only: patterns of names, such as UD_*-PUD; each must match one.
+
+    Raises ValueError if no folder has the name of a treebank, if a pattern matches none, or if `folder`
+    cannot be read.
     """
-    names = sorted(path.name for path in folder.glob("UD_*") if path.is_dir() and FOLDER.fullmatch(path.name))
+    names = [
+        name for name in names_in(folder) if name.startswith(PREFIX) and not os.path.isfile(folder / name)
+    ]
     if not names:
-        raise ValueError(f"{folder}: has no folder with a name such as UD_English-EWT")
+        raise ValueError(f"{folder}: has no folder with a name such as {EXAMPLE}")
     for pattern in only:
         if not any(fnmatchcase(name, pattern) for name in names):
             raise ValueError(f"--only {pattern}: {folder} has no such treebank, but {', '.join(names)}")
-    chosen = [name for name in names if not only or any(fnmatchcase(name, pattern) for pattern in only)]
-    return [_treebank(folder / name) for name in chosen]
+    found = TreebankFolders([], {})
+    for name in names:
+        if only and not any(fnmatchcase(name, pattern) for pattern in only):
+            continue
+        try:
+            _refuse_name(name, names)
+            found.treebanks.append(_treebank(folder / name))
+        except ValueError as error:
+            found.left_out[printable(name)] = printable(str(error))
+    return found
+
+
+def _refuse_name(name: str, names: Sequence[str]) -> None:
+    """Raises ValueError for a name of another form, or one that differs from another name in case alone.
+
+    names: all names in the folder. Case is not significant in the names of models.
+    """
+    if not FOLDER.fullmatch(name):
+        raise ValueError(
+            f"its name is not of the form of {EXAMPLE} or UD_Old_English-Cairo, in the letters A to Z; "
+            "rename the folder"
+        )
+    if others := [other for other in names if other != name and other.lower() == name.lower()]:
+        raise ValueError(
+            f"its name and {', '.join(others)} differ in case alone, and their models would have one name; "
+            "rename one of the folders"
+        )
 
 
 def _parts(name: str) -> tuple[str, str]:
@@ -100,14 +141,17 @@ def _parts(name: str) -> tuple[str, str]:
 
 
 def _treebank(folder: Path) -> UDTreebank:
+    """Raises ValueError for a folder that cannot be read, and for several files that should be one."""
+    names = names_in(folder)
+
     def files(split: str) -> tuple[Path, ...]:
-        return tuple(sorted(folder.glob(f"*-ud-{split}*.conllu")))
+        return tuple(folder / name for name in names if fnmatchcase(name, f"*-ud-{split}*.conllu"))
 
     def file(split: str) -> Path | None:
         found = files(split)
         if len(found) > 1:
-            names = ", ".join(path.name for path in found)
-            raise ValueError(f"{folder}: {names}: only train may be several files; join these by `cat`")
+            several = ", ".join(path.name for path in found)
+            raise ValueError(f"{several}: only train may be several files; join these by `cat`")
         return found[0] if found else None
 
     return UDTreebank(folder, files("train"), file("dev"), file("test"))

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from queue import Empty, Queue
 from threading import Thread
 
+from parser.system.files import STANDARD, named_errors
 from parser.treebank.text_files import MAX_LINE_LENGTH, TOO_LONG, UnboundedError
 
 CHUNK = 1 << 16
@@ -77,5 +78,6 @@ def chunks_as_they_come() -> Iterator[bytes | None]:
             yield None
             chunk = read.get()
         if isinstance(chunk, OSError):
-            raise chunk
+            with named_errors(STANDARD):
+                raise chunk
         yield chunk

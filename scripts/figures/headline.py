@@ -11,7 +11,7 @@ from pydantic import Field, TypeAdapter
 
 from figures.kept import MEASUREMENTS, processor, speed_run, table
 from parser.benchmarks.plugin import Mode
-from parser.config.file import load
+from parser.config.yaml_loading import load
 from parser.speed.measuring.rows import SpeedRow
 from parser.speed.measuring.statistics import Estimate, exactly
 from parser.speed.reporting.speed_ups import STEP, bracketed, ratio, seconds_of

@@ -57,7 +57,7 @@ def main() -> None:
     arguments.add_argument("-o", "--output", type=Path, required=True, help="folder for the treebanks")
     given = arguments.parse_args()
     folder = Path(data_path(given.treebank))
-    [treebank] = find_treebanks(folder.parent, [folder.name])
+    [treebank] = find_treebanks(folder.parent, [folder.name]).treebanks
     write_folds(treebank, given.folds, given.output)
 
 

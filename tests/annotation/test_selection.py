@@ -1,5 +1,7 @@
 """Which sentences are selected, and how they are written."""
 
+import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -195,6 +197,12 @@ def test_selected_sentences_can_stand_in_any_order(tmp_path):
     assert found == {one.forms for one in SENTENCES[:3]}
 
 
-def test_standard_output_is_no_file(capsys):
-    assert main(["select", MODEL, TREEBANK, "--words", "50", "-o", "-"]) == 2
-    assert "-o -: give the name of a file" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("name", "escaped"), [(b"\xff.conllu", r"\udcff.conllu"), (b"a\n1\tb.conllu", r"a\n1\tb.conllu")]
+)
+def test_files_of_any_name_are_named_in_one_line_of_utf_8(tmp_path, name, escaped):
+    treebank, output = tmp_path / os.fsdecode(name), tmp_path / "todo.conllu"
+    shutil.copy(TREEBANK, treebank)
+    assert main(["select", MODEL, str(treebank), "--words", "50", "--doubtful", "0", "-o", str(output)]) == 0
+    assert f"# selected = 1, {escaped}:" in output.read_bytes().decode()
+    assert read_treebank(str(output))

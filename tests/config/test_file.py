@@ -58,6 +58,23 @@ BAD = {
         GOOD + "training:\n  learning_rate: {peak: high}\n",
         ":5: training.learning_rate.peak: .*valid number",
     ),
+    "an octal number": (
+        GOOD + "training:\n  epochs: 010\n",
+        r"some.yaml:5: YAML reads '010' as 8; write a decimal number, or quote a text$",
+    ),
+    "a number of base 60": (GOOD + "training: {epochs: 1:30}\n", ":4: YAML reads '1:30' as 90; write"),
+    "another variable": (
+        "treebank:\n  train: a\n  dev: ${NOPE}/dev.conllu\n",
+        r":3: treebank.dev: \$\{NOPE\} is not replaced: .* only \$\{PARSER_DATA\} may be in a config",
+    ),
+    "another variable in a list": (
+        "treebank:\n  train: ['${PARSER_DATA}/a', '${HOME}/b']\n  dev: b\n",
+        r":2: treebank.train: \$\{HOME\} is not replaced",
+    ),
+    "another variable in a merged section": (
+        "x: &x {train: '${NOPE}'}\ntreebank: {<<: *x, dev: b}\n",
+        r":1: x.train: \$\{NOPE\} is not replaced",
+    ),
     "control character": (GOOD + "device: '\x01'\n", "not YAML in UTF-8"),
     "missing": ("treebank:\n  train: a\n", ":1: treebank.dev: field required"),
     "second time": (GOOD + "treebank:\n  train: c\n", ":4: treebank is a duplicate key"),
@@ -131,6 +148,24 @@ def test_says_what_is_wrong_and_where(tmp_path, text, message):
 def test_overrides_that_are_no_values(tmp_path, override):
     with pytest.raises(ConfigError, match=r"is not YAML"):
         read(tmp_path, GOOD, [override])
+
+
+def test_overrides_are_refused_like_values(tmp_path):
+    with pytest.raises(ConfigError, match=r"^--set training.epochs=010: YAML reads '010' as 8; write"):
+        read(tmp_path, GOOD, ["training.epochs=010"])
+    with pytest.raises(ConfigError, match=r"^--set treebank.dev=\$\{NOPE\}: treebank.dev: \$\{NOPE\} is not"):
+        read(tmp_path, GOOD, ["treebank.dev=${NOPE}"])
+
+
+def test_commands_of_other_programs_may_have_any_variables(tmp_path):
+    path = tmp_path / "speed.yaml"
+    path.write_text("external: {other: {command: 'echo ${HOME}', pattern: x}}\n")
+    ConfigFile(path)
+    path.write_text("experiments: {a: {settings: {treebank: '${HOME}/x'}}}\n")
+    with pytest.raises(
+        ConfigError, match=r"speed.yaml:1: experiments.a.settings.treebank: \$\{HOME\} is not"
+    ):
+        ConfigFile(path)
 
 
 @pytest.mark.parametrize("override", ["training.epochs=" + 1000 * "x", 1000 * "x" + "=1", 1000 * "x"])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from errno import EACCES
 
 import pytest
 
@@ -34,21 +36,55 @@ def test_trees_of_texts_have_names_of_their_own(folders):
 
 def test_trees_of_texts_may_not_have_the_names_of_folders(folders):
     write(folders[0], "a.txt", "a.conllu/b/c.txt")
-    with pytest.raises(ValueError, match=r"in/a\.txt: its trees would have the name of a folder"):
-        find_files(*folders, "tokenized")
+    found = find_files(*folders, "tokenized")
+    assert [file.name for file in found.missing] == ["a.conllu/b/c.txt"]
+    assert found.failures["a.txt"].startswith("its trees would have the name of a folder with trees of other")
 
 
 def test_a_folder_is_no_file_that_is_there_already(folders):
     write(folders[0], "a.txt")
     (folders[1] / "a.conllu").mkdir(parents=True)
-    with pytest.raises(ValueError, match=r"out/a\.conllu: is a folder, and the trees of .*in/a\.txt would"):
-        find_files(*folders, "tokenized")
+    fault = f"its trees would have the name of a folder, {folders[1]}/a.conllu; rename one of them"
+    assert find_files(*folders, "tokenized").failures == {"a.txt": fault}
 
 
-def test_names_that_are_not_utf_8_are_refused(folders):
-    write(folders[0], "\udcff.txt")
-    with pytest.raises(ValueError, match=r"\.txt: its name, or that of a folder, is not UTF-8; rename it"):
-        find_files(*folders, "tokenized")
+def test_names_that_are_not_utf_8_are_told(folders):
+    write(folders[0], "\udcff.txt", "\udcfe/b.txt", "c.txt")
+    found = find_files(*folders, "tokenized")
+    assert [file.name for file in found.missing] == ["c.txt"]
+    fault = "its name, or that of a folder, is not UTF-8; rename it"
+    assert found.failures == {r"\udcff.txt": fault, r"\udcfe/b.txt": fault}
+
+
+def test_folders_whose_names_are_not_utf_8_are_refused(tmp_path):
+    corpus = tmp_path / "\udcff"
+    write(corpus, "a.txt")
+    for folders in ((corpus, tmp_path / "out"), (tmp_path, corpus)):
+        with pytest.raises(
+            ValueError, match="its name, or that of a folder above it, is not UTF-8; rename it"
+        ):
+            find_files(*folders, "tokenized")
+
+
+def test_what_cannot_be_read_is_told(folders, monkeypatch):
+    write(folders[0], "a.txt", "closed/b.txt")
+    for name, target in (("loop.txt", "loop.txt"), ("gone.txt", "nowhere"), ("other", "nowhere")):
+        (folders[0] / name).symlink_to(target)
+    listed = os.scandir
+
+    def refuse(path):
+        if os.path.basename(path) == "closed":
+            raise PermissionError(EACCES, "Permission denied", path)
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    found = find_files(*folders, "tokenized")
+    assert [file.name for file in found.missing] == ["a.txt"]
+    assert found.failures == {
+        "closed": "cannot be read: Permission denied",
+        "gone.txt": "cannot be read: No such file or directory",
+        "loop.txt": "cannot be read: Too many levels of symbolic links",
+    }
 
 
 def test_what_is_no_corpus_is_said(folders):

@@ -219,6 +219,22 @@ def test_trees_of_texts_are_those_of_parse(tmp_path):
     assert gzip.decompress((target / "two.conllu.gz").read_bytes()).decode() == expected
 
 
+def test_a_name_that_is_not_utf_8_fails_alone(corpus, tmp_path, capsys):
+    (corpus / "large.conllu").rename(corpus / "\udcff.conllu")
+    (corpus / "empty.conllu").unlink()
+    (corpus / "empty.conllu").symlink_to("nowhere")
+    assert parse_corpus(corpus, tmp_path / "out") == 2
+    assert (tmp_path / "out" / "small.conllu").is_file()
+    failures = {
+        r"\udcff.conllu": ["its name, or that of a folder, is not UTF-8; rename it"],
+        "empty.conllu": ["cannot be read: No such file or directory"],
+    }
+    assert report_of(tmp_path / "out")["failures"] == failures
+    told = capsys.readouterr().err.splitlines()
+    assert {f"{name}: {line}" for name, [line] in failures.items()} <= set(told)
+    assert told[-1].startswith("2 files could not be parsed")
+
+
 @pytest.mark.extended
 def test_faults_are_reported_and_the_rest_goes_on(corpus, tmp_path, capsys):
     target, lines = tmp_path / "trees", (TREES * 3).splitlines(keepends=True)

@@ -23,13 +23,20 @@ def files(tmp_path, monkeypatch):
 
 
 def test_a_page_is_written(files, capsys):
-    assert main(["draw", "parsed.conllu"]) == 0
+    assert main(["draw", "parsed.conllu", "-o", "trees.html"]) == 0
     assert capsys.readouterr().err == "trees.html: 5 trees\n"
     assert "<title>Trees of parsed.conllu</title>" in (files / "trees.html").read_text(encoding="utf-8")
     assert main(["draw", "parsed.conllu", "--gold", "gold.conllu", "-o", "compared.html"]) == 0
     assert '"scores"' in (files / "compared.html").read_text(encoding="utf-8")
     assert main(["draw", "parsed.conllu", "-o", "-"]) == 0
     assert capsys.readouterr().out == (files / "trees.html").read_text(encoding="utf-8")
+
+
+def test_no_file_is_written_that_nobody_named(files, capsys):
+    before = sorted(os.listdir(files))
+    assert main(["draw", "parsed.conllu"]) == 2
+    assert "a page needs a name, such as -o trees.html; --text draws" in capsys.readouterr().err
+    assert sorted(os.listdir(files)) == before
 
 
 def test_drawings_in_text(files, capsys):
@@ -80,7 +87,7 @@ def test_control_characters_do_not_reach_the_terminal(files, capsys):
 @pytest.mark.parametrize(("name", "shown"), [(b"<b>&.conllu", "&lt;b&gt;&amp;"), (b"\xff.conllu", "?")])
 def test_files_may_have_any_name(files, name, shown):
     (files / "parsed.conllu").rename(files / os.fsdecode(name))
-    assert main(["draw", os.fsdecode(name)]) == 0
+    assert main(["draw", os.fsdecode(name), "-o", "trees.html"]) == 0
     assert f"<title>Trees of {shown}.conllu</title>" in (files / "trees.html").read_text(encoding="utf-8")
 
 
@@ -98,7 +105,7 @@ def test_what_can_not_be_drawn(files, capsys, arguments, message):
     (files / "cats.conllu").write_text(CATS, encoding="utf-8")
     (files / "rootless.conllu").write_text(CATS.replace("\t0\troot", "\t1\troot"), encoding="utf-8")
     (files / "empty.conllu").write_text("", encoding="utf-8")
-    assert main(["draw", *arguments]) == 2
+    assert main(["draw", *arguments, "-o", "trees.html"]) == 2
     assert message in capsys.readouterr().err
     assert not (files / "trees.html").exists()
     assert (files / "parsed.conllu").read_text(encoding="utf-8") == ALL

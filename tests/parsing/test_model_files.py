@@ -6,6 +6,7 @@ import shutil
 import sys
 import zipfile
 from contextlib import suppress
+from errno import EACCES
 from pathlib import Path
 
 import pytest
@@ -218,6 +219,23 @@ def test_rounding_changes_none_of_its_trees(model):
     assert steady(model, sentences) == sentences
     dev = read_treebank("data/quickstart/dev.conllu")
     assert len(steady(model, dev)) < len(dev)
+
+
+@pytest.mark.parametrize("name", ["model/weights.safetensors", "model/vocabulary.json", "model.stackparser"])
+def test_files_that_cannot_be_read_are_told(tmp_path, monkeypatch, capsys, name):
+    model = tmp_path / Path(name).parts[0]
+    shutil.copytree("tests/model", tmp_path / "model")
+    assert main(["pack", str(tmp_path / "model")]) == 0
+    opened = Path.open
+
+    def refuse(path, *arguments, **options):
+        if path == tmp_path / name:
+            raise PermissionError(EACCES, "Permission denied", str(path))
+        return opened(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    assert main(["evaluate", str(model), "data/quickstart/dev.conllu"]) == 2
+    assert capsys.readouterr().err == f"{tmp_path}/{name}: Permission denied\n"
 
 
 def test_a_missing_library_is_named(monkeypatch, tmp_path):

@@ -60,6 +60,40 @@ def test_a_folder_without_models(tmp_path):
         model_in(tmp_path, "wolof")
 
 
+def test_a_folder_that_cannot_be_read(tmp_path, capsys):
+    (tmp_path / "loop").symlink_to("loop")  # which even root cannot read
+    for name, why in (
+        ("loop", "Too many levels of symbolic links"),
+        ("nowhere", "No such file or directory"),
+    ):
+        with pytest.raises(ValueError, match=f"{name}: cannot be read: {why}"):
+            model_in(tmp_path / name, "wolof")
+        assert main(["models", str(tmp_path / name)]) == 2
+        assert f"{name}: cannot be read: {why}\n" in capsys.readouterr().err
+
+
+def test_a_broken_model_does_not_hide_the_others(tmp_path, capsys):
+    for name in "ac":
+        assert main(["pack", "tests/model", "-o", str(tmp_path / f"{name}.stackparser")]) == 0
+    (tmp_path / "b.stackparser").write_text("no zip file")
+    (tmp_path / "d.stackparser").symlink_to("nowhere")
+    capsys.readouterr()
+    assert main(["models", str(tmp_path)]) == 2
+    written = capsys.readouterr()
+    assert [line.split()[0] for line in written.out.splitlines()[1:]] == ["a", "c"]
+    assert [line.partition(": ")[0] for line in written.err.splitlines()] == [
+        str(tmp_path / f"{name}.stackparser") for name in "bd"
+    ]
+
+
+def test_an_error_names_the_variable_that_led_to_the_folder(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for path, fault in ((folder, "no model is 'greek'"), (tmp_path / "nowhere", "cannot be read")):
+        monkeypatch.setenv("PARSER_MODELS", str(path))
+        with pytest.raises(ValueError, match=rf"{fault}.*\({path} is the folder that PARSER_MODELS names\)$"):
+            find_model("greek")
+
+
 def test_the_folder_of_the_environment_is_for_names_of_nothing_else(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert find_model("wolof-wtb") == Path("wolof-wtb")

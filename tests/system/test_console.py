@@ -65,7 +65,7 @@ TREES, PAGE, MISSING = f"{NAME}.conllu", f"{NAME}.html", f"{NAME}missing"
 QUICK = [
     *(["check", place, TREES] for place in PLACES),
     *(["draw", place, "-o", PAGE] for place in PLACES),
-    *(["draw", TREES, "--gold", place] for place in PLACES),
+    *(["draw", TREES, "--text", "--gold", place] for place in PLACES),
     *(
         [command, f"{NAME}{config}"]
         for command in ("train", "speed", "table")

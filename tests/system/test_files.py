@@ -86,6 +86,32 @@ def test_a_folder_has_no_place_for_a_file(tmp_path):
         pass
 
 
+def write_as_output(path):
+    with atomic_file(str(path)) as file:
+        file.write(b"new")
+
+
+def write_as_own_file(path):
+    write_atomically(path, b"new")
+
+
+@pytest.mark.parametrize("write", [write_as_output, write_as_own_file])
+@pytest.mark.parametrize("by", ["permission bits", "the operating system"])
+def test_a_write_protected_file_is_not_replaced(tmp_path, monkeypatch, write, by):
+    path, link = tmp_path / "kept", tmp_path / "link"
+    path.write_text("old")
+    link.symlink_to(path)
+    if by == "permission bits":  # root may write nevertheless
+        path.chmod(0o444)
+    else:  # an immutable file, a read-only file system, another user's file
+        monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
+    for name in (path, link):
+        with pytest.raises(PermissionError, match="is write-protected; choose another name, or allow"):
+            write(name)
+    assert path.read_text() == "old"
+    assert sorted(os.listdir(tmp_path)) == ["kept", "link"]
+
+
 def test_a_file_is_no_folder_of_a_run(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ValueError, match="file: is no folder; choose another name with --run"):

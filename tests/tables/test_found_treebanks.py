@@ -46,7 +46,7 @@ TRAIN, DEV, TEST = sentences("train", 60), sentences("dev", 5), sentences("test"
 def found(folder, **files):
     """The row of a treebank with these files."""
     make_treebank(folder / "ud", "UD_Toy-Tiny", **files)
-    [treebank] = find_treebanks(folder / "ud")
+    [treebank] = find_treebanks(folder / "ud").treebanks
     return found_row(treebank, CONFIG, folder / "prepared")
 
 
@@ -98,7 +98,7 @@ def test_without_dev_the_rule_for_small_treebanks_sets_nothing_that_needs_it(tmp
     }
     config = Config.model_validate({**CONFIG.model_dump(mode="json"), "small_treebank": rule})
     make_treebank(tmp_path / "ud", "UD_Toy-Tiny", train=sentences("train", 99), test=TEST)
-    [treebank] = find_treebanks(tmp_path / "ud")
+    [treebank] = find_treebanks(tmp_path / "ud").treebanks
     changes = found_row(treebank, config, tmp_path / "prepared").row.set
     (tmp_path / "any.yaml").write_text(yaml.safe_dump(config.model_dump(mode="json")))
     own = for_its_treebank(read_config(tmp_path / "any.yaml", values=changes))
@@ -141,7 +141,7 @@ def test_without_any_column_the_rule_for_small_treebanks_sets_none_of_their_sett
     shipped = read_config(Path("configs/ud-untagged.yaml"))
     train = blanked(TRAIN, UPOS, XPOS, FEATS, LEMMA)
     make_treebank(tmp_path / "ud", "UD_Toy-Tiny", train=train, dev=DEV)
-    [treebank] = find_treebanks(tmp_path / "ud")
+    [treebank] = find_treebanks(tmp_path / "ud").treebanks
     changes = found_row(treebank, shipped, tmp_path / "prepared").row.set
     config = for_its_treebank(read_config(Path("configs/ud-untagged.yaml"), values=changes))
     assert config.parser.network.tags.predict == ()
@@ -155,7 +155,7 @@ def test_settings_of_columns_that_are_not_there_go(tmp_path):
     content = {"parser": {"network": network}, "training": {"tag_dropout": 0.1}, "small_treebank": rule}
     config = Config.model_validate({**CONFIG.model_dump(mode="json"), **content, "tokenizer": None})
     make_treebank(tmp_path / "ud", "UD_Toy-Tiny", train=blanked(TRAIN, XPOS), dev=DEV)
-    [treebank] = find_treebanks(tmp_path / "ud")
+    [treebank] = find_treebanks(tmp_path / "ud").treebanks
     changes = found_row(treebank, config, tmp_path / "prepared").row.set
     (tmp_path / "any.yaml").write_text(yaml.safe_dump(config.model_dump(mode="json")))
     own = for_its_treebank(read_config(tmp_path / "any.yaml", values=changes))

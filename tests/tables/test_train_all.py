@@ -93,10 +93,34 @@ def cells(report, name):
     return dict(zip(["", *lines[0]], found, strict=False))
 
 
+def test_folders_that_cannot_be_used_are_told(config, tmp_path, capsys):
+    make_treebank(tmp_path / "ud", "UD_Toy-Two", train=TRAIN, **{"dev-a": DEV, "dev-b": DEV})
+    make_treebank(tmp_path / "ud", "UD_Old Toy-Whole", train=TRAIN, dev=DEV)
+    train = tmp_path / "ud/UD_Toy-Loop/toy_loop-ud-train.conllu"
+    train.parent.mkdir()
+    train.symlink_to(train.name)  # which even root cannot read
+    assert made(tmp_path / "ud", config, tmp_path / "out") == 2
+    written = capsys.readouterr()
+    assert written.out.splitlines() == [
+        "UD_Old Toy-Whole: left out: its name is not of the form of UD_English-EWT or UD_Old_English-Cairo, "
+        "in the letters A to Z; rename the folder",
+        "UD_Toy-Two: left out: toy_two-ud-dev-a.conllu, toy_two-ud-dev-b.conllu: only train may be several "
+        "files; join these by `cat`",
+        f"UD_Toy-Loop: left out: {train}: Too many levels of symbolic links",
+    ]
+    assert "no treebank can be trained" in written.err
+    assert json.loads((tmp_path / "out/choices.json").read_text())["left_out"].keys() == {
+        "UD_Old Toy-Whole",
+        "UD_Toy-Two",
+        "UD_Toy-Loop",
+    }
+
+
 @pytest.mark.extended
 def test_what_comes_out(folder, config, tmp_path, capsys):
     out = tmp_path / "out"
     make_treebank(folder, "UD_Toy-PUD", test=TEST)
+    make_treebank(folder, "UD_Toy-Two", train=TRAIN, **{"dev-a": DEV, "dev-b": DEV})
     published = {"name": "Other 1", "source": "here", "scores": {"UD_Old_Toy-Whole": OTHERS}}
     (tmp_path / "others.json").write_text(json.dumps(published))
     assert made(folder, config, out, "--processes", "2", "--published", str(tmp_path / "others.json")) == 0
@@ -104,7 +128,8 @@ def test_what_comes_out(folder, config, tmp_path, capsys):
     assert "UD_Toy-PUD: left out: it has no train file" in printed
     assert "UD_Toy-Few: small, with 97 words: training.epochs 3, parser.network.hidden_size 6" in printed
     choices = json.loads((out / "choices.json").read_text())
-    assert choices["left_out"] == {"UD_Toy-PUD": "it has no train file"}
+    assert choices["left_out"].keys() == {"UD_Toy-PUD", "UD_Toy-Two"}
+    assert choices["left_out"]["UD_Toy-PUD"] == "it has no train file"
     assert len(choices["choices"]["UD_Toy-Few"]) == 4
 
     report = (out / "report.md").read_text()

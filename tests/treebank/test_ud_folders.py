@@ -1,7 +1,10 @@
 """Treebanks by UD's names, what their READMEs say, and how large they are."""
 
+import os
+
 import pytest
 
+from parser.system.console import printable
 from parser.treebank.conllu import read_treebank
 from parser.treebank.size import size_of
 from parser.treebank.ud_folders import find_treebanks
@@ -22,7 +25,7 @@ def test_treebanks_are_known_by_their_names(tmp_path):
     make(tmp_path, "UD_Irish", "x-ud-train.conllu")
     make(tmp_path, "tools")
     (tmp_path / "UD_Czech-PDT").write_text("")
-    greek, irish = find_treebanks(tmp_path)
+    greek, irish = find_treebanks(tmp_path).treebanks
     assert (irish.name, irish.language) == ("UD_Irish-TwittIrish", "Irish")
     assert (irish.model_name, irish.code) == ("irish-twittirish", "ga")
     assert [path.name for path in irish.train] == [train]
@@ -34,15 +37,51 @@ def test_treebanks_are_known_by_their_names(tmp_path):
 def test_a_train_set_of_several_files(tmp_path):
     parts = [f"cs_pdt-ud-train-{part}.conllu" for part in "abc"]
     make(tmp_path, "UD_Czech-PDT", *reversed(parts))
-    [czech] = find_treebanks(tmp_path)
+    [czech] = find_treebanks(tmp_path).treebanks
     assert [path.name for path in czech.train] == parts
 
 
 def test_a_test_set_of_several_files_is_refused(tmp_path):
     parts = [f"cs_pdt-ud-test-{part}.conllu" for part in "ab"]
     make(tmp_path, "UD_Czech-PDT", *parts)
-    with pytest.raises(ValueError, match=f"{parts[0]}, {parts[1]}: only train may be several files"):
-        find_treebanks(tmp_path)
+    make(tmp_path, "UD_Irish-IDT")
+    found = find_treebanks(tmp_path)
+    assert [own.name for own in found.treebanks] == ["UD_Irish-IDT"]
+    told = f"{parts[0]}, {parts[1]}: only train may be several files; join these by `cat`"
+    assert found.left_out == {"UD_Czech-PDT": told}
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("UD_Irish", "its name is not of the form of UD_English-EWT"),
+        ("UD_Old Irish-IDT", "its name is not of the form of UD_English-EWT"),
+        ("UD_Grün-IDT", "its name is not of the form of UD_English-EWT"),
+        (os.fsdecode(b"UD_\xff-IDT"), "its name is not of the form of UD_English-EWT"),
+        ("UD_Thai-Pud", "its name and UD_Thai-PUD differ in case alone, and their models would have one"),
+    ],
+)
+def test_folders_whose_names_cannot_be_used_are_told(tmp_path, name, told):
+    for folder in ("UD_Irish-IDT", "UD_Thai-PUD", name):
+        make(tmp_path, folder)
+    found = find_treebanks(tmp_path)
+    assert found.left_out[printable(name)].startswith(told)
+    others = set() if name != "UD_Thai-Pud" else {"UD_Thai-PUD"}
+    assert {own.name for own in found.treebanks} == {"UD_Irish-IDT", "UD_Thai-PUD"} - others
+    assert found.left_out.keys() == {printable(name), *others}
+    assert find_treebanks(tmp_path, [name]).left_out == {printable(name): found.left_out[printable(name)]}
+
+
+def test_folders_that_cannot_be_read_are_told(tmp_path):
+    """Links to themselves, which even root cannot read."""
+    make(tmp_path, "UD_Irish-IDT")
+    (tmp_path / "UD_Thai-PUD").symlink_to("UD_Thai-PUD")
+    found = find_treebanks(tmp_path)
+    assert [own.name for own in found.treebanks] == ["UD_Irish-IDT"]
+    place = tmp_path / "UD_Thai-PUD"
+    assert found.left_out == {place.name: f"{place}: cannot be read: Too many levels of symbolic links"}
+    with pytest.raises(ValueError, match="UD_Thai-PUD: cannot be read: Too many levels"):
+        find_treebanks(place)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +96,7 @@ def test_a_test_set_of_several_files_is_refused(tmp_path):
 )
 def test_the_licence_of_the_metadata(tmp_path, readme, licence):
     make(tmp_path, "UD_Irish-IDT", readme=readme)
-    [irish] = find_treebanks(tmp_path)
+    [irish] = find_treebanks(tmp_path).treebanks
     assert irish.licence == licence
     assert irish.licence_text == ""
     (tmp_path / "UD_Irish-IDT" / "LICENSE.txt").write_text("Share alike.")
@@ -68,7 +107,7 @@ def test_the_contributors_of_the_metadata(tmp_path):
     make(
         tmp_path, "UD_Irish-IDT", readme="Contributors: Lynn, Teresa; Foster, Jennifer\nContributing: here\n"
     )
-    [irish] = find_treebanks(tmp_path)
+    [irish] = find_treebanks(tmp_path).treebanks
     assert irish.contributors == "Lynn, Teresa; Foster, Jennifer"
     assert irish.repository == "https://github.com/UniversalDependencies/UD_Irish-IDT"
 
@@ -76,8 +115,9 @@ def test_the_contributors_of_the_metadata(tmp_path):
 def test_only_some(tmp_path):
     for name in ("UD_Irish-IDT", "UD_Irish-PUD", "UD_Thai-PUD"):
         make(tmp_path, name)
-    assert [own.name for own in find_treebanks(tmp_path, ["UD_*-PUD"])] == ["UD_Irish-PUD", "UD_Thai-PUD"]
-    assert len(find_treebanks(tmp_path, ["UD_Irish-IDT", "*Thai*"])) == 2
+    only = find_treebanks(tmp_path, ["UD_*-PUD"]).treebanks
+    assert [own.name for own in only] == ["UD_Irish-PUD", "UD_Thai-PUD"]
+    assert len(find_treebanks(tmp_path, ["UD_Irish-IDT", "*Thai*"]).treebanks) == 2
     with pytest.raises(
         ValueError, match=r"--only UD_Welsh\*: .* but UD_Irish-IDT, UD_Irish-PUD, UD_Thai-PUD"
     ):
@@ -86,6 +126,8 @@ def test_only_some(tmp_path):
 
 def test_a_folder_without_treebanks(tmp_path):
     with pytest.raises(ValueError, match="has no folder with a name such as UD_English-EWT"):
+        find_treebanks(tmp_path)
+    with pytest.raises(ValueError, match="nowhere: cannot be read: No such file or directory"):
         find_treebanks(tmp_path / "nowhere")
 
 

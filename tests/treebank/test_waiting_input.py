@@ -2,6 +2,7 @@
 
 import os
 import sys
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -80,3 +81,11 @@ def test_blocks_have_the_same_lines_whenever_these_come(lines):
     assert [block.ordinal for block in found] == [block.ordinal for block in expected]
     for block in found:
         assert list(block.lines) == there[block.line - 1 : block.line - 1 + len(block.lines)]
+
+
+def test_an_error_names_standard_input(monkeypatch):
+    closed = os.open(os.devnull, os.O_RDONLY)
+    os.close(closed)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(fileno=lambda: closed))
+    with pytest.raises(OSError, match="Bad file descriptor: 'standard input'"):
+        list(waiting_input.chunks_as_they_come())

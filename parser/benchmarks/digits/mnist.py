@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from parser.system.files import content_of
+
 DIGIT_CLASSES = 10
 IMAGE_SIDE = 28
 """The height and width of an image, in pixels."""
@@ -83,7 +85,7 @@ def _read_bytes(path: Path, name: str, dimensions: int) -> Tensor:
 
 
 def _content(path: Path) -> bytes:
-    content = path.read_bytes()
+    content = content_of(path)
     if not content.startswith(GZIP_MAGIC):
         return content
     try:

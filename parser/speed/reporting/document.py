@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 from matplotlib.figure import Figure
 
 from parser.speed.reporting.plot_style import svg
+from parser.system.files import write_atomically
 
 KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
@@ -87,10 +88,10 @@ def write_document(title: str, parts: Sequence[Part], folder: Path) -> None:
     (folder / PLOTS).mkdir(parents=True, exist_ok=True)
     drawn = {part.file: svg(part.figure) for part in parts if isinstance(part, Picture)}
     for name, picture in drawn.items():
-        (folder / PLOTS / f"{name}.svg").write_text(picture, encoding="utf-8")
-    (folder / MARKDOWN).write_text("\n\n".join(map(_markdown, parts)) + "\n", encoding="utf-8")
+        write_atomically(folder / PLOTS / f"{name}.svg", picture.encode())
+    write_atomically(folder / MARKDOWN, ("\n\n".join(map(_markdown, parts)) + "\n").encode())
     page = PAGE.format(title=escape(title), body="\n".join(_html(part, drawn) for part in parts))
-    (folder / HTML).write_text(page, encoding="utf-8")
+    write_atomically(folder / HTML, page.encode())
 
 
 def _markdown(part: Part) -> str:

@@ -22,6 +22,7 @@ from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from parser.speed.measuring.statistics import Estimate
+from parser.system.files import atomic_file
 
 PlaceT = TypeVar("PlaceT", int, float)
 COLOURS = (
@@ -225,8 +226,11 @@ def save(figure: Figure, path: Path, look: Look) -> None:
             axes.set_yscale(look.scale)
             axes.yaxis.set_major_formatter(PLAIN)
     dates = {"svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None}}
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "speed", "pdf.fonttype": 42}):
-        figure.savefig(path, format=look.format, dpi=300, metadata=dates.get(look.format))
+    with (
+        matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "speed", "pdf.fonttype": 42}),
+        atomic_file(str(path)) as file,
+    ):
+        figure.savefig(file, format=look.format, dpi=300, metadata=dates.get(look.format))
 
 
 def _fit(figure: Figure, font_size: float | None) -> None:

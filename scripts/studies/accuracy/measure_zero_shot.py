@@ -22,7 +22,7 @@ def main() -> None:
     arguments.add_argument("treebank", help="the test set")
     given = arguments.parse_args()
     treebank = Path(data_path(given.treebank))
-    [folder] = find_treebanks(treebank.parent.parent, [treebank.parent.name])
+    [folder] = find_treebanks(treebank.parent.parent, [treebank.parent.name]).treebanks
     own = folder.model_name
     found = {
         path.stem: evaluate(load(path), treebank)
