@@ -1,0 +1,107 @@
+"""Requests that would stop a service or take its memory. `test_load.py` asks what others notice of them."""
+
+import asyncio
+import json
+import socket
+from contextlib import aclosing, closing
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+import torch
+from extended import extended
+from hostile_requests import HOSTILE
+from services import TEXT, serving
+
+pytest.importorskip("fastapi")
+pytest.importorskip("httpx")
+
+import httpx
+
+from parser.service.limits import Limits
+from parser.service.named_path import NamedPath
+from parser.service.parsing import READ_AHEAD, READ_AHEAD_OF_ALL, Input
+from parser.service.reading import word_sentences
+from parser.service.request_record import RequestRecord
+from parser.service.served_models import ServedModel, ServedModels
+from parser.service.service import Service
+
+REFUSED = [name for name, hostile in HOSTILE.items() if 200 not in hostile.statuses]
+READ = [(name,) for name in HOSTILE if name not in REFUSED]
+
+
+@pytest.mark.parametrize("name", [*REFUSED, *extended(*READ)])
+def test_each_is_answered_and_so_is_the_next(name, service):
+    hostile = HOSTILE[name]
+    with closing(HTTPConnection("127.0.0.1", service.port, timeout=60)) as connection:
+        connection.request("POST", hostile.path, hostile.make(), hostile.headers)
+        answer = connection.getresponse()
+        assert answer.status in hostile.statuses
+        if answer.status != 200:
+            assert len(answer.read()) < 2_000
+    answer = httpx.post(f"{service.url}/v1/parse", json={"texts": [TEXT]}, timeout=60)
+    assert len(answer.json()["sentences"]) == 3
+
+
+def begin(port, told):
+    connection = socket.create_connection(("127.0.0.1", port))
+    head = "POST /v1/parse HTTP/1.1", "Host: x", "Content-Type: application/json", f"Content-Length: {told}"
+    connection.sendall("\r\n".join([*head, "", ""]).encode())
+    return connection
+
+
+def test_the_bytes_of_all_requests_are_bounded(model):
+    """A body is counted when it is announced, or else when it comes, until it is answered or broken off."""
+    body = json.dumps({"texts": [TEXT]}).encode() + b" " * 2_000
+    with serving(model, "--max-total-bytes=5000") as service:
+
+        def ask(**content):
+            headers = {"Content-Type": "application/json"}
+            return httpx.post(f"{service.url}/v1/parse", headers=headers, timeout=60, **content)
+
+        assert ask(content=body).status_code == 200
+        with begin(service.port, 4_000):
+            answer = ask(content=body)
+            while answer.status_code == 200:  # the first one has not arrived yet
+                answer = ask(content=body)
+            assert answer.status_code == 429
+            assert answer.headers["retry-after"] == "1"
+            assert "4,000 bytes of other requests wait already; try again later" in answer.json()["detail"]
+            assert ask(content=iter([body])).status_code == 429
+            assert ask(json={"texts": [TEXT]}).status_code == 200  # a small one has room
+            assert (
+                httpx.get(f"{service.url}/process", params={"data": "A.", "tokenizer": ""}).status_code == 200
+            )
+        while (answer := ask(content=body)).status_code == 429:
+            pass
+        assert answer.status_code == 200
+        assert ask(content=b" " * 6_000).status_code == 429  # it could never be read
+
+
+def test_together_requests_read_no_more_ahead_than_a_few(model):
+    """Sentences that wait take a hundred times the memory of their bytes."""
+    served = ServedModel.load(NamedPath("tiny", Path(model)), torch.device("cpu"), 64)
+    clients, waiting = 8, []
+
+    async def run():
+        limits = Limits(1 << 22, 1 << 25, 1_000, 1_000_000, 128, 300.0)
+        service = Service(ServedModels([served]), limits)
+
+        def given():
+            return Input(
+                lambda: word_sentences(({"words": ["a"]} for _ in range(40_000)), lambda _: []), 10_000
+            )
+
+        async def ask():
+            with service.admission.slot():
+                await asyncio.sleep(0)
+                async with aclosing(service.parse(served, given(), RequestRecord("POST"))) as parsed:
+                    for _ in range(3):
+                        await anext(parsed)
+                        waiting.append(served.engine.load.waiting_words)
+
+        await asyncio.gather(*(ask() for _ in range(clients)))
+        service.close()
+
+    asyncio.run(run())
+    assert max(waiting) <= READ_AHEAD_OF_ALL < clients * READ_AHEAD
