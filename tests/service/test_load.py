@@ -14,13 +14,17 @@ import struct
 import sys
 import threading
 import time
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import cache
+from http.client import HTTPConnection, HTTPException
 from queue import Empty
 from random import Random
 from subprocess import PIPE
 from typing import NamedTuple
 
 import pytest
+from hostile_requests import HOSTILE
 from programs import running
 from services import TREEBANK, parsed_by_command, serving, without_program
 
@@ -29,6 +33,8 @@ pytest.importorskip("fastapi")
 httpx = pytest.importorskip("httpx")
 
 SOAK_SECONDS = float(os.environ.get("SOAK_SECONDS", 30 * 60))
+HOSTILE_SECONDS = min(SOAK_SECONDS, 10 * 60)
+HOSTILE_CLIENTS = 4
 CLIENTS = 8
 GROWN = 24 << 20
 """Bytes by which the peak memory in the last quarter may exceed the peak in the second quarter."""
@@ -104,6 +110,9 @@ class Clients:
                 question = chosen.choice(self._questions)
                 try:
                     answer = client.post(**question.asked)
+                    if answer.status_code == 429:
+                        time.sleep(int(answer.headers["retry-after"]))
+                        continue
                     if answer.status_code != 200 or question.read(answer) != question.expected:
                         self.wrong.append((question.asked, answer.status_code, answer.text[:1000]))
                 except Exception as error:
@@ -184,6 +193,96 @@ def test_mixed_load(seconds, model, questions):
     told = f"{second / 2**20:.1f} MiB in the second quarter, {last / 2**20:.1f} MiB in the last one"
     print(f"{clients.answers:,} answers, {broken:,} broken off; {told}")
     assert last - second < GROWN
+
+
+def ask_hostile(service, seed, ended):
+    """Send hostile requests, one after the other, and read at most the beginning of an answer."""
+    chosen = Random(seed)
+    while not ended.is_set():
+        how = chosen.choice([*HOSTILE, "many at once", "never reads", "never sends", "long address"])
+        with ExitStack() as stack, suppress(OSError, HTTPException):
+            if how == "many at once":
+                for _ in range(30):
+                    connection = stack.enter_context(closing(connected(service)))
+                    send(connection, "small texts")
+                time.sleep(1)
+            elif how == "never reads":
+                connection = connected(service)
+                connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                stack.enter_context(closing(connection))
+                connection.request(
+                    "POST", "/v1/parse", body_of("small texts"), HOSTILE["small texts"].headers
+                )
+                ended.wait(5)
+            elif how == "never sends":
+                for _ in range(100):
+                    stack.enter_context(closing(connected(service)))
+                ended.wait(2)
+            elif how == "long address":
+                connection = stack.enter_context(closing(connected(service)))
+                connection.request("GET", "/process?data=" + "a" * 200_000)
+                connection.getresponse().read()
+            else:
+                connection = stack.enter_context(closing(connected(service)))
+                send(connection, how)
+                answer = connection.getresponse()
+                assert answer.status in {*HOSTILE[how].statuses, 408, 429, 503}
+                answer.read(1 << 16)
+
+
+def send(connection, name):
+    connection.request("POST", HOSTILE[name].path, body_of(name), HOSTILE[name].headers)
+
+
+def connected(service):
+    connection = HTTPConnection("127.0.0.1", service.port, timeout=60)
+    connection.connect()
+    return connection
+
+
+@cache
+def body_of(name):
+    return HOSTILE[name].make()
+
+
+@contextmanager
+def probed(service):
+    """Yield a list that contains, after the block, the seconds of each answer to /live."""
+    found = []
+    command = [sys.executable, "tests/live_probe.py", str(service.port)]
+    with running(command, stdin=PIPE, stdout=PIPE, text=True) as process:
+        yield found
+        output, _ = process.communicate(timeout=60)
+        assert process.returncode == 0
+        found.extend(map(float, output.split()))
+
+
+@pytest.mark.parametrize("seconds", [10.0, pytest.param(HOSTILE_SECONDS, marks=pytest.mark.soak)])
+def test_hostile_clients(seconds, model, questions):
+    """Honest clients beside them get right answers, and the service stays live. See `hostile_requests.py`."""
+    memory, ended = [], threading.Event()
+    with serving(model, "--timeout=60", "--grace=10") as service, ThreadPoolExecutor(HOSTILE_CLIENTS) as pool:
+        with probed(service) as live, Clients(service, questions) as clients:
+            hostile = [pool.submit(ask_hostile, service, seed, ended) for seed in range(HOSTILE_CLIENTS)]
+            end = time.monotonic() + seconds
+            while time.monotonic() < end and not clients.wrong:
+                time.sleep(0.5)
+                memory.append(metric(service, "process_resident_memory_bytes"))
+            ended.set()
+            for one in hostile:
+                one.result(timeout=120)
+        assert clients.wrong == []
+        service.process.send_signal(signal.SIGTERM)
+        assert service.process.wait(timeout=60) == 0
+    quarter = len(memory) // 4
+    second, last = max(memory[quarter : 2 * quarter]), max(memory[-quarter:])
+    slowest = sorted(live)[int(0.999 * len(live))]
+    told = f"{second / 2**20:.1f} MiB in the second quarter, {last / 2**20:.1f} MiB in the last one"
+    live_told = f"/live 99.9 %: {1000 * slowest:.1f} ms, longest {1000 * max(live):.1f} ms of {len(live):,}"
+    print(f"{clients.answers:,} honest answers; {live_told}; {told}")
+    if seconds == HOSTILE_SECONDS:  # the other one says nothing about time, on a busy machine
+        assert slowest < 0.05
+        assert last - second < GROWN
 
 
 @pytest.mark.parametrize("count", [20, pytest.param(200, marks=pytest.mark.soak)])

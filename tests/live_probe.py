@@ -1,0 +1,27 @@
+"""A program that asks a service whether it is live until its standard input ends, and prints the seconds.
+
+It is a process of its own, so that it does not wait for other threads of the test.
+"""
+
+import sys
+import threading
+import time
+from http.client import HTTPConnection
+
+PAUSE = 0.01
+
+
+def main(port: int) -> None:
+    ends = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), ends.set()), daemon=True).start()
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
+    while not ends.wait(PAUSE):
+        began = time.monotonic()
+        connection.request("GET", "/live")
+        answer = connection.getresponse().read()
+        print(time.monotonic() - began, flush=True)
+        assert answer == b"live", answer
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
