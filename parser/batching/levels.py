@@ -27,16 +27,21 @@ def heights(nodes: int, used: Integers, user: Integers) -> Integers:
     """
     order = used.argsort(kind="stable")
     users, counts = user[order], np.bincount(used, minlength=nodes)
-    starts = counts.cumsum() - counts
+    ends = counts.cumsum()
     missing = np.bincount(user, minlength=nodes)
     level, reached = np.zeros(nodes, np.int64), np.flatnonzero(missing == 0)
+    place = np.empty(nodes, np.int64)  # of each reached node, to leave out repetitions faster than by sorting
     while len(reached):
         own = counts[reached]
-        places = np.arange(own.sum()) + (starts[reached] - own.cumsum() + own).repeat(own)
+        places = (ends[reached] - own.cumsum()).repeat(own)
+        places += np.arange(len(places))
         using = users[places]
         np.subtract.at(missing, using, 1)
         level[using] = level[reached[0]] + 1
-        reached = np.unique(using[missing[using] == 0])
+        using = using[missing[using] == 0]
+        numbers = np.arange(len(using))
+        place[using] = numbers
+        reached = using[place[using] == numbers]
     if missing.any():
         raise ValueError("a cycle: a node must not depend on itself, directly or through others")
     return level
