@@ -23,8 +23,16 @@ Integers = NDArray[np.int64]
 def heights(nodes: int, used: Integers, user: Integers) -> Integers:
     """[nodes] The greatest distance of each node from a leaf. A leaf is a node that uses no other node.
 
-    used, user: [edges]; node `user[i]` uses node `used[i]`. Raises ValueError for a cycle.
+    used, user: [edges]; node `user[i]` uses node `used[i]`. Raises ValueError for a cycle, and for edges
+    of nodes that do not exist.
     """
+    used, user = np.asarray(used, np.int64), np.asarray(user, np.int64)
+    if used.shape != user.shape:
+        raise ValueError(f"{len(used)} used nodes and {len(user)} users: an edge has one of each")
+    for ends in (used, user):
+        if len(ends) and not 0 <= ends.min() <= ends.max() < nodes:
+            edge = int(np.flatnonzero((ends < 0) | (ends >= nodes))[0])
+            raise ValueError(f"edge {edge} is of node {ends[edge]}, but there are {nodes} nodes, from 0 on")
     order = used.argsort(kind="stable")
     users, counts = user[order], np.bincount(used, minlength=nodes)
     ends = counts.cumsum()
