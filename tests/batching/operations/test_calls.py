@@ -11,6 +11,7 @@ from chosen_device import DEVICE
 from torch import Tensor, nn
 
 from parser.batching.operations.cell import CellOperation
+from parser.batching.operations.elementary_operations import Module
 from parser.batching.operations.operation import Operation, OperationBatch, OperationGradients
 from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
 from parser.batching.operations.parameter_gradients import ParameterGradients
@@ -185,6 +186,26 @@ def test_a_weight_that_would_get_no_gradient_is_refused() -> None:
                 run(operation, way)
     weight.requires_grad_(False)
     assert run(Holding(weight)).tolist() == [[2.0] * WIDTH] * 3
+
+
+def test_a_module_with_a_weight_that_is_not_registered_is_refused() -> None:
+    class Layers(nn.Module):
+        def __init__(self, layers: Any):
+            super().__init__()
+            self.layers = layers
+
+        def forward(self, rows: Tensor) -> Tensor:
+            for layer in self.layers:
+                rows = layer(rows)
+            return rows
+
+    layers = [nn.Linear(WIDTH, WIDTH, device=DEVICE), nn.Linear(WIDTH, WIDTH, device=DEVICE)]
+    run(Module(Layers(nn.ModuleList(layers)), (WIDTH,)))
+    for way in WAYS:
+        with pytest.raises(
+            ValueError, match=r"Module\(Layers\) reads a tensor .* ModuleList instead of a list"
+        ):
+            run(Module(Layers(layers), (WIDTH,)), way)
 
 
 def test_gradients_of_parameters_are_complete_and_of_their_shape() -> None:
