@@ -424,8 +424,8 @@ class Module(Operation):
             if read is not None and id(read) not in known:
                 raise ValueError(
                     f"{self.name} reads a tensor of shape {list(read.shape)} that needs a gradient, but is "
-                    "none of the module's parameters: make it an attribute of the module, as nn.Parameter, in "
-                    "a layer, or in a ModuleList instead of a list"
+                    "none of the module's parameters: make it an attribute of the module, as nn.Parameter, "
+                    "in a layer, or in a ModuleList instead of a list"
                 )
             pending += [following for following, _ in node.next_functions]
 
