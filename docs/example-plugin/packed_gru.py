@@ -32,9 +32,9 @@ class PackedGRU:
         self.gru = nn.GRU(size, size).to(setup.device)
         self.optimizer = torch.optim.SGD(self.gru.parameters(), lr=0.01)
 
-    def batches(self):  # the batches of one epoch
-        size, all_of_them = self.setup.batch_size, self.sequences
-        return [all_of_them[start : start + size] for start in range(0, len(all_of_them), size)]
+    def batches(self, most=None):  # the batches of one epoch
+        size, chosen = self.setup.batch_size, self.sequences[:most]
+        return [chosen[start : start + size] for start in range(0, len(chosen), size)]
 
     def loss(self, batch):
         groups = [[sequence] for sequence in batch] if self.setup.method == NO_BATCHING else [batch]
@@ -51,8 +51,8 @@ class PackedGRU:
         with self.setup.phase("update"):
             self.optimizer.step()
 
-    def check(self):  # the same for every method and batch size
-        return sum(self.loss(batch) for batch in self.batches())
+    def check(self):  # on few examples; the same for every method and batch size
+        return sum(self.loss(batch) for batch in self.batches(self.setup.checked))
 
     def work(self, batch):  # six size x size products for each frame, and twice as many in the backward pass
         frames, size = sum(map(len, batch)), self.setup.settings.size

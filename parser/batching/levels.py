@@ -23,20 +23,33 @@ Integers = NDArray[np.int64]
 def heights(nodes: int, used: Integers, user: Integers) -> Integers:
     """[nodes] The greatest distance of each node from a leaf. A leaf is a node that uses no other node.
 
-    used, user: [edges]; node `user[i]` uses node `used[i]`. Raises ValueError for a cycle.
+    used, user: [edges]; node `user[i]` uses node `used[i]`. Raises ValueError for a cycle, and for edges
+    of nodes that do not exist.
     """
+    used, user = np.asarray(used, np.int64), np.asarray(user, np.int64)
+    if used.shape != user.shape:
+        raise ValueError(f"{len(used)} used nodes and {len(user)} users: an edge has one of each")
+    for ends in (used, user):
+        if len(ends) and not 0 <= ends.min() <= ends.max() < nodes:
+            edge = int(np.flatnonzero((ends < 0) | (ends >= nodes))[0])
+            raise ValueError(f"edge {edge} is of node {ends[edge]}, but there are {nodes} nodes, from 0 on")
     order = used.argsort(kind="stable")
     users, counts = user[order], np.bincount(used, minlength=nodes)
-    starts = counts.cumsum() - counts
+    ends = counts.cumsum()
     missing = np.bincount(user, minlength=nodes)
     level, reached = np.zeros(nodes, np.int64), np.flatnonzero(missing == 0)
+    place = np.empty(nodes, np.int64)  # of each reached node, to leave out repetitions faster than by sorting
     while len(reached):
         own = counts[reached]
-        places = np.arange(own.sum()) + (starts[reached] - own.cumsum() + own).repeat(own)
+        places = (ends[reached] - own.cumsum()).repeat(own)
+        places += np.arange(len(places))
         using = users[places]
         np.subtract.at(missing, using, 1)
         level[using] = level[reached[0]] + 1
-        reached = np.unique(using[missing[using] == 0])
+        using = using[missing[using] == 0]
+        numbers = np.arange(len(using))
+        place[using] = numbers
+        reached = using[place[using] == numbers]
     if missing.any():
         raise ValueError("a cycle: a node must not depend on itself, directly or through others")
     return level

@@ -52,8 +52,10 @@ class StackLSTM(nn.Module):
         return with_empty[to_device(place[top], vectors.device)]
 
     def _check(self, vectors: Tensor, read: Tensor, move: Tensor) -> None:
+        for name, given in (("vectors", vectors), ("read", read), ("move", move)):
+            _check_tensor(name, given)
         _check_vectors(vectors, self.lstm)
-        shapes = [list(given.shape) for given in (vectors, read, move)]
+        shapes = [list(own.shape) for own in (vectors, read, move)]
         if vectors.dim() != 3 or shapes[1:] != [shapes[0][:2]] * 2:
             raise ValueError(
                 "vectors must be [batch, steps, input], read and move [batch, steps], not "
@@ -85,6 +87,10 @@ class SteppedStacks:
         only on a CPU, because the host would have to wait for any other device.
         """
         height = self._stack.height
+        _check_tensor("vectors", vectors)
+        for name, given in (("read", read), ("move", move)):
+            if not isinstance(given, int):
+                _check_tensor(name, given)
         read, move = (
             to_device(own, height.device) if isinstance(own, Tensor) else own for own in (read, move)
         )
@@ -103,6 +109,11 @@ class SteppedStacks:
     def top(self) -> Tensor:
         """[batch, hidden] The state of the last layer, on top of each stack."""
         return self._lstm.output(self._stack.top())
+
+
+def _check_tensor(name: str, given: object) -> None:
+    if not isinstance(given, Tensor):
+        raise TypeError(f"{name} must be a tensor, not {type(given).__name__}: `torch.as_tensor({name})`")
 
 
 def _check_vectors(vectors: Tensor, lstm: nn.LSTM) -> None:

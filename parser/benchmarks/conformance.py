@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any, get_args
 
 import torch
@@ -14,8 +15,8 @@ from torch import Tensor
 from parser.batching.functional import Precision
 from parser.benchmarks.discovery import find
 from parser.benchmarks.gradients import ParameterGradient, gradients_of_run
-from parser.benchmarks.plugin import NO_BATCHING, PHASES, AnyPlugin, Mode, Setup, Work
-from parser.system.console import LinesError
+from parser.benchmarks.plugin import FEW_EXAMPLES, NO_BATCHING, PHASES, AnyPlugin, Mode, Setup, Work
+from parser.system.console import LinesError, warn
 
 ROUNDING: dict[Precision, float] = {"float32": 2e-4, "tf32": 1e-2, "bfloat16": 5e-2}
 """Relative difference of results up to which it counts as rounding."""
@@ -79,22 +80,33 @@ SIZES = (1, 3)
 FUNCTIONS = ("skip", "prepare", "batches", "run", "check", "work")
 
 
-def check_plugin(name: str) -> str:
-    """Check a plugin, and return a message if it passes. Raises ValueError with a line for each fault."""
-    faults = faults_of(find(name))
+def check_plugin(name: str, checked: int = FEW_EXAMPLES) -> str:
+    """Check a plugin, and return a message if it passes. Raises ValueError with a line for each fault.
+
+    checked: see `Setup`. Says on standard error what it checks.
+    """
+    faults = faults_of(find(name), checked, lambda place: warn(f"{name}: checking {place}"))
     if faults:
         raise LinesError(*(f"{name}: {fault}" for fault in faults))
     return f"{name}: no fault found"
 
 
-def faults_of(plugin: type[AnyPlugin]) -> list[str]:
-    """The faults of the plugin with the defaults of its settings; an empty list if there are none."""
+def faults_of(
+    plugin: type[AnyPlugin],
+    checked: int = FEW_EXAMPLES,
+    progress: Callable[[str], object] = lambda place: None,
+) -> list[str]:
+    """The faults of the plugin with the defaults of its settings; an empty list if there are none.
+
+    checked: see `Setup`; progress: called with each mode and method before it is checked.
+    """
     faults = list(_faults_of_description(plugin))
     if faults:
         return faults  # the rest cannot be checked without a correct description
     for mode, methods in plugin.methods.items():
         try:
-            faults += _faults_in_mode(plugin, mode, list(methods))
+            trial = partial(_Trial, plugin, checked, mode)
+            faults += _faults_in_mode(trial, mode, list(methods), progress)
         except Exception as error:  # whatever the plugin's code raises
             faults.append(f"{mode}: {type(error).__name__}: {error}")
     return faults
@@ -119,24 +131,32 @@ def _faults_of_description(plugin: type[AnyPlugin]) -> Iterator[str]:
             yield f"`methods` of {mode!r} lack {NO_BATCHING!r}, with which all others are compared"
 
 
-def _faults_in_mode(plugin: type[AnyPlugin], mode: Mode, methods: list[str]) -> list[str]:
+def _faults_in_mode(
+    make_trial: Callable[[str, int], _Trial],
+    mode: Mode,
+    methods: list[str],
+    progress: Callable[[str], object],
+) -> list[str]:
+    """make_trial: prepares the plugin for a method and a batch size, in this mode."""
     faults: list[str] = []
-    reference = _Trial(plugin, mode, NO_BATCHING, 1)
+    progress(f"{mode}, {NO_BATCHING}, with which other methods are compared")
+    reference = make_trial(NO_BATCHING, 1)
     if reference.skipped:
         return [
             f"{mode}: skipped with the defaults of `Settings` ({reference.skipped}); they must work anywhere"
         ]
     expected, expected_works = reference.results(), reference.works()
-    gradients = {size: _Trial(plugin, mode, NO_BATCHING, size).gradients() for size in SIZES}
+    gradients = {size: make_trial(NO_BATCHING, size).gradients() for size in SIZES}
     if not expected or not all(map(torch.isfinite, torch.tensor(expected))):
         faults.append(f"{mode}: `check` must return finite numbers, at least one")
     for method in sorted(methods, key=lambda name: name != NO_BATCHING):
         for size in SIZES:
             place = f"{mode}, {method} at {size}"
-            trial = _Trial(plugin, mode, method, size)
+            progress(place)
+            trial = make_trial(method, size)
             if not trial.skipped:  # some methods need kernels that not every machine has
                 faults += [f"{place}: {fault}" for fault in trial.faults(expected, expected_works)]
-                fresh = _Trial(plugin, mode, method, size)  # its weights are the first, too
+                fresh = make_trial(method, size)  # its weights are the first, too
                 if difference := gradient_disagreement(fresh.gradients(), gradients[size]):
                     faults.append(f"{place}: `run` must have the gradients without batching: {difference}")
     return faults
@@ -145,10 +165,11 @@ def _faults_in_mode(plugin: type[AnyPlugin], mode: Mode, methods: list[str]) -> 
 class _Trial:
     """A plugin prepared for one cell on the CPU."""
 
-    def __init__(self, plugin: type[AnyPlugin], mode: Mode, method: str, size: int):
+    def __init__(self, plugin: type[AnyPlugin], checked: int, mode: Mode, method: str, size: int):
         self._phases: set[str] = set()
         self._mode, self._size = mode, size
-        setup = Setup(plugin.Settings(), method, mode, size, torch.device("cpu"), 1, self._phase, threads=2)
+        cpu = torch.device("cpu")
+        setup = Setup(plugin.Settings(), method, mode, size, cpu, 1, self._phase, 2, checked)
         self._plugin = plugin()
         self.skipped = self._plugin.skip(setup)
         if not self.skipped:

@@ -46,6 +46,8 @@ SettingsT_co = TypeVar("SettingsT_co", bound=BaseModel, covariant=True)
 
 
 WEIGHTS_SEED = 1
+FEW_EXAMPLES = 8
+"""Enough to compare methods; those without batching take long for many."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,8 @@ class Setup(Generic[SettingsT_co]):
     The time of a nested phase counts only for the inner phase."""
     threads: int = 1
     """CPU threads of PyTorch, or workers of asynchronous messages."""
+    checked: int = FEW_EXAMPLES
+    """The number of examples that `check` should use, if there are as many."""
 
 
 AnySetup: TypeAlias = Setup[BaseModel]
@@ -126,7 +130,9 @@ class Plugin(Protocol[SettingsT]):
         """
 
     def check(self) -> Tensor:
-        """Return the loss or the outputs on some examples, in batches of `batch_size`, with current weights.
+        """Return the loss or outputs on `Setup.checked` examples, in batches of `batch_size`.
+
+        They are computed with the current weights.
 
         All methods and batch sizes must return the same numbers, except for rounding.
         """

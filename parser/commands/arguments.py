@@ -544,4 +544,10 @@ def _add_plugins(commands: Commands) -> None:
     command.add_argument(
         "--check", action="store_true", help="test whether the plugin meets the requirements for all plugins"
     )
+    command.add_argument(
+        "--examples",
+        type=positive,
+        metavar="N",
+        help="with --check, the number of examples on which methods are compared (default: 8)",
+    )
     command.set_defaults(run="parser.commands.speed:about")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from parser.benchmarks.conformance import check_plugin
 from parser.benchmarks.discovery import about_plugins, plugin_text
+from parser.benchmarks.plugin import FEW_EXAMPLES
 from parser.speed import commands
 from parser.system.console import say
 from parser.system.machine import tune_process
@@ -34,7 +35,9 @@ def about(options: argparse.Namespace) -> None:
     tune_process()
     if options.check and not options.name:
         raise ValueError("--check needs a plugin: stack-parser plugins NAME --check")
+    if options.examples is not None and not options.check:
+        raise ValueError("--examples needs --check: stack-parser plugins NAME --check --examples N")
     if options.check:
-        say(check_plugin(options.name))
+        say(check_plugin(options.name, options.examples or FEW_EXAMPLES))
     else:
         say(*(plugin_text(options.name) if options.name else about_plugins()))

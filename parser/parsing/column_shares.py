@@ -24,8 +24,9 @@ MAX_BLANK = 0.5
 """Share of blank values that is accepted whatever the share in the dev treebank."""
 MAX_EXCESS = 0.2
 """Accepted excess over the share in the dev treebank; see `_max_excess`."""
-MIN_KNOWN_VALUES = 50
-"""Number of values needed to judge the share of unknown ones. Those of a single sentence vary too much."""
+MIN_KNOWN_VALUES = 200
+"""Number of values needed to judge the share of unknown ones. Those of a few sentences vary too much: a
+short text repeats its own rare words."""
 WORDS_BETWEEN_CHECKS = 25_000
 SHOWN_CHARACTERS = 10
 """Maximum number of unseen characters that are named."""

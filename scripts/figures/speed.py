@@ -152,6 +152,15 @@ def padded_lstms() -> str:
     return table(header, ([lengths, *ratios] for lengths, ratios in lines.items()))
 
 
+def schedules() -> str:
+    """Numbers of batches by agenda and by depth, and the speed by depth as a share of that by agenda."""
+    _, *lines = printed("speed/printed.jsonl", "measure_schedules")
+    header = ("", "batches by agenda", "by depth", "speed by depth over agenda, 32 units", "256 units")
+    titles = {"cell": "as cells", "operation": "as operations"}
+    found = (line.split("; ") for line in lines)
+    return table(header, ((f"{name}, {titles[grain]}", *own) for grain, name, *own in found))
+
+
 def single_figures() -> str:
     check, memory = (" ".join(printed(OUTPUT, words)) for words in ("check", "measure_memory"))
     tokenizing, tagging = (" ".join(printed(OUTPUT, f"measure_{what}")) for what in ("tokenizing", "tagging"))
@@ -265,6 +274,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "precision": precision,
     "processes": processes,
     "reading": reading,
+    "schedules": schedules,
     "single-figures": single_figures,
     "parallel-shares": parallel_shares,
     "stack-lstm": partial(stack_lstm, PAPER),

@@ -54,3 +54,16 @@ def test_batches_are_of_equal_keys_and_in_their_order(nodes):
     level, kind = np.array(nodes, np.int64).reshape(-1, 2).T
     expected = [[place for place, node in enumerate(nodes) if node == keys] for keys in sorted(set(nodes))]
     assert [which.tolist() for which in batches(level, kind)] == expected
+
+
+def test_edges_of_nodes_that_do_not_exist():
+    for used, user, message in (
+        ([0, 5], [1, 0], "edge 1 is of node 5, but there are 2 nodes, from 0 on"),
+        ([0], [2], "edge 0 is of node 2"),
+        ([-1], [0], "edge 0 is of node -1"),
+        ([0, 1], [1], "2 used nodes and 1 users"),
+    ):
+        for find in (heights, depths):
+            with pytest.raises(ValueError, match=message if find is heights else "edge|users"):
+                find(2, used, user)
+    assert heights(2, [0], [1]).tolist() == [0, 1]

@@ -107,6 +107,14 @@ def test_errors_say_what_is_wanted() -> None:
         model(vectors[..., :2], *torch.tensor([[PUSH] * 3]).unbind(2))
     with pytest.raises(ValueError, match=r"vectors must be \[batch, steps, input\], .* not \[3, 3\]"):
         model(vectors[0], *torch.tensor([PUSH] * 3).unbind(1))
+    numbers = torch.zeros(1, 3, dtype=torch.long)
+    for wrong, name in (
+        ((vectors.tolist(), numbers, numbers), "vectors"),
+        ((vectors, numbers.tolist(), numbers), "read"),
+        ((vectors, numbers, numbers.numpy()), "move"),
+    ):
+        with pytest.raises(TypeError, match=rf"{name} must be a tensor, not .*: `torch.as_tensor\({name}\)`"):
+            model(*wrong)
 
 
 def test_errors_of_single_steps_say_what_is_wanted_and_change_nothing() -> None:
@@ -126,6 +134,10 @@ def test_errors_of_single_steps_say_what_is_wanted_and_change_nothing() -> None:
         stacks.operate(vectors.double(), *PUSH)
     with pytest.raises(ValueError, match=r"vectors of shape \[2, 2\], but the LSTM takes a width of 3"):
         stacks.operate(vectors[:, :2], *PUSH)
+    with pytest.raises(TypeError, match="read must be a tensor, not list"):
+        stacks.operate(vectors, [0, 0], [1, 0])
+    with pytest.raises(TypeError, match="vectors must be a tensor, not list"):
+        stacks.operate(vectors.tolist(), *PUSH)
     with pytest.raises(ValueError, match=r"vectors must be \[2, input\], not \[1, 3\]"):
         stacks.operate(vectors[:1], *PUSH)
     assert stacks.top().equal(top)

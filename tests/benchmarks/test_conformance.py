@@ -24,6 +24,26 @@ def test_the_documentations_plugin_does_all_that_it_must(example, capsys):
     assert capsys.readouterr().out == "packed_gru: no fault found\n"
 
 
+def test_a_check_says_what_it_checks_and_uses_as_many_examples_as_asked_for(example, monkeypatch, capsys):
+    counts, inner = [], example.check
+
+    def check(self):
+        counts.append(sum(map(len, self.batches(self.setup.checked))))
+        return inner(self)
+
+    monkeypatch.setattr(example, "check", check)
+    for options, expected in (([], 8), (["--examples", "20"], 20), (["--examples", "999"], 50)):
+        counts.clear()
+        assert main(["plugins", "packed_gru", "--check", *options]) == 0
+        assert set(counts) == {expected}
+        told = capsys.readouterr().err.splitlines()
+        assert [line for line in told if "packed at" in line] == [
+            f"packed_gru: checking train, packed at {size}" for size in (1, 3)
+        ]
+    assert main(["plugins", "packed_gru", "--examples", "3"]) == 2
+    assert "--examples needs --check" in capsys.readouterr().err
+
+
 def test_it_is_as_short_as_promised(example):
     source = importlib.import_module(example.__module__).__file__
     with open(source) as file:
@@ -88,11 +108,11 @@ def faults(example, **changes):
         ({"work": lambda self, batch: Work(len(batch), 0, 1.0)}, "train, none at 1: `work` must count"),
         ({"work": lambda self, batch: Work(len(batch), 1, 1.0, padding=1.5)}, "`work` must give the padding"),
         (
-            {"batches": lambda self: [self.sequences[: self.setup.batch_size]]},
+            {"batches": lambda self, most=None: [self.sequences[: self.setup.batch_size]]},
             "train, none at 3: `batches` must hold the same sentences",
         ),
         (
-            {"batches": lambda self: [self.sequences]},
+            {"batches": lambda self, most=None: [self.sequences]},
             "train, none at 1: `batches` must have at most `batch_size` examples each, here 1",
         ),
         (

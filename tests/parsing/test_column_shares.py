@@ -95,9 +95,20 @@ def test_columns_that_become_blank_later_are_reported(quickstart, monkeypatch):
 def test_values_of_another_tag_set_are_reported(quickstart):
     lexicons, dev_shares, _, test = quickstart
     other = [replace(s, xpos=tuple(f"T-{tag}" for tag in s.xpos)) for s in test]
-    assert warnings(InputColumnCheck(lexicons, dev_shares), other[:1]) == []  # too few to judge
     [message] = warnings(InputColumnCheck(lexicons, dev_shares), other)
     assert message.startswith("XPOS: 100% of the values do not occur in training (0% in the dev treebank)")
+
+
+def test_unknown_values_of_fewer_than_200_words_are_too_few_to_judge(quickstart):
+    lexicons, dev_shares, _, test = quickstart
+    words = [replace(one, forms=tuple(f"{form}x" for form in one.forms)) for one in test]
+    ends = [sum(map(len, words[:count])) for count in range(1, len(words))]
+    most = sum(end < 200 for end in ends)
+    check = InputColumnCheck({"form": lexicons["form"]}, dev_shares)
+    assert ends[most - 1] > 150
+    assert warnings(check, words[:most]) == []
+    [message] = warnings(check, words[most : most + 10])  # counts go on
+    assert message.startswith("FORM: 100% of the values do not occur in training")
 
 
 def test_without_shares_of_dev_only_blank_columns_are_reported(quickstart):

@@ -170,7 +170,7 @@ def test_a_wrong_request_is_told_why(wanted, status, told, service):
 
 
 def test_what_the_input_lacks_is_told(service):
-    strange = {"words": [f"word{number}" for number in range(100)]}
+    strange = {"words": [f"word{number}" for number in range(200)]}
     answer = ask(service, sentences=[strange]).json()
     [warning] = answer["warnings"]
     assert warning.startswith("FORM: 100% of the values do not occur in training")

@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from parser.batching.operations.calls import run_backward, trained_parameters
 from parser.batching.operations.layout import Read, Step
-from parser.batching.operations.operation import Operation, OperationBatch
+from parser.batching.operations.operation import HOW_TO, Operation, OperationBatch
 from parser.batching.operations.parameter_gradients import ParameterGradients
 from parser.batching.operations.value_gradients import ValueGradients
 
@@ -52,7 +53,7 @@ def backpropagate(
         own = range(number, number := number + len(step.inputs))
         if not unbatched:
             batch.input_gradients = [_in_rows(values.place(one), count) for one in own]
-        found = operation.backward(batch, d_outputs)
+        found = run_backward(operation, batch, d_outputs)
         for one, d_input, place in zip(own, found.inputs, batch.input_gradients, strict=True):
             if d_input is None or d_input is not place:
                 values.add(one, d_input)
@@ -65,14 +66,29 @@ def backpropagate(
             operation.accumulate([found.kept], parameters)
     for operation, rows in kept.values():
         operation.accumulate(rows[::-1], parameters)  # in schedule order, like the rows
+    _check_complete(parameters, trained_parameters(operations_of(led)))
     return values, parameters
 
 
-def trained_parameters(tape: Iterable[TapeEntry]) -> list[Tensor]:
-    """Return the parameters of the batches that need gradients, each once."""
-    operations = {entry.step.operation: None for entry in tape}
-    found = {parameter: None for operation in operations for parameter in operation.parameters}
-    return [parameter for parameter in found if parameter.requires_grad]
+def operations_of(tape: Iterable[TapeEntry]) -> Iterable[Operation]:
+    """Return the operations of the batches, each once."""
+    return {entry.step.operation: None for entry in tape}
+
+
+def _check_complete(parameters: ParameterGradients, trained: Mapping[Tensor, Operation]) -> None:
+    """Raises ValueError if a parameter got no gradient, or a tensor that is no parameter got one."""
+    for parameter, operation in trained.items():
+        if parameters.of(parameter) is None:
+            raise ValueError(
+                f"{operation.name} adds no gradient of its parameter of shape {list(parameter.shape)}: "
+                f"`backward` returns what it needs as `kept`, and `accumulate` adds it; {HOW_TO}"
+            )
+    for parameter in parameters.all():
+        if parameter not in trained:
+            raise ValueError(
+                f"an operation adds a gradient of a tensor of shape {list(parameter.shape)}, which no "
+                f"operation names in `parameters`; {HOW_TO}"
+            )
 
 
 def versions_of(operation: Operation) -> Versions:

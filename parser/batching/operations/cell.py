@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from parser.batching.operations.calls import run_backward, run_forward
 from parser.batching.operations.operation import ALL, Operation, OperationBatch, OperationGradients
 from parser.batching.operations.parameter_gradients import ParameterGradients
 from parser.batching.operations.template import Template
@@ -45,6 +46,9 @@ class CellOperation(Operation):
     def signature(self) -> Hashable:
         return self._signature
 
+    def parts(self) -> Sequence[Operation]:
+        return [part for node in self._nodes for part in node.operation.parts()]
+
     def packs(self, arguments: int) -> tuple[tuple[int, ...], ...]:
         return self._packs
 
@@ -61,7 +65,7 @@ class CellOperation(Operation):
                 _joined([values[value] for value in pack], node.operation.columns) for pack in node.packs
             ]
             inner = OperationBatch(inputs, outputs, batch.index if node.has_index else None)
-            node.operation.forward(inner)
+            run_forward(node.operation, inner)
             batch.saved.append(inner)
             values += outputs
 
@@ -73,7 +77,7 @@ class CellOperation(Operation):
                     gradient_of.add(value, gradients[result])
         kept: tuple[Tensor, ...] = ()
         for node, inner in zip(reversed(self._nodes), reversed(batch.saved), strict=True):
-            found = node.operation.backward(inner, [gradient_of.at(value) for value in node.values])
+            found = run_backward(node.operation, inner, [gradient_of.at(value) for value in node.values])
             kept = found.kept + kept
             for pack, joint in zip(node.packs, found.inputs, strict=True):
                 if joint is not None:

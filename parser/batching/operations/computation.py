@@ -20,9 +20,10 @@ from parser.batching.levels import Integers
 from parser.batching.operations.backward import (
     TapeEntry,
     backpropagate,
-    trained_parameters,
+    operations_of,
     versions_of,
 )
+from parser.batching.operations.calls import run_forward, trained_parameters
 from parser.batching.operations.layout import Read, Step
 from parser.batching.operations.operation import ALL, OperationBatch
 from parser.batching.operations.parameter_gradients import ParameterGradients
@@ -73,7 +74,7 @@ class Computation:
             outputs = [blocks[width][start : start + count] for width, start in step.outputs]
             batch = OperationBatch(inputs, outputs, step.indices)
             try:
-                operation.forward(batch)
+                run_forward(operation, batch)
             except Exception as error:
                 shapes = ", ".join(str(list(own.shape)) for own in inputs) or "none"
                 error.add_note(f"by {operation.name}, for {count} examples; inputs [rows, width]: {shapes}")
@@ -94,7 +95,7 @@ class Computation:
         if not (self._gradients and torch.is_grad_enabled() and len(own)):
             return self._copied(own, width)
         given = [(place, rows) for place, rows in self._given if rows.requires_grad]
-        parameters = trained_parameters(self._tape)
+        parameters = list(trained_parameters(operations_of(self._tape)))
         run = _Run(
             partial(self._copied, own, width),
             partial(self._backpropagate, len(self._tape), own),
@@ -153,6 +154,8 @@ class Computation:
         """[values, width] The given gradient, or that of losses if it is None. Raises ValueError."""
         if gradient is None:
             return torch.ones(values, 1, device=self._device, dtype=self._dtype)
+        if not isinstance(gradient, Tensor):
+            raise TypeError(f"the gradient must be a tensor, not {type(gradient).__name__}")
         if gradient.dim() != 2 or len(gradient) != values:
             shape = list(gradient.shape)
             raise ValueError(f"the gradient must be [{values}, width], a row for each value, not {shape}")
@@ -162,6 +165,11 @@ class Computation:
 
     def _give(self, first: int, rows: Tensor) -> None:
         """Add external values, numbered from `first`. rows: [values, width]. Raises ValueError."""
+        if not isinstance(rows, Tensor):
+            raise TypeError(
+                f"values are the rows of a tensor [values, width], not of a {type(rows).__name__}: "
+                f"`torch.as_tensor(rows, dtype={self._dtype})` makes one"
+            )
         if rows.dim() != 2 or not rows.shape[1]:
             hint = ": a single value is `rows[None]`" if rows.dim() == 1 else ""
             raise ValueError(

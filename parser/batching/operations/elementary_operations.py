@@ -351,6 +351,7 @@ class Module(Operation):
         self.parameters = tuple(module.parameters())
         self.kept = len(self.parameters)
         self._training = tuple(part.training for part in module.modules())
+        self._reads_only_parameters = False  # unknown before the first backward pass
 
     @property
     def name(self) -> str:
@@ -390,6 +391,9 @@ class Module(Operation):
         needing = [place for place, result in enumerate(results) if result.requires_grad]
         if not needing:
             return OperationGradients([None] * len(inputs), tuple(map(torch.zeros_like, self.parameters)))
+        if not self._reads_only_parameters:
+            self._check_leaves([results[place] for place in needing], inputs)
+            self._reads_only_parameters = True
         found = torch.autograd.grad(
             [results[place] for place in needing],
             [*inputs, *(parameter for parameter in self.parameters if parameter.requires_grad)],
@@ -405,6 +409,25 @@ class Module(Operation):
                 for parameter in self.parameters
             ),
         )
+
+    def _check_leaves(self, results: Sequence[Tensor], inputs: Sequence[Tensor]) -> None:
+        """Raises ValueError if the results depend on a tensor that would get no gradient."""
+        known = {id(leaf) for leaf in (*inputs, *self.parameters)}
+        pending: list[Any] = [result.grad_fn for result in results]
+        seen = set()
+        while pending:
+            node = pending.pop()
+            if node is None or node in seen:
+                continue
+            seen.add(node)
+            read = getattr(node, "variable", None)  # of a leaf
+            if read is not None and id(read) not in known:
+                raise ValueError(
+                    f"{self.name} reads a tensor of shape {list(read.shape)} that needs a gradient, but is "
+                    "none of the module's parameters: make it an attribute of the module, as nn.Parameter, "
+                    "in a layer, or in a ModuleList instead of a list"
+                )
+            pending += [following for following, _ in node.next_functions]
 
     def accumulate(self, batches: Sequence[tuple[Tensor, ...]], gradients: ParameterGradients) -> None:
         for batch in batches:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from parser.batching.operations.parameter_gradients import ParameterGradients
 
+HOW_TO = 'see docs/batching.md, "Your own cells and modules"'
 ALL = slice(None)
 
 
@@ -52,8 +53,8 @@ class OperationGradients(NamedTuple):
 class Operation:
     """A kind of computation. Operations with equal signatures can run in one batch."""
 
-    outputs: tuple[int, ...]
-    """The widths of the output values."""
+    outputs: tuple[int, ...] = ()
+    """The widths of the output values, at least one."""
     has_index = False
     """Whether each application takes an integer: a row of a table, or a label."""
     index_bound: int | None = None
@@ -64,9 +65,9 @@ class Operation:
     The agenda breaks ties in favour of cheap operations.
     """
     parameters: tuple[Tensor, ...] = ()
-    """The parameters that the operation reads, trained or not."""
+    """All parameters that the operation reads, trained or not. Only these get gradients, in `accumulate`."""
     kept = 0
-    """The number of tensors in `OperationGradients.kept`."""
+    """The number of tensors in `OperationGradients.kept`; at least one if parameters are trained."""
     keeps_rows = True
     """Whether kept tensors are rows, collected over batches; otherwise they are added after each batch."""
     only_gathers = False
@@ -84,7 +85,10 @@ class Operation:
 
         Parameters are compared by identity. All values of a graph have one dtype and one device.
         """
-        raise NotImplementedError
+        raise NotImplementedError(
+            f"{self.name} has no `signature`: it must return a key that is equal for operations that can "
+            f"share a batch, such as `type(self), self.outputs`; {HOW_TO}"
+        )
 
     def packs(self, arguments: int) -> tuple[tuple[int, ...], ...]:
         """Return groups of arguments of equal width, each passed as one input [rows, number * width].
@@ -94,17 +98,38 @@ class Operation:
         return tuple((argument,) for argument in range(arguments))
 
     def forward(self, batch: OperationBatch) -> None:
-        raise NotImplementedError
+        """Write the results into `batch.outputs`, such as by `torch.add(..., out=batch.outputs[0])`."""
+        raise NotImplementedError(f"{self.name} has no `forward`; {HOW_TO}")
 
     def backward(self, batch: OperationBatch, gradients: Sequence[Tensor]) -> OperationGradients:
         """Compute the gradients of a batch.
 
         gradients: with respect to the outputs, [rows, width] each; must not be modified.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{self.name} has no `backward`; {HOW_TO}")
 
     def accumulate(self, batches: Sequence[tuple[Tensor, ...]], gradients: ParameterGradients) -> None:
         """Add the parameters' gradients of some batches. batches: the kept tensors of each batch."""
+
+    def parts(self) -> Sequence[Operation]:
+        """Return the operations that it consists of."""
+        return (self,)
+
+
+def check_operation(operation: Operation) -> None:
+    """Raises TypeError for anything but an operation with the widths of its outputs."""
+    if not isinstance(operation, Operation):
+        found = operation.__name__ if isinstance(operation, type) else type(operation).__name__
+        raise TypeError(
+            f"{found} is no operation: `Module(layer, widths)` makes one of a layer, and a subclass of "
+            f"Operation must be called to make one; {HOW_TO}"
+        )
+    widths: object = operation.outputs
+    if not isinstance(widths, tuple) or not widths or not all(isinstance(own, int) for own in widths):
+        raise TypeError(
+            f"{operation.name} has the `outputs` {widths!r}: they must be the widths of its results, a tuple "
+            f"of at least one number, such as (4,); {HOW_TO}"
+        )
 
 
 def concatenate_kept(batches: Sequence[tuple[Tensor, ...]]) -> list[Tensor]:

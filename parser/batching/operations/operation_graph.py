@@ -14,7 +14,7 @@ from parser.batching.operations.batches import Batches, KindBatches, at_once
 from parser.batching.operations.computation import NOT_RUN, Computation
 from parser.batching.operations.depth_and_agenda import SCHEDULES
 from parser.batching.operations.layout import Step, lay_out
-from parser.batching.operations.operation import Operation
+from parser.batching.operations.operation import Operation, check_operation
 from parser.batching.operations.pending import Applications, Kinds, Pending
 from parser.batching.operations.row_order import in_order_of_readers
 from parser.batching.operations.template import Index, Template, Writer
@@ -75,8 +75,7 @@ class Graph(Computation, Writer):
         numbers, widths = numbers_of(values, self), self._widths
         given = tuple([widths[number] for number in numbers])
         if not isinstance(operation, Operation):
-            name = type(operation).__name__
-            raise TypeError(f"{name} is no operation: `Module(layer, widths)` makes one of a layer")
+            check_operation(operation)
         key = operation.signature(), given
         template = self._templates.get(key)
         if template is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor
 
@@ -15,9 +17,16 @@ class ParameterGradients:
         self._sums: dict[Tensor, Tensor] = {}
 
     def add(self, parameter: Tensor, gradient: Tensor) -> None:
-        """Add a gradient, in the parameter's shape. Nobody else must modify it later."""
+        """Add a gradient, in the parameter's shape. Nobody else must modify it later.
+
+        Raises ValueError for another shape.
+        """
         if not parameter.requires_grad:
             return
+        if gradient.shape != parameter.shape:
+            raise ValueError(
+                f"a gradient of shape {list(gradient.shape)} for a parameter of shape {list(parameter.shape)}"
+            )
         total = self._sums.get(parameter)
         if total is None:
             self._sums[parameter] = gradient if gradient.is_sparse else gradient.contiguous()
@@ -52,6 +61,10 @@ class ParameterGradients:
         elif self._sums[table].is_sparse:
             self._sums[table] = self._sums[table].to_dense()
         self._sums[table].index_add_(0, rows, gradient)
+
+    def all(self) -> Iterable[Tensor]:
+        """Return the parameters with gradients."""
+        return self._sums
 
     def of(self, parameter: Tensor) -> Tensor | None:
         """Return the gradient of a parameter; None if no batch has added any."""

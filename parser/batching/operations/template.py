@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 from torch import Tensor
@@ -37,7 +37,7 @@ from parser.batching.operations.elementary_operations import (
     Sum,
     Tanh,
 )
-from parser.batching.operations.operation import Operation
+from parser.batching.operations.operation import HOW_TO, Operation, check_operation
 from parser.batching.operations.value import Value, Values, numbers_of
 from parser.batching.operations.wiring import TemplateNode, Wiring, nodes_of, wiring_of
 
@@ -47,6 +47,18 @@ Index = int
 
 class Writer(ABC):
     """Records operations on values."""
+
+    if not TYPE_CHECKING:  # type checkers would no longer find wrong names
+
+        def __getattr__(self, name: str) -> NoReturn:
+            what = f"{type(self).__name__!r} object has no attribute {name!r}"
+            if not name.startswith("_"):
+                what += (
+                    f". If you want an operation {name!r}: `operate(Module(layer, widths), values)` records "
+                    "any layer that treats rows one by one, such as `Module(nn.Softmax(1), (width,))`, and "
+                    f"`operate` also records operations of your own; {HOW_TO}"
+                )
+            raise AttributeError(what, name=name, obj=self)
 
     @abstractmethod
     def operate(
@@ -115,7 +127,14 @@ class Writer(ABC):
 
     def multiply(self, left: Value, right: Value) -> Value:
         """Element by element."""
-        return self.operate(Multiply(self._common(left, right)), (left, right))[0]
+        try:
+            width = self._common(left, right)
+        except ValueError as error:
+            if 1 not in (self.width(left), self.width(right)):
+                raise
+            how = "`matrix_product(number, vector, inner=1)` multiplies a vector by a value of width 1"
+            raise ValueError(f"{error}: {how}") from None
+        return self.operate(Multiply(width), (left, right))[0]
 
     def scale(self, value: Value, factor: float, shift: float = 0.0) -> Value:
         """factor * value + shift. Both numbers are the same for all examples of a batch."""
@@ -276,7 +295,8 @@ class Template:
 
     @classmethod
     def of(cls, operation: Operation, widths: Sequence[int] = ()) -> Template:
-        """Make a template of a single operation. widths: the widths of its arguments."""
+        """Make a template of a single operation. widths: the widths of its arguments. Raises TypeError."""
+        check_operation(operation)
         count = len(widths)
         index = 0 if operation.has_index else None
         node = TemplateNode(operation, tuple(range(count)), index, count)
@@ -330,11 +350,15 @@ class _Tracer(Writer):
     def operate(
         self, operation: Operation, values: Sequence[Value], index: Index | None = None
     ) -> Sequence[Value]:
+        check_operation(operation)
         name = operation.name
         if operation.has_index != (index is not None):
             raise ValueError(f"{name} takes {'an' if operation.has_index else 'no'} index")
         if index is not None and not isinstance(index, _IndexPlace):
-            raise ValueError(f"{name}: in a template an index must be one of the template's own, not {index}")
+            raise ValueError(
+                f"{name}: in a template an index must be one of the template's own, not {index}; `a[3:4]` is "
+                "a fixed element of a value"
+            )
         place = None if index is None else index.place
         first = len(self.widths)
         self.nodes.append(TemplateNode(operation, tuple(numbers_of(values, self)), place, first))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from numbers import Real
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from torch import Tensor
@@ -61,7 +61,12 @@ class Value:
         return self.writer.scale(self, number(other))
 
     def __truediv__(self, other: float) -> Value:
+        if type(other) is Value:
+            raise _no_division()
         return self.writer.scale(self, 1 / number(other))
+
+    def __rtruediv__(self, other: object) -> NoReturn:
+        raise _no_division()
 
     def __neg__(self) -> Value:
         return self.writer.scale(self, -1)
@@ -74,6 +79,8 @@ class Value:
 
     def __getitem__(self, place: int | slice) -> Value:
         if not isinstance(place, slice):
+            if isinstance(place, Integral) and -self.width <= place < 0:
+                place += self.width
             return self.writer.pick(self, place)
         start, stop, step = place.indices(self.width)
         if step != 1:
@@ -149,6 +156,13 @@ def number(found: object) -> float:
     if isinstance(found, Real):
         return float(found)
     raise not_a_value(found, " or a number")
+
+
+def _no_division() -> TypeError:
+    return TypeError(
+        "division by a value is no operation of a graph: divide by a number, divide outside the graph, or "
+        "record a `Module` that divides, see docs/batching.md"
+    )
 
 
 def not_a_value(found: object, alternative: str = "") -> TypeError:

@@ -35,9 +35,6 @@ from parser.benchmarks.operation_training import missing_file
 from parser.benchmarks.plugin import Methods, Plugin, Setup, Work
 from parser.config.data_folder import data_path
 
-CHECKED_IMAGES = 12
-"""Images on which the methods must agree."""
-
 
 class DigitClassifier(nn.Module):
     """Linear layers with ReLUs in between. Each tile of a layer computes a slice of its outputs."""
@@ -187,7 +184,7 @@ class MnistPlugin(BatchMessagePlugin):
         return self._cut(self._held_out, torch.arange(len(self._held_out[0])))
 
     def checked_batches(self) -> list[DigitBatch]:
-        return self._cut(self._train, torch.arange(len(self._train[0]))[:CHECKED_IMAGES])
+        return self._cut(self._train, torch.arange(len(self._train[0]))[: self.setup.checked])
 
     def work(self, batch: Sequence[DigitBatch]) -> Work:
         images = sum(len(labels) for _, labels in batch)

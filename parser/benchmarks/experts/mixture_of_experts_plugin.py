@@ -41,8 +41,6 @@ from parser.system.settings import Settings
 
 LOOP, LIBRARY = "loop", "library"
 EXPERT_METHODS = (*CALLING_METHODS, LOOP, LIBRARY)
-CHECKED_EXAMPLES = 24
-"""Examples on which the methods must agree."""
 
 
 class MixtureOfExpertsSettings(Settings):
@@ -114,7 +112,7 @@ class MixtureOfExperts:
         torch.manual_seed(setup.seed)
         self._network = make_experts(settings.sizes(), setup.method, setup.mode).to(setup.device)
         self._optimizer = torch.optim.SGD(self._network.parameters(), lr=settings.learning_rate)
-        self._checked = self._make_examples(CHECKED_EXAMPLES, with_noise=settings.gate == "noisy")
+        self._checked = self._make_examples(setup.checked, with_noise=settings.gate == "noisy")
         self._examples = self._make_examples(max(settings.examples, setup.batch_size), with_noise=False)
         self._around = Around(partial(setup.phase, CELLS), partial(setup.phase, CELLS_BACKWARD))
 

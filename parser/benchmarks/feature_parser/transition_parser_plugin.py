@@ -41,8 +41,6 @@ from parser.treebank.conllu import read_treebank
 from parser.treebank.projectivity import is_projective
 from parser.treebank.sentence import Sentence
 
-CHECKED_SENTENCES = 6
-"""Sentences on which the methods must agree."""
 ROOT_FORM = "*root*"
 
 
@@ -97,7 +95,7 @@ class TransitionParser:
         self._training.step(batch)
 
     def check(self) -> Tensor:
-        batches = sentence_batches(self._sentences[:CHECKED_SENTENCES], self._setup.batch_size)
+        batches = sentence_batches(self._sentences[: self._setup.checked], self._setup.batch_size)
         return self._training.loss_and_gradients(batches)
 
     def work(self, batch: Sequence[FeatureSentence]) -> Work:

@@ -35,8 +35,6 @@ from parser.benchmarks.plugin import Methods, Plugin, Setup, Work
 from parser.config.data_folder import data_path
 from parser.system.settings import contradiction_error
 
-CHECKED_GRAPHS = 12
-"""Graphs on which the methods must agree."""
 DENSE, EDGES = "dense", "edges"
 CHEMICAL_ACCURACIES = "error, times chemical accuracy"
 """The name of a note."""
@@ -131,7 +129,7 @@ class GraphNetworkPlugin(BatchMessagePlugin):
         return self._cut(self._held_out)
 
     def checked_batches(self) -> list[GraphBatch]:
-        return self._cut(self._examples[:CHECKED_GRAPHS])
+        return self._cut(self._examples[: self.setup.checked])
 
     def score(self) -> float:
         """The accuracy on questions; for molecules 1 minus the mean squared error.

@@ -43,8 +43,6 @@ LONGEST_LIST = 9
 """Maximum number of digits in a list. With the operation's token, a sequence has at most ten tokens."""
 
 
-CHECKED_LISTS = 12
-"""Lists on which the methods must agree."""
 DIGIT_TOKENS = 10
 
 
@@ -245,7 +243,7 @@ class ListReductionPlugin(BatchMessagePlugin):
         return by_length(self._held_out, self.setup.batch_size)
 
     def checked_batches(self) -> list[Lists]:
-        return by_length(self._lists[:CHECKED_LISTS], self.setup.batch_size)
+        return by_length(self._lists[: self.setup.checked], self.setup.batch_size)
 
     def work(self, batch: Sequence[Lists]) -> Work:
         lists = sum(len(results) for _, results in batch)

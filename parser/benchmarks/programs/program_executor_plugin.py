@@ -55,9 +55,6 @@ from parser.benchmarks.programs.program_executor import (
 )
 from parser.config.data_folder import data_path
 
-CHECKED_QUESTIONS = 6
-"""Questions on which the methods must agree."""
-
 
 class Timed(Operation):
     """Wraps an operation, and reports its computation as a phase."""
@@ -131,7 +128,7 @@ class ProgramExecutorPlugin:
             self.scores(batch)
 
     def check(self) -> Tensor:
-        batches = in_batches(self.examples[:CHECKED_QUESTIONS], self.setup.batch_size)
+        batches = in_batches(self.examples[: self.setup.checked], self.setup.batch_size)
         if self.setup.mode == "train":
             return self.training.loss_and_gradients(batches)
         return torch.cat([self.scores(batch) for batch in batches]).flatten()

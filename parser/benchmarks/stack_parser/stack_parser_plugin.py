@@ -46,8 +46,6 @@ from parser.treebank.conllu import read_treebank
 from parser.treebank.projectivity import is_projective
 from parser.treebank.vocabulary import Tokens, Vocabulary
 
-CHECKED_SENTENCES = 24
-"""Sentences on which the methods must agree."""
 TRAINED_BATCH = 32
 """Sentences per batch when the network is trained before inference is measured."""
 STEP_GRAPH, REPLAY_GRAPH = "step-graph", "replay-graph"
@@ -213,7 +211,7 @@ class StackParserPlugin:
 
     def check(self) -> Tensor:
         generator = torch.Generator().manual_seed(self._setup.seed)
-        checked = torch.randperm(len(self._examples), generator=generator)[:CHECKED_SENTENCES]
+        checked = torch.randperm(len(self._examples), generator=generator)[: self._setup.checked]
         batches = checked.split(self._setup.batch_size)
         if self._setup.mode == "train":
             return self._loss_and_gradients(batches)

@@ -61,8 +61,6 @@ BY_PYTORCH: Mapping[str, BiLSTM] = {
     COMPILED: bilstm_compiled,
 }
 """For each method, the function that runs the BiLSTM in another way that PyTorch offers."""
-CHECKED_SENTENCES = 6
-"""Sentences on which the methods must agree."""
 
 
 @dataclass(frozen=True)
@@ -270,7 +268,7 @@ class BiLSTMTagger:
         self._training.step(batch)
 
     def check(self) -> Tensor:
-        batches = sentence_batches(self._sentences[:CHECKED_SENTENCES], self._setup.batch_size)
+        batches = sentence_batches(self._sentences[: self._setup.checked], self._setup.batch_size)
         return self._training.loss_and_gradients(batches)
 
     def work(self, batch: Sequence[TaggedSentence]) -> Work:

@@ -62,8 +62,6 @@ BY_AUTOGRAD: Mapping[str, Callable[[TreeLSTM], Callable[[Sequence[BinaryTree]], 
     COMPILED: compiled_loss,
 }
 """For each method, the function that computes a network's loss on some trees."""
-CHECKED_TREES = 6
-"""Trees on which the methods must agree."""
 
 
 class MadeTrees(Settings):
@@ -165,11 +163,10 @@ class TreeLSTMPlugin:
             self._training.step(batch)
 
     def check(self) -> Tensor:
+        trees = self._trees[: self._setup.checked]
         if self._by_messages:
-            return self.messages.loss_and_gradients(self._trees[:CHECKED_TREES])
-        return self._training.loss_and_gradients(
-            in_batches(self._trees[:CHECKED_TREES], self._setup.batch_size)
-        )
+            return self.messages.loss_and_gradients(trees)
+        return self._training.loss_and_gradients(in_batches(trees, self._setup.batch_size))
 
     def gradients(self, batch: Sequence[BinaryTree]) -> Sequence[Tensor] | None:
         return self.messages.gradients(batch) if self._by_messages else None

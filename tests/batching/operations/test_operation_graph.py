@@ -140,7 +140,7 @@ def test_no_losses() -> None:
 def test_what_leads_to_no_loss_gets_no_gradient(method: str) -> None:
     """As with autograd: infinities and weights that do not lead to the loss do not affect its gradients."""
     parameters = Parameters()
-    unused = nn.Parameter(torch.ones(1, 2, dtype=torch.double))
+    unused = nn.Parameter(torch.ones(1, 2, dtype=torch.double, device=DEVICE))
     graph = Graph(method, DEVICE, torch.double)
     value, infinite = graph.add_values(torch.tensor([[1.0, 2.0], [torch.inf, 1.0]], dtype=torch.double))
     graph.linear(unused, graph.multiply(value, infinite))

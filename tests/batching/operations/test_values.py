@@ -36,6 +36,8 @@ def test_operators_record_what_they_do_to_tensors(method: str) -> None:
         (a[-3:], x[-3:]),
         (a[2:99], x[2:99]),
         (a[2], x[2:3]),
+        (a[-1], x[3:]),
+        (a[np.int64(-4)], x[:1]),
         (-a, -x),
         (1 - a, 1 - x),
         (a - 1, x - 1),
@@ -102,6 +104,34 @@ def test_only_values_are_taken_as_values(other: object) -> None:
     assert not graph.schedule()
 
 
+def test_division_by_a_value_is_refused_with_what_to_do() -> None:
+    a, b = Graph("agenda", "cpu").add_values(ROWS)
+    for divide in (lambda: a / b, lambda: 1 / b):
+        with pytest.raises(TypeError, match=r"division by a value is no operation .* record a `Module`"):
+            divide()
+
+
+def test_an_unknown_operation_says_what_to_do() -> None:
+    graph = Graph("agenda", "cpu")
+    with pytest.raises(AttributeError, match=r"no attribute 'softmax'.*`Module\(nn.Softmax\(1\), \(width,"):
+        graph.softmax(graph.add_values(ROWS)[0])
+    with pytest.raises(AttributeError, match="operation 'exp': `operate"):
+        Template.trace(lambda writer, value: writer.exp(value), (4,))
+    assert not hasattr(graph, "__deepcopy__")
+
+
+def test_values_are_made_only_of_tensors() -> None:
+    graph = Graph("agenda", "cpu")
+    for rows in (ROWS.numpy(), ROWS.tolist()):
+        with pytest.raises(
+            TypeError, match=r"not of a (ndarray|list): `torch.as_tensor\(rows, dtype=torch.fl"
+        ):
+            graph.add_values(rows)
+    values = graph.add_values(ROWS)
+    with pytest.raises(TypeError, match="the gradient must be a tensor, not ndarray"):
+        graph.backward(values, ROWS.numpy())
+
+
 def test_a_tensor_that_is_no_matrix_times_a_value() -> None:
     value = Graph("agenda", "cpu").add_values(ROWS)[0]
     with pytest.raises(ValueError, match=r"must be of shape \[out, in\], not of \[4\]"):
@@ -137,6 +167,13 @@ def test_widths_and_slices_that_do_not_fit() -> None:
     for combine in (lambda: value + value[:2], lambda: value[:2] @ value, lambda: value * value[1]):
         with pytest.raises(ValueError, match=r"a width of ., but the width of the other value is"):
             combine()
+    for combine in (lambda: value * value[1], lambda: value[1] * value):
+        with pytest.raises(ValueError, match=r"`matrix_product\(number, vector, inner=1\)` multiplies"):
+            combine()
+    with pytest.raises(ValueError, match="index -5 of Pick is out of range"):
+        value[-5]
+    with pytest.raises(ValueError, match=r"not 3; `a\[3:4\]` is a fixed element"):
+        Template.trace(lambda writer, own: own[-1], (4,))
     with pytest.raises(ValueError, match="a slice of a value must have the step 1, not 2"):
         value[::2]
     with pytest.raises(ValueError, match="slice 3:2 is out of range for a value of width 4"):

@@ -12,7 +12,6 @@ from torch.utils.flop_counter import FlopCounterMode
 from parser.benchmarks.conformance import faults_of
 from parser.benchmarks.plugin import Setup
 from parser.benchmarks.stack_parser.stack_parser_plugin import (
-    CHECKED_SENTENCES,
     StackParserPlugin,
     StackParserSettings,
     replay_operations,
@@ -90,9 +89,8 @@ def test_every_method_learns_tags(method):
     plugin, encoded = prepared(method, network=network), []
     plugin._model.network.tokens.register_forward_hook(lambda *_: encoded.append(1))
     torch.testing.assert_close(plugin.check(), expected, rtol=2e-4, atol=2e-4)
-    assert len(encoded) == (
-        CHECKED_SENTENCES if method == "none" else CHECKED_SENTENCES // 8
-    )  # once for each microbatch
+    checked = setup_of().checked
+    assert len(encoded) == (checked if method == "none" else -(-checked // 8))  # once for each microbatch
 
 
 @pytest.mark.extended
