@@ -8,9 +8,9 @@ import sys
 SWITCH_SECONDS = 0.001
 """Time after which a thread has to pass the lock to another one; Python's default is five times as long. An
 answer takes several turns."""
-OLD_GARBAGE = 100
-"""Collections of young objects before one of all objects, which stops all threads for tens of milliseconds.
-Python's default is ten. Waiting sentences are many objects, and no garbage."""
+OLD_GARBAGE = 1_000
+"""Collections of young objects before one of all objects, which stops all threads for up to 0.1 s. Python's
+default is ten. Waiting sentences are many objects, and no garbage."""
 
 
 def keep_pauses_short() -> None:
