@@ -14,7 +14,7 @@ from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.read_ahead import ReadAhead
 from parser.parsing.scheduler import RequestSource
 from parser.service.reading import ReadSentence
-from parser.service.reading_thread import ReadingThread
+from parser.service.reading_threads import ReadingThreads
 
 BEGIN_WITH, READ_AHEAD = 256, 16_384
 """Words that are read ahead of parsing, at first and at most. A short request is read at once, and less of a
@@ -46,7 +46,7 @@ class Input(NamedTuple):
 
 
 async def parse_sentences(
-    engine: EngineThread, thread: ReadingThread, given: Input, options: ParseOptions, most: int
+    engine: EngineThread, threads: ReadingThreads, given: Input, options: ParseOptions, most: int
 ) -> AsyncGenerator[list[ParsedSentence], None]:
     """Yield the parsed sentences in order; those that are done together are yielded together.
 
@@ -55,7 +55,7 @@ async def parse_sentences(
     """
     source, ahead = RequestSource(), ReadAhead(BEGIN_WITH, most)
     pending: deque[tuple[ReadSentence, AwaitedRequest]] = deque()
-    sentences = await thread.run(given.size, given.open)
+    sentences = await threads.run(given.size, given.open)
 
     def hand_in(words: int) -> bool:
         """Hand the next sentences, about so many words, to the engine; returns whether there were any."""
@@ -68,7 +68,7 @@ async def parse_sentences(
     try:
         while has_more or pending:
             while has_more and ahead.room > 0:
-                has_more = await thread.run(given.size, partial(hand_in, min(ahead.room, CHUNK_WORDS)))
+                has_more = await threads.run(given.size, partial(hand_in, min(ahead.room, CHUNK_WORDS)))
             if not pending:
                 break
             await engine.ended(pending[0][1])
@@ -83,10 +83,10 @@ async def parse_sentences(
             request.cancel()
 
 
-async def read_sentences(thread: ReadingThread, given: Input) -> AsyncGenerator[list[ParsedSentence], None]:
+async def read_sentences(threads: ReadingThreads, given: Input) -> AsyncGenerator[list[ParsedSentence], None]:
     """Like `parse_sentences`, but without parsing."""
-    sentences = await thread.run(given.size, given.open)
-    while chunk := await thread.run(given.size, lambda: list(_chunk(sentences, CHUNK_WORDS))):
+    sentences = await threads.run(given.size, given.open)
+    while chunk := await threads.run(given.size, lambda: list(_chunk(sentences, CHUNK_WORDS))):
         yield [ParsedSentence(read, NO_TREE) for read in chunk]
 
 

@@ -19,7 +19,7 @@ from parser.service.parsing import (
     parse_sentences,
     read_sentences,
 )
-from parser.service.reading_thread import ReadingThread
+from parser.service.reading_threads import ReadingThreads
 from parser.service.request_record import RequestRecord
 from parser.service.served_models import ServedModel, ServedModels
 
@@ -28,11 +28,11 @@ class Service:
     def __init__(self, models: ServedModels, limits: Limits):
         self.models, self.limits = models, limits
         self.admission = Admission(limits.requests, limits.total_bytes)
-        self.thread = ReadingThread()
+        self.threads = ReadingThreads()
 
     def read(self, given: Input) -> AsyncGenerator[list[ParsedSentence], None]:
         """See `read_sentences`."""
-        return read_sentences(self.thread, given)
+        return read_sentences(self.threads, given)
 
     async def parse(
         self, model: ServedModel, given: Input, record: RequestRecord, options: ParseOptions = TREE_ALONE
@@ -42,7 +42,7 @@ class Service:
         warn = record.warnings.append
         watched = given._replace(open=lambda: model.watched(given.open(), warn, given.is_text))
         most = max(BEGIN_WITH, min(READ_AHEAD, READ_AHEAD_OF_ALL // max(1, self.admission.running)))
-        async with aclosing(parse_sentences(model.thread, self.thread, watched, options, most)) as parsed:
+        async with aclosing(parse_sentences(model.thread, self.threads, watched, options, most)) as parsed:
             async for several in parsed:
                 record.add(len(several), sum(len(one.read.sentence) for one in several))
                 yield several
@@ -50,7 +50,7 @@ class Service:
     async def write(self, several: Sequence[ParsedSentence], written: Callable[[], bytes]) -> bytes:
         """Return the result of `written`, run outside of the event loop if the sentences are long."""
         words = sum(len(one.read.sentence) for one in several)
-        return await self.thread.run(words * WORD_BYTES, written)
+        return await self.threads.run(words * WORD_BYTES, written)
 
     def answer(
         self, chunks: AsyncGenerator[bytes, None], media_type: str, held_bytes: int = HELD_BYTES
@@ -61,4 +61,4 @@ class Service:
     def close(self) -> None:
         """Cancel requests that are still being parsed."""
         self.models.close()
-        self.thread.close()
+        self.threads.close()

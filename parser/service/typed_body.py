@@ -17,7 +17,7 @@ from starlette.responses import Response
 from parser.config.errors import unknown_key
 from parser.service.json_reader import JSONReader
 from parser.service.limits import RefusedError
-from parser.service.reading_thread import ReadingThread
+from parser.service.reading_threads import ReadingThreads
 from parser.service.typed_messages import GivenSentence, ParseRequest
 from parser.treebank.columns import BLANK
 
@@ -27,7 +27,7 @@ Place = tuple[str | int, ...]
 """The keys and numbers that lead to a value."""
 
 
-def route_that_reads_by(thread: ReadingThread) -> type[APIRoute]:
+def route_that_reads_by(threads: ReadingThreads) -> type[APIRoute]:
     """Return a class of routes whose function takes a request and its parsed body.
 
     FastAPI itself would read the body in the event loop.
@@ -38,7 +38,7 @@ def route_that_reads_by(thread: ReadingThread) -> type[APIRoute]:
             async def handle(request: Request) -> Response:
                 _refuse_other_types(request)
                 body = await request.body()
-                wanted = await thread.run(len(body), partial(_read, body))
+                wanted = await threads.run(len(body), partial(_read, body))
                 answer: Response = await self.endpoint(request, wanted)
                 return answer
 

@@ -44,7 +44,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 
 
 def typed_routes(service: Service) -> APIRouter:
-    router = APIRouter(tags=["parsing"], route_class=route_that_reads_by(service.thread))
+    router = APIRouter(tags=["parsing"], route_class=route_that_reads_by(service.threads))
     forms = {"description": "The trees", "content": {NDJSON: TEXT, CONLLU: TEXT}}
 
     @router.post(PARSE, response_model=ParseAnswer, responses={200: forms, **PROBLEMS})

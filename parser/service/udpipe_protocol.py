@@ -81,7 +81,7 @@ async def _parameters(request: Request, service: Service) -> Parameters:
     if not (body := await request.body()):
         return query
     read = partial(form_in, request.headers.get("content-type", ""), body)
-    return query | await service.thread.run(len(body), read)
+    return query | await service.threads.run(len(body), read)
 
 
 def _answer(request: Request, service: Service, parameters: Parameters) -> Response:

@@ -4,7 +4,7 @@ import asyncio
 import gc
 from threading import Event
 
-from parser.service.reading_thread import SMALL, ReadingThread
+from parser.service.reading_threads import LARGE, SMALL, ReadingThreads
 
 
 def test_a_fault_in_the_text_of_a_client_that_has_gone_is_not_logged():
@@ -18,7 +18,7 @@ def test_a_fault_in_the_text_of_a_client_that_has_gone_is_not_logged():
 
     async def cancelled():
         asyncio.get_running_loop().set_exception_handler(lambda _, context: logged.append(context))
-        thread = ReadingThread()
+        thread = ReadingThreads()
         reading = asyncio.create_task(thread.run(SMALL + 1, read))
         await asyncio.to_thread(begun.wait, 60)
         reading.cancel()
@@ -32,3 +32,23 @@ def test_a_fault_in_the_text_of_a_client_that_has_gone_is_not_logged():
 
     asyncio.run(cancelled())
     assert not logged
+
+
+def test_short_requests_do_not_wait_for_long_ones():
+    begun, ends = Event(), Event()
+
+    def read_long():
+        begun.set()
+        ends.wait(60)
+        return "long"
+
+    async def both():
+        threads = ReadingThreads()
+        long = asyncio.create_task(threads.run(LARGE, read_long))
+        await asyncio.to_thread(begun.wait, 60)
+        assert await threads.run(LARGE - 1, lambda: "short") == "short"
+        ends.set()
+        assert await long == "long"
+        threads.close()
+
+    asyncio.run(both())

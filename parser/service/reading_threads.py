@@ -12,11 +12,17 @@ SMALL = 4_096
 Result = TypeVar("Result")
 
 
-class ReadingThread:
-    """One thread for all requests: its work holds Python's lock, so more threads would only wait."""
+LARGE = 1 << 16
+"""Characters or bytes of which a short request should not wait for the end."""
+
+
+class ReadingThreads:
+    """Two threads for all requests, one of which does what takes long: their work holds Python's lock, so more
+    threads would only wait.
+    """
 
     def __init__(self) -> None:
-        self._executor = ThreadPoolExecutor(1, "reading")
+        self._short, self._long = (ThreadPoolExecutor(1, name) for name in ("reading", "reading long"))
 
     async def run(self, size: int, function: Callable[[], Result]) -> Result:
         """Run the function, and return its result. size: characters or bytes that it works on.
@@ -25,7 +31,7 @@ class ReadingThread:
         """
         if size <= SMALL:
             return function()
-        running = self._executor.submit(function)
+        running = (self._short if size < LARGE else self._long).submit(function)
         try:
             return await asyncio.wrap_future(running)
         except asyncio.CancelledError:
@@ -37,4 +43,5 @@ class ReadingThread:
             raise
 
     def close(self) -> None:
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        for executor in (self._short, self._long):
+            executor.shutdown(wait=False, cancel_futures=True)
