@@ -17,7 +17,7 @@ LARGE = 1 << 16
 
 
 class ReadingThreads:
-    """Two threads for all requests, one of which does what takes long: their work holds Python's lock, so more
+    """Two threads for all requests, one of which does what takes long: they hold Python's lock, so that more
     threads would only wait.
     """
 
