@@ -138,7 +138,7 @@ def _spacy() -> Iterator[PublicName]:
 
 
 def _service() -> Iterator[PublicName]:
-    service: Any = SimpleNamespace(thread=None, admission=None, running=0)
+    service: Any = SimpleNamespace(threads=None, admission=None, running=0)
     routes = (
         operation.operation_routes(service, service).routes,
         typed_protocol.typed_routes(service).routes,

@@ -180,9 +180,12 @@ def test_the_commands_write_pages(reader_of_tags, tmp_path, capsys):
     assert f"<td>{scores['las']:.2f}</td>" in page.read_text(encoding="utf-8")
     assert main(["compare", MODEL, reader_of_tags, TREEBANK, "--report", str(page)]) == 0
     assert f"<td>{scores['las']:.2f}</td>" in page.read_text(encoding="utf-8")
-    for place, fault in ((tmp_path, "is a folder; "), (tmp_path / "missing" / "page.html", ""), ("-", "")):
+    for place, fault in ((tmp_path, "is a folder; "), (tmp_path / "missing" / "page.html", "")):
         assert main(["evaluate", MODEL, TREEBANK, "--report", str(place)]) == 2
         assert f"{fault}give the name of a file" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main(["evaluate", MODEL, TREEBANK, "--report", "-"])
+    assert "standard output cannot be used here; give a name" in capsys.readouterr().err
     assert main(["evaluate", MODEL, TREEBANK, "--report", str(page), "--processes", "2"]) == 2
     assert "leave out --processes" in capsys.readouterr().err
 
