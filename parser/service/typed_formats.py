@@ -108,9 +108,10 @@ def _of_document(sentence: Sentence, text: int) -> Sentence:
 
 
 def _with_lines(parsed: ParsedSentence) -> Sentence:
-    """Return the sentence with lines of CoNLL-U. It was given as words."""
+    """Return the sentence with lines of CoNLL-U. It was given as words, perhaps without its text."""
     plain = ParsedTree(parsed.tree.heads, parsed.tree.labels, tags=parsed.tree.tags)
-    conllu = _tree(parsed._replace(tree=plain)).to_conllu()
+    tree = _tree(parsed._replace(tree=plain))
+    conllu = replace(tree, text=tree.text or " ".join(tree.words)).to_conllu()
     lines = tuple(f"{line}\n" for line in conllu.split("\n")[:-1])
     words = len(parsed.read.sentence)
     first = len(lines) - 1 - words
