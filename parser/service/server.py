@@ -7,11 +7,13 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from logging import Logger
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from parser.service.admission import Admission
+from parser.service.listening import PAUSE, lacks_resources
 from parser.service.log import tell
 from parser.service.signals import handled_by_loop
 
@@ -44,6 +46,8 @@ class Server(uvicorn.Server):
         )
         super().__init__(config)
         self._admission, self._logger = admission, logger
+        self._accepts_again = 0.0
+        """Time of the loop until which no connections are accepted, as resources have run out."""
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve until a signal arrives. Raises ValueError if the server cannot start."""
@@ -57,6 +61,8 @@ class Server(uvicorn.Server):
         yet, and would not be closed.
         """
         loop = asyncio.get_running_loop()
+        # At the end of a pause, asyncio would begin to listen at a closed socket.
+        await asyncio.sleep(self._accepts_again + SECONDS_TO_CONNECT - loop.time())
         for listener in sockets or ():
             loop.remove_reader(listener)
         await asyncio.sleep(SECONDS_TO_CONNECT)
@@ -65,6 +71,7 @@ class Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Let the event loop handle signals. A second signal breaks off running requests."""
+        asyncio.get_running_loop().set_exception_handler(self._note)
         with handled_by_loop(self._stop):
             yield
 
@@ -72,3 +79,12 @@ class Server(uvicorn.Server):
         self.force_exit = self._admission.drains
         self.should_exit = self._admission.drains = True
         tell(self._logger, "stopping", running_requests=self._admission.running)
+
+    def _note(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Log an error that the loop has noticed."""
+        error = context.get("exception")
+        if "socket" in context and isinstance(error, OSError) and lacks_resources(error):
+            self._accepts_again = loop.time() + PAUSE
+            tell(self._logger, "no connections accepted", error=error.strerror, pause=PAUSE)
+        else:
+            loop.default_exception_handler(context)

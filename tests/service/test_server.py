@@ -3,9 +3,10 @@
 import asyncio
 import logging
 import socket
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import pytest
+from programs import no_descriptors_left
 
 pytest.importorskip("uvicorn")
 
@@ -14,6 +15,24 @@ from parser.service.listening import listen, url_of
 from parser.service.server import Server
 
 GRACE = 600
+CLIENTS = 20
+
+
+async def at_once(scope, receive, send):
+    """An application that answers all requests."""
+    if scope["type"] == "lifespan":
+        for word in ("startup", "shutdown"):
+            await receive()
+            await send({"type": f"lifespan.{word}.complete"})
+        return
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"done"})
+
+
+def everything_from(client):
+    """What a client receives until the server closes the connection."""
+    with client.makefile("rb") as received:
+        return received.read()
 
 
 def test_a_server_that_can_not_begin_says_so():
@@ -39,14 +58,9 @@ def test_a_connection_that_comes_with_the_signal_is_closed_at_once(turns):
     release = asyncio.Event()
 
     async def application(scope, receive, send):
-        if scope["type"] == "lifespan":
-            for word in ("startup", "shutdown"):
-                await receive()
-                await send({"type": f"lifespan.{word}.complete"})
-            return
-        await release.wait()
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b"done"})
+        if scope["type"] == "http":
+            await release.wait()
+        await at_once(scope, receive, send)
 
     class ConnectedLate(Server):
         async def shutdown(self, sockets=None):
@@ -76,3 +90,35 @@ def test_a_connection_that_comes_with_the_signal_is_closed_at_once(turns):
     with listen("127.0.0.1", 0) as listener, socket.socket() as late:
         address = listener.getsockname()
         asyncio.run(run())
+
+
+@pytest.mark.parametrize("stops_in_the_pause", [False, True])
+def test_without_descriptors_connections_wait(stops_in_the_pause, caplog):
+    """They are accepted later, and the log has a line for each second."""
+    caplog.set_level(logging.INFO)
+
+    def told():
+        return [message for message in caplog.messages if "accept" in message]
+
+    async def run(clients, address):
+        server = Server(at_once, Admission(1), GRACE, logging.getLogger("test"))
+        serving = asyncio.create_task(server.serve([listener]))
+        while not server.started:
+            await asyncio.sleep(0.01)
+        with no_descriptors_left():
+            for client in clients:
+                client.connect(address)
+            while len(told()) < 2:
+                await asyncio.sleep(0.01)
+        if not stops_in_the_pause:
+            for client in clients:
+                client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+                assert b"done" in await asyncio.to_thread(everything_from, client)
+        server.should_exit = True
+        await serving
+
+    with listen("127.0.0.1", 0) as listener, ExitStack() as stack:
+        clients = [stack.enter_context(socket.socket()) for _ in range(CLIENTS)]
+        asyncio.run(run(clients, listener.getsockname()))
+    assert len(told()) <= 3
+    assert not [record for record in caplog.records if record.levelno > logging.INFO]
