@@ -6,13 +6,15 @@ import asyncio
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from logging import Logger
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from parser.service.admission import Admission
+from parser.service.client_connection import MAX_HEADERS, ClientConnection
 from parser.service.listening import PAUSE, lacks_resources
 from parser.service.log import tell
 from parser.service.signals import handled_by_loop
@@ -20,8 +22,6 @@ from parser.service.signals import handled_by_loop
 KEPT_ALIVE = 30
 """Seconds that a connection may wait for its next request."""
 
-MAX_HEADERS = 1 << 16
-"""Maximum bytes of the headers and the address."""
 SECONDS_TO_CONNECT = 0.05
 """Time for accepted sockets to become connections: some turns of the loop."""
 
@@ -29,12 +29,17 @@ SECONDS_TO_CONNECT = 0.05
 class Server(uvicorn.Server):
     """Serves until a signal arrives, and then returns normally."""
 
-    def __init__(self, application: ASGIApp, admission: Admission, grace: float, logger: Logger):
-        """grace: seconds in which running requests can finish; then they are broken off."""
+    def __init__(
+        self, application: ASGIApp, admission: Admission, seconds: float, grace: float, logger: Logger
+    ):
+        """seconds: see `ClientConnection`. grace: seconds in which running requests can finish; then they are
+        broken off.
+        """
         config = uvicorn.Config(
             application,
             loop="asyncio",  # other loops do not call `accept` of our sockets
-            http="h11",  # httptools saves 0.15 ms for each request, but accepts headers of any size
+            # httptools saves 0.15 ms for each request, but accepts headers of any size.
+            http=cast(type[ClientConnection], partial(ClientConnection, seconds)),
             h11_max_incomplete_event_size=MAX_HEADERS,
             log_config=None,
             access_log=False,

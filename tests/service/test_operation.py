@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import socket
 import threading
 import urllib.error
@@ -62,7 +63,7 @@ def test_a_get_with_a_body_that_is_too_large_is_refused(limited):
 def test_headers_are_not_kept_without_a_limit(service):
     address = f"{service.url}/models"
     with suppress(httpx.TransportError):  # the connection is closed before all of them are sent
-        assert httpx.get(address, headers={"X-Long": "a" * 5_000_000}).status_code == 400
+        assert httpx.get(address, headers={"X-Long": "a" * 5_000_000}).status_code == 431
     assert httpx.get(f"{address}?data={'a' * 60_000}").status_code == 200
 
 
@@ -156,6 +157,20 @@ def test_what_takes_too_long_is_broken_off(model):
         assert answer.json() == {"detail": expected}
         found = [service.next("request") for _ in range(2)]
     assert [(told["status"], told["outcome"]) for told in found] == [(200, "broken off"), (503, "broken off")]
+
+
+@pytest.mark.extended
+def test_an_answer_that_is_not_read_does_not_keep_the_service_from_stopping(model):
+    with serving(model, "--timeout=1", "--grace=600") as service, socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        client.connect(("127.0.0.1", service.port))
+        body = json.dumps({"sentences": [{"words": ["dog"] * 100}] * 4_000, "probabilities": True}).encode()
+        kinds = "Content-Type: application/json\r\nAccept: application/x-ndjson"
+        head = f"POST /v1/parse HTTP/1.1\r\nHost: a\r\n{kinds}\r\nContent-Length: {len(body)}\r\n\r\n"
+        client.sendall(head.encode() + body)
+        assert service.next("request")["outcome"] == "broken off"
+        service.process.send_signal(signal.SIGTERM)
+        assert service.process.wait(timeout=60) == 0
 
 
 def test_health_and_metrics(service):

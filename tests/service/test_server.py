@@ -10,29 +10,13 @@ from programs import no_descriptors_left
 
 pytest.importorskip("uvicorn")
 
+from small_servers import GRACE, SECONDS, at_once, everything_from, served
+
 from parser.service.admission import Admission
 from parser.service.listening import listen, url_of
 from parser.service.server import Server
 
-GRACE = 600
 CLIENTS = 20
-
-
-async def at_once(scope, receive, send):
-    """An application that answers all requests."""
-    if scope["type"] == "lifespan":
-        for word in ("startup", "shutdown"):
-            await receive()
-            await send({"type": f"lifespan.{word}.complete"})
-        return
-    await send({"type": "http.response.start", "status": 200, "headers": []})
-    await send({"type": "http.response.body", "body": b"done"})
-
-
-def everything_from(client):
-    """What a client receives until the server closes the connection."""
-    with client.makefile("rb") as received:
-        return received.read()
 
 
 def test_a_server_that_can_not_begin_says_so():
@@ -40,7 +24,7 @@ def test_a_server_that_can_not_begin_says_so():
         raise OSError("nothing works")
 
     with listen("127.0.0.1", 0) as listener, pytest.raises(ValueError, match="the service could not begin"):
-        Server(application, Admission(1), GRACE, logging.getLogger("test")).run([listener])
+        Server(application, Admission(1), SECONDS, GRACE, logging.getLogger("test")).run([listener])
 
 
 def test_an_address_of_ipv6_is_in_brackets():
@@ -70,7 +54,7 @@ def test_a_connection_that_comes_with_the_signal_is_closed_at_once(turns):
             await super().shutdown(sockets)
 
     async def run():
-        server = ConnectedLate(application, Admission(1), GRACE, logging.getLogger("test"))
+        server = ConnectedLate(application, Admission(1), SECONDS, GRACE, logging.getLogger("test"))
         serving = asyncio.create_task(server.serve([listener]))
         reader, writer = await asyncio.open_connection(*address)
         writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -100,25 +84,19 @@ def test_without_descriptors_connections_wait(stops_in_the_pause, caplog):
     def told():
         return [message for message in caplog.messages if "accept" in message]
 
-    async def run(clients, address):
-        server = Server(at_once, Admission(1), GRACE, logging.getLogger("test"))
-        serving = asyncio.create_task(server.serve([listener]))
-        while not server.started:
-            await asyncio.sleep(0.01)
-        with no_descriptors_left():
-            for client in clients:
-                client.connect(address)
-            while len(told()) < 2:
-                await asyncio.sleep(0.01)
-        if not stops_in_the_pause:
-            for client in clients:
-                client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-                assert b"done" in await asyncio.to_thread(everything_from, client)
-        server.should_exit = True
-        await serving
+    async def run(clients):
+        async with served() as (_, port):
+            with no_descriptors_left():
+                for client in clients:
+                    client.connect(("127.0.0.1", port))
+                while len(told()) < 2:
+                    await asyncio.sleep(0.01)
+            if not stops_in_the_pause:
+                for client in clients:
+                    client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+                    assert b"done" in await asyncio.to_thread(everything_from, client)
 
-    with listen("127.0.0.1", 0) as listener, ExitStack() as stack:
-        clients = [stack.enter_context(socket.socket()) for _ in range(CLIENTS)]
-        asyncio.run(run(clients, listener.getsockname()))
+    with ExitStack() as stack:
+        asyncio.run(run([stack.enter_context(socket.socket()) for _ in range(CLIENTS)]))
     assert len(told()) <= 3
     assert not [record for record in caplog.records if record.levelno > logging.INFO]
