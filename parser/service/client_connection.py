@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -108,15 +109,14 @@ class ClientConnection(H11Protocol):
         if self._is_answering:  # the body is not valid
             self.cycle.disconnected = True
             self.cycle.message_event.set()
-        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            content = f"{message}\n".encode()
-            headers = [
-                ("Content-Type", "text/plain; charset=utf-8"),
-                ("Content-Length", str(len(content))),
-                ("Connection", "close"),
-            ]
-            answer = h11.Response(status_code=status, headers=headers, reason=status.phrase)
-            is_head = self._is_answering and self.scope["method"] == "HEAD"
-            for event in (answer, h11.Data(data=b"" if is_head else content), h11.EndOfMessage()):
+        content = f"{message}\n".encode()
+        headers = [
+            ("Content-Type", "text/plain; charset=utf-8"),
+            ("Content-Length", str(len(content))),
+            ("Connection", "close"),
+        ]
+        answer = h11.Response(status_code=status, headers=headers, reason=status.phrase)
+        with suppress(h11.LocalProtocolError):  # the answer has begun, or is one to HEAD
+            for event in (answer, h11.Data(data=content), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event))
         self.transport.close()

@@ -11,7 +11,7 @@ from logging import Logger
 from typing import Any, cast
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from parser.service.admission import Admission
 from parser.service.client_connection import MAX_HEADERS, ClientConnection
@@ -22,6 +22,8 @@ from parser.service.signals import handled_by_loop
 KEPT_ALIVE = 30
 """Seconds that a connection may wait for its next request."""
 
+SECONDS_TO_BREAK_OFF = 1.0
+"""Time for requests that are broken off to say so to their clients."""
 SECONDS_TO_CONNECT = 0.05
 """Time for accepted sockets to become connections: some turns of the loop."""
 
@@ -35,8 +37,13 @@ class Server(uvicorn.Server):
         """seconds: see `ClientConnection`. grace: seconds in which running requests can finish; then they are
         broken off.
         """
+
+        async def served(scope: Scope, receive: Receive, send: Send) -> None:
+            with suppress(asyncio.CancelledError):  # uvicorn would log it as a fault
+                await application(scope, receive, send)
+
         config = uvicorn.Config(
-            application,
+            served,
             loop="asyncio",  # other loops do not call `accept` of our sockets
             # httptools saves 0.15 ms for each request, but accepts headers of any size.
             http=cast(type[ClientConnection], partial(ClientConnection, seconds)),
@@ -72,6 +79,10 @@ class Server(uvicorn.Server):
             loop.remove_reader(listener)
         await asyncio.sleep(SECONDS_TO_CONNECT)
         await super().shutdown(sockets)
+        if tasks := self.server_state.tasks:  # which uvicorn has cancelled
+            await asyncio.wait(tasks, timeout=SECONDS_TO_BREAK_OFF)
+        if self.force_exit:
+            await self.lifespan.shutdown()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -81,9 +92,20 @@ class Server(uvicorn.Server):
             yield
 
     def _stop(self, number: int) -> None:
-        self.force_exit = self._admission.drains
+        if self._admission.drains:
+            # The loop itself would not keep the task.
+            self._breaking_off = asyncio.create_task(self._break_off())
         self.should_exit = self._admission.drains = True
         tell(self._logger, "stopping", running_requests=self._admission.running)
+
+    async def _break_off(self) -> None:
+        """Break off running requests, and then whatever does not end."""
+        for task in self.server_state.tasks:
+            task.cancel()
+        await asyncio.sleep(SECONDS_TO_BREAK_OFF)
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+        self.force_exit = True
 
     def _note(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Log an error that the loop has noticed."""
