@@ -45,6 +45,8 @@ def lacks_resources(error: OSError) -> bool:
 
 def listen(host: str, port: int) -> Listening:
     """Return a socket for the server. port: 0 selects a free one. Raises ValueError if it cannot be bound."""
+    if not host:
+        raise ValueError("--host is empty; write 127.0.0.1 for this machine only, 0.0.0.0 for all networks")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         bound = socket.create_server((host, port), family=family, backlog=BACKLOG)
