@@ -9,6 +9,7 @@ import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from urllib.parse import urlencode
 
 import pytest
 from services import TEXT, serving
@@ -162,14 +163,15 @@ def test_what_takes_too_long_is_broken_off(model):
 
 @pytest.mark.extended
 def test_an_answer_that_is_not_read_does_not_keep_the_service_from_stopping(model):
-    with serving(model, "--timeout=1", "--grace=600") as service, socket.socket() as client:
+    with serving(model, "--timeout=5", "--grace=600") as service, socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         client.connect(("127.0.0.1", service.port))
-        body = json.dumps({"sentences": [{"words": ["dog"] * 100}] * 4_000, "probabilities": True}).encode()
-        kinds = "Content-Type: application/json\r\nAccept: application/x-ndjson"
-        head = f"POST /v1/parse HTTP/1.1\r\nHost: a\r\n{kinds}\r\nContent-Length: {len(body)}\r\n\r\n"
+        body = urlencode({"data": ("dog " * 100 + "\n") * 2_000, "input": "horizontal"}).encode()
+        kind = "Content-Type: application/x-www-form-urlencoded"
+        head = f"POST /process HTTP/1.1\r\nHost: a\r\n{kind}\r\nContent-Length: {len(body)}\r\n\r\n"
         client.sendall(head.encode() + body)
-        assert service.next("request")["outcome"] == "broken off"
+        told = service.next("request")
+        assert (told["status"], told["outcome"]) == (200, "broken off")
         service.process.send_signal(signal.SIGTERM)
         assert service.process.wait(timeout=60) == 0
 
