@@ -17,6 +17,8 @@ class Listening(socket.socket):
     """A listening socket for an asyncio server, which pauses if file descriptors or memory run out."""
 
     _has_failed = False
+    is_over = False
+    """Whether no further connections are to be accepted."""
 
     def accept(self) -> tuple[socket.socket, Any]:
         """Return a connection and its client's address. Raises OSError.
@@ -24,7 +26,7 @@ class Listening(socket.socket):
         asyncio calls this up to a thousand times in turn, and logs each lack of resources. So the call after
         one that failed says that no connection waits.
         """
-        if self._has_failed:
+        if self._has_failed or self.is_over:
             self._has_failed = False
             raise BlockingIOError
         try:

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from parser.service.admission import Admission
 from parser.service.client_connection import MAX_HEADERS, ClientConnection
-from parser.service.listening import PAUSE, lacks_resources
+from parser.service.listening import PAUSE, Listening, lacks_resources
 from parser.service.log import tell
 from parser.service.signals import handled_by_loop
 
@@ -73,6 +73,9 @@ class Server(uvicorn.Server):
         yet, and would not be closed.
         """
         loop = asyncio.get_running_loop()
+        for listener in sockets or ():
+            assert isinstance(listener, Listening)
+            listener.is_over = True
         # At the end of a pause, asyncio would begin to listen at a closed socket.
         await asyncio.sleep(self._accepts_again + SECONDS_TO_CONNECT - loop.time())
         for listener in sockets or ():

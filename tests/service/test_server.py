@@ -13,7 +13,7 @@ pytest.importorskip("uvicorn")
 from small_servers import GRACE, SECONDS, at_once, everything_from, served
 
 from parser.service.admission import Admission
-from parser.service.listening import listen, url_of
+from parser.service.listening import PAUSE, listen, url_of
 from parser.service.server import Server
 
 CLIENTS = 20
@@ -78,23 +78,28 @@ def test_a_connection_that_comes_with_the_signal_is_closed_at_once(turns):
 
 @pytest.mark.parametrize("stops_in_the_pause", [False, True])
 def test_without_descriptors_connections_wait(stops_in_the_pause, caplog):
-    """They are accepted later, and the log has a line for each second."""
+    """They are accepted later, unless the server stops, and the log has a line for each second."""
     caplog.set_level(logging.INFO)
 
     def told():
         return [message for message in caplog.messages if "accept" in message]
 
     async def run(clients):
-        async with served() as (_, port):
+        async with served() as (server, port):
             with no_descriptors_left():
                 for client in clients:
                     client.connect(("127.0.0.1", port))
                 while len(told()) < 2:
                     await asyncio.sleep(0.01)
-            if not stops_in_the_pause:
-                for client in clients:
-                    client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-                    assert b"done" in await asyncio.to_thread(everything_from, client)
+                if stops_in_the_pause:
+                    server.should_exit = True
+                    while server.servers[0].is_serving():
+                        await asyncio.sleep(0.01)
+                    await asyncio.sleep(2 * PAUSE)
+                    return
+            for client in clients:
+                client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+                assert b"done" in await asyncio.to_thread(everything_from, client)
 
     with ExitStack() as stack:
         asyncio.run(run([stack.enter_context(socket.socket()) for _ in range(CLIENTS)]))
