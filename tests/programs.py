@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -31,6 +32,17 @@ def running(command: Sequence[str], **how: Any) -> Iterator[subprocess.Popen]:
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
+
+
+@contextmanager
+def no_descriptors_left() -> Iterator[None]:
+    """Inside the block, this process can open no further files and connections."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def wait_until(condition: Callable[[], bool], process: subprocess.Popen) -> None:

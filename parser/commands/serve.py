@@ -72,7 +72,7 @@ def _serve(options: argparse.Namespace, logger: Logger) -> None:
     keep_pauses_short()
     with listen(options.host, options.port) as listener:
         tell(logger, "serving", url=url_of(listener), models=service.models.names)
-        Server(application, service.admission, options.grace, logger).run([listener])
+        Server(application, service.admission, options.timeout, options.grace, logger).run([listener])
 
 
 def _supervise(options: argparse.Namespace, logger: Logger) -> None:
@@ -106,4 +106,4 @@ def _serve_at(place: WorkerPlace, options: argparse.Namespace, logger: Logger) -
         leaving = Leaving(application)
         keep_pauses_short()
         with GivenConnections(place.channel, leaving.release) as listener:
-            Server(leaving, service.admission, options.grace, logger).run([listener])
+            Server(leaving, service.admission, options.timeout, options.grace, logger).run([listener])

@@ -18,6 +18,7 @@ from parser.service.request_record import record_of
 HELD_BYTES = 1 << 16
 """Bytes of an answer that are collected before they are sent. An error before the first are sent sets the
 status."""
+FAILED = "the service failed; its log says where"
 
 
 class GoneError(Exception):
@@ -62,8 +63,7 @@ class Answer(Response):
         except Exception as error:
             record.fail(error)
             if not self._has_begun:
-                message = "the service failed; its log says where"
-                raise RefusedError(HTTPStatus.INTERNAL_SERVER_ERROR, message) from None
+                raise RefusedError(HTTPStatus.INTERNAL_SERVER_ERROR, FAILED) from None
 
     def _refusal(self, error: Exception) -> RefusedError:
         if isinstance(error, RefusedError):

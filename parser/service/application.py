@@ -12,19 +12,23 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from parser.config.errors import FAULTS_SHOWN, MAX_KEY, more_faults
 from parser.pages.interface_page import interface_page
+from parser.service.absolute_targets import AbsoluteTargets
 from parser.service.bearer_tokens import BearerTokens
 from parser.service.body_limit import BodyLimit
+from parser.service.content_codings import ContentCodings
+from parser.service.head_requests import HeadRequests
 from parser.service.metrics import Metrics
 from parser.service.operation import operation_routes
 from parser.service.page import page_routes
 from parser.service.processes.joined_metrics import JoinedMetrics
 from parser.service.recording import Recording
+from parser.service.refusals import refusal
 from parser.service.service import Service
-from parser.service.typed_protocol import PARSE, typed_routes
+from parser.service.typed_protocol import typed_routes
 from parser.service.udpipe_protocol import udpipe_routes
 from parser.system.console import shortened
 from parser.system.version import __version__
@@ -68,23 +72,23 @@ def make_application(
     application.add_exception_handler(RequestValidationError, _invalid)
     # A request passes the middleware that is added last first.
     application.add_middleware(BodyLimit, limits=service.limits, admission=service.admission)
+    application.add_middleware(ContentCodings)
     if tokens:
         application.add_middleware(BearerTokens, tokens=tokens)
     if origins:
-        methods, headers = ["GET", "POST"], ["Authorization", "Content-Type"]
+        methods, headers = ["GET", "HEAD", "POST"], ["Authorization", "Content-Type"]
         application.add_middleware(
             CORSMiddleware, allow_origins=origins, allow_methods=methods, allow_headers=headers
         )
+    application.add_middleware(HeadRequests)
     application.add_middleware(Recording, metrics=metrics, logger=logger)
+    application.add_middleware(AbsoluteTargets)
     return application
 
 
 async def _refusal(request: Request, error: Exception) -> Response:
-    """Return the refusal in the form of the protocol: UDPipe's uses plain text."""
     assert isinstance(error, HTTPException)
-    if request.url.path == PARSE:
-        return JSONResponse({"detail": error.detail}, error.status_code, error.headers)
-    return PlainTextResponse(f"{error.detail}\n", error.status_code, error.headers)
+    return refusal(request.url.path, error.status_code, error.detail, error.headers)
 
 
 async def _invalid(request: Request, error: Exception) -> Response:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from asyncio import CancelledError
+from http import HTTPStatus
 from logging import Logger
 
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from parser.service.answer import FAILED
 from parser.service.log import tell
 from parser.service.metrics import Metrics
 from parser.service.operation import LIVE, METRICS, READY
+from parser.service.refusals import refusal
 from parser.service.request_record import RequestRecord, put_record
 
 QUIET = {LIVE, READY, METRICS}
@@ -35,15 +38,21 @@ class Recording:
                 record.status = message["status"]
             await send(message)
 
+        async def say(status: HTTPStatus, message: str) -> None:
+            if not record.status:
+                await refusal(scope["path"], status, message)(scope, receive, noted)
+
         try:
             await self._app(scope, receive, noted)
         except ClientDisconnect:
             record.outcome = "gone"
         except CancelledError:
             record.outcome = "broken off"
+            await say(HTTPStatus.SERVICE_UNAVAILABLE, "the service is being stopped")
             raise
         except Exception as error:
             record.fail(error)  # not raised: uvicorn would log its message. It breaks the answer off anyway
+            await say(HTTPStatus.INTERNAL_SERVER_ERROR, FAILED)
         finally:
             if route := scope.get("route"):  # other paths may contain anything
                 record.path = route.path

@@ -35,9 +35,11 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     406: {"model": Problem, "description": "Accept names none of the formats"},
     408: {"model": Problem, "description": "The body did not arrive in time"},
     413: {"model": Problem, "description": "The request contains too many bytes or words"},
-    415: {"model": Problem, "description": "The Content-Type of the body is not JSON"},
+    414: {"description": "The address is too long"},
+    415: {"model": Problem, "description": "The body is not JSON by its Content-Type, or compressed"},
     422: {"model": Problem, "description": "The body does not match its description"},
     429: {"model": Problem, "description": "Too many requests are parsed or waiting; see Retry-After"},
+    431: {"description": "The headers are too long"},
     500: {"model": Problem, "description": "The service failed; its log says where"},
     503: {"model": Problem, "description": "The request took too long, or the service is being stopped"},
 }

@@ -2,11 +2,14 @@
 
 import json
 import re
+import signal
 import socket
 import threading
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from urllib.parse import urlencode
 
 import pytest
 from services import TEXT, serving
@@ -62,7 +65,7 @@ def test_a_get_with_a_body_that_is_too_large_is_refused(limited):
 def test_headers_are_not_kept_without_a_limit(service):
     address = f"{service.url}/models"
     with suppress(httpx.TransportError):  # the connection is closed before all of them are sent
-        assert httpx.get(address, headers={"X-Long": "a" * 5_000_000}).status_code == 400
+        assert httpx.get(address, headers={"X-Long": "a" * 5_000_000}).status_code == 431
     assert httpx.get(f"{address}?data={'a' * 60_000}").status_code == 200
 
 
@@ -158,6 +161,57 @@ def test_what_takes_too_long_is_broken_off(model):
     assert [(told["status"], told["outcome"]) for told in found] == [(200, "broken off"), (503, "broken off")]
 
 
+@pytest.mark.extended
+def test_an_answer_that_is_not_read_does_not_keep_the_service_from_stopping(model):
+    with serving(model, "--timeout=5", "--grace=600") as service, socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        client.connect(("127.0.0.1", service.port))
+        body = urlencode({"data": ("dog " * 100 + "\n") * 2_000, "input": "horizontal"}).encode()
+        kind = "Content-Type: application/x-www-form-urlencoded"
+        head = f"POST /process HTTP/1.1\r\nHost: a\r\n{kind}\r\nContent-Length: {len(body)}\r\n\r\n"
+        client.sendall(head.encode() + body)
+        told = service.next("request")
+        assert (told["status"], told["outcome"]) == (200, "broken off")
+        service.process.send_signal(signal.SIGTERM)
+        assert service.process.wait(timeout=60) == 0
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize(("signals", "grace"), [(2, 600), (1, 1)], ids=["second signal", "end of grace"])
+def test_running_requests_are_broken_off_in_order(signals, grace, model):
+    """Those whose answer has not begun are told why, and the log shows no fault of the program."""
+    text = LONG * 30
+    with (
+        serving(model, f"--grace={grace}") as service,
+        ThreadPoolExecutor(2) as pool,
+        httpx.Client(base_url=service.url, timeout=120) as client,
+    ):
+        lines = {"Accept": "application/x-ndjson"}
+        waiting = [
+            pool.submit(client.post, "/v1/parse", json={"texts": [text]}),
+            pool.submit(client.post, "/process", data={"data": text, "tokenizer": "", "parser": ""}),
+        ]
+        with client.stream("POST", "/v1/parse", json={"texts": [text]}, headers=lines) as begun:
+            received = begun.iter_bytes()
+            next(received)
+            while metrics_of(service)["stack_parser_running_requests"] < 3:
+                pass
+            for _ in range(signals):
+                service.process.send_signal(signal.SIGTERM)
+                service.next("stopping")
+            with pytest.raises(httpx.RemoteProtocolError):
+                list(received)
+        told = "the service is being stopped"
+        typed, plain = (one.result() for one in waiting)
+        assert (typed.status_code, typed.json()) == (503, {"detail": told})
+        assert (plain.status_code, plain.text) == (503, f"{told}\n")
+        assert service.process.wait(timeout=60) == 0
+        found = list(iter(service.lines.get, {"event": "ended"}))
+    requests = [(line["status"], line["outcome"]) for line in found if line["event"] == "request"]
+    assert sorted(requests) == [(200, "broken off"), (503, "broken off"), (503, "broken off")]
+    assert not [line for line in found if re.search("Traceback|Exception|other", line["event"])]
+
+
 def test_health_and_metrics(service):
     assert httpx.get(f"{service.url}/live").text == "live"
     assert httpx.get(f"{service.url}/ready").text == "ready"
@@ -245,6 +299,7 @@ def test_a_token_is_needed(model, tmp_path):
         (["tests/model", "--token-file", "{short}"], "a token has fewer than 16 characters"),
         (["tests/model", "--token-file", "{empty}"], "there is no token in it"),
         (["tests/model", "--port", "{taken}"], "Address already in use"),
+        (["tests/model", "--host", ""], "--host is empty; write 127.0.0.1 for"),
         (["tests/model", "--host", "nowhere.invalid"], "nowhere.invalid, port 8001: "),
     ],
 )

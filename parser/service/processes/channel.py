@@ -10,10 +10,13 @@ other workers.
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
+
+from parser.service.listening import Listening
 
 READY, CLOSED = b"r", b"c"
 """Messages from a worker: it is ready for connections; one of its connections has closed."""
@@ -70,7 +73,7 @@ class Giver:
         self._theirs.close()
 
 
-class GivenConnections(socket.socket):
+class GivenConnections(Listening):
     """The worker's end of the channel: to an asyncio server, it is a listening socket."""
 
     def __init__(self, descriptor: int, release: Callable[[], None]):
@@ -81,16 +84,17 @@ class GivenConnections(socket.socket):
     def listen(self, backlog: int = 0) -> None:
         self.send(READY)
 
-    def accept(self) -> tuple[socket.socket, Any]:
-        """Return a connection and its client's address. Raises BlockingIOError if no connection waits."""
+    def next_connection(self) -> tuple[socket.socket, Any]:
+        """Raises BlockingIOError if no connection waits, and OSError if there are too many open files."""
         while True:
+            os.close(os.dup(self.fileno()))  # received without a free descriptor, a connection is lost
             message, found, _, _ = socket.recv_fds(self, 1, 1)
             if not message:
                 raise BlockingIOError  # the supervisor has exited, and this process exits at once
             if message == RELEASE:
                 self._release()
                 continue
-            if not found:  # there were too many open files
+            if not found:  # another thread has just opened the last file
                 self._tell_closed()
                 continue
             connection = _GivenConnection(found[0], self._tell_closed)

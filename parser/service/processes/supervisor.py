@@ -15,7 +15,7 @@ from logging import Logger
 from operator import attrgetter
 
 from parser.distributed.launcher import lost_process
-from parser.service.listening import url_of
+from parser.service.listening import PAUSE, lacks_resources, url_of
 from parser.service.log import tell
 from parser.service.processes.questions import QuestionPairs
 from parser.service.processes.worker import WorkerProcess
@@ -170,8 +170,14 @@ class Supervisor:
             loop.remove_reader(self._listener)
 
     def _accept(self) -> None:
-        with suppress(OSError):  # none waits, or its client is gone
+        try:
             self._waiting.append(self._listener.accept()[0])
+        except OSError as error:
+            if not lacks_resources(error):
+                return  # none waits, or its client is gone
+            tell(self._logger, "no connections accepted", error=error.strerror, pause=PAUSE)
+            self._listen(False)
+            asyncio.get_running_loop().call_later(PAUSE, lambda: self._listen(bool(self._ready)))
         self._hand_out()
 
     def _hand_out(self) -> None:

@@ -1,11 +1,13 @@
 """Connections that pass from one process to another."""
 
 import asyncio
+import errno
 import os
 import socket
 from contextlib import suppress
 
 import pytest
+from programs import no_descriptors_left
 
 from parser.service.processes.channel import CLOSED, READY, GivenConnections, Giver
 
@@ -109,3 +111,20 @@ def test_a_client_that_has_gone_is_passed_over(giver, connect):
         with here, given.accept()[0] as accepted:
             assert accepted.getpeername() == here.getsockname()
         assert giver.hear() == [CLOSED, CLOSED]
+
+
+def test_a_process_without_descriptors_takes_a_connection_later(giver, connect):
+    client, connection = connect()
+    with client, connection, given_to(giver) as given:
+        giver.give(connection)
+        with no_descriptors_left():
+            for _ in range(2):
+                with pytest.raises(OSError, match=r"open files") as error:
+                    given.accept()
+                assert error.value.errno == errno.EMFILE
+                with pytest.raises(BlockingIOError):  # at which asyncio begins to wait
+                    given.accept()
+        with given.accept()[0] as accepted:
+            assert accepted.getpeername() == client.getsockname()
+            with pytest.raises(BlockingIOError):  # no connection was reported as closed
+                giver.hear()

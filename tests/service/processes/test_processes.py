@@ -110,6 +110,20 @@ def test_a_process_that_can_not_be_started_is_tried_again(model):
         assert service.process_text(data="The cat sleeps.", tokenizer="", parser="")
 
 
+def test_connections_wait_while_the_supervisor_has_no_descriptors(model):
+    with two_processes(model) as (service, _):
+        supervisor = psutil.Process(service.process.pid)
+        limits = supervisor.rlimit(psutil.RLIMIT_NOFILE)
+        supervisor.rlimit(psutil.RLIMIT_NOFILE, (3, limits[1]))
+        with closing(HTTPConnection("127.0.0.1", service.port)) as connection:
+            connection.connect()
+            for _ in range(2):
+                assert service.next("no connections accepted")["error"] == "Too many open files"
+            supervisor.rlimit(psutil.RLIMIT_NOFILE, limits)
+            assert ask(connection)[0] == 200
+        assert service.lines.qsize() < 3
+
+
 def test_nothing_is_in_the_file_system(model, tmp_path, monkeypatch):
     """Not even if its names are too long for sockets, or if the supervisor is killed."""
     monkeypatch.setenv("TMPDIR", str(folder := tmp_path / ("long" * 30)))

@@ -1,0 +1,122 @@
+"""A connection to a client, which has a limited time for each request, and for sending and reading it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Any, cast
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from parser.service.lingering import LingeringTransport
+
+MAX_HEADERS = 1 << 16
+"""Maximum bytes of the headers and the address."""
+SECONDS_TO_READ = 5.0
+"""Time for reading the end of the answer after the time of the request is over."""
+
+
+class ClientConnection(H11Protocol):
+    """uvicorn's protocol. uvicorn itself would wait without a limit for headers and for clients that do not
+    read, and would reset the connections of clients that send too much.
+    """
+
+    def __init__(self, seconds: float, **given: Any):
+        """seconds: for the headers of a request, and again from there to the end of the answer. given: the
+        arguments of uvicorn.
+        """
+        super().__init__(**given)
+        self._seconds = seconds
+        self._end: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self._closing = LingeringTransport(transport, self._is_receiving)
+        super().connection_made(cast(asyncio.Transport, self._closing))
+        self._end_in(self._seconds)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._end:
+            self._end.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self.timeout_keep_alive_task:  # the next request begins
+            self._end_in(self._seconds)
+        # However many bytes arrive at once, h11 does not see more than the limit before it applies it.
+        for start in range(0, len(data), MAX_HEADERS + 1):
+            piece = data[start : start + MAX_HEADERS + 1]
+            if self._closing.lingers:
+                self._closing.drop(piece)
+            else:
+                super().data_received(piece)
+
+    def handle_events(self) -> None:
+        before = self.cycle
+        super().handle_events()
+        if self.cycle is not before:
+            self._end_in(self._seconds + SECONDS_TO_READ)
+
+    def shutdown(self) -> None:
+        if self._closing.lingers:
+            self.transport.abort()
+        else:
+            super().shutdown()
+
+    def send_400_response(self, msg: str) -> None:
+        """Say what is wrong with the request. msg: for any other fault than its length."""
+        received = self.conn.trailing_data[0]
+        if self._is_answering or len(received) <= MAX_HEADERS:
+            self._refuse(HTTPStatus.BAD_REQUEST, msg)
+        elif b"\n" in received:
+            message = f"the headers have more than {MAX_HEADERS:,} bytes"
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, message)
+        else:
+            message = (
+                f"the address has more than {MAX_HEADERS:,} bytes; "
+                "send the parameters by POST, in the body of the request"
+            )
+            self._refuse(HTTPStatus.REQUEST_URI_TOO_LONG, message)
+
+    @property
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _is_receiving(self) -> bool:
+        """Whether the client may still be sending a request that has begun, or that is not valid."""
+        return self.conn.their_state in (h11.SEND_BODY, h11.ERROR)
+
+    def _end_in(self, seconds: float) -> None:
+        if self._end:
+            self._end.cancel()
+        self._end = self.loop.call_later(seconds, self._end_unless_idle)
+
+    def _end_unless_idle(self) -> None:
+        """End what has taken too long; uvicorn itself closes connections that wait for the next request."""
+        is_read = not self.transport.get_write_buffer_size()
+        if self.transport.is_closing() or self.conn.their_state is not h11.IDLE or not is_read:
+            self.transport.abort()
+        elif not self.timeout_keep_alive_task:
+            if self.conn.trailing_data[0]:
+                message = f"the headers did not come within {self._seconds:g} seconds"
+                self._refuse(HTTPStatus.REQUEST_TIMEOUT, message)
+            self.transport.close()
+            self._end_in(SECONDS_TO_READ)
+
+    def _refuse(self, status: HTTPStatus, message: str) -> None:
+        """Answer a request that is not valid HTTP, unless its answer has begun, and close the connection."""
+        if self._is_answering:  # the body is not valid
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        content = f"{message}\n".encode()
+        headers = [
+            ("Content-Type", "text/plain; charset=utf-8"),
+            ("Content-Length", str(len(content))),
+            ("Connection", "close"),
+        ]
+        answer = h11.Response(status_code=status, headers=headers, reason=status.phrase)
+        with suppress(h11.LocalProtocolError):  # the answer has begun, or is one to HEAD
+            for event in (answer, h11.Data(data=content), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event))
+        self.transport.close()

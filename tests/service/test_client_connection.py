@@ -1,0 +1,154 @@
+"""Clients that send too much or too slowly, and clients that do not read."""
+
+import asyncio
+import logging
+import socket
+
+import pytest
+
+pytest.importorskip("uvicorn")
+
+from small_servers import at_once, everything_from, served
+
+from parser.service import client_connection
+
+HEADERS = b"Host: a\r\nConnection: close\r\n"
+MEGABYTE = b"x" * (1 << 20)
+
+
+async def answer_to(port, request):
+    """The status of the answer, and the text, for a client that reads after it has sent all."""
+
+    def ask():
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
+            client.sendall(request)
+            return everything_from(client)
+
+    head, _, text = (await asyncio.to_thread(ask)).partition(b"\r\n\r\n")
+    return int(head.split()[1]), text.decode()
+
+
+@pytest.mark.parametrize("size", [70_000, 200_000, 5_000_000])
+def test_long_addresses_and_headers_are_refused_with_advice(size):
+    async def run():
+        async with served() as (_, port):
+            status, text = await answer_to(port, b"GET /?%s HTTP/1.1\r\n%s\r\n" % (b"a" * size, HEADERS))
+            assert (status, "the address has more than 65,536 bytes" in text) == (414, True)
+            assert "POST" in text
+            long = b"GET / HTTP/1.1\r\n%sA: %s\r\n\r\n" % (HEADERS, b"a" * size)
+            status, text = await answer_to(port, long)
+            assert (status, "the headers have more than 65,536 bytes" in text) == (431, True)
+            almost = b"a" * 65_000
+            assert (await answer_to(port, b"GET /?%s HTTP/1.1\r\n%s\r\n" % (almost, HEADERS)))[0] == 200
+
+    asyncio.run(run())
+
+
+def test_a_client_reads_the_answer_although_its_body_is_not_read():
+    async def run():
+        async with served() as (_, port):
+            head = b"POST / HTTP/1.1\r\n%sContent-Length: %d\r\n\r\n" % (HEADERS, 8 * len(MEGABYTE))
+            assert await answer_to(port, head + 8 * MEGABYTE) == (200, "4\r\ndone\r\n0\r\n\r\n")
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_a_body_that_is_no_http_ends_its_request(has_begun, caplog):
+    """The application is told that the client is gone, and the log has no error."""
+    heard = []
+
+    async def application(scope, receive, send):
+        if scope["type"] == "lifespan":
+            await at_once(scope, receive, send)
+            return
+        if has_begun:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"part", "more_body": True})
+        while not heard or heard[-1] == "http.request":
+            heard.append((await receive())["type"])
+        await at_once(scope, receive, send)
+
+    async def run():
+        async with served(application) as (_, port):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
+            begin = await reader.readuntil(b"part\r\n") if has_begun else b""
+            writer.write(b"no number\r\n")
+            answer = begin + await reader.read()
+            writer.close()
+        assert answer.startswith(b"HTTP/1.1 200 " if has_begun else b"HTTP/1.1 400 ")
+        assert answer.endswith(b"part\r\n" if has_begun else b"Invalid HTTP request received.\n")
+
+    asyncio.run(run())
+    assert heard[-1] == "http.disconnect"
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+@pytest.mark.parametrize(
+    ("sent", "received"),
+    [
+        (b"", b""),
+        (b"GET / HTTP/1.1\r\n", b"HTTP/1.1 408 "),
+        (b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\n", b"HTTP/1.1 200 "),
+        (b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc", b"HTTP/1.1 200 "),
+    ],
+    ids=["nothing", "a part of the headers", "a part of the next headers", "a part of the body"],
+)
+def test_a_client_that_goes_on_sending_slowly_is_not_waited_for(sent, received, monkeypatch):
+    monkeypatch.setattr(client_connection, "SECONDS_TO_READ", 0.1)
+
+    async def run():
+        async with served(seconds=0.2, grace=1) as (server, port), asyncio.timeout(60):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(sent)
+            await writer.drain()
+            while not server.server_state.connections:
+                await asyncio.sleep(0)
+            while server.server_state.connections:
+                await asyncio.sleep(0.05)
+                writer.write(b"a" if sent else b"")  # one byte after the other, without an end
+            assert (await reader.read(len(received))) == received
+            writer.close()
+
+    asyncio.run(run())
+
+
+def test_a_connection_may_wait_for_longer_than_a_request():
+    async def run():
+        async with served(seconds=0.1) as (_, port):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            for _ in range(3):
+                writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+                assert b"200" in await reader.readuntil(b"done\r\n0\r\n\r\n")
+                await asyncio.sleep(0.3)
+            writer.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("gives_up", [False, True])
+def test_a_client_that_does_not_read_is_not_waited_for(gives_up, monkeypatch):
+    """gives_up: whether the application ends the answer before it is complete, as it does after the time."""
+    monkeypatch.setattr(client_connection, "SECONDS_TO_READ", 0.1)
+    ended = asyncio.Event()
+
+    async def application(scope, receive, send):
+        if scope["type"] == "lifespan":
+            await at_once(scope, receive, send)
+            return
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for _ in range(1 if gives_up else 1_000):
+            await send({"type": "http.response.body", "body": 16 * MEGABYTE, "more_body": True})
+        ended.set()
+
+    async def run():
+        async with served(application, seconds=0.2, grace=1) as (server, port), asyncio.timeout(60):
+            _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1)
+            writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            await ended.wait()
+            while server.server_state.connections:
+                await asyncio.sleep(0.05)
+            writer.close()
+
+    asyncio.run(run())
