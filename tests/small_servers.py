@@ -42,7 +42,7 @@ async def served(
     """A server in the running loop, and its port. After the block, it is told to stop, and waited for."""
     with listen("127.0.0.1", 0) as listener:
         port = listener.getsockname()[1]
-        server = Server(application, Admission(1), seconds, grace, logging.getLogger("test"))
+        server = Server(application, Admission(1, 1_000), seconds, grace, logging.getLogger("test"))
         serving = asyncio.create_task(server.serve([listener]))
         while not server.started:
             await asyncio.sleep(0.01)
