@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from parser.config.data_folder import DATA_FOLDER
 from parser.config.errors import KeyPath, config_fault_lines
 from parser.config.settings import Config
-from parser.config.yaml_loading import ConfigLoader, RefusedError, load
+from parser.config.yaml_loading import ConfigLoader, RefusedYAMLError, load
 from parser.system.console import LinesError, quoted, shortened
 from parser.system.files import content_of
 
@@ -116,7 +116,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[KeyPath, str]]:
         mark = error.problem_mark
         line = mark.line + 1 if mark else 1
         problem = str(error.problem)
-        fault = problem if isinstance(error, RefusedError) else f"not YAML: {shortened(problem)}"
+        fault = problem if isinstance(error, RefusedYAMLError) else f"not YAML: {shortened(problem)}"
         raise ConfigError(f"{path}:{line}: {fault}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not YAML in UTF-8: {error}") from None
@@ -151,7 +151,7 @@ def _override(content: dict[str, Any], override: str, places: dict[KeyPath, str]
         raise ConfigError(f"{shown}: write it as section.key=value")
     try:
         _replace(content, key_path, load(value), shown, places)
-    except RefusedError as error:
+    except RefusedYAMLError as error:
         raise ConfigError(f"{shown}: {error.problem}") from None
     except (yaml.YAMLError, RecursionError):
         raise ConfigError(f"{shown}: {quoted(value)} is not YAML") from None

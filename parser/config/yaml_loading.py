@@ -22,15 +22,15 @@ FLOAT = "tag:yaml.org,2002:float"
 DECIMAL_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9_]*)")
 
 
-class RefusedError(yaml.MarkedYAMLError):
+class RefusedYAMLError(yaml.MarkedYAMLError):
     """A value that YAML allows and that is refused here; `problem` says why, and what to write."""
 
 
 class BoundedLoader(yaml.SafeLoader):
     """A safe loader for texts from anywhere.
 
-    Raises yaml.YAMLError, RefusedError for aliases that stand for too much, and RecursionError for text that
-    is nested too deeply.
+    Raises yaml.YAMLError, RefusedYAMLError for aliases that stand for too much, and RecursionError for text
+    that is nested too deeply.
     """
 
     def __init__(self, text: str):
@@ -61,7 +61,7 @@ class ConfigLoader(BoundedLoader):
             raise ConstructorError(None, None, message, node.start_mark) from None
         if isinstance(node, yaml.ScalarNode) and not _is_decimal(node):
             message = f"YAML reads {quoted(node.value)} as {value}; write a decimal number, or quote a text"
-            raise RefusedError(problem=message, problem_mark=node.start_mark)
+            raise RefusedYAMLError(problem=message, problem_mark=node.start_mark)
         return value
 
     def fetch_more_tokens(self) -> None:
@@ -90,9 +90,9 @@ def _is_decimal(node: yaml.ScalarNode) -> bool:
 
 
 def _count(node: yaml.Node, counts: dict[int, int | None]) -> int:
-    """The number of keys and values in a node, with those of aliases. Raises RefusedError, RecursionError.
+    """The number of keys and values in a node, with those of aliases.
 
-    counts: those of nodes that are known, by their identities; None for nodes that contain this one.
+    Raises RefusedYAMLError and RecursionError. counts: those of nodes that are known, by their identities; None for nodes that contain this one.
     """
     if id(node) in counts:
         if (known := counts[id(node)]) is None:
@@ -105,6 +105,6 @@ def _count(node: yaml.Node, counts: dict[int, int | None]) -> int:
             found += sum(_count(one, counts) for one in (inner if isinstance(inner, tuple) else (inner,)))
     if found > MAX_VALUES:
         message = f"with its aliases (*), this is more than {MAX_VALUES:,} values; write fewer"
-        raise RefusedError(problem=message, problem_mark=node.start_mark)
+        raise RefusedYAMLError(problem=message, problem_mark=node.start_mark)
     counts[id(node)] = found
     return found

@@ -25,6 +25,8 @@ CHUNK_WORDS = 2_048
 """Words that are read at a time, so that requests take turns."""
 WORD_BYTES = 16
 """Writing a word takes about as long as reading this number of bytes."""
+TOKENIZED_BYTES = 8
+"""Tokenizing a character takes about as long as reading this number of bytes."""
 NO_TREE = ParsedTree((), ())
 """The tree of sentences that are not to be parsed."""
 
@@ -41,8 +43,13 @@ class Input(NamedTuple):
     """Reads the sentences; invalid input is refused before anything is parsed. Raises RefusedError and
     ValueError."""
     size: int
-    """Approximate number of characters or bytes."""
+    """Approximate number of characters or bytes, by which the time of reading is judged."""
     is_text: bool = False
+
+    @classmethod
+    def of_text(cls, open: Callable[[], Iterator[ReadSentence]], size: int) -> Input:
+        """A text of about so many characters, which is to be tokenized."""
+        return cls(open, size * TOKENIZED_BYTES, is_text=True)
 
 
 async def parse_sentences(

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from parser.api.parser import refuse_surrogates, sentence_of
 from parser.api.tree import COMMENTS
+from parser.service.reading_threads import with_breaks
 from parser.service.typed_messages import GivenSentence
 from parser.text.reading import TextFormat, TextReader, text_parts
 from parser.text.sentences import TokenizedSentence, as_sentence
@@ -67,7 +68,7 @@ def text_sentences(reader: TextReader, form: TextFormat, texts: Iterable[str]) -
         refuse_surrogates(text, name)
         refuse_undivided(text, name, form)
         parts = text_parts(map(str.encode, pieces_of(text)), name, one_sentence_per_line=form != "raw")
-        found = (one for part in parts for one in reader.sentences(part.content, part.offset))
+        found = with_breaks(one for part in parts for one in reader.sentences(part.content, part.offset))
         for ordinal, one in enumerate(found, 1):
             yield ReadSentence(as_sentence(one, ordinal), one, number)
 

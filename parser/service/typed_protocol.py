@@ -88,7 +88,7 @@ def _input(
     if wanted.texts is not None:
         form, texts = wanted.text_format, wanted.texts
         reader = model.reader(form)
-        return Input(lambda: service.limits.check(text_sentences(reader, form, texts)), size, is_text=True)
+        return Input.of_text(lambda: service.limits.check(text_sentences(reader, form, texts)), size)
     read: Callable[[], Iterator[ReadSentence]]
     if wanted.conllu is not None:
         check = model.constraints.check(constraints)

@@ -93,10 +93,11 @@ def _answer(request: Request, service: Service, parameters: Parameters) -> Respo
     form = parameters.get("output", CONLLU)
     write = writer_of(form, tags, tree)
     read = _reader(model, parameters)
-    is_text = TOKENIZER in parameters
-    given = Input(lambda: service.limits.check(read()), len(parameters["data"]), is_text)
-    if not is_text:
-        given = given._replace(open=partial(read_in_advance, given.open))
+    size = len(parameters["data"])
+    if TOKENIZER in parameters:
+        given = Input.of_text(lambda: service.limits.check(read()), size)
+    else:
+        given = Input(partial(read_in_advance, lambda: service.limits.check(read())), size)
     record = record_of(request.scope)
     found = service.parse(model, given, record) if tags or tree else service.read(given)
 

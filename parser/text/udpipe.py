@@ -32,9 +32,9 @@ BEST = re.compile(r"Choosing parameters from epoch (\d+)")
 
 SENTENCE_WORDS = 500
 """Number of words after which the library ends a sentence in any case."""
-STRETCH, WINDOW = 6_144, 1_024
-"""Characters that take the library about 30 and 10 milliseconds if no sentence ends in them. In languages
-with blanks, `SENTENCE_WORDS` words have fewer."""
+STRETCH, WINDOW = 4_096, 1_024
+"""Characters that take the library about 20 and 5 to 10 milliseconds if no sentence ends in them. In most
+languages with blanks, `SENTENCE_WORDS` words have fewer. A window shows that a word has more than a thousand."""
 WORD = re.compile(r"\S+")
 
 
