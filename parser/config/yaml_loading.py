@@ -92,7 +92,8 @@ def _is_decimal(node: yaml.ScalarNode) -> bool:
 def _count(node: yaml.Node, counts: dict[int, int | None]) -> int:
     """The number of keys and values in a node, with those of aliases.
 
-    Raises RefusedYAMLError and RecursionError. counts: those of nodes that are known, by their identities; None for nodes that contain this one.
+    Raises RefusedYAMLError and RecursionError. counts: those of nodes that are known, by their identities;
+    None for nodes that contain this one.
     """
     if id(node) in counts:
         if (known := counts[id(node)]) is None:

@@ -12,8 +12,8 @@ SMALL = 4_096
 """Characters or bytes that take less time to process than it takes to reach another thread."""
 Result = TypeVar("Result")
 TURN, BREAK = 0.005, 0.004
-"""Seconds of work in C after which a thread sleeps, and for how long. Without it, the event loop, which gives up
-Python's lock several times in each answer, would wait for one call after the other."""
+"""Seconds of work in C after which a thread sleeps, and for how long. Without it, the event loop, which gives
+up Python's lock several times in each answer, would wait for one call after the other."""
 
 
 LARGE = 1 << 16

@@ -34,7 +34,7 @@ SENTENCE_WORDS = 500
 """Number of words after which the library ends a sentence in any case."""
 STRETCH, WINDOW = 4_096, 1_024
 """Characters that take the library about 20 and 5 to 10 milliseconds if no sentence ends in them. In most
-languages with blanks, `SENTENCE_WORDS` words have fewer. A window shows that a word has more than a thousand."""
+languages with blanks, `SENTENCE_WORDS` words have fewer. A word of more than a thousand fills a window."""
 WORD = re.compile(r"\S+")
 
 
