@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from parser.service.processes.place import WorkerPlace
     from parser.service.service import Service
 
-NEEDED = "fastapi", "uvicorn", "prometheus_client", "python_multipart"
+NEEDED = "fastapi", "uvicorn", "h11", "prometheus_client", "python_multipart"
 
 
 def serve(options: argparse.Namespace) -> None:

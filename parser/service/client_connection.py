@@ -31,7 +31,7 @@ class ClientConnection(H11Protocol):
         self._seconds = seconds
         self._end: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: Any) -> None:
         self._closing = LingeringTransport(transport, self._is_receiving)
         super().connection_made(cast(asyncio.Transport, self._closing))
         self._end_in(self._seconds)
