@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from urllib.parse import quote_plus
 
-FORM = "application/x-www-form-urlencoded"
-SIZE = 2_000_000
-"""Bytes of a large body."""
+BOUNDARY = "of-parts"
+SIZE = 4_000_000
+"""Bytes of a large body: about as many as the service reads."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +36,15 @@ def typed(make: Callable[[], object], *statuses: int) -> Hostile:
 
 
 def form(text: Callable[[], str], *statuses: int, **parameters: str) -> Hostile:
-    def body() -> bytes:
-        more = "".join(f"&{name}={quote_plus(value)}" for name, value in parameters.items())
-        return f"data={quote_plus(text())}{more}".encode()
+    """A body of `/process` with several parts, in which no character is escaped."""
 
-    return Hostile("/process", FORM, body, frozenset(statuses))
+    def body() -> bytes:
+        fields = {**parameters, "data": text()}
+        head = '--{}\r\nContent-Disposition: form-data; name="{}"\r\n\r\n{}\r\n'
+        parts = "".join(head.format(BOUNDARY, name, value) for name, value in fields.items())
+        return f"{parts}--{BOUNDARY}--\r\n".encode()
+
+    return Hostile("/process", f"multipart/form-data; boundary={BOUNDARY}", body, frozenset(statuses))
 
 
 def conllu_of(count: int) -> str:
@@ -62,6 +65,11 @@ HOSTILE = {
         lambda: ("a." * 2_000 + " ") * 100, 413, input="generic_tokenizer", parser=""
     ),
     "a long line": typed(lambda: {"texts": ["word " * 3_900], "text_format": "one-sentence-per-line"}, 413),
+    "windows with one short sentence": typed(lambda: {"texts": ['*1";)a=:#*1: a' * 7_000]}, 200),
+    "line ends": form(lambda: "\n" * SIZE, 200, parser=""),
+    "line ends, horizontal": form(lambda: "\n" * SIZE, 200, input="horizontal", parser=""),
+    "line ends, vertical": form(lambda: "\n" * SIZE, 200, input="vertical", parser=""),
+    "lines": typed(lambda: {"texts": ["\n" * (SIZE // 3)], "text_format": "one-sentence-per-line"}, 200),
     "horizontal": form(lambda: "a " * 400_000, 413, input="horizontal", parser=""),
     "blanks": form(lambda: " " * SIZE + "a", 200, tokenizer="ranges", parser=""),
     # JSON of many small values, or of unknown ones.
@@ -73,14 +81,14 @@ HOSTILE = {
     "numbers": typed(lambda: {"model": [1] * (SIZE // 3)}, 422),
     "a long number": typed(lambda: '{"alternatives": ' + "9" * SIZE + "}", 422),
     "nested": typed(lambda: '{"model": ' + "[" * SIZE, 422),
-    "small sentences": typed(lambda: {"sentences": [{"words": ["a"]}] * (SIZE // 16)}, 200),
+    "small sentences": typed(lambda: {"sentences": [{"words": ["a"]}] * (SIZE // 20)}, 200),
     "given trees": typed(
-        lambda: {"keep": "given", "sentences": [{"words": ["a"], "heads": [0]}] * (SIZE // 30)}, 200
+        lambda: {"keep": "given", "sentences": [{"words": ["a"], "heads": [0]}] * (SIZE // 36)}, 200
     ),
     "one sentence": typed(lambda: {"sentences": [{"words": ["a"] * (SIZE // 6)}]}, 413),
-    "small texts": typed(lambda: {"texts": ["It was. "] * (SIZE // 12)}, 200),
+    "small texts": typed(lambda: {"texts": ["It was. "] * (SIZE // 14)}, 200),
     "escapes": typed(lambda: '{"texts": ["' + "\\u0061" * (SIZE // 6) + '"]}', 400),
-    "CoNLL-U": typed(lambda: {"conllu": conllu_of(SIZE // 30)}, 200),
-    "CoNLL-U with an error at its end": typed(lambda: {"conllu": conllu_of(SIZE // 30) + "1\ta"}, 400),
+    "CoNLL-U": typed(lambda: {"conllu": conllu_of(SIZE // 36)}, 200),
+    "CoNLL-U with an error at its end": typed(lambda: {"conllu": conllu_of(SIZE // 36) + "1\ta"}, 400),
 }
 """By name."""

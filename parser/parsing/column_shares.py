@@ -28,6 +28,8 @@ MIN_KNOWN_VALUES = 200
 """Number of values needed to judge the share of unknown ones. Those of a few sentences vary too much: a
 short text repeats its own rare words."""
 WORDS_BETWEEN_CHECKS = 25_000
+FORMS = "form"
+AnySentence = TypeVar("AnySentence", Sentence, Sentence | None)
 SHOWN_CHARACTERS = 10
 """Maximum number of unseen characters that are named."""
 
@@ -55,10 +57,6 @@ def shares_from_json(text: str) -> dict[str, ColumnShares]:
     return _AS_JSON.validate_json(text)
 
 
-FORMS = "form"
-AnySentence = TypeVar("AnySentence", Sentence, Sentence | None)
-
-
 @dataclass
 class Counts:
     """Numbers of values in a column: all, blank and unknown."""
@@ -67,7 +65,7 @@ class Counts:
     blank: int = 0
     unknown: int = 0
     unseen: dict[str, int] = field(default_factory=dict)
-    """For forms: the characters that occur in no form of training, and how often they occur."""
+    """For forms: the characters that occur in no form of training, and in how many words."""
 
     def add(self, strings: Iterable[str], name: str, lexicon: Lexicon) -> None:
         divide = division_of(name) or _whole
@@ -164,7 +162,7 @@ class InputColumnCheck:
         new = sorted(unseen.keys() - self._named, key=lambda one: (-unseen[one], one))
         shown = new[: SHOWN_CHARACTERS - len(self._named)]
         if shown:
-            named = ", ".join(f"{one} (U+{ord(one):04X}, {counted(unseen[one], 'time')})" for one in shown)
+            named = ", ".join(f"{one} (U+{ord(one):04X}, in {counted(unseen[one], 'word')})" for one in shown)
             more = f" and {len(new) - len(shown):,} more" if len(new) > len(shown) else ""
             warn(
                 f"characters that training never saw: {named}{more}. Words with them may be divided and "

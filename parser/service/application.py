@@ -80,8 +80,8 @@ def make_application(
         application.add_middleware(
             CORSMiddleware, allow_origins=origins, allow_methods=methods, allow_headers=headers
         )
-    application.add_middleware(HeadRequests)
     application.add_middleware(Recording, metrics=metrics, logger=logger)
+    application.add_middleware(HeadRequests)
     application.add_middleware(AbsoluteTargets)
     return application
 

@@ -33,22 +33,19 @@ class BodyLimit:
         got = held = 0
         is_complete = not told and "transfer-encoding" not in headers
 
-        async def hold(size: int) -> None:
-            nonlocal held
+        async def refuse_large(size: int) -> None:
             if size > self._limits.bytes:
                 if not is_complete:
                     await self._drop(receive, record.seconds)
                 raise too_large(f"the request has more than {self._limits.bytes:,} bytes; divide it")
-            self._admission.hold(size - held)
-            held = size
 
         async def limited() -> Message:
-            nonlocal got, is_complete
+            nonlocal got, held, is_complete
             if is_complete:  # the next message says that the client has disconnected
                 return await receive()
             if not got:  # what will be refused is refused before it is read
                 self._admission.refuse_if_full()
-                await hold(told)
+                await refuse_large(told)
             try:
                 async with asyncio.timeout(self._limits.seconds - record.seconds):
                     message = await receive()
@@ -57,8 +54,10 @@ class BodyLimit:
                 raise RefusedError(HTTPStatus.REQUEST_TIMEOUT, text) from None
             got += len(message.get("body", b""))
             is_complete = not message.get("more_body", False)
-            if got > held:
-                await hold(got)
+            await refuse_large(got)
+            # Held when they come: otherwise clients that only announce bodies could take the room of others.
+            self._admission.hold(got - held)
+            held = got
             return message
 
         try:

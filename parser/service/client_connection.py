@@ -45,12 +45,14 @@ class ClientConnection(H11Protocol):
         if self.timeout_keep_alive_task:  # the next request begins
             self._end_in(self._seconds)
         # However many bytes arrive at once, h11 does not see more than the limit before it applies it.
-        for start in range(0, len(data), MAX_HEADERS + 1):
-            piece = data[start : start + MAX_HEADERS + 1]
+        while data:
             if self._closing.lingers:
-                self._closing.drop(piece)
-            else:
-                super().data_received(piece)
+                self._closing.drop(data)
+                return
+            room = MAX_HEADERS + 1 - len(self.conn.trailing_data[0])
+            size = room if room > 0 else MAX_HEADERS  # more is there only if the next requests are waiting
+            piece, data = data[:size], data[size:]
+            super().data_received(piece)
 
     def handle_events(self) -> None:
         before = self.cycle

@@ -8,13 +8,22 @@ from json import JSONDecodeError, JSONDecoder
 from json.scanner import py_make_scanner  # type: ignore[attr-defined]
 from typing import Any, NoReturn
 
+MOST_DIGITS = 1_000
+"""Reading digits takes time quadratic in their number."""
+
 
 class _Decoder(JSONDecoder):
     """Python's decoder without its part in C, which reads megabytes in one call, while all threads wait."""
 
     def __init__(self) -> None:
-        super().__init__(parse_constant=_refuse_constant)
+        super().__init__(parse_constant=_refuse_constant, parse_int=_integer)
         self.scan_once = py_make_scanner(self)
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MOST_DIGITS:
+        raise ValueError(f"a number has more than {MOST_DIGITS:,} digits")
+    return int(digits)
 
 
 def _refuse_constant(name: str) -> NoReturn:

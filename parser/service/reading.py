@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from parser.api.parser import refuse_surrogates, sentence_of
 from parser.api.tree import COMMENTS
-from parser.service.reading_threads import with_breaks
+from parser.service.short_pauses import with_breaks
 from parser.service.typed_messages import GivenSentence
 from parser.text.reading import TextFormat, TextReader, text_parts
 from parser.text.sentences import TokenizedSentence, as_sentence
@@ -29,7 +29,7 @@ language without blanks. A tokenizer reads them at once, while all other request
 
 PIECE = 1 << 16
 """Approximate number of characters that are searched at once. More would keep other threads waiting."""
-SPACE = re.compile(r"\s")
+SPACE, LINE_END = re.compile(r"\s"), re.compile("\n")
 
 
 class ReadSentence(NamedTuple):
@@ -54,7 +54,15 @@ def pieces_of(text: str) -> Iterator[str]:
 
 def longest_word(text: str) -> int:
     """Return the greatest number of characters without white space."""
-    return max((len(word) for piece in pieces_of(text) for word in piece.split()), default=0)
+    return longest_between(SPACE, text)
+
+
+def longest_between(ends: re.Pattern[str], text: str) -> int:
+    """Return the greatest number of characters between two matches. It lets other threads run meanwhile."""
+    longest = start = 0
+    for end in ends.finditer(text):
+        longest, start = max(longest, end.start() - start), end.end()
+    return max(longest, len(text) - start)
 
 
 def text_sentences(reader: TextReader, form: TextFormat, texts: Iterable[str]) -> Iterator[ReadSentence]:
@@ -81,7 +89,7 @@ def refuse_undivided(text: str, name: str, form: TextFormat) -> None:
     if form == "raw":
         lacking, longest = "blank", longest_word(text)
     elif form == "one-sentence-per-line":
-        lacking, longest = "line end", max(map(len, text.split("\n")))
+        lacking, longest = "line end", longest_between(LINE_END, text)
     else:
         return
     if longest > UNDIVIDED:

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from time import monotonic, sleep
 from typing import TypeVar
 
 SMALL = 4_096
 """Characters or bytes that take less time to process than it takes to reach another thread."""
-Result = TypeVar("Result")
-TURN, BREAK = 0.005, 0.004
-"""Seconds of work in C after which a thread sleeps, and for how long. Without it, the event loop, which gives
-up Python's lock several times in each answer, would wait for one call after the other."""
-
-
 LARGE = 1 << 16
 """Characters or bytes of which a short request should not wait for the end."""
+Result = TypeVar("Result")
 
 
 class ReadingThreads:
@@ -49,13 +43,3 @@ class ReadingThreads:
     def close(self) -> None:
         for executor in (self._short, self._long):
             executor.shutdown(wait=False, cancel_futures=True)
-
-
-def with_breaks(items: Iterator[Result]) -> Iterator[Result]:
-    """Yield the items, made by a library in C, and let other threads run in between."""
-    began = monotonic()
-    for item in items:
-        if monotonic() - began > TURN:
-            sleep(BREAK)
-            began = monotonic()
-        yield item

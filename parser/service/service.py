@@ -26,6 +26,10 @@ from parser.service.served_models import ServedModel, ServedModels
 
 class Service:
     def __init__(self, models: ServedModels, limits: Limits):
+        """Raises ValueError for limits that contradict each other."""
+        if limits.total_bytes < limits.bytes:
+            told = f"--max-total-bytes {limits.total_bytes} is less than --max-bytes {limits.bytes}"
+            raise ValueError(f"{told}: raise the first, or lower the second")
         self.models, self.limits = models, limits
         self.admission = Admission(limits.requests, limits.total_bytes)
         self.threads = ReadingThreads()

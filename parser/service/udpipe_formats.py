@@ -12,7 +12,7 @@ from typing import Any
 from parser.parsing.part_parser import output_of
 from parser.service.limits import WORD_CHARACTERS, too_large, wrong
 from parser.service.parsing import ParsedSentence
-from parser.service.reading import ReadSentence, conllu_sentences, longest_word
+from parser.service.reading import ReadSentence, conllu_sentences, longest_between, longest_word
 from parser.system.console import quoted
 from parser.text.udpipe import library
 from parser.treebank.conllu_output import with_tags
@@ -47,7 +47,7 @@ def sentences_in(content: str, form: str) -> Iterator[ReadSentence]:
     reader = library().InputFormat.newInputFormat(f"{name}={options}" if options else name)
     if not reader:
         raise wrong(f"input {quoted(form)}: UDPipe knows no such options")
-    if name in ENDS and max(map(len, ENDS[name].split(content))) > MAX_CHARACTERS:
+    if name in ENDS and longest_between(ENDS[name], content) > MAX_CHARACTERS:
         raise too_large(f"a sentence has more than {MAX_CHARACTERS:,} characters")
     if name == GENERIC and longest_word(content) > WORD_CHARACTERS:  # its time grows with their square
         raise too_large(f"the data has a word of more than {WORD_CHARACTERS:,} characters")

@@ -17,7 +17,7 @@ from parser.service.form import form_in, urlencoded
 from parser.service.limits import wrong
 from parser.service.normalization import normalized
 from parser.service.parsing import Input, ParsedSentence
-from parser.service.reading import ReadSentence, read_in_advance, text_sentences
+from parser.service.reading import PIECE, ReadSentence, read_in_advance, text_sentences
 from parser.service.request_record import record_of
 from parser.service.served_models import ServedModel
 from parser.service.service import Service
@@ -119,7 +119,7 @@ def _reader(model: ServedModel, parameters: Parameters) -> Callable[[], Iterator
         form = parameters.get("input", CONLLU)
 
         def read_sentences() -> Iterator[ReadSentence]:
-            if form == CONLLU and "\t" not in data and LINE_OF_TEXT.search(data):
+            if form == CONLLU and "\t" not in data and _has_text(data):
                 message = "the data has no columns of CoNLL-U; to read text, add the parameter"
                 raise wrong(f"{message} {TOKENIZER}")
             return sentences_in(normalized(data), form)
@@ -136,6 +136,17 @@ def _reader(model: ServedModel, parameters: Parameters) -> Callable[[], Iterator
         return map(spaces.told, text_sentences(reader, form_of_text, [text]))
 
     return read
+
+
+def _has_text(data: str) -> bool:
+    """Whether a line is neither blank nor a comment; in pieces, so that other threads run meanwhile."""
+    start = 0
+    while start < len(data):
+        end = data.find("\n", start + PIECE)
+        if LINE_OF_TEXT.search(data[start : end if end > 0 else len(data)]):
+            return True
+        start = end if end > 0 else len(data)
+    return False
 
 
 def _comments(model: ServedModel, form: str) -> str:

@@ -17,7 +17,7 @@ class ExitLock:
     """
 
     def __init__(self, owner: object):
-        """owner: whose threads compute. Nothing is done at the exit if it has been deleted before."""
+        """owner: whose threads compute. If it is deleted before the exit, the lock closes then."""
         self._lock = Lock()
         self._ending: int | None = None
         """The thread that ends the interpreter."""

@@ -28,8 +28,6 @@ SCORES = re.compile(r"heldout tokens: .*?/.*?/([\d.]+)%, sentences: .*?/.*?/([\d
 """F1 scores in the library's output for an epoch, if there is a dev set."""
 EPOCH = re.compile(r"^Epoch \d+, ", re.MULTILINE)
 BEST = re.compile(r"Choosing parameters from epoch (\d+)")
-
-
 SENTENCE_WORDS = 500
 """Number of words after which the library ends a sentence in any case."""
 STRETCH, WINDOW = 4_096, 1_024

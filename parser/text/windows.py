@@ -13,17 +13,24 @@ CUTS = "\n", " "
 def in_windows(
     paragraph: str, offset: int, width: int, divide: Callable[[str, int], Iterator[TokenizedSentence]]
 ) -> Iterator[TokenizedSentence]:
-    """Yield the sentences of a paragraph, of which `divide` is given at most `width` characters at a time.
+    """Yield the sentences of a paragraph. `divide` reads at most twice `width` characters at a time.
 
-    The last sentence of a window is divided again with what follows it, unless it fills the window. divide:
-    takes a text and the number of characters before it.
+    The last sentence of a window is divided again with what follows it. If it takes half of the window, the
+    window is widened once, and then cuts it: so each character is read a few times at most. divide: takes a
+    text and the number of characters before it.
     """
-    start, begins = 0, True
+    start, begins, own_width = 0, True, width
     while start < len(paragraph):
-        end = _end_of_window(paragraph, start, width)
+        end = _end_of_window(paragraph, start, own_width)
         found = list(divide(paragraph[start:end], offset + start))
-        if end < len(paragraph) and len(found) > 1:
-            end = found.pop().tokens[0].start - offset
+        last = found[-1].tokens[0].start - offset if found else end
+        if end < len(paragraph) and last - start < width // 2 and own_width == width:
+            own_width *= 2
+            continue
+        own_width = width
+        if end < len(paragraph) and last - start >= width // 2 and len(found) > 1:
+            found.pop()
+            end = last
         elif found and end < len(paragraph) and not paragraph[end].isspace():
             found[-1] = _with_more_after(found[-1], offset + end)
         for sentence in found:

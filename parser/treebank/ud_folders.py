@@ -127,7 +127,8 @@ def _refuse_name(name: str, names: Sequence[str]) -> None:
             f"its name is not of the form of {EXAMPLE} or UD_Old_English-Cairo, in the letters A to Z; "
             "rename the folder"
         )
-    if others := [other for other in names if other != name and other.lower() == name.lower()]:
+    valid = filter(FOLDER.fullmatch, names)
+    if others := [other for other in valid if other != name and other.lower() == name.lower()]:
         raise ValueError(
             f"its name and {', '.join(others)} differ in case alone, and their models would have one name; "
             "rename one of the folders"

@@ -126,9 +126,9 @@ def test_characters_that_training_never_saw_are_named_once(quickstart, monkeypat
     forms = ["The", "\u201ccat", "\u201d", "ß\u201d", "\u201c", "the", "CAT"]
     sentences = [Sentence.without_tree({"forms": (form, "cat")}, "1", 1) for form in forms]
     [first, second, third] = warnings(InputColumnCheck(lexicons, {}, is_text=True), sentences)
-    assert first.startswith("characters that training never saw: \u201c (U+201C, 1 time). Words with them")
-    assert second.startswith("characters that training never saw: \u201d (U+201D, 1 time). ")
-    assert third.startswith("characters that training never saw: ß (U+00DF, 1 time). ")
+    assert first.startswith("characters that training never saw: \u201c (U+201C, in 1 word). Words with them")
+    assert second.startswith("characters that training never saw: \u201d (U+201D, in 1 word). ")
+    assert third.startswith("characters that training never saw: ß (U+00DF, in 1 word). ")
     assert warnings(InputColumnCheck(lexicons, {}), sentences) == []
     many = [Sentence.without_tree({"forms": tuple(map(chr, range(0x4E00, 0x4E40)))}, "1", 1), *sentences]
     [told] = warnings(InputColumnCheck(lexicons, {}, is_text=True), many)
@@ -144,7 +144,7 @@ def test_commands_name_them(tmp_path, capsys, processes):
     assert main(command) == 0
     told = capsys.readouterr().err
     assert told.count("characters that training never saw: ") == 1
-    assert "\u00ab (U+00AB, 2 times), \u00bb (U+00BB, 2 times). " in told
+    assert "\u00ab (U+00AB, in 2 words), \u00bb (U+00BB, in 2 words). " in told
 
 
 def test_commands_warn(config_file, tmp_path, capsys):

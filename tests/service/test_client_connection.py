@@ -44,6 +44,20 @@ def test_long_addresses_and_headers_are_refused_with_advice(size):
     asyncio.run(run())
 
 
+def test_headers_that_come_in_parts_are_counted_together():
+    async def run():
+        async with served() as (_, port):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET / HTTP/1.1\r\n%sA: %s" % (HEADERS, b"a" * 65_000))
+            await writer.drain()
+            await asyncio.sleep(0.2)
+            writer.write(b"%s\r\n\r\n" % (b"a" * 60_000))
+            assert (await reader.readline()).split()[1] == b"431"
+            writer.close()
+
+    asyncio.run(run())
+
+
 def test_a_client_reads_the_answer_although_its_body_is_not_read():
     async def run():
         async with served() as (_, port):

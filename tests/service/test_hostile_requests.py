@@ -3,7 +3,7 @@
 import asyncio
 import json
 import socket
-from contextlib import aclosing, closing
+from contextlib import ExitStack, aclosing, closing
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -18,6 +18,7 @@ pytest.importorskip("httpx")
 
 import httpx
 
+from parser.cli import main
 from parser.service.limits import Limits
 from parser.service.named_path import NamedPath
 from parser.service.parsing import READ_AHEAD, READ_AHEAD_OF_ALL, Input
@@ -43,39 +44,44 @@ def test_each_is_answered_and_so_is_the_next(name, service):
     assert len(answer.json()["sentences"]) == 3
 
 
-def begin(port, told):
+def begin(port, told, sent):
+    """A connection with a request of which only a part has been sent."""
     connection = socket.create_connection(("127.0.0.1", port))
     head = "POST /v1/parse HTTP/1.1", "Host: x", "Content-Type: application/json", f"Content-Length: {told}"
-    connection.sendall("\r\n".join([*head, "", ""]).encode())
+    connection.sendall("\r\n".join([*head, "", ""]).encode() + b" " * sent)
     return connection
 
 
 def test_the_bytes_of_all_requests_are_bounded(model):
-    """A body is counted when it is announced, or else when it comes, until it is answered or broken off."""
+    """Bytes are counted when they come, until the request is answered or broken off."""
     body = json.dumps({"texts": [TEXT]}).encode() + b" " * 2_000
-    with serving(model, "--max-total-bytes=5000") as service:
+    with serving(model, "--max-total-bytes=5000", "--max-bytes=5000") as service, ExitStack() as stack:
 
         def ask(**content):
             headers = {"Content-Type": "application/json"}
             return httpx.post(f"{service.url}/v1/parse", headers=headers, timeout=60, **content)
 
+        for _ in range(3):  # who only announces a body takes no room
+            stack.enter_context(begin(service.port, 4_000, 0))
         assert ask(content=body).status_code == 200
-        with begin(service.port, 4_000):
-            answer = ask(content=body)
-            while answer.status_code == 200:  # the first one has not arrived yet
-                answer = ask(content=body)
+        with begin(service.port, 4_500, 4_000):
+            while (answer := ask(content=body)).status_code == 200:
+                pass  # the bytes have not arrived yet
             assert answer.status_code == 429
             assert answer.headers["retry-after"] == "1"
             assert "4,000 bytes of other requests wait already; try again later" in answer.json()["detail"]
             assert ask(content=iter([body])).status_code == 429
             assert ask(json={"texts": [TEXT]}).status_code == 200  # a small one has room
-            assert (
-                httpx.get(f"{service.url}/process", params={"data": "A.", "tokenizer": ""}).status_code == 200
-            )
+            in_query = {"data": "A.", "tokenizer": ""}
+            assert httpx.get(f"{service.url}/process", params=in_query).status_code == 200
         while (answer := ask(content=body)).status_code == 429:
             pass
         assert answer.status_code == 200
-        assert ask(content=b" " * 6_000).status_code == 429  # it could never be read
+
+
+def test_limits_that_contradict_each_other_are_refused(model, capsys):
+    assert main(["serve", str(model), "--port", "0", "--max-total-bytes", "5000"]) == 2
+    assert "--max-total-bytes 5000 is less than --max-bytes 4194304" in capsys.readouterr().err
 
 
 def test_together_requests_read_no_more_ahead_than_a_few(model):

@@ -61,7 +61,7 @@ def test_deep_nesting_is_refused(text):
 
 
 def test_a_number_that_takes_long_is_refused():
-    with pytest.raises(ValueError, match="4300 digits"):
+    with pytest.raises(ValueError, match="more than 1,000 digits"):
         JSONReader("9" * 100_000).value()
 
 

@@ -72,6 +72,14 @@ def test_folders_whose_names_cannot_be_used_are_told(tmp_path, name, told):
     assert find_treebanks(tmp_path, [name]).left_out == {printable(name): found.left_out[printable(name)]}
 
 
+def test_a_name_that_cannot_be_used_keeps_no_other_from_being_used(tmp_path):
+    for folder in ("UD_Irish-IDT", "UD_irish-idt"):
+        make(tmp_path, folder)
+    found = find_treebanks(tmp_path)
+    assert [own.name for own in found.treebanks] == ["UD_Irish-IDT"]
+    assert found.left_out.keys() == {"UD_irish-idt"}
+
+
 def test_folders_that_cannot_be_read_are_told(tmp_path):
     """Links to themselves, which even root cannot read."""
     make(tmp_path, "UD_Irish-IDT")

@@ -6,46 +6,35 @@ The checks read no values, so they neither wait for a device nor launch anything
 from __future__ import annotations
 
 import dis
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from itertools import chain
 from types import CodeType, FunctionType
 from typing import Any
 
 from torch import Tensor, nn
+from torch.autograd.graph import increment_version
 
 from parser.batching.operations.operation import HOW_TO, Operation, OperationBatch, OperationGradients
 
 
 def run_forward(operation: Operation, batch: OperationBatch) -> None:
     """Run `Operation.forward`. Raises ValueError if it does not write an output."""
-    outputs = batch.outputs
-    counts = not outputs[0].is_inference()  # tensors of `torch.inference_mode` do not count changes
-    before = [output._version for output in outputs] if counts else []
+    # Rows of one block share PyTorch's count of changes; as `data`, each tensor has one of its own.
+    given, batch.outputs = batch.outputs, [output.data for output in batch.outputs]
     returned: Any = operation.forward(batch)  # type: ignore[func-returns-value]
-    for place in _unwritten(outputs, before):
-        instead = "" if returned is None else f", but returned {_kind(returned)}"
-        raise ValueError(
-            f"{operation.name}.forward has not written output {place}{instead}: write into `batch.outputs`, "
-            f"by `batch.outputs[{place}].copy_(result)` or `out=batch.outputs[{place}]`. If something other "
-            "than PyTorch writes there, call `torch.autograd.graph.increment_version` of it afterwards"
-        )
-
-
-def _unwritten(outputs: Sequence[Tensor], before: Sequence[int]) -> Iterator[int]:
-    """Yield the places of outputs that were not written, where PyTorch's counts of changes reveal it.
-
-    before: the versions before writing. Rows of one block of memory share a version, so it must have
-    increased as often as there are outputs in the block.
-    """
-    changes = [output._version - old for output, old in zip(outputs, before, strict=bool(before))]
-    if not changes or min(changes) >= len(outputs):
+    if given[0].is_inference():  # tensors of `torch.inference_mode` do not count changes
         return
-    blocks = [output.untyped_storage().data_ptr() for output in outputs]
-    needed = Counter(blocks)
-    for place, (block, count) in enumerate(zip(blocks, changes, strict=True)):
-        if count < needed[block]:
-            yield place
+    for place, output in enumerate(batch.outputs):
+        if not output._version:
+            instead = "" if returned is None else f", but returned {_kind(returned)}"
+            own = f"batch.outputs[{place}]"
+            raise ValueError(
+                f"{operation.name}.forward has not written output {place}{instead}: write into "
+                f"`batch.outputs`, by `{own}.copy_(result)` or `out={own}`. If something other than PyTorch "
+                "writes there, call `torch.autograd.graph.increment_version` of it afterwards"
+            )
+        increment_version(given[place])  # of a cell, which may have given it
 
 
 def run_backward(
@@ -99,7 +88,8 @@ def trained_parameters(operations: Iterable[Operation]) -> dict[Tensor, Operatio
 def _check_declared(operation: Operation) -> None:
     declared = {id(parameter) for parameter in operation.parameters}
     for name, own in (*vars(operation).items(), *_closed_over(type(operation).forward)):
-        for each in own if isinstance(own, (list, tuple)) else (own,):
+        several = own.values() if isinstance(own, dict) else own
+        for each in several if isinstance(own, (dict, list, tuple)) else (own,):
             # Of a module, an operation may read only a part.
             read = each.parameters() if isinstance(each, nn.Module) else [each]
             trained = {id(one) for one in read if isinstance(one, Tensor) and one.requires_grad}
@@ -127,7 +117,9 @@ def _closed_over(function: object) -> Iterator[tuple[str, object]]:
 
 @cache
 def _global_names(code: CodeType) -> tuple[str, ...]:
-    return tuple({step.argval: None for step in dis.get_instructions(code) if step.opname == "LOAD_GLOBAL"})
+    own = {step.argval: None for step in dis.get_instructions(code) if step.opname == "LOAD_GLOBAL"}
+    nested = [_global_names(inner) for inner in code.co_consts if isinstance(inner, CodeType)]
+    return tuple(own | dict.fromkeys(chain.from_iterable(nested)))
 
 
 def _kind(found: object) -> str:

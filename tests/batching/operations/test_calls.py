@@ -114,6 +114,11 @@ def forward_of_one_of_two(self: Operation, batch: OperationBatch) -> None:
     batch.outputs[1].copy_(batch.inputs[0])
 
 
+def forward_that_writes_one_twice(self: Operation, batch: OperationBatch) -> None:
+    batch.outputs[0].zero_()
+    batch.outputs[0].add_(batch.inputs[0])
+
+
 @pytest.mark.parametrize("method", GRAPH_METHODS)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
@@ -123,6 +128,7 @@ def forward_of_one_of_two(self: Operation, batch: OperationBatch) -> None:
         (forward_that_replaces, (WIDTH,), "not written output 0: write into `batch.outputs`"),
         (forward_of_one_of_two, (WIDTH, WIDTH), "not written output 0"),
         (forward_of_one_of_two, (2 * WIDTH, WIDTH), "not written output 0"),
+        (forward_that_writes_one_twice, (WIDTH, WIDTH), "not written output 1"),
     ],
 )
 def test_an_output_that_is_not_written_is_refused(
@@ -177,6 +183,7 @@ def test_a_weight_that_would_get_no_gradient_is_refused() -> None:
         (changed(Square, forward=closing_over_a_layer)(), "layer"),
         (Holding(weight), "own"),
         (Holding([weight]), "own"),
+        (Holding({"scale": weight}), "own"),
         (Holding(layer), "own"),
     ):
         for way in WAYS:
