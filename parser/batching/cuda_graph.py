@@ -61,20 +61,22 @@ class CudaGraphs:
 class GraphedWork:
     """Work that a GPU does many times, each time with the same tensors in the same places.
 
-    The work must neither wait nor upload. The first call runs it without a graph, which initialises
-    libraries. The second call captures it. If that fails, the work always runs without a graph.
+    Each call is given the same work, which must neither wait nor upload. The first call runs it without a
+    graph, which initialises libraries. The second call captures it. If that fails, the work always runs
+    without a graph. The work is not kept: if it is a method of the owner, the owner would never be freed
+    before Python's collector runs, and neither would its tensors on the GPU.
     """
 
-    def __init__(self, work: Callable[[], None], graphs: CudaGraphs):
-        self._work, self._graphs = work, graphs
+    def __init__(self, graphs: CudaGraphs):
+        self._graphs = graphs
         self._calls = 0
         self._graph: torch.cuda.CUDAGraph | None = None
 
-    def __call__(self) -> None:
+    def __call__(self, work: Callable[[], None]) -> None:
         if self._calls == 1:
-            self._graph = self._graphs.captured(self._work)
+            self._graph = self._graphs.captured(work)
         if self._graph:
             self._graph.replay()
         else:
-            self._work()
+            work()
         self._calls += 1  # calls that raised an error do not count

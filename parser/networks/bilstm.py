@@ -121,14 +121,19 @@ def bilstm_padded(
     inputs: Tensor,
     lengths: Sequence[int],
     together: int | None = None,
-    run: Layer = run_layer,
+    run: Layer | None = None,
 ) -> Tensor:
-    """[frames, 2 * hidden] Run the LSTM with PyTorch's layers over padded sequences.
+    """[frames, 2 * hidden] Run the LSTM with PyTorch's layers over padded sequences; on CUDA, packed ones.
 
     The backward direction reads each sequence from its last frame, so that padding comes at the end there,
     too. inputs: [frames, in], one sequence after the other. together: number of sequences of similar length
-    that are padded to the longest of them; None for all. run: how to run a layer, by default with PyTorch.
+    that are padded to the longest of them; None for all. run: how to run a layer; None for PyTorch's way.
     """
+    if run is None and inputs.is_cuda:
+        # cuDNN needs the weights in one block. The block of an LSTM holds all layers and directions, so
+        # the weights of one direction would be copied to a new block at every call.
+        return bilstm_packed(lstm, inputs, lengths)
+    run = run or run_layer
     directions = _padded_directions(torch.tensor(lengths), together, inputs.device)
     for layer in range(lstm.num_layers):
         if layer:

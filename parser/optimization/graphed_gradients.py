@@ -93,13 +93,14 @@ class GraphedGradients:
         work = partial(
             _sum, self._step, self._change_tokens, first.within(place), self._gradients, self._loss
         )
-        return _OneShape(place, GraphedWork(work, self._graphs))
+        return _OneShape(place, partial(GraphedWork(self._graphs), work))
 
 
 class _OneShape(NamedTuple):
     place: Tensor
     """[bytes] The buffer to which each batch of the shape is copied."""
-    work: GraphedWork
+    work: partial[None]
+    """`_sum` of the batch in that buffer, by a graph."""
 
 
 def _sum(

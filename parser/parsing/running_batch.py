@@ -208,7 +208,10 @@ class RunningBatch:
         self._queue[: len(following)] = to_device(torch.tensor(following, dtype=torch.long), self._device)
         self._queued.fill_(len(following))
         self._started.zero_()
-        (self._graphed or self._steps)()
+        if self._graphed:
+            self._graphed(self._steps)
+        else:
+            self._steps()
 
     def done(self) -> dict[int, Arcs]:
         """Synchronise host and device, and remove the finished sentences. Returns their arcs by slot."""
@@ -322,7 +325,7 @@ class RunningBatch:
 
     def _moved(self) -> None:
         """Discard the captured graph, after tensors have moved to other memory."""
-        self._graphed = GraphedWork(self._steps, self._graphs) if self._graphs else None
+        self._graphed = GraphedWork(self._graphs) if self._graphs else None
 
     def _reserve(self, places: int) -> None:
         state = self._state

@@ -17,12 +17,14 @@ from typing import Any
 from unittest import mock
 
 import torch
+import torch.backends.cudnn.rnn
 import torch.nn.utils.clip_grad
 import torch.utils._foreach_utils
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from parser.batching import lstm
+from simulated_cuda import library
 from simulated_cuda.counts import Counts
 from simulated_cuda.graphs import Graph, capturing
 from simulated_cuda.operators import Operators
@@ -107,6 +109,7 @@ class SimulatedCuda:
                 "CUDAGraph": partial(Graph, self),
                 "graph": partial(capturing, self),
                 "device": nullcontext,
+                "device_of": nullcontext,
                 "Stream": lambda device=None: SimpleNamespace(device=device),
                 "current_stream": lambda device=None: None,
                 "set_stream": lambda stream: None,
@@ -115,7 +118,12 @@ class SimulatedCuda:
                 "set_rng_state": lambda state, device=None: self.generator.set_state(state),
             },
             threading.Thread: {"run": self._in_threads()},
-            torch.backends.cudnn: {"is_acceptable": lambda tensor: False},  # no flat weights are made for it
+            torch.backends.cudnn: {"is_acceptable": partial(library.is_acceptable, self)},
+            torch.backends.cudnn.rnn: {"get_cudnn_mode": lambda mode: mode},
+            torch: {
+                "_use_cudnn_rnn_flatten_weight": lambda: True,
+                "_cudnn_rnn_flatten_weight": partial(library.flatten_weights, self),
+            },
             torch.autograd: {"_engine_run_backward": self._running_backward()},
             torch.nn.utils.clip_grad: by_device,
             torch.utils._foreach_utils: by_device,

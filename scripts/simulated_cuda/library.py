@@ -1,7 +1,12 @@
-"""PyTorch's LSTMs as CUDA runs them: one call of cuDNN, or one kernel for a cell."""
+"""PyTorch's LSTMs as CUDA runs them: one call of cuDNN, or one kernel for a cell.
+
+cuDNN wants all weights of a call in one block of memory: first the input weight and the recurrent weight of
+each layer and direction, and then the biases, in the same order.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +22,43 @@ if TYPE_CHECKING:
 
 HOLE = object()
 """Placeholder for a tensor in arguments."""
+NOT_ONE_BLOCK = (
+    "RNN module weights are not part of single contiguous chunk of memory. This means they need to be "
+    "compacted at every call, possibly greatly increasing memory usage. To compact weights again call "
+    "flatten_parameters()."
+)
+"""PyTorch's own warning."""
+FLOATS = frozenset((torch.half, torch.float32, torch.float64))
+"""The data types of cuDNN's tensors."""
+
+
+def is_acceptable(device: SimulatedCuda, tensor: Tensor) -> bool:
+    """Like torch.backends.cudnn.is_acceptable: whether cuDNN takes the tensor."""
+    return tensor in device.storages and tensor.dtype in FLOATS
+
+
+def flatten_weights(device: SimulatedCuda, weights: Sequence[Tensor], *_: Any) -> None:
+    """Like torch._cudnn_rnn_flatten_weight: move an LSTM's weights to a new block, in cuDNN's order."""
+    ordered = _in_block_order(weights)
+    with device.silent(), torch.no_grad():
+        block = device.storages.add(torch.cat([weight.flatten() for weight in ordered]))
+        for weight, place in zip(ordered, block.split([weight.numel() for weight in ordered]), strict=True):
+            weight.data = place.view_as(weight)
+
+
+def _in_block_order(weights: Sequence[Tensor]) -> list[Tensor]:
+    """weights: for each layer and direction, the input weight, the recurrent weight and both biases."""
+    return sorted(weights, key=lambda weight: weight.dim() == 1)
+
+
+def _are_one_block(weights: Sequence[Tensor]) -> bool:
+    """Whether cuDNN can read the weights where they are: from the start of their storage, without gaps."""
+    address = weights[0].untyped_storage().data_ptr()
+    for weight in _in_block_order(weights):
+        if weight.data_ptr() != address:
+            return False
+        address += weight.nbytes
+    return True
 
 
 def lstm(device: SimulatedCuda, function: Callable[..., Any], args: Sequence[Any]) -> tuple[Tensor, ...]:
@@ -34,6 +76,8 @@ def lstm(device: SimulatedCuda, function: Callable[..., Any], args: Sequence[Any
         return function(*_with_tensors(arguments, iter(given)))
 
     device.require(tensor for place, tensor in enumerate(tensors) if not (is_packed and place == 1))
+    if not _are_one_block(args[3] if is_packed else args[2]):
+        warnings.warn(NOT_ONE_BLOCK, stacklevel=2)
     _count(device, args, backward=False)
     return _Library.apply(device, compute, args if is_training else None, *tensors)
 

@@ -53,7 +53,8 @@ def test_frame_by_frame_and_over_a_forest_as_torch_lstm(layers, dtype, device):
         outputs = run()
         (outputs * mixture).sum().backward()
         results.append([outputs.detach(), *(weight.grad.clone() for weight in lstm.parameters())])
-    tolerance = 1e-5 if dtype == torch.float32 else 1e-10
+    in_floats = 1e-4 if device.type == "cuda" else 1e-5  # cuDNN adds in another order
+    tolerance = in_floats if dtype == torch.float32 else 1e-10
     for ours in results[1:]:
         for our, theirs in zip(ours, results[0], strict=True):
             torch.testing.assert_close(our, theirs, rtol=tolerance, atol=tolerance)
@@ -73,7 +74,11 @@ def test_gradients_of_a_forest_with_branches(device):
     forest = Forest.of(parent, depth).to(device)
     gates = torch.randn(8, 12, dtype=torch.double, device=device, requires_grad=True)
     weight = torch.randn(12, 3, dtype=torch.double, device=device, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda g, w: forest_lstm(g, w, forest), (gates, weight))
+    # A GPU adds the gradients of siblings in any order.
+    varies = 1e-12 if device.type == "cuda" else 0.0
+    assert torch.autograd.gradcheck(
+        lambda g, w: forest_lstm(g, w, forest), (gates, weight), nondet_tol=varies
+    )
 
 
 OPERATOR = "_thnn_fused_lstm_cell"

@@ -1,5 +1,7 @@
 """Parsing with continuous batching agrees with a plain greedy parser and gives trees for any weights."""
 
+import gc
+import weakref
 from itertools import islice
 
 import pytest
@@ -190,6 +192,20 @@ def test_steps_in_a_cuda_graph_give_the_same_trees(system, composition, word_fea
         for arcs, expected in zip(own, found[0], strict=True):
             assert arcs.probabilities == pytest.approx(expected.probabilities, rel=1e-5)
     assert not capsys.readouterr().err  # no warning that it continued without a graph
+
+
+def test_a_batch_frees_its_tensors_and_its_graph_at_once(device):
+    parser = model(device=device)
+    gc.disable()
+    try:
+        with torch.inference_mode():
+            batch = RunningBatch([parser], 3, in_graph=device.type == "cuda")
+            parse_tokens(batch, parser, parser.vocabulary.encode_tokens([words(5)] * 9))
+        reference = weakref.ref(batch)
+        del batch
+        assert reference() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("system", SYSTEMS)

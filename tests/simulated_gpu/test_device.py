@@ -1,5 +1,7 @@
 """The simulated device refuses what CUDA refuses, computes as the CPU does, and counts what costs time."""
 
+import copy
+
 import pytest
 import torch
 from simulated_cuda.device import SimulatedCuda
@@ -137,6 +139,22 @@ def test_the_library_wants_all_tensors_on_the_device(cuda):
         nn.LSTM(3, 2)(there)
     with pytest.raises(RuntimeError, match="not at the same device"):
         nn.LSTMCell(3, 2)(there[0])
+
+
+def test_the_library_warns_of_weights_that_are_not_one_block(cuda):
+    lstm = nn.LSTM(3, 2, 2, bidirectional=True).to("cuda")
+    inputs = torch.ones(2, 1, 3, device="cuda")
+    weights = [weight.detach().clone() for weight in lstm.parameters()]
+    lstm(inputs)
+    copied = copy.deepcopy(lstm)
+    with pytest.warns(UserWarning, match="single contiguous chunk"):
+        expected = copied(inputs)[0]
+    copied.flatten_parameters()
+    assert torch.equal(copied(inputs)[0], expected)
+    assert all(map(torch.equal, copied.parameters(), weights))
+    states = torch.zeros(1, 1, 2, device="cuda")
+    with pytest.warns(UserWarning, match="single contiguous chunk"):  # one direction of the first layer
+        torch.lstm(inputs, (states, states), lstm.all_weights[0], True, 1, 0.0, True, False, False)
 
 
 def test_gradients_lie_on_the_device(cuda):

@@ -1,6 +1,7 @@
 """Captured work is repeated by replaying it, with tensors that stay in place."""
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ pytestmark = pytest.mark.extended
 
 
 def graphed(work, graphs=None):
-    return GraphedWork(work, graphs or CudaGraphs(torch.device("cuda")))
+    return partial(GraphedWork(graphs or CudaGraphs(torch.device("cuda"))), work)
 
 
 def test_after_a_failure_nothing_more_is_captured(cuda, capsys):
