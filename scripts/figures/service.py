@@ -1,4 +1,4 @@
-"""The service under load, next to UDPipe's own server."""
+"""The service under load, next to UDPipe's own server, and its memory with large requests."""
 
 from __future__ import annotations
 
@@ -29,4 +29,16 @@ def service() -> str:
     return table(("", "", "sentences/s", "median, ms", "99 %, ms"), lines)
 
 
-FIGURES: dict[str, Callable[[], str]] = {"service": service}
+def request_memory() -> str:
+    """Memory with many large requests at once, by kind."""
+    lines = []
+    for line in printed(OUTPUT, "measure_request_memory.py"):
+        match = re.fullmatch(
+            r"(\d+ requests of [\d.]+ MB, .+): (\d+) MiB before, at most (\d+) MiB; .*", line
+        )
+        assert match
+        lines.append(match.groups())
+    return table(("", "before, MiB", "at most, MiB"), lines)
+
+
+FIGURES: dict[str, Callable[[], str]] = {"service": service, "request-memory": request_memory}
