@@ -21,6 +21,7 @@ from http.client import HTTPConnection, HTTPException
 from queue import Empty
 from random import Random
 from subprocess import PIPE
+from tempfile import TemporaryFile
 from typing import NamedTuple
 
 import pytest
@@ -252,11 +253,13 @@ def probed(service):
     """Yield a list that contains, after the block, the seconds of each answer to /live."""
     found = []
     command = [sys.executable, "tests/live_probe.py", str(service.port)]
-    with running(command, stdin=PIPE, stdout=PIPE, text=True) as process:
-        yield found
-        output, _ = process.communicate(timeout=60)
-        assert process.returncode == 0
-        found.extend(map(float, output.split()))
+    with TemporaryFile("w+") as output:  # a pipe that nobody reads would stop the program
+        with running(command, stdin=PIPE, stdout=output, text=True) as process:
+            yield found
+            process.stdin.close()
+            assert process.wait(timeout=60) == 0
+        output.seek(0)
+        found.extend(map(float, output.read().split()))
 
 
 @pytest.mark.parametrize("seconds", [10.0, pytest.param(HOSTILE_SECONDS, marks=pytest.mark.soak)])
