@@ -19,6 +19,7 @@ from parser.networks.stack_parser import StackParser
 from parser.parsing.column_shares import column_shares
 from parser.parsing.model import Model
 from parser.replay.examples import Examples
+from parser.replay.making import made
 from parser.transitions.inventory import UNKNOWN_LABEL
 from parser.treebank.conllu import read_treebank
 from parser.treebank.sentence import NO_HEAD
@@ -127,10 +128,15 @@ def assert_equal(results, tolerance=1e-9):
 
 
 def plain_loss(parser, inventory, prepared):
-    steps = prepared.steps.unflatten()
+    steps = prepared.trajectories.steps.unflatten()
     rows = torch.arange(len(prepared))
     sentences = [PlainParser(parser, inventory, prepared.tokens.select(row[None])) for row in rows]
     return sum(plain.loss(own[:, 0].tolist()) for plain, own in zip(sentences, steps, strict=True))
+
+
+def padded(prepared, rows, shape):
+    """A batch of the sentences `rows`, padded to a shape."""
+    return made(prepared, prepared.select(rows, prepared.shape(rows), shape))
 
 
 def scores_of(score, parser, inventory, batch):

@@ -7,6 +7,7 @@ import torch
 from parser.baselines.paper_decoder import PaperDecoder
 from parser.baselines.stepper import Positions, stepper
 from parser.baselines.unbatched import UnbatchedParser
+from parser.batching.ragged import Padding
 from parser.batching.stepped_lstm import SteppedLSTM
 from parser.parsing.model import Model
 from parser.parsing.running_batch import best_transitions, mask_illegal
@@ -24,7 +25,8 @@ def parse_one(model: Model, tokens: Tokens) -> State:
     words = SteppedLSTM(network.stack).project(table)  # [words + 2, 4 * hidden]
     state, parser = State.initial(tokens.lengths, device=model.device), UnbatchedParser(network, inventory)
     length = state.length
-    buffer = network.project_buffer(table, buffer_rows(length))  # [words + 1, hidden]
+    frames = buffer_rows(length, Padding.of(tokens.lengths + 1, None), tokens.words)
+    buffer = network.project_buffer(table, frames)  # [words + 1, hidden]
     while not inventory.system.finished(state):
         scores = mask_illegal(inventory, state, parser.scores(buffer[length + 1 - state.front]))
         best = best_transitions(inventory, state, scores)
@@ -56,8 +58,9 @@ def parse_batch(model: Model, tokens: Tokens) -> State:
     assert network.is_plain
     table = network.word_table(tokens)  # [words + 2, token]
     state = State.initial(tokens.lengths, device=model.device)
-    lengths, capacity = state.length, int(tokens.lengths.max()) + 1
-    decoder = PaperDecoder(network, inventory, table, buffer_rows(lengths)[0], lengths, capacity)
+    padding = Padding.of(tokens.lengths + 1, None)
+    [frames] = buffer_rows(state.length, padding, tokens.words)
+    decoder = PaperDecoder(network, inventory, table, frames, state.length, len(frames))
     while not inventory.system.finished(state).all():
         scores = mask_illegal(inventory, state, decoder.scores())
         best = best_transitions(inventory, state, scores)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from parser.batching.device import to_device
-from parser.batching.ragged import gather_rows
+from parser.batching.ragged import Padding, gather_rows
 from parser.batching.stack import PUSH, Stack
 from parser.batching.stepped_lstm import States, SteppedLSTM, join, output
 from parser.networks.stack_parser import FEATURE_WORDS, StackParser
@@ -106,7 +106,7 @@ def sentence_groups(table: Tensor, tokens: Tokens) -> Iterator[tuple[Tensor, Ten
     )
     for rows in split_by_words(torch.arange(len(tokens)), tokens.lengths.tolist(), max_words):
         own, lengths = torch.cat([tokens.numbers.elements(rows), root_and_end]), tokens.lengths[rows]
-        [frames] = buffer_rows(lengths)
+        [frames] = buffer_rows(lengths, Padding.of(lengths + 1, None), len(own) - 2)
         own, frames = (to_device(indices, table.device) for indices in (own, frames))
         yield table.index_select(0, own), frames, lengths
 

@@ -47,18 +47,32 @@ class Level(NamedTuple):
 class Forest:
     """The nodes of a forest in execution order: by level, and within a level nodes with children first.
 
-    order: [nodes], the node at each position; position: [nodes], the position of each node; parent: [nodes],
-    for each position, the index of the parent within the `parents` of the level.
+    parent: [nodes], for each position, the index of the parent within the `parents` of the level.
     """
 
-    order: Tensor
-    position: Tensor
     parent: Tensor
     levels: tuple[Level, ...]
 
+    def to(self, device: torch.device) -> Forest:
+        return all_to_device(self, device)
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Forest:
+        return replace(self, parent=function(self.parent))
+
+
+class SortedForest(NamedTuple):
+    """A forest, and the order into which its nodes were brought.
+
+    order: [nodes], the node at each position; position: [nodes], the position of each node.
+    """
+
+    forest: Forest
+    order: Tensor
+    position: Tensor
+
     @classmethod
-    def of(cls, parent: Tensor, depth: Tensor) -> Forest:
-        """Sort the nodes of a forest.
+    def of(cls, parent: Tensor, depth: Tensor) -> SortedForest:
+        """Sort the nodes of a forest, on the host.
 
         parent: [nodes], -1 for a root; depth: [nodes], 0 for a root, else the depth of the parent + 1.
         """
@@ -73,15 +87,7 @@ class Forest:
         start_above = level_starts[(depth[order] - 1).clamp(min=0)]
         parent_place = position[parent[order].clamp(min=0)] - start_above
         levels = tuple(levels_of(sizes.tolist(), parent_counts.tolist()))
-        return cls(order, position, parent_place, levels)
-
-    def to(self, device: torch.device) -> Forest:
-        """Return a copy with `parent` on the device. No other tensor is needed there to run the LSTM."""
-        return all_to_device(self, device)
-
-    def map(self, function: Callable[[Tensor], Tensor]) -> Forest:
-        """Return a copy with a function applied to `parent`, the only tensor that a device needs."""
-        return replace(self, parent=function(self.parent))
+        return cls(Forest(parent_place, levels), order, position)
 
 
 def levels_of(sizes: Sequence[int], parent_counts: Sequence[int]) -> Iterator[Level]:

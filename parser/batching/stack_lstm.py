@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from parser.batching.device import to_device
-from parser.batching.forest import Forest, StackForest, lstm_over_forest
+from parser.batching.forest import SortedForest, StackForest, lstm_over_forest
 from parser.batching.lstm import recurrent_weight
 from parser.batching.stack import Stack
 from parser.batching.stepped_lstm import SteppedLSTM, join
@@ -41,12 +41,12 @@ class StackLSTM(nn.Module):
         is_node = stacks.is_node & (torch.arange(columns) > 0)  # [batch, columns]
         number = (is_node.flatten().cumsum(0) - 1).view(batch, columns)
         below = number.gather(1, stacks.parent.clamp(min=0)).masked_fill(stacks.parent <= 0, -1)
-        forest = Forest.of(below[is_node], stacks.depth[is_node] - 1)
+        forest, order, position = SortedForest.of(below[is_node], stacks.depth[is_node] - 1)
         rows = torch.arange(batch * columns)[is_node.flatten()] - is_node.nonzero()[:, 0] - 1
-        inputs = vectors.flatten(0, 1)[to_device(rows[forest.order], vectors.device)]  # [nodes, input]
+        inputs = vectors.flatten(0, 1)[to_device(rows[order], vectors.device)]  # [nodes, input]
         states = lstm_over_forest(self.lstm, inputs, forest.to(vectors.device))  # [nodes, hidden]
         empty = torch.zeros(1, dtype=torch.long)
-        place = torch.cat([empty, forest.position + 1])  # of each node, after the empty stack
+        place = torch.cat([empty, position + 1])  # of each node, after the empty stack
         top = (number.gather(1, stacks.top) + 1).masked_fill(stacks.top == 0, 0)  # [batch, columns]
         with_empty = torch.cat([states.new_zeros(1, self.lstm.hidden_size), states])
         return with_empty[to_device(place[top], vectors.device)]

@@ -119,9 +119,9 @@ def _transition_cells(sentences: Sequence[Sentence]) -> list[str]:
     cells = []
     for system in SYSTEMS.values():
         began = time.monotonic()
-        nodes = Examples.of(Inventory.of(system, vocabulary), vocabulary, projective).nodes
+        examples = Examples.of(Inventory.of(system, vocabulary), vocabulary, projective)
         seconds = time.monotonic() - began
-        depths = [int(sentence[:, 1].max()) + 1 for sentence in nodes.unflatten()]
+        depths = examples.levels.tolist()
         percentiles = quantiles(depths, n=100, method="inclusive") if len(depths) > 1 else depths * 99
         cells += [f"{percentiles[49]:.0f}, {percentiles[98]:.0f}, {max(depths)}", f"{seconds:.1f} s"]
     return cells

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from parser.batching.device import to_device
-from parser.batching.forest import Forest, forest_lstm
+from parser.batching.forest import SortedForest, forest_lstm
 from parser.batching.functional import dropout, linear, present_precision
 from parser.batching.lstm import outputs_of, run_layer
 from parser.batching.ragged import Padding, Ragged, flatten
@@ -71,15 +71,16 @@ def bilstm_by_levels(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> T
 
     inputs: [frames, in], one sequence after the other.
     """
-    forests = [forest.to(inputs.device) for forest in _chains(torch.tensor(lengths))]
-    permutations = [
-        [to_device(indices, inputs.device) for indices in (each.order, each.position)] for each in forests
+    device = inputs.device
+    chains = [
+        (own.forest.to(device), to_device(own.order, device), to_device(own.position, device))
+        for own in _chains(torch.tensor(lengths))
     ]
     for layer in range(lstm.num_layers):
         if layer:
             inputs = dropout(inputs, lstm.dropout, lstm.training)
         states = []
-        for forest, (order, position), direction in zip(forests, permutations, DIRECTIONS, strict=True):
+        for (forest, order, position), direction in zip(chains, DIRECTIONS, strict=True):
             weight_in, weight, bias = weights_of(lstm, layer, direction)
             gates = linear(inputs.index_select(0, order), weight_in, bias)
             hidden = forest_lstm(gates, weight, forest)
@@ -88,15 +89,15 @@ def bilstm_by_levels(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> T
     return inputs
 
 
-def _chains(lengths: Tensor) -> tuple[Forest, Forest]:
+def _chains(lengths: Tensor) -> tuple[SortedForest, SortedForest]:
     """Forests of chains: each sequence from its first frame to its last, and from its last to its first."""
     frame = torch.arange(int(lengths.sum()))
     last = (lengths.cumsum(0) - 1).repeat_interleave(lengths)
     from_end = last - frame
     from_start = lengths.repeat_interleave(lengths) - 1 - from_end
     return (
-        Forest.of(torch.where(from_start > 0, frame - 1, -1), from_start),
-        Forest.of(torch.where(from_end > 0, frame + 1, -1), from_end),
+        SortedForest.of(torch.where(from_start > 0, frame - 1, -1), from_start),
+        SortedForest.of(torch.where(from_end > 0, frame + 1, -1), from_end),
     )
 
 

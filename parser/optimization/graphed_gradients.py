@@ -1,7 +1,7 @@
 """The gradients of training steps by CUDA graphs: a GPU repeats the same work for all batches of a shape.
 
-The graph contains the forward and the backward pass. The division by the number of transitions and the
-update, about twenty launches, are not in it: they use numbers that change with each step.
+The graph contains the making of the batch, and the forward and the backward pass. The division by the number of
+transitions and the update, about twenty launches, are not in it: they use numbers that change with each step.
 """
 
 from __future__ import annotations
@@ -19,22 +19,27 @@ from parser.batching.device import Packed
 from parser.config.settings import NetworkSettings
 from parser.optimization.training_step import TrainingStep, unmeasured
 from parser.replay.batch import Batch
-from parser.replay.padded import Shape, padded
+from parser.replay.making import Selection
+from parser.replay.shapes import Shape
+from parser.replay.source import BatchSource
 from parser.treebank.vocabulary import Tokens, division_of
 
 
 class PaddedBatch(NamedTuple):
-    """A padded batch on the host, ready to be uploaded."""
+    """A padded batch, ready to be uploaded and made."""
 
     shape: Shape
     transitions: int
     """The number of transitions, without padding."""
-    packed: Packed[Batch]
+    packed: Packed[Selection] | Packed[Batch]
 
     @classmethod
-    def of(cls, batch: Batch, shape: Shape) -> PaddedBatch:
-        """Pad a batch of a single group to a shape. Raises ValueError if the shape is too small."""
-        return cls(shape, len(batch.transitions), Packed(padded(batch, shape)))
+    def of(cls, source: BatchSource, rows: Tensor, own: Shape, common: Shape) -> PaddedBatch:
+        """A batch of the sentences `rows` [batch]. own: its shape. common: that to which it is padded.
+
+        Raises ValueError if the common shape is too small.
+        """
+        return cls(common, own.transitions, source.prepared(rows, own, common))
 
 
 def why_no_common_shapes(settings: NetworkSettings) -> str | None:
@@ -56,9 +61,15 @@ class GraphedGradients:
     The next call overwrites the gradients and the loss.
     """
 
-    def __init__(self, step: TrainingStep, change_tokens: Callable[[Tokens], Tokens] | None = None):
-        """change_tokens: applied to the tokens of each batch, such as word dropout."""
+    def __init__(
+        self,
+        step: TrainingStep,
+        source: BatchSource,
+        change_tokens: Callable[[Tokens], Tokens] | None = None,
+    ):
+        """source: of the batches. change_tokens: applied to the tokens of each batch, for word dropout."""
         self._step = replace(step, phase=unmeasured)
+        self._source = source
         self._change_tokens = change_tokens
         self._weights = [weight for weight in step.network.parameters() if weight.requires_grad]
         self._gradients = list(map(torch.zeros_like, self._weights))
@@ -88,11 +99,10 @@ class GraphedGradients:
         work()
         return self._loss, batch.transitions
 
-    def _one_shape(self, first: Packed[Batch]) -> _OneShape:
+    def _one_shape(self, first: Packed[Selection] | Packed[Batch]) -> _OneShape:
         place = torch.empty_like(first.buffer, device=self._loss.device)
-        work = partial(
-            _sum, self._step, self._change_tokens, first.within(place), self._gradients, self._loss
-        )
+        make = partial(self._source.made, first.within(place))
+        work = partial(_sum, self._step, self._change_tokens, make, self._gradients, self._loss)
         return _OneShape(place, partial(GraphedWork(self._graphs), work))
 
 
@@ -100,18 +110,19 @@ class _OneShape(NamedTuple):
     place: Tensor
     """[bytes] The buffer to which each batch of the shape is copied."""
     work: partial[None]
-    """`_sum` of the batch in that buffer, by a graph."""
+    """`_sum` of the batch that is made from that buffer, by a graph."""
 
 
 def _sum(
     step: TrainingStep,
     change_tokens: Callable[[Tokens], Tokens] | None,
-    batch: Batch,
+    make: Callable[[], Batch],
     gradients: list[Tensor],
     loss: Tensor,
 ) -> None:
     """Fill `loss` and `gradients`, which are the gradients of the weights, with sums over the transitions."""
     torch._foreach_zero_(gradients)
+    batch = make()
     if change_tokens:
         batch = replace(batch, tokens=change_tokens(batch.tokens))
     loss.copy_(step.accumulate(batch))

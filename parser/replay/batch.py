@@ -1,8 +1,7 @@
-"""A batch of known trajectories, the input of replay, and the rows of its vector table.
+"""A batch of known trajectories, the input of replay.
 
-The table contains the words of all sentences, ROOT, the end of the buffer and, with composition, the composed
-vectors, level by level. In a sentence of n words, vector 0 is that of ROOT, 1 to n are the words, and n + 1
-is the end of the buffer. Composed vectors follow in the order of the steps that compose them."""
+Its vector table contains the words of all sentences, ROOT, the end of the buffer and, with composition, the
+composed vectors, level by level."""
 
 from __future__ import annotations
 
@@ -14,11 +13,9 @@ import torch
 from torch import Tensor
 
 from parser.batching.device import all_to_device
-from parser.batching.forest import Forest, StackForest
-from parser.batching.ragged import Ragged
-from parser.transitions.inventory import Inventory
-from parser.transitions.system import Place, front_positions
-from parser.transitions.trajectory import Trajectory
+from parser.batching.forest import Forest
+from parser.batching.ragged import Padding
+from parser.transitions.system import front_positions
 from parser.treebank.vocabulary import Tokens
 
 
@@ -170,145 +167,6 @@ def _mapped(part: Part, function: Callable[[Tensor], Tensor]) -> Part:
     return replace(part, **found)
 
 
-@dataclass(frozen=True)
-class VectorNumbers:
-    """The numbers of the vectors that each step uses."""
-
-    of_node: Tensor
-    """[batch, steps + 1] The vector from which each node of the stack forest was computed."""
-    front: Tensor
-    """[batch, steps] The vector of B0 before each step."""
-    composes: Tensor
-    """[batch, steps] bool: whether the step composes a vector."""
-    head: Tensor
-    """[batch, steps] The vector of the head from which the vector is composed."""
-    dependent: Tensor
-    """[batch, steps] The vector of the dependent from which the vector is composed."""
-
-
-def number_vectors(
-    inventory: Inventory, trajectory: Trajectory, forest: StackForest, lengths: Tensor
-) -> VectorNumbers:
-    """Number the vectors of a trajectory. forest: its stack forest. lengths: [batch] in words."""
-    effects = inventory.effects(trajectory.transitions)  # [batch, steps] each
-    if not inventory.system.composes:
-        return _own_vectors(trajectory)
-    place = effects.composes
-    composes = place != Place.NOWHERE
-    composed = lengths[:, None] + 1 + composes.cumsum(1)
-    of_node = torch.zeros_like(forest.top)
-    front = torch.ones_like(lengths)
-    fronts, heads, dependents = [], [], []
-    for step in range(place.shape[1]):
-        top = forest.top[:, step, None]
-        below = forest.parent.gather(1, top).clamp(min=0)
-        # [places, batch] in the order of `Place`. Before its arc, the composed vector is at no place.
-        found = torch.stack(
-            [of_node.gather(1, top)[:, 0], of_node.gather(1, below)[:, 0], front, composed[:, step]]
-        )
-
-        def at(places: Tensor, found: Tensor = found) -> Tensor:
-            return found.gather(0, places[None])[0]
-
-        fronts.append(front)
-        heads.append(at(effects.head[:, step]))
-        dependents.append(at(effects.dependent[:, step]))
-        on_stack, in_buffer = place[:, step] == Place.S0, place[:, step] == Place.B0
-        of_node[:, step + 1] = torch.where(on_stack, composed[:, step], at(effects.top[:, step]))
-        next_word = trajectory.front[:, step] + 1
-        front = torch.where(in_buffer, composed[:, step], front)
-        front = torch.where(effects.buffer_move[:, step] == 1, next_word, front)
-    return VectorNumbers(
-        of_node=of_node,
-        front=torch.stack(fronts, dim=1),
-        composes=composes,
-        head=torch.stack(heads, dim=1),
-        dependent=torch.stack(dependents, dim=1),
-    )
-
-
-def _own_vectors(trajectory: Trajectory) -> VectorNumbers:
-    """The numbers without composition: the vector of each word is always that of the word itself."""
-    nothing = torch.zeros_like(trajectory.top)
-    root = torch.zeros_like(trajectory.top[:, :1])
-    return VectorNumbers(
-        of_node=torch.cat([root, trajectory.top], dim=1),
-        front=trajectory.front,
-        composes=nothing.bool(),
-        head=nothing,
-        dependent=nothing,
-    )
-
-
-class VectorRows:
-    """Maps the vectors of a sentence, numbered as by `number_vectors`, to rows of the table."""
-
-    def __init__(self, tokens: Tokens, composed: Ragged):
-        """composed: see `Examples.composed`."""
-        self._tokens, self._composed = tokens, composed
-        self._pairs = composed.values[:, :2].T  # [2, A] head and dependent of each composed vector
-        self._transition, self._level, self._replaced = composed.values[:, 2:].unbind(1)
-        self._order = self._level.argsort(stable=True)
-        self._position = self._order.argsort()
-
-    def row(self, vector: Tensor, sentence: Tensor) -> Tensor:
-        """[..., n] Table rows of the vectors [..., n] of sentences [n]."""
-        words, lengths = self._tokens.words, self._tokens.lengths[sentence]
-        of_word = torch.where(vector > 0, self._tokens.numbers.offsets[sentence] + vector - 1, words)
-        row = torch.where(vector > lengths, words + 1, of_word)
-        is_composed = vector > lengths + 1
-        row[is_composed] = words + 2 + self._position[self._number(vector, sentence)[is_composed]]
-        return row
-
-    def _number(self, vector: Tensor, sentence: Tensor) -> Tensor:
-        """[..., n] The indices of composed vectors among those of the batch."""
-        return self._composed.offsets[sentence] + vector - self._tokens.lengths[sentence] - 2
-
-    def compositions(self) -> Compositions:
-        """The composed vectors, ordered by level."""
-        sentence = self._composed.row_of_element()
-        ends = torch.bincount(self._level).cumsum(0).tolist() if len(self._level) else []
-        forest, vectors = self._buffer()
-        return Compositions(
-            pairs=self.row(self._pairs, sentence)[:, self._order].T.contiguous(),
-            transition=self._transition[self._order],
-            levels=tuple(map(slice, [0, *ends], ends)),
-            buffer=forest,
-            buffer_vectors=vectors[forest.order],
-        )
-
-    def _buffer(self) -> tuple[Forest, Tensor]:
-        """The forest of buffer states, and the table row [nodes] of each node's input.
-
-        First the nodes of all words and ends, by sentence; then those of composed vectors that replace B0.
-        """
-        lengths = self._tokens.lengths
-        sentence, position = front_positions(lengths)
-        depth = lengths[sentence] - position
-        parent = torch.where(depth > 0, torch.arange(len(position)) + 1, -1)
-        of_composed = self._composed.row_of_element()
-        replaces = self._replaced > 0
-        replaced = self._front(of_composed, self._replaced)[replaces]
-        forest = Forest.of(torch.cat([parent, parent[replaced]]), torch.cat([depth, depth[replaced]]))
-        composed_rows = self._tokens.words + 2 + self._position
-        return forest, torch.cat([front_rows(self._tokens), composed_rows[replaces]])
-
-    def _front(self, sentence: Tensor, front: Tensor) -> Tensor:
-        """[n] Indices, in the order of `front_positions`, of the buffer fronts [n] of sentences [n]."""
-        return self._tokens.numbers.offsets[sentence] + sentence + front - 1
-
-    def buffer_node(self, front: Tensor, vector: Tensor, sentence: Tensor) -> Tensor:
-        """[n] Buffer nodes of the fronts [n] of sentences [n], whose vectors [n] may be composed."""
-        lengths = self._tokens.lengths
-        words_and_ends = self._tokens.words + len(lengths)
-        replaces = (self._replaced > 0).long()
-        node = self._front(sentence, front)
-        is_composed = vector > lengths[sentence] + 1
-        number = self._number(vector, sentence)[is_composed]
-        node[is_composed] = words_and_ends + (replaces.cumsum(0) - 1)[number]
-        return node
-
-
 def front_rows(tokens: Tokens) -> Tensor:
     """[words + sentences] Table rows of all possible buffer fronts, in the order of `front_positions`."""
     sentence, position = front_positions(tokens.lengths)
@@ -316,22 +174,24 @@ def front_rows(tokens: Tokens) -> Tensor:
     return torch.where(is_word, tokens.numbers.offsets[sentence] + position, tokens.words + 1)
 
 
-def buffer_rows(lengths: Tensor, group: int | None = None) -> tuple[Tensor, ...]:
+def buffer_rows(lengths: Tensor, padding: Padding, words: int) -> tuple[Tensor, ...]:
     """The table rows that buffers read, for each group of sentences [longest + 1, sentences].
 
     Each column starts with the end of the buffer, followed by the words from last to first; shorter sentences
-    are padded with the end. lengths: [batch]. group: sentences in a group; None for a single group.
+    are padded with the end. lengths: [batch]; padding: that of sequences that are one longer. words: in the
+    table, before ROOT.
     """
-    size = group or len(lengths)
-    groups = zip(lengths.split(size), lengths.cumsum(0).split(size), strict=True)
-    return tuple(_group_rows(own, ends, lengths.sum() + 1) for own, ends in groups)
+    groups = zip(
+        padding.shapes, lengths.split(padding.size), lengths.cumsum(0).split(padding.size), strict=True
+    )
+    return tuple(_group_rows(frames, own, ends, words + 1) for (frames, _), own, ends in groups)
 
 
-def _group_rows(lengths: Tensor, ends: Tensor, end_row: Tensor) -> Tensor:
-    """[longest + 1, sentences] The rows of one group.
+def _group_rows(frames: int, lengths: Tensor, ends: Tensor, end_row: int) -> Tensor:
+    """[frames, sentences] The rows of one group.
 
     ends: [sentences] the row after the last word. end_row: the row of the end of the buffer.
     """
-    frame = torch.arange(int(lengths.max()) + 1, device=lengths.device)[:, None]
+    frame = torch.arange(frames, device=lengths.device)[:, None]
     is_word = (frame > 0) & (frame <= lengths)
     return torch.where(is_word, ends - frame, end_row)

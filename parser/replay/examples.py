@@ -9,14 +9,15 @@ from itertools import chain
 import torch
 from torch import Tensor
 
-from parser.batching.forest import Forest, StackForest
-from parser.batching.levels import heights
 from parser.batching.ragged import Padding, Ragged
-from parser.replay.batch import Batch, SoftTargets, VectorNumbers, VectorRows, buffer_rows, number_vectors
+from parser.replay.batch import Batch
+from parser.replay.execution_order import counts_of
+from parser.replay.flattened import FlatTrajectories
+from parser.replay.making import Selection, made
+from parser.replay.shapes import CompositionSizes, LevelSizes, Shape
 from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
 from parser.transitions.inventory import Inventory
 from parser.transitions.oracle import known_facts, oracle_trajectory, partial_trajectory
-from parser.transitions.system import Place
 from parser.transitions.trajectory import Trajectory
 from parser.treebank.batches import split_by_words
 from parser.treebank.sentence import NO_HEAD, Sentence
@@ -26,33 +27,17 @@ MAX_GROUP_SENTENCES = 512
 """Most sentences for which the oracle runs at the same time."""
 MAX_GROUP_WORDS = 100_000
 """Most words of these sentences, including padding. This bounds the memory."""
-OF_TRAJECTORY = "steps", "legal", "optimal_labels", "nodes", "composed"
-"""Fields of `Examples`, in the order of `_flatten`."""
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Sentences with their trajectories, in flat tensors.
-
-    Vectors are numbered within each sentence, see `number_vectors`.
-    """
+    """Sentences with their trajectories, in flat tensors."""
 
     inventory: Inventory
     tokens: Tokens
     gold: Ragged
     """[words, 2] Head (0 for ROOT, NO_HEAD if unknown) and label of each word."""
-    steps: Ragged
-    """[transitions, 5] The transition; before it, B0, the vector of B0 and the node on top of the stack;
-    after it, the vector on top of the stack."""
-    legal: Ragged
-    """[transitions, kinds] bool: which kinds of transitions were legal."""
-    optimal_labels: Ragged
-    """[transitions, kinds] The label with which each kind was optimal; NOT_OPTIMAL for the others."""
-    nodes: Ragged
-    """[nodes, 3] Parent (-1 for none), depth and vector of each node of the stack forest."""
-    composed: Ragged
-    """[vectors, 5] For each composed vector: the vectors of head and dependent, the transition, the level,
-    and B0 if the vector replaces that of B0, else 0."""
+    trajectories: FlatTrajectories
     soft_targets: Ragged | None = None
     """[transitions, 2, k] `SoftTargets.packed`; None without a teacher."""
     soft_heads: Ragged | None = None
@@ -74,8 +59,7 @@ class Examples:
         """
         gold = Ragged(torch.stack([heads.values, labels.values], dim=1), heads.lengths)
         if not len(heads):
-            nothing = Ragged(torch.zeros(0, 5, dtype=torch.long), heads.lengths)
-            return cls(inventory, tokens, gold, *[nothing] * 5)
+            return cls(inventory, tokens, gold, FlatTrajectories.none(inventory))
         facts, is_partial = known_facts(heads), _are_partial(heads)
         by_length = heads.lengths.argsort()
         orders = [by_length[~is_partial[by_length]], by_length[is_partial[by_length]]]
@@ -87,18 +71,18 @@ class Examples:
                     trajectory = partial_trajectory(inventory, *trees, facts.select(rows))
                 else:
                     trajectory = oracle_trajectory(inventory, *trees)
-                found.append(_flatten(inventory, trajectory, heads.lengths[rows]))
+                found.append(FlatTrajectories.of(inventory, trajectory, heads.lengths[rows]))
                 bar.update(int(heads.lengths[rows].sum()))
         original_order = torch.cat(orders).argsort()
-        joined = (Ragged.join(parts).select(original_order) for parts in zip(*found, strict=True))
-        return replace(cls(inventory, tokens, gold, *joined), facts=facts)
+        trajectories = FlatTrajectories.join(found).select(original_order)
+        return cls(inventory, tokens, gold, trajectories, facts=facts)
 
     @classmethod
     def of_trajectory(
         cls, inventory: Inventory, tokens: Tokens, gold: Ragged, trajectory: Trajectory
     ) -> Examples:
         """Prepare sentences with given trajectories."""
-        return cls(inventory, tokens, gold, *_flatten(inventory, trajectory, tokens.lengths))
+        return cls(inventory, tokens, gold, FlatTrajectories.of(inventory, trajectory, tokens.lengths))
 
     def with_other_trajectories(self, rows: Tensor, which: Tensor, others: Examples) -> Examples:
         """The sentences `rows` [batch], without soft targets.
@@ -106,11 +90,10 @@ class Examples:
         which: [batch] bool, the sentences that get the trajectories of `others`, in the same order.
         """
         place = torch.cat([(~which).nonzero(), which.nonzero()]).squeeze(1).argsort()
-        trajectories = (
-            Ragged.join([getattr(self, name).select(rows[~which]), getattr(others, name)]).select(place)
-            for name in OF_TRAJECTORY
+        trajectories = FlatTrajectories.join([self.trajectories.select(rows[~which]), others.trajectories])
+        return Examples(
+            self.inventory, self.tokens.select(rows), self.gold.select(rows), trajectories.select(place)
         )
-        return Examples(self.inventory, self.tokens.select(rows), self.gold.select(rows), *trajectories)
 
     def are_partial(self, rows: Tensor) -> Tensor:
         """[batch] bool: whether the trees of the sentences `rows` [batch] are known only in part."""
@@ -121,55 +104,78 @@ class Examples:
     def __len__(self) -> int:
         return len(self.tokens)
 
+    @property
+    def levels(self) -> Tensor:
+        """[sentences] The number of levels of each sentence's stack forest, including ROOT's level."""
+        return self.trajectories.stack_counts.lengths // 2
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of all tensors but those of tokens that are selected on the host, in bytes."""
+        tokens = self.tokens.numbers if self.tokens.is_flat else None
+        parts = self.gold, *self.trajectories, tokens, self.soft_targets, self.soft_heads
+        return sum(part.values.nbytes + 2 * part.lengths.nbytes for part in parts if part is not None)
+
+    def to(self, device: torch.device) -> Examples:
+        """The examples on a device, where `made` makes their batches. Tokens that are selected on the host,
+        see `Tokens.is_flat`, stay there."""
+
+        def moved(ragged: Ragged) -> Ragged:
+            there = Ragged(ragged.values.to(device), ragged.lengths.to(device))
+            there.offsets  # noqa: B018  computed now, and not in the memory of a CUDA graph
+            return there
+
+        tokens = (
+            replace(self.tokens, numbers=moved(self.tokens.numbers)) if self.tokens.is_flat else self.tokens
+        )
+        return Examples(
+            self.inventory,
+            tokens,
+            moved(self.gold),
+            self.trajectories.map(moved),
+            None if self.soft_targets is None else moved(self.soft_targets),
+            None if self.soft_heads is None else moved(self.soft_heads),
+        )
+
+    def shape(self, rows: Tensor, group: int | None = None) -> Shape:
+        """The shape of the batch of the sentences `rows` [batch], which is not made. group: see `batch`."""
+        found, words = self.trajectories, self.tokens.lengths[rows]
+        transitions = found.steps.lengths[rows]
+        compositions = None
+        if found.composed_counts is not None and found.buffer_counts is not None:
+            levels = _totals(found.composed_counts, rows)
+            compositions = CompositionSizes(tuple(levels), LevelSizes.of(_totals(found.buffer_counts, rows)))
+        return Shape(
+            words=int(words.sum()),
+            transitions=int(transitions.sum()),
+            buffers=Padding.of(words + 1, group),
+            histories=Padding.of(transitions, group),
+            stack=LevelSizes.of(_totals(found.stack_counts, rows)),
+            compositions=compositions,
+        )
+
+    def select(self, rows: Tensor, shape: Shape, common: Shape | None = None) -> Selection:
+        """What `made` needs to make a batch of the sentences `rows` [batch].
+
+        shape: of the batch. common: a shape to which it is padded. Raises ValueError if that is too small.
+        """
+        tokens = None if self.tokens.is_flat else self.tokens.select(rows)
+        return Selection.of(rows, self.tokens.lengths[rows], tokens, shape, common)
+
     def batch(self, rows: Tensor, group: int | None = None) -> Batch:
-        """A batch of the sentences `rows` [batch].
+        """A batch of the sentences `rows` [batch], made where the examples are, on the host.
 
         group: number of sentences, sorted by length, that are padded to a common length; None for all.
         """
         if group:
             rows = rows[self.tokens.lengths[rows].argsort(descending=True, stable=True)]
-        tokens, nodes = self.tokens.select(rows), self.nodes.select(rows)
-        places = self.steps.elements(rows)  # also those of legal transitions and optimal labels
-        steps = Ragged(self.steps.values[places], self.steps.lengths[rows])
-        lengths = tokens.lengths
-        transition, front, front_vector, top_node, top_vector = steps.values.unbind(1)
-        parent, depth, node_vector = nodes.values.unbind(1)
-        sentence, sentence_of_node = steps.row_of_element(), nodes.row_of_element()
-        forest = Forest.of(torch.where(parent >= 0, parent + nodes.offsets[sentence_of_node], -1), depth)
-        table = VectorRows(tokens, self.composed.select(rows))
-        top = top_node + nodes.offsets[sentence]
-        below = parent[top].clamp(min=0) + nodes.offsets[sentence]
-        used = torch.stack([node_vector[top], node_vector[below], front_vector, top_vector])  # [4, S]
-        *word_features, top_vector_row = table.row(used, sentence)
-        histories = Padding.of(steps.lengths, group)
-        compositions = table.compositions() if self.inventory.system.composes else None
-        buffer_tokens = () if compositions else buffer_rows(lengths, group)
-        if compositions:
-            buffer_row = compositions.buffer.position[table.buffer_node(front, front_vector, sentence)]
-        else:
-            buffer_row = Padding.of(lengths + 1, group).row(lengths[sentence] + 1 - front, sentence)
-        heads, labels = self.gold.select(rows).values.unbind(1)
-        return Batch(
-            tokens=tokens,
-            heads=heads,
-            labels=labels,
-            buffer_tokens=buffer_tokens,
-            history=_previous_transitions(steps, histories, self.inventory.no_op),
-            forest=forest,
-            node_vectors=table.row(node_vector, sentence_of_node)[forest.order],
-            transitions=transition,
-            legal=self.legal.values[places],
-            optimal_labels=self.optimal_labels.values[places],
-            step=histories.row(steps.position_in_row(), sentence),
-            top_node=forest.position[top],
-            top_vector=top_vector_row,
-            word_features=torch.stack(word_features, dim=1),
-            front=front,
-            buffer_row=buffer_row,
-            compositions=compositions,
-            soft_targets=_unpacked(self.soft_targets, rows),
-            soft_heads=_unpacked(self.soft_heads, rows),
-        )
+        return made(self, self.select(rows, self.shape(rows, group)))
+
+
+def _totals(counts: Ragged, rows: Tensor) -> list[int]:
+    """The number of nodes of each class in all sentences `rows` [batch]."""
+    classes = int(counts.lengths[rows].max())
+    return counts_of(counts, rows, classes).sum(0).tolist()
 
 
 def _are_partial(gold: Ragged) -> Tensor:
@@ -180,65 +186,7 @@ def _are_partial(gold: Ragged) -> Tensor:
     return found
 
 
-def _unpacked(targets: Ragged | None, rows: Tensor) -> SoftTargets | None:
-    return SoftTargets.unpack(targets.select(rows).values) if targets else None
-
-
-def _previous_transitions(steps: Ragged, histories: Padding, no_op: int) -> tuple[Tensor, ...]:
-    """`Batch.history`. steps: see `Examples.steps`."""
-    step, sentence = steps.position_in_row(), steps.row_of_element()
-    is_not_last = step + 1 < steps.lengths[sentence]
-    return histories.spread(
-        frame=step[is_not_last] + 1,
-        sequence=sentence[is_not_last],
-        values=steps.values[is_not_last, 0],
-        fill=no_op,
-    )
-
-
 def _groups(order: Tensor, lengths: Tensor) -> Iterator[Tensor]:
     """Split sentences [sentences] into groups for the oracle. lengths: those of all sentences, by index."""
     for rows in order.split(MAX_GROUP_SENTENCES) if len(order) else ():
         yield from split_by_words(rows, lengths[rows].tolist(), MAX_GROUP_WORDS)
-
-
-def _flatten(inventory: Inventory, trajectory: Trajectory, lengths: Tensor) -> tuple[Ragged, ...]:
-    """`Examples.steps`, `legal`, `optimal_labels`, `nodes` and `composed`, from padded trajectories."""
-    taken = trajectory.transitions != inventory.no_op  # [batch, steps]
-    forest = StackForest.of(trajectory.stack_read, trajectory.stack_move)
-    number = forest.is_node.cumsum(1) - 1  # [batch, steps + 1]
-    top_node = number.gather(1, forest.top)[:, :-1]
-    parent = number.gather(1, forest.parent.clamp(min=0)).where(forest.parent >= 0, -1)
-    vectors = number_vectors(inventory, trajectory, forest, lengths)
-    top_vector = vectors.of_node[:, 1:]
-    steps = [trajectory.transitions, trajectory.front, vectors.front, top_node, top_vector]
-    nodes = torch.stack([parent, forest.depth, vectors.of_node], dim=2)
-    step_counts = taken.sum(1)
-    return (
-        Ragged(torch.stack(steps, dim=2)[taken], step_counts),
-        Ragged(trajectory.legal[taken], step_counts),
-        Ragged(trajectory.optimal_labels[taken], step_counts),
-        Ragged(nodes[forest.is_node], forest.is_node.sum(1)),
-        _composed(inventory, trajectory, vectors, lengths),
-    )
-
-
-def _composed(
-    inventory: Inventory, trajectory: Trajectory, vectors: VectorNumbers, lengths: Tensor
-) -> Ragged:
-    """`Examples.composed`: the composed vectors of padded trajectories."""
-    which = vectors.composes & (trajectory.transitions != inventory.no_op)
-    counts = which.sum(1)
-    sentence = torch.arange(len(lengths)).repeat_interleave(counts)
-    first = (counts.cumsum(0) - counts - lengths - 2)[sentence]
-    own_number = torch.arange(len(sentence))
-    edges = []
-    for vector in (vectors.head[which], vectors.dependent[which]):
-        is_composed = vector > lengths[sentence] + 1
-        edges.append(torch.stack([(first + vector)[is_composed], own_number[is_composed]]))
-    used, users = torch.cat(edges, dim=1).numpy()
-    level = torch.from_numpy(heights(len(own_number), used, users))
-    into_buffer = inventory.effects(trajectory.transitions[which]).composes == Place.B0
-    replaced = torch.where(into_buffer, trajectory.front[which], 0)
-    columns = [vectors.head[which], vectors.dependent[which], trajectory.transitions[which], level, replaced]
-    return Ragged(torch.stack(columns, dim=1), counts)

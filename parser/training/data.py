@@ -16,6 +16,7 @@ from parser.parsing.column_shares import column_shares
 from parser.parsing.model import Model, system_of
 from parser.parsing.model_files import digest_of
 from parser.replay.examples import Examples
+from parser.replay.source import BatchSource
 from parser.training.initial_model import copy_weights, freeze, initial_path, load_initial
 from parser.training.prepared import Prepared, load_prepared, place_of, save_prepared
 from parser.training.size import refuse_too_large
@@ -40,6 +41,8 @@ class TrainingData:
     dev: Examples
     dev_sentences: list[Sentence]
     """Empty if the run has no dev set."""
+    source: BatchSource
+    """Of the batches of `train`."""
     word_dropout: WordDropout
     mixture: Mixture
     crossing: int
@@ -90,7 +93,14 @@ def load(config: Config, device: torch.device, cache: Path | None = None) -> tup
     )
     mixture = Mixture(prepared.sizes, prepared.silver, config.treebank)
     return model, TrainingData(
-        prepared.train, prepared.dev, dev_sentences, word_dropout, mixture, prepared.crossing, digest
+        prepared.train,
+        prepared.dev,
+        dev_sentences,
+        BatchSource(prepared.train, device),
+        word_dropout,
+        mixture,
+        prepared.crossing,
+        digest,
     )
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from itertools import repeat
+from itertools import chain, repeat
 from typing import TypeVar
 
 import torch
@@ -34,7 +34,9 @@ from parser.optimization.graphed_gradients import (
 from parser.optimization.training_step import TrainingStep
 from parser.replay.batch import Batch
 from parser.replay.examples import Examples
-from parser.replay.padded import EPOCHS, Shape, fitting, shapes_of_epochs
+from parser.replay.making import Selection
+from parser.replay.shapes import EPOCHS, Shape, common_shapes, fitting
+from parser.replay.source import BatchSource
 from parser.stepping.exploration import explore
 from parser.system.console import warn
 from parser.system.machine import is_of_memory, return_unused_memory
@@ -49,7 +51,7 @@ STEPS_BETWEEN_SYNCHRONISATIONS = 20
 """Steps between two reads of losses by the host, each of which synchronises host and device."""
 AHEAD = 2
 """Maximum number of batches prepared ahead; more would only take memory."""
-GoldBatch = Packed[Batch] | PaddedBatch | None
+GoldBatch = Packed[Selection] | Packed[Batch] | PaddedBatch | None
 """None if the batch is made when needed: without a GPU, or if memory was too short to prepare it ahead."""
 Item = TypeVar("Item")
 
@@ -121,7 +123,7 @@ def train_epoch(
     shapes = training.graphs.shapes if training.graphs else ()
     # Trajectories that the parser chooses follow the weights of their step.
     ahead = exploration is None and training_data.train.facts is None
-    gold = gold_batches(training_data.train, shares, training.step.device, shapes, ahead)
+    gold = gold_batches(training_data.source, shares, shapes, ahead)
     with _bar(progress.epoch, total, seen, processes.is_first) as bar, closing(gold):
         for rows, share in zip(left, shares, strict=True):
             began = time.monotonic()
@@ -202,9 +204,8 @@ def epoch_batches(training_data: TrainingData, settings: TrainingSettings, epoch
 
 
 def gold_batches(
-    examples: Examples,
+    source: BatchSource,
     batches: Sequence[Tensor],
-    device: torch.device,
     shapes: Sequence[Shape] = (),
     ahead: bool = True,
 ) -> Generator[GoldBatch]:
@@ -212,7 +213,7 @@ def gold_batches(
 
     shapes: a batch is padded to one of these shapes if it fits. ahead: False to prepare no batch ahead.
     """
-    if device.type != "cuda" or not ahead:
+    if source.device.type != "cuda" or not ahead:
         yield from repeat(None, len(batches))
         return
 
@@ -220,9 +221,9 @@ def gold_batches(
         if not len(rows):  # the batch has fewer sentences than there are processes
             return None
         try:
-            batch = examples.batch(rows, group_size(device))
-            shape = fitting(shapes, Shape.of(batch)) if shapes else None
-            return PaddedBatch.of(batch, shape) if shape else Packed(batch)
+            own = source.shape(rows)
+            shape = fitting(shapes, own) if shapes else None
+            return PaddedBatch.of(source, rows, own, shape) if shape else source.prepared(rows, own)
         except (RuntimeError, MemoryError) as error:
             if is_of_memory(error):
                 return None
@@ -319,22 +320,25 @@ def training_batch(
     training_data: TrainingData,
     rows: Tensor,
     exploration: ExplorationSettings | None = None,
-    prepared: Packed[Batch] | None = None,
+    prepared: Packed[Selection] | Packed[Batch] | None = None,
 ) -> Batch:
     """A batch of training sentences, on the device of the network.
 
     rows: [batch] numbers of the sentences. exploration: None for gold trajectories, or for partly known trees
     the most probable correct ones. prepared: the gold trajectories, if they were prepared ahead.
     """
-    examples, device, group = training_data.train, step.device, group_size(step.device)
+    examples, source = training_data.train, training_data.source
     which = torch.ones_like(rows, dtype=torch.bool) if exploration else examples.are_partial(rows)
     if which.any():
         longest_first = examples.tokens.lengths[rows].argsort(descending=True, stable=True)
         rows, which = rows[longest_first], which[longest_first]
         explored = _explored(step, examples, rows[which], exploration)
         examples = examples.with_other_trajectories(rows, which, explored)
-        rows, prepared = torch.arange(len(rows)), None
-    batch = (prepared or examples.batch(rows, group)).to(device)
+        batch = examples.batch(torch.arange(len(rows)), group_size(step.device)).to(step.device)
+    elif prepared:
+        batch = source.made(prepared.to(step.device))
+    else:
+        batch = source.batch(rows)
     return replace(batch, tokens=training_data.word_dropout(batch.tokens))
 
 
@@ -376,5 +380,6 @@ def graphs_of(
         ]
         for epoch in range(1, EPOCHS + 1)
     )
-    shapes = shapes_of_epochs(training_data.train, epochs, settings.max_batch_words)
-    return Graphs(shapes, GraphedGradients(step, training_data.word_dropout))
+    shapes = map(training_data.source.shape, chain.from_iterable(epochs))
+    gradients = GraphedGradients(step, training_data.source, training_data.word_dropout)
+    return Graphs(common_shapes(shapes, settings.max_batch_words), gradients)

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from parser.config.settings import Config, ParserSettings
 from parser.parsing.model import system_of
 from parser.parsing.model_files import digest_of
 from parser.replay.examples import Examples
+from parser.replay.flattened import FlatTrajectories
 from parser.system.console import say
 from parser.system.files import named_errors, write_atomically
 from parser.training.initial_model import initial_path
@@ -34,8 +35,8 @@ from parser.treebank.vocabulary import Tokens, Vocabulary
 if TYPE_CHECKING:
     from parser.transformer.pretrained import PretrainedTransformer
 
-TRAJECTORIES = [field.name for field in fields(Examples) if field.name not in ("inventory", "tokens")]
-"""Fields of `Examples` that describe trajectories."""
+OTHERS = "gold", "soft_targets", "soft_heads", "facts"
+"""Fields of `Examples` that are flat tensors, besides the tokens and the trajectories."""
 PROGRAM, SUFFIX = "stack-parser", ".prepared"
 KEPT = 20
 """Number of most recently used files to keep. English EWT takes 50 MB, with teachers half as much again."""
@@ -136,7 +137,8 @@ def _parts(examples: Examples) -> dict[str, Ragged]:
         "tokens": examples.tokens.numbers,
         **strings,
         **({PIECES: examples.tokens.pieces} if examples.tokens.pieces else {}),
-        **{name: found for name in TRAJECTORIES if (found := getattr(examples, name)) is not None},
+        **{name: found for name, found in examples.trajectories._asdict().items() if found is not None},
+        **{name: found for name in OTHERS if (found := getattr(examples, name)) is not None},
     }
 
 
@@ -150,7 +152,9 @@ def _examples(inventory: Inventory, name: str, tensors: dict[str, Tensor]) -> Ex
     }
     strings = {int(part[len(STRINGS) :]): parts[part] for part in parts if part.startswith(STRINGS)}
     tokens = Tokens(parts["tokens"], strings, parts.get(PIECES))
-    return Examples(inventory, tokens, **{name: parts[name] for name in TRAJECTORIES if name in parts})
+    of_trajectories = {part: parts[part] for part in FlatTrajectories._fields if part in parts}
+    others = {part: parts[part] for part in OTHERS if part in parts}
+    return Examples(inventory, tokens, trajectories=FlatTrajectories(**of_trajectories), **others)
 
 
 def cache_folder() -> Path | None:

@@ -184,5 +184,6 @@ def _mean_of(readings: Sequence[_Reading], transitions: int, weight: float) -> T
     steps, heads = zip(*found, strict=True)
     of_heads = [own for own in heads if own is not None]
     return TeacherTargets(
-        in_order(steps, examples.steps.lengths), in_order(of_heads, lengths) if of_heads else None
+        in_order(steps, examples.trajectories.steps.lengths),
+        in_order(of_heads, lengths) if of_heads else None,
     )

@@ -58,6 +58,11 @@ class Tokens:
     def words(self) -> int:
         return len(self.numbers.values)
 
+    @property
+    def is_flat(self) -> bool:
+        """Whether there is nothing but `numbers`, so that sentences can be selected on a device."""
+        return not self.parts and self.pieces is None and self.vectors is None
+
     def select(self, sentences: Tensor) -> Tokens:
         """The given sentences [selected], in this order. `parts` keeps only their strings."""
         words = self.numbers.elements(sentences)

@@ -17,7 +17,6 @@ from torch._ops import OpOverload
 from torch.autograd import Function
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from parser.batching.ragged import group_size
 from parser.benchmarks.plugin import Mode, Setup
 from parser.benchmarks.stack_parser.stack_parser_plugin import (
     REPLAY_GRAPH,
@@ -25,8 +24,7 @@ from parser.benchmarks.stack_parser.stack_parser_plugin import (
     StackParserSettings,
 )
 from parser.config.settings import ParserSettings
-from parser.replay.batch import Batch
-from parser.replay.padded import padded
+from parser.replay.making import Selection
 from prediction.model import Step
 
 PAPER_NETWORK = {
@@ -64,22 +62,22 @@ class Cell:
 
     def repetitions(self, rows: Tensor) -> tuple[int, int]:
         """The number of levels in a batch's stack forest, and the number of its steps."""
-        batch = self.plugin._examples.batch(rows)
-        return len(batch.forest.levels), int(self.plugin._examples.steps.lengths[rows].max())
+        examples = self.plugin._examples
+        return int(examples.levels[rows].max()), int(examples.trajectories.steps.lengths[rows].max())
 
     def preparation(self, rows: Tensor) -> float:
-        """Seconds that this machine needs to make a batch and copy it for the upload."""
+        """Seconds that this machine needs for the host's part of making a batch, with the copy for the
+        upload."""
         if self.setup.mode == "infer":
             return 0.0
         with _disable_current_modes(), torch._C.DisableTorchFunction():  # simulating the GPU takes time
             return least_seconds(lambda: self._prepared(rows).map(torch.clone), PREPARATION_SECONDS)
 
-    def _prepared(self, rows: Tensor) -> Batch:
-        batch = self.plugin._examples.batch(rows, group_size(self.setup.device))
-        if self.setup.method != REPLAY_GRAPH:
-            return batch
-        shape = self.plugin._graphed.shape_of(batch)
-        return padded(batch, shape) if shape else batch
+    def _prepared(self, rows: Tensor) -> Selection:
+        examples = self.plugin._examples
+        own = examples.shape(rows)
+        common = self.plugin._graphed.shape_of(rows) if self.setup.method == REPLAY_GRAPH else None
+        return examples.select(rows, own, common)
 
 
 def stack_parser_settings(treebank: str, network: Mapping[str, Any]) -> StackParserSettings:

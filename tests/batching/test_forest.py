@@ -2,7 +2,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parser.batching.forest import Forest, StackForest
+from parser.batching.forest import SortedForest, StackForest
 
 
 @st.composite
@@ -24,17 +24,17 @@ def depth_of(parents, node):
 @given(forests())
 def test_a_forest_runs_level_by_level_and_finds_its_parents(parents):
     depth = [depth_of(parents, node) for node in range(len(parents))]
-    forest = Forest.of(torch.tensor(parents), torch.tensor(depth))
-    assert forest.order[forest.position].tolist() == list(range(len(parents)))
+    forest, order, position = SortedForest.of(torch.tensor(parents), torch.tensor(depth))
+    assert order[position].tolist() == list(range(len(parents)))
     assert len(forest.levels) == max(depth) + 1
     seen = []
     for number, (nodes, above) in enumerate(forest.levels):
-        here = forest.order[nodes].tolist()
+        here = order[nodes].tolist()
         seen += here
         assert {depth[node] for node in here} == {number}
         if number:
-            assert [parents[node] for node in here] == forest.order[above][forest.parent[nodes]].tolist()
-            assert set(forest.order[above].tolist()) == {parents[node] for node in here}
+            assert [parents[node] for node in here] == order[above][forest.parent[nodes]].tolist()
+            assert set(order[above].tolist()) == {parents[node] for node in here}
     assert sorted(seen) == list(range(len(parents)))
 
 

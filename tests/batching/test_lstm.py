@@ -5,7 +5,7 @@ import torch
 from simulated_cuda import kernels as simulated
 from torch import nn
 
-from parser.batching.forest import Forest, forest_lstm, lstm_over_forest
+from parser.batching.forest import SortedForest, forest_lstm, lstm_over_forest
 from parser.batching.lstm import fused_cell, has_fused_cell, lstm_cell
 from parser.batching.stepped_lstm import SteppedLSTM, output
 
@@ -19,7 +19,7 @@ def _kernels(request, monkeypatch):
 def chains(batch, frames):
     """A forest of sequences: node = frame * batch + sequence."""
     nodes = torch.arange(batch * frames)
-    return Forest.of((nodes - batch).clamp(min=-1), nodes // batch)
+    return SortedForest.of((nodes - batch).clamp(min=-1), nodes // batch)
 
 
 @pytest.mark.usefixtures("_kernels")
@@ -43,9 +43,9 @@ def test_frame_by_frame_and_over_a_forest_as_torch_lstm(layers, dtype, device):
         return torch.stack(outputs)
 
     def forest():
-        sequences = chains(4, 7).to(device)
-        hidden = lstm_over_forest(lstm, inputs.flatten(0, 1)[sequences.order], sequences)
-        return hidden[sequences.position].view(7, 4, 6)
+        sequences, order, position = chains(4, 7)
+        hidden = lstm_over_forest(lstm, inputs.flatten(0, 1)[order], sequences.to(device))
+        return hidden[position].view(7, 4, 6)
 
     results = []
     for run in (library, frame_by_frame, forest):
@@ -71,7 +71,7 @@ def test_gradients_of_the_cell(device):
 def test_gradients_of_a_forest_with_branches(device):
     parent = torch.tensor([-1, 0, 0, 1, 1, 1, 4, -1])
     depth = torch.tensor([0, 1, 1, 2, 2, 2, 3, 0])
-    forest = Forest.of(parent, depth).to(device)
+    forest = SortedForest.of(parent, depth).forest.to(device)
     gates = torch.randn(8, 12, dtype=torch.double, device=device, requires_grad=True)
     weight = torch.randn(12, 3, dtype=torch.double, device=device, requires_grad=True)
     # A GPU adds the gradients of siblings in any order.
@@ -98,7 +98,8 @@ def results(device):
     torch.manual_seed(0)
     both, previous = torch.randn(2, 5, 12).to(device).requires_grad_(), torch.randn(5, 3).to(device)
     weight = torch.randn(12, 3).to(device).requires_grad_()
-    forest = Forest.of(torch.tensor([-1, 0, 0, 2, -1]), torch.tensor([0, 1, 1, 2, 0])).to(device)
+    parent, depth = torch.tensor([-1, 0, 0, 2, -1]), torch.tensor([0, 1, 1, 2, 0])
+    forest = SortedForest.of(parent, depth).forest.to(device)
     outputs = [*lstm_cell(*both, previous), forest_lstm(both[0], weight, forest)]
     torch.cat(outputs).square().sum().backward()
     return [each.detach().cpu() for each in (*outputs, both.grad, weight.grad)]

@@ -6,13 +6,20 @@ import pytest
 import torch
 from extended import first_of
 from plain_parser import make_inventory
-from small_parsers import SOME_KNOWN_IN_PART, SOME_TREES, assert_equal, examples, loss_and_gradients, network
+from small_parsers import (
+    SOME_KNOWN_IN_PART,
+    SOME_TREES,
+    assert_equal,
+    examples,
+    loss_and_gradients,
+    network,
+    padded,
+)
 
 from parser.config.file import read_config
 from parser.config.settings import ExplorationSettings
 from parser.networks.loss import transition_loss
 from parser.replay.examples import Examples
-from parser.replay.padded import Shape, padded
 from parser.stepping.exploration import explore
 from parser.training.run import train
 
@@ -101,7 +108,7 @@ def test_padding_has_no_loss(objective):
     inventory = make_inventory("arc-hybrid")
     prepared = examples(inventory, SOME_TREES)
     batch = prepared.batch(torch.arange(4))
-    larger = padded(batch, Shape.of(prepared.batch(torch.arange(len(prepared)))))
+    larger = padded(prepared, torch.arange(4), prepared.shape(torch.arange(len(prepared))))
     scores = torch.randn(len(larger.transitions), len(inventory), requires_grad=True)
     transition_loss(scores, larger, inventory, objective).backward()
     assert not scores.grad[len(batch.transitions) :].any()

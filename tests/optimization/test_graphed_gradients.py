@@ -11,7 +11,8 @@ from parser.config.settings import NetworkSettings, OptimizerSettings
 from parser.optimization.graphed_gradients import GraphedGradients, PaddedBatch, why_no_common_shapes
 from parser.optimization.optimizer import make_optimizer
 from parser.optimization.training_step import TrainingStep
-from parser.replay.padded import common_shapes, shapes_of
+from parser.replay.shapes import common_shapes
+from parser.replay.source import BatchSource
 
 SYSTEM = "arc-hybrid"
 TREES = [tree for length in range(1, 6) for tree in projective_trees(length)[:5]]
@@ -24,14 +25,14 @@ def training_step(parser, inventory):
 
 
 def batches_and_shapes(prepared):
-    """Different batches of similar length, and the common shape of each batch."""
+    """Batches of similar length, as row numbers, their shapes, and the common shape of each batch."""
     by_length = prepared.tokens.lengths.argsort()
     rows = [part for start in range(ROUNDS) for part in by_length[start:].split(4)]
-    sizes = list(shapes_of(prepared, rows))
+    sizes = list(map(prepared.shape, rows))
     shapes = common_shapes(sizes)
     assert len(rows) > ROUNDS * len(shapes) > ROUNDS
     return [
-        (prepared.batch(part), next(each for each in shapes if each.holds(size)))
+        (part, size, next(each for each in shapes if each.holds(size)))
         for part, size in zip(rows, sizes, strict=True)
     ]
 
@@ -45,16 +46,18 @@ def cuda_only(device):
 def test_graphs_train_as_plain_steps_do(system, word_features, device, capsys):
     cuda_only(device)
     inventory = make_inventory(system).to(device)
-    made = batches_and_shapes(examples(make_inventory(system), TREES))
+    prepared = examples(make_inventory(system), TREES)
+    source = BatchSource(prepared, device)
     parser = network(inventory, layers=2, device=device, word_features=word_features)
     copied = copy.deepcopy(parser)
     for layer in (copied.stack, copied.buffer, copied.history):
         layer.flatten_parameters()  # a copy's weights do not lie in one block, which cuDNN needs
     plain, graphed = (training_step(each, inventory) for each in (copied, parser))
-    gradients = GraphedGradients(graphed)
+    gradients = GraphedGradients(graphed, source)
     found = []
-    for batch, shape in made:
-        results = plain.gradients([batch.to(device)]), gradients(PaddedBatch.of(batch, shape))
+    for rows, *shapes in batches_and_shapes(prepared):
+        by_graph = gradients(PaddedBatch.of(source, rows, *shapes))
+        results = plain.gradients([prepared.batch(rows).to(device)]), by_graph
         found.append(
             [
                 [float(loss), count, float(step.update())]
@@ -71,26 +74,31 @@ def test_graphs_train_as_plain_steps_do(system, word_features, device, capsys):
 def test_each_replay_draws_other_random_numbers(device):
     cuda_only(device)
     inventory = make_inventory(SYSTEM).to(device)
-    [batch, shape], *_ = batches_and_shapes(examples(make_inventory(SYSTEM), TREES))
-    gradients = GraphedGradients(training_step(network(inventory, dropout=0.5, device=device), inventory))
-    losses = [float(gradients(PaddedBatch.of(batch, shape))[0]) for _ in range(ROUNDS + 3)]
+    prepared = examples(make_inventory(SYSTEM), TREES)
+    source = BatchSource(prepared, device)
+    batch = PaddedBatch.of(source, *batches_and_shapes(prepared)[0])
+    step = training_step(network(inventory, dropout=0.5, device=device), inventory)
+    gradients = GraphedGradients(step, source)
+    losses = [float(gradients(batch)[0]) for _ in range(ROUNDS + 3)]
     assert len(set(losses)) == len(losses)
 
 
 def test_tokens_are_changed_anew_in_each_replay(device):
     cuda_only(device)
     inventory = make_inventory(SYSTEM).to(device)
-    [batch, shape], *_ = batches_and_shapes(examples(make_inventory(SYSTEM), TREES))
+    prepared = examples(make_inventory(SYSTEM), TREES)
+    source = BatchSource(prepared, device)
+    batch = PaddedBatch.of(source, *batches_and_shapes(prepared)[0])
     seen = torch.zeros((), dtype=torch.long, device=device)
 
     def count(tokens):
         seen.add_(tokens.words)
         return tokens
 
-    gradients = GraphedGradients(training_step(network(inventory, device=device), inventory), count)
+    gradients = GraphedGradients(training_step(network(inventory, device=device), inventory), source, count)
     for _ in range(ROUNDS + 1):
-        gradients(PaddedBatch.of(batch, shape))
-    assert seen.item() == (ROUNDS + 1) * shape.words
+        gradients(batch)
+    assert seen.item() == (ROUNDS + 1) * batch.shape.words
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from small_parsers import (
     examples,
     loss_and_gradients,
     network,
+    padded,
     plain_loss,
     scores_of,
     stepped,
@@ -22,11 +23,11 @@ from small_parsers import (
 from parser.baselines.paper_decoder import score_with_paper_decoder
 from parser.baselines.unbatched import score_sentence
 from parser.batching import forest
-from parser.batching.ragged import Ragged
+from parser.batching.ragged import Padding, Ragged
 from parser.networks import stack_parser, token_encoder
 from parser.networks.loss import transition_loss
 from parser.replay.examples import Examples
-from parser.replay.padded import LENGTH_RATIO, Shape, common_shapes, fitting, padded, shapes_of
+from parser.replay.shapes import LENGTH_RATIO, LevelSizes, Shape, common_shapes, fitting
 from parser.transitions import SYSTEMS
 from parser.treebank.vocabulary import Tokens
 
@@ -342,24 +343,27 @@ def batches_of(prepared, size):
 @pytest.mark.parametrize("word_features", first_of([True, False]))
 def test_losses_and_gradients_stay_the_same(system, word_features, device):
     inventory, prepared = make_inventory(system), prepared_trees(system)
-    batch = prepared.batch(torch.arange(0, len(prepared), 3))
-    own = Shape.of(batch)
+    rows = torch.arange(0, len(prepared), 3)
+    own = prepared.shape(rows)
+    [(buffer_frames, sentences)], [(history_frames, _)] = own.buffers.shapes, own.histories.shapes
+    nodes, parents = own.stack
     shapes = [
         own,
-        Shape.of(prepared.batch(torch.arange(len(prepared)))),
+        prepared.shape(torch.arange(len(prepared))),
         Shape(
-            sentences=own.sentences + 2,
             words=own.words + 5,
-            buffer_frames=own.buffer_frames + 1,
-            history_frames=own.history_frames + 3,
             transitions=own.transitions + 7,
-            nodes=(*[count + 4 for count in own.nodes], 2, 1),
-            parents=(*[count + 1 for count in own.parents], 1, 0),
+            buffers=Padding(sentences + 2, ((buffer_frames + 1, sentences + 2),)),
+            histories=Padding(sentences + 2, ((history_frames + 3, sentences + 2),)),
+            stack=LevelSizes(
+                (*[count + 4 for count in nodes], 2, 1), (*[count + 1 for count in parents], 1, 0)
+            ),
         ),
     ]
     inventory = inventory.to(device)
     parser = network(inventory, layers=2, device=device, word_features=word_features)
-    on_device = [batch.to(device), *(padded(batch, shape).to(device) for shape in shapes)]
+    batches = [prepared.batch(rows), *(padded(prepared, rows, shape) for shape in shapes)]
+    on_device = [batch.to(device) for batch in batches]
     assert_equal(
         [
             loss_and_gradients(parser, transition_loss(parser.replay(each), each, inventory))
@@ -371,63 +375,84 @@ def test_losses_and_gradients_stay_the_same(system, word_features, device):
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_the_loss_of_padding_is_exactly_zero(system, device):
     inventory, prepared = make_inventory(system).to(device), prepared_trees(system)
-    batch = prepared.batch(torch.arange(4))
-    larger = padded(batch, Shape.of(prepared.batch(torch.arange(len(prepared))))).to(device)
+    rows = torch.arange(4)
+    larger = padded(prepared, rows, prepared.shape(torch.arange(len(prepared)))).to(device)
     scores = torch.randn(len(larger.transitions), len(inventory), device=device, requires_grad=True)
     transition_loss(scores, larger, inventory).backward()
-    assert not scores.grad[len(batch.transitions) :].any()
-    assert scores.grad[: len(batch.transitions)].any()
+    transitions = prepared.shape(rows).transitions
+    assert not scores.grad[transitions:].any()
+    assert scores.grad[:transitions].any()
+
+
+def sizes_of(batch):
+    """The shapes and types of a batch's tensors."""
+    sizes = []
+    batch.map(lambda tensor: sizes.append((tensor.shape, tensor.dtype)) or tensor)
+    return sizes
 
 
 def test_batches_of_a_shape_have_tensors_of_the_same_shapes():
     prepared = prepared_trees()
-    batches = [prepared.batch(rows) for rows in batches_of(prepared, 7)]
-    shape = Shape.around(map(Shape.of, batches))
-    found = []
-    for batch in batches:
-        sizes = []
-        larger = padded(batch, shape)
-        larger.map(lambda tensor, sizes=sizes: sizes.append((tensor.shape, tensor.dtype)) or tensor)
-        found.append((sizes, larger.forest.levels, Shape.of(larger)))
-    assert all(each == found[0] for each in found)
-    assert found[0][2] == shape
+    batches = batches_of(prepared, 7)
+    shape = Shape.around(map(prepared.shape, batches))
+    found = [padded(prepared, rows, shape) for rows in batches]
+    sizes = [(sizes_of(larger), larger.forest.levels) for larger in found]
+    assert all(each == sizes[0] for each in sizes)
+    assert len(found[0].node_vectors) == sum(shape.stack.nodes)
 
 
 def test_a_padded_forest_is_a_forest():
     prepared = prepared_trees()
-    batch = prepared.batch(torch.arange(5))
-    forest = padded(batch, Shape.of(prepared.batch(torch.arange(len(prepared))))).forest
-    assert forest.order.sort().values.tolist() == list(range(len(forest.order)))
-    assert torch.equal(forest.position[forest.order], torch.arange(len(forest.order)))
+    forest = padded(prepared, torch.arange(5), prepared.shape(torch.arange(len(prepared)))).forest
     for here, parents in forest.levels[1:]:
+        assert (forest.parent[here] >= 0).all()
         assert (forest.parent[here] < parents.stop - parents.start).all()
 
 
-def test_a_shape_that_is_too_small():
-    prepared = prepared_trees()
-    small = Shape.of(prepared.batch(torch.arange(2)))
+@pytest.mark.parametrize("missing", ["sentences", "a level of the stack"])
+def test_a_shape_that_is_too_small(missing):
+    prepared, rows = prepared_trees(), torch.arange(5)
+    shape = prepared.shape(rows)
+    small = shape._replace(stack=LevelSizes(*(sizes[:-1] for sizes in shape.stack)))
     with pytest.raises(ValueError, match="does not hold"):
-        padded(prepared.batch(torch.arange(5)), small)
+        padded(prepared, rows, prepared.shape(rows[:2]) if missing == "sentences" else small)
 
 
-@given(size=st.integers(1, 12), seed=st.integers(0, 99))
-def test_shapes_are_known_without_making_the_batches(size, seed):
+@pytest.mark.parametrize("composition", [False, True])
+@pytest.mark.parametrize("system", SYSTEMS)
+@given(size=st.integers(1, 12), seed=st.integers(0, 99), group=st.sampled_from([None, 3]))
+def test_a_sentence_is_in_a_batch_as_it_is_alone(system, composition, size, seed, group):
     torch.manual_seed(seed)
-    prepared = prepared_trees()
-    batches = batches_of(prepared, size)
-    assert list(shapes_of(prepared, batches)) == [Shape.of(prepared.batch(rows)) for rows in batches]
+    prepared = examples(make_inventory(system, composition=composition), SOME_TREES)
+    rows = torch.randperm(len(prepared))[:size]
+    rows = rows[prepared.tokens.lengths[rows].argsort(descending=True, stable=True)]
+    batch, alone = prepared.batch(rows, group), [prepared.batch(row[None]) for row in rows]
+    for name in ("transitions", "legal", "optimal_labels", "front", "heads", "labels"):
+        assert torch.equal(getattr(batch, name), torch.cat([getattr(own, name) for own in alone])), name
+    words = batch.tokens.words
+    starts = [0, *prepared.tokens.lengths[rows].cumsum(0).tolist()]
+    steps = [0, *prepared.trajectories.steps.lengths[rows].cumsum(0).tolist()]
+    for number, own in enumerate(alone):
+        here = slice(steps[number], steps[number + 1])
+        length = own.tokens.words
+        of_batch, of_own = batch.word_features[here], own.word_features
+        is_word = of_own < length
+        assert torch.equal(of_batch[is_word], of_own[is_word] + starts[number])
+        of_end = (of_own >= length) & (of_own < length + 2)
+        assert torch.equal(of_batch[of_end], of_own[of_end] + words - length)
+        assert (of_batch[of_own >= length + 2] >= words + 2).all()
 
 
 def test_common_shapes_hold_their_batches_and_grow():
     prepared = prepared_trees()
     by_length = prepared.tokens.lengths.argsort()
-    shapes = list(shapes_of(prepared, by_length.split(3)))
+    shapes = list(map(prepared.shape, by_length.split(3)))
     common = common_shapes(shapes)
     assert 1 < len(common) < len(shapes)
-    lengths = [shape.buffer_frames for shape in common]
+    lengths = [shape.longest for shape in common]
     assert lengths == sorted(set(lengths))
     for shape in shapes:
         found = fitting(common, shape)
         assert found.holds(shape)
-        assert found.buffer_frames / shape.buffer_frames < LENGTH_RATIO**2
+        assert (found.longest + 1) / (shape.longest + 1) < LENGTH_RATIO**2
     assert fitting(common[:1], shapes[-1]) is None

@@ -45,8 +45,8 @@ def test_replay_of_a_rollout_agrees_with_plain_python(system, composition, trees
     parser, prepared = network(inventory, layers=2, rich=True), examples(inventory, trees, rich=True)
     rows = torch.randperm(len(prepared))
     found = explored_examples(parser, inventory, prepared, rows, FLAT)
-    assert (found.optimal_labels.values != NOT_OPTIMAL).sum() > len(
-        found.optimal_labels.values
+    assert (found.trajectories.optimal_labels.values != NOT_OPTIMAL).sum() > len(
+        found.trajectories.optimal_labels.values
     )  # some steps have several optimal transitions
     batch = found.batch(torch.arange(len(found)))
     results = [
@@ -55,7 +55,7 @@ def test_replay_of_a_rollout_agrees_with_plain_python(system, composition, trees
     ]
     total = 0
     for row, steps, right in zip(
-        rows, found.steps.unflatten(), found.optimal_labels.unflatten(), strict=True
+        rows, found.trajectories.steps.unflatten(), found.trajectories.optimal_labels.unflatten(), strict=True
     ):
         plain = PlainParser(parser, inventory, prepared.tokens.select(row[None]))
         for (transition, *_), labels in zip(steps.tolist(), right, strict=True):
@@ -79,7 +79,7 @@ def test_the_extremes_parse_greedily(system, settings, device):
     rows = torch.arange(len(prepared))
     found = explored_examples(parser, inventory, prepared, rows, settings)
     on_cpu = parser.cpu()
-    for row, steps in zip(rows, found.steps.unflatten(), strict=True):
+    for row, steps in zip(rows, found.trajectories.steps.unflatten(), strict=True):
         heads, *_ = PlainParser(on_cpu, inventory, prepared.tokens.select(row[None])).parse()
         assert dict(arcs(inventory, steps)) == dict(enumerate(heads, 1))
 
@@ -101,7 +101,7 @@ def test_samples_follow_the_flattened_distribution(system):
     parser, prepared = network(inventory), examples(inventory, [(2, 0)] * 3)
     rows = torch.zeros(4000, dtype=torch.long)
     found = explored_examples(parser, inventory, prepared, rows, FLAT)
-    first = found.steps.values[found.steps.offsets, 0]
+    first = found.trajectories.steps.values[found.trajectories.steps.offsets, 0]
     shares = torch.bincount(first, minlength=len(inventory)) / len(rows)
     plain = PlainParser(parser, inventory, prepared.tokens.select(rows[:1]))
     expected = (plain.scores() * 0.5).softmax(0)
@@ -116,7 +116,7 @@ def test_wrong_transitions_of_nearly_the_best_score_are_followed_at_times(system
     found = explored_examples(parser, inventory, prepared, rows, AGGRESSIVE)
     followed = []
     for row, steps, right in zip(
-        rows, found.steps.unflatten(), found.optimal_labels.unflatten(), strict=True
+        rows, found.trajectories.steps.unflatten(), found.trajectories.optimal_labels.unflatten(), strict=True
     ):
         plain = PlainParser(parser, inventory, prepared.tokens.select(row[None]))
         for transition, optimal in zip(steps[:, 0], inventory.with_optimal_labels(right), strict=True):
@@ -142,7 +142,11 @@ def test_the_best_right_transitions_make_all_known_arcs(system, trees, device):
     found = explored_examples(parser, inventory, prepared, rows, ONLY_RIGHT)
     on_cpu = parser.cpu()
     for tree, row, steps, right in zip(
-        trees, rows, found.steps.unflatten(), found.optimal_labels.unflatten(), strict=True
+        trees,
+        rows,
+        found.trajectories.steps.unflatten(),
+        found.trajectories.optimal_labels.unflatten(),
+        strict=True,
     ):
         plain = PlainParser(on_cpu, inventory, prepared.tokens.select(row[None]))
         for transition, optimal in zip(steps[:, 0], inventory.with_optimal_labels(right), strict=True):
@@ -157,5 +161,5 @@ def test_rollouts_have_no_dropout():
     parser, prepared = network(inventory, dropout=0.5).train(), examples(inventory, SOME_TREES)
     rows = torch.arange(len(prepared))
     first, second = (explored_examples(parser, inventory, prepared, rows, ERRORS) for _ in range(2))
-    assert torch.equal(first.steps.values, second.steps.values)
+    assert torch.equal(first.trajectories.steps.values, second.trajectories.steps.values)
     assert parser.training

@@ -12,7 +12,6 @@ from stopped_runs import LONG, left_behind
 from parser.config.file import read_config
 from parser.networks.stack_parser import StackParser
 from parser.optimization.training_step import TrainingStep
-from parser.replay import padded
 from parser.system.interruption import StoppedError
 from parser.training import epoch
 from parser.training.run import train
@@ -45,8 +44,8 @@ def mixed(config_file, tmp_path):
 @pytest.mark.parametrize(("features", "left"), [("true", slice(None)), ("false", slice(0, None, 2))])
 def test_a_run_learns_what_it_learns_without(mixed, tmp_path, monkeypatch, capsys, features, left):
     """left: the common shapes that the run uses; batches that fit none of them have no graph."""
-    found, common = [], padded.common_shapes
-    monkeypatch.setattr(padded, "common_shapes", lambda shapes: common(shapes)[left])
+    found, common = [], epoch.common_shapes
+    monkeypatch.setattr(epoch, "common_shapes", lambda *of: common(*of)[left])
     fitting = epoch.fitting
     monkeypatch.setattr(epoch, "fitting", lambda *of: found.append(fitting(*of)) or found[-1])
     changes = [*WITHOUT_CHANCE, f"parser.network.word_features={features}"]

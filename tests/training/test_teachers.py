@@ -10,7 +10,7 @@ import torch
 from extended import first_of
 from plain_parser import make_inventory
 from safetensors.torch import load_file
-from small_parsers import SOME_TREES, assert_equal, examples, loss_and_gradients, network
+from small_parsers import SOME_TREES, assert_equal, examples, loss_and_gradients, network, padded
 from stopped_runs import left_behind
 
 from parser.batching.ragged import Ragged
@@ -21,7 +21,6 @@ from parser.parsing.ensemble import numbered_transitions
 from parser.parsing.model import Model
 from parser.replay.batch import SoftTargets
 from parser.replay.examples import Examples
-from parser.replay.padded import Shape, padded
 from parser.training import data, teachers
 from parser.training.run import train
 from parser.training.trees import read_training_trees
@@ -53,9 +52,9 @@ def taught_by(models, **more):
 def with_targets(prepared, weight, seed=0):
     """The examples with random soft targets, and the targets as plain dictionaries {transition: weight}."""
     generator = torch.Generator().manual_seed(seed)
-    steps = prepared.steps
+    steps, legal = prepared.trajectories.steps, prepared.trajectories.legal
     random = torch.rand(len(steps.values), len(prepared.inventory), generator=generator)
-    random = random * prepared.inventory.with_labels(prepared.legal.values)
+    random = random * prepared.inventory.with_labels(legal.values)
     targets = SoftTargets.of(random / random.sum(1, keepdim=True), 4, weight)
     packed = Ragged(targets.packed(), steps.lengths)
     plain = [
@@ -94,12 +93,13 @@ def test_the_loss_is_a_mixture_of_both(system, weight, device):
 def test_padding_has_no_part_in_it(device):
     inventory = make_inventory("arc-hybrid")
     prepared, _ = with_targets(examples(inventory, SOME_TREES), 0.6)
-    batch, all_batch = (prepared.batch(torch.arange(count)) for count in (5, len(prepared)))
+    rows = torch.arange(5)
+    larger = padded(prepared, rows, prepared.shape(torch.arange(len(prepared))))
     parser = network(inventory.to(device), device=device)
     assert_equal(
         [
             loss_and_gradients(parser, parser(each.to(device), inventory.to(device)).total)
-            for each in (batch, padded(batch, Shape.of(all_batch)))
+            for each in (prepared.batch(rows), larger)
         ]
     )
 

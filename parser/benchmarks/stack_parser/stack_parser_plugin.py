@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import ClassVar
 
@@ -24,7 +25,8 @@ from parser.baselines.parsing import parse_batch, parse_one
 from parser.baselines.stepper import score_by_stepping
 from parser.baselines.unbatched import score_sentence
 from parser.batching import PRECISIONS
-from parser.batching.ragged import Padding, group_size
+from parser.batching.device import Packed
+from parser.batching.ragged import Padding, Ragged, group_size
 from parser.benchmarks.plugin import NO_BATCHING, Methods, Plugin, Setup, Work, fingerprints, gradients_of
 from parser.config.data_folder import data_path
 from parser.config.settings import OptimizerSettings, ParserSettings
@@ -38,7 +40,9 @@ from parser.parsing.parsed_tree import Arcs
 from parser.parsing.running_batch import RunningBatch
 from parser.replay.batch import Batch
 from parser.replay.examples import Examples
-from parser.replay.padded import EPOCHS, Shape, fitting, shapes_of, shapes_of_epochs
+from parser.replay.making import Selection
+from parser.replay.shapes import EPOCHS, Shape, common_shapes, fitting
+from parser.replay.source import BatchSource
 from parser.system.settings import Settings
 from parser.transitions.inventory import Inventory
 from parser.treebank.batches import length_buckets
@@ -54,39 +58,36 @@ SENTENCES_PER_ROW = 4
 
 
 class GraphedSteps:
-    def __init__(self, examples: Examples, step: TrainingStep, epochs: Iterable[list[Tensor]], phase: Phase):
+    def __init__(self, source: BatchSource, step: TrainingStep, epochs: Iterable[list[Tensor]], phase: Phase):
         """epochs: the batches that determine the shapes, from epochs other than the measured ones."""
-        self._examples, self._step, self._phase = examples, step, phase
-        self._shapes = shapes_of_epochs(examples, epochs)
-        self._graphs = GraphedGradients(step)
+        self._source, self._step, self._phase = source, step, phase
+        self._shapes = common_shapes(map(source.shape, chain.from_iterable(epochs)))
+        self._graphs = GraphedGradients(step, source)
 
     def capture(self, batches: Sequence[Tensor]) -> None:
         """Capture a graph for each shape of the batches. Raises RuntimeError if one cannot be captured."""
-        of_shape = {
-            fitting(self._shapes, own): rows
-            for own, rows in zip(shapes_of(self._examples, batches), batches, strict=True)
-        }
-        for shape, rows in of_shape.items():
-            if shape:
-                padded = PaddedBatch.of(self._examples.batch(rows), shape)
-                for _ in range(2):
-                    self._graphs(padded)
+        for padded in {each.shape: each for each in map(self._padded, batches) if each}.values():
+            for _ in range(2):
+                self._graphs(padded)
         self._step.network.zero_grad()
         if self._graphs.failed:
             raise RuntimeError("a CUDA graph could not be captured")
 
-    def shape_of(self, batch: Batch) -> Shape | None:
-        """The shape to which the batch is padded; None if no graph fits it."""
-        return fitting(self._shapes, Shape.of(batch))
+    def shape_of(self, rows: Tensor) -> Shape | None:
+        """The shape to which the batch of the sentences `rows` is padded; None if no graph fits it."""
+        return fitting(self._shapes, self._source.shape(rows))
+
+    def _padded(self, rows: Tensor) -> PaddedBatch | None:
+        own = self._source.shape(rows)
+        shape = fitting(self._shapes, own)
+        return PaddedBatch.of(self._source, rows, own, shape) if shape else None
 
     def gradients(self, rows: Tensor) -> Tensor:
         """Like `TrainingStep.gradients`, but returns only the loss."""
         with self._phase("scheduling"):
-            batch = self._examples.batch(rows)
-            shape = self.shape_of(batch)
-            padded = PaddedBatch.of(batch, shape) if shape else None
+            padded = self._padded(rows)
         if padded is None:
-            loss, _ = self._step.gradients([batch.to(self._step.inventory.kind.device)])
+            loss, _ = self._step.gradients([self._source.batch(rows)])
             return loss
         with self._phase("forward"):  # and backward: the graph contains both
             loss, _ = self._graphs(padded)
@@ -94,8 +95,9 @@ class GraphedSteps:
 
     def checked(self, rows: Tensor) -> Tensor:
         """Like `gradients`, but with much padding, by a separate graph that is captured and replayed."""
-        batch, graphs = self._examples.batch(rows), GraphedGradients(self._step)
-        padded = PaddedBatch.of(batch, Shape.around([Shape.of(batch), *self._shapes[-1:]]))
+        graphs = GraphedGradients(self._step, self._source)
+        own = self._source.shape(rows)
+        padded = PaddedBatch.of(self._source, rows, own, Shape.around([own, *self._shapes[-1:]]))
         for _ in range(3):
             loss, _ = graphs(padded)
         return loss
@@ -157,6 +159,7 @@ class StackParserPlugin:
         torch.manual_seed(setup.seed)
         self._model = Model.build(settings.parser, vocabulary, setup.device)
         self._examples = Examples.of(self._model.inventory.to(torch.device("cpu")), vocabulary, trees)
+        self._source = BatchSource(self._examples, setup.device)
         self._operations = replay_operations(self._examples, self._model.network)
         network = self._model.network
         self._step = TrainingStep(
@@ -168,7 +171,7 @@ class StackParserPlugin:
         )
         if setup.method == REPLAY_GRAPH:
             others = (self._buckets(setup.seed + 1 + epoch) for epoch in range(EPOCHS))
-            self._graphed = GraphedSteps(self._examples, self._step, others, setup.phase)
+            self._graphed = GraphedSteps(self._source, self._step, others, setup.phase)
             self._graphed.capture(self.batches())
         if setup.mode == "infer":
             self._train()
@@ -179,10 +182,10 @@ class StackParserPlugin:
 
     def _train(self) -> None:
         """Train on the first batches, by replay."""
-        device, generator = self._setup.device, torch.Generator().manual_seed(self._setup.seed)
+        generator = torch.Generator().manual_seed(self._setup.seed)
         order = torch.randperm(len(self._examples), generator=generator)
         for rows in order.split(TRAINED_BATCH)[: self._setup.settings.trained_batches]:
-            self._step.gradients([self._examples.batch(rows, group_size(device)).to(device)])
+            self._step.gradients([self._source.batch(rows)])
             self._step.update()
         self._model.network.zero_grad()
 
@@ -245,9 +248,13 @@ class StackParserPlugin:
         phase = self._setup.phase
         for together in rows.split(1 if self._setup.method == NO_BATCHING else len(rows)):
             with phase("scheduling"):  # indices and levels of the oracle's trajectories
-                batch = self._examples.batch(together, self._group())
+                prepared: Packed[Selection] | Packed[Batch] | Batch
+                if self._setup.device.type == "cuda":
+                    prepared = self._source.prepared(together, self._source.shape(together))
+                else:
+                    prepared = self._examples.batch(together, self._group())
             with phase("data"):
-                batch = batch.to(self._setup.device)
+                batch = self._source.made(prepared.to(self._setup.device))
             yield batch
 
     def _forward(self, batch: Batch, inventory: Inventory) -> BatchLoss:
@@ -297,12 +304,12 @@ class StackParserPlugin:
             return 0.0
         if self._is_continuous():
             return None
-        tokens, steps, nodes = self._examples.tokens, self._examples.steps, self._examples.nodes
+        tokens, trajectories = self._examples.tokens, self._examples.trajectories
+        steps, nodes = trajectories.steps, trajectories.stack_nodes
         rows = rows[tokens.lengths[rows].argsort(descending=True)]
         needed = sum(int(part.lengths[rows].sum()) for part in (tokens, steps, nodes)) + len(rows)
         if self._setup.method == REPLAY_GRAPH:
-            batch = self._examples.batch(rows)
-            return 1 - needed / (self._graphed.shape_of(batch) or Shape.of(batch)).lstm_rows
+            return 1 - needed / (self._graphed.shape_of(rows) or self._source.shape(rows)).lstm_rows
         of_buffer = Padding.of(tokens.lengths[rows] + 1, self._group()).rows
         of_history = Padding.of(steps.lengths[rows], self._group()).rows
         of_stack = int(nodes.lengths[rows].sum()) if self._setup.method == "replay" else of_history
@@ -332,12 +339,10 @@ def replay_operations(examples: Examples, network: StackParser) -> Tensor:
     A stack node needs only one for all nodes on top of it. The character convolution is not counted, because
     it runs once for each distinct form of a batch.
     """
-    words, steps = examples.tokens.lengths, examples.steps.lengths
-    nodes, parents = examples.nodes.lengths, _parents(examples)
-    composed = examples.composed.lengths
-    replaced = torch.zeros_like(words).index_add_(
-        0, examples.composed.row_of_element(), (examples.composed.values[:, 4] > 0).long()
-    )
+    found = examples.trajectories
+    words, steps = examples.tokens.lengths, found.steps.lengths
+    nodes, parents = found.stack_nodes.lengths, _parents(found.stack_counts)
+    composed = torch.zeros_like(words) if found.composed is None else found.composed.lengths
     hidden, layers = network.stack.hidden_size, network.stack.num_layers
     columns, token = network.tokens.join.in_features, network.tokens.join.out_features
     size, transitions = network.tokens.size, network.scores.out_features
@@ -347,7 +352,7 @@ def replay_operations(examples: Examples, network: StackParser) -> Tensor:
         first = frames * inputs * gates + followed * hidden * gates
         return first + (layers - 1) * (frames + followed) * hidden * gates
 
-    buffer = words + 1 + replaced
+    buffer = words + 1 if found.buffer_nodes is None else found.buffer_nodes.lengths
     products = (
         words * columns * token
         + lstm(nodes, parents, size)
@@ -374,14 +379,11 @@ def replay_operations(examples: Examples, network: StackParser) -> Tensor:
     return 2 * products
 
 
-def _parents(examples: Examples) -> Tensor:
-    """[sentences] The number of stack nodes in each sentence that have other nodes on top."""
-    nodes = examples.nodes
-    parent = nodes.values[:, 0]
-    sentence = nodes.row_of_element()
-    has_child = torch.zeros(len(parent), dtype=torch.long)
-    has_child[(nodes.offsets[sentence] + parent)[parent >= 0]] = 1
-    return torch.zeros(len(nodes), dtype=torch.long).index_add_(0, sentence, has_child)
+def _parents(counts: Ragged) -> Tensor:
+    """[sentences] The number of stack nodes of each sentence that have other nodes on top. counts: of each
+    class, see `execution_order`."""
+    of_parents = counts.values * (counts.position_in_row() % 2 == 0)
+    return torch.zeros_like(counts.lengths).index_add_(0, counts.row_of_element(), of_parents)
 
 
 def parse_tokens(

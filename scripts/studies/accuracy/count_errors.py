@@ -47,7 +47,7 @@ def count(model: Model, examples: Examples) -> dict[str, Tensor]:
         tokens, gold = examples.tokens.select(rows), examples.gold.select(rows)
         followed = {
             "parsing": explore(model.network, model.inventory, tokens, gold, OWN_TRANSITIONS),
-            "gold": gold_trajectory(model.inventory, gold, examples.steps.select(rows)),
+            "gold": gold_trajectory(model.inventory, gold, examples.trajectories.steps.select(rows)),
         }
         for name, trajectory in followed.items():
             along = Examples.of_trajectory(model.inventory, tokens, gold, trajectory)
@@ -75,7 +75,7 @@ def _errors_along(model: Model, examples: Examples) -> list[Tensor]:
     best = legal_scores(model.network.replay(batch), batch, model.inventory).argmax(1)  # [S]
     is_optimal = model.inventory.with_optimal_labels(batch.optimal_labels)  # [S, transitions]
     is_wrong = ~is_optimal.gather(1, best[:, None]).squeeze(1)
-    return Ragged(is_wrong, examples.steps.lengths).unflatten()
+    return Ragged(is_wrong, examples.trajectories.steps.lengths).unflatten()
 
 
 def counts(is_wrong: Tensor) -> Tensor:

@@ -27,8 +27,8 @@ def counted(path: str) -> dict[str, Any]:
     sentences = [projectivized(sentence) for sentence in read_treebank(path)]
     vocabulary = Vocabulary.build(sentences, ["upos"])
     examples = Examples.of(Inventory.of(SYSTEMS[SYSTEM], vocabulary), vocabulary, sentences)
-    levels = [int(nodes[:, 1].max()) + 1 for nodes in examples.nodes.unflatten()]
-    steps = examples.steps.lengths.tolist()
+    levels = examples.levels.tolist()
+    steps = examples.trajectories.steps.lengths.tolist()
     deepest = [count for count, level in zip(steps, levels, strict=True) if level == max(levels)]
     return {
         "sentences": f"{len(sentences):,}",

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from torch import Tensor
 
 from parser.config.file import read_config
 from parser.config.settings import TrainingSettings
-from parser.replay.padded import EPOCHS, fitting, shapes_of, shapes_of_epochs
+from parser.replay.shapes import EPOCHS, common_shapes, fitting
 from parser.system.stamp import append_stamped
 from parser.training import data
 from parser.training.epoch import epoch_batches
@@ -51,9 +50,10 @@ def main() -> None:
 
 def measured(loaded: data.TrainingData, settings: TrainingSettings) -> dict[str, Any]:
     """The measured row. share: of batches that have a graph; padding: share of LSTM rows that it adds."""
-    common = shapes_of_epochs(loaded.train, _epochs(loaded, settings, 1, EPOCHS), settings.max_batch_words)
-    later = chain.from_iterable(_epochs(loaded, settings, EPOCHS + 1, MEASURED))
-    found = [(own, fitting(common, own)) for own in shapes_of(loaded.train, later)]
+    shapes = map(loaded.train.shape, _batches(loaded, settings, 1, EPOCHS))
+    common = common_shapes(shapes, settings.max_batch_words)
+    later = map(loaded.train.shape, _batches(loaded, settings, EPOCHS + 1, MEASURED))
+    found = [(own, fitting(common, own)) for own in later]
     pairs = [(own.lstm_rows, shape.lstm_rows) for own, shape in found if shape]
     return {
         "shapes": len(common),
@@ -64,10 +64,12 @@ def measured(loaded: data.TrainingData, settings: TrainingSettings) -> dict[str,
     }
 
 
-def _epochs(
+def _batches(
     loaded: data.TrainingData, settings: TrainingSettings, first: int, count: int
-) -> Iterator[list[Tensor]]:
-    return (epoch_batches(loaded, settings, epoch) for epoch in range(first, first + count))
+) -> Iterator[Tensor]:
+    """The batches of `count` epochs, beginning with epoch `first`."""
+    for epoch in range(first, first + count):
+        yield from epoch_batches(loaded, settings, epoch)
 
 
 if __name__ == "__main__":
