@@ -1,7 +1,8 @@
 """The gradients of training steps by CUDA graphs: a GPU repeats the same work for all batches of a shape.
 
-The graph contains the making of the batch, and the forward and the backward pass. The division by the number of
-transitions and the update, about twenty launches, are not in it: they use numbers that change with each step.
+The graph contains the making of the batch, and the forward and the backward pass. The division by the number
+of transitions and the update, about twenty launches, are not in it: they use numbers that change with each
+step.
 """
 
 from __future__ import annotations

@@ -39,12 +39,10 @@ def ranks_and_counts(node_class: Tensor, lengths: Tensor) -> tuple[Tensor, Ragge
 
 def counts_of(counts: Ragged, rows: Tensor, classes: int) -> Tensor:
     """[batch, classes] The number of nodes of each class. rows: [batch], -1 for no sentence."""
-    known = rows.clamp(min=0)
     numbers = torch.arange(classes, device=rows.device)
-    own_classes = torch.where(rows >= 0, counts.lengths[known], 0)
-    places = (counts.offsets[known][:, None] + numbers).clamp(max=max(0, len(counts.values) - 1))
-    found = counts.values[places.flatten()].view(places.shape)
-    return found.masked_fill(numbers >= own_classes[:, None], 0)
+    own_classes = counts.lengths[rows].masked_fill(rows < 0, 0)
+    place = (counts.offsets[rows][:, None] + numbers).clamp(max=len(counts.values) - 1)
+    return counts.values[place].masked_fill(numbers >= own_classes[:, None], 0)  # [batch, classes]
 
 
 def places(counts: Tensor, starts: Tensor, sentence: Tensor, node_class: Tensor, rank: Tensor) -> Tensor:

@@ -41,6 +41,8 @@ class Selection:
     lengths: Tensor
     """[sentences] in words, on the host; the padding of a padded batch is one more sentence."""
     shape: Shape
+    is_padded: bool
+    """Whether the shape is a common one, which may be larger than the batch."""
 
     @classmethod
     def of(
@@ -57,10 +59,11 @@ class Selection:
         starts = list(_starts(shape.stack.nodes))
         if shape.compositions:
             starts += [*_starts(shape.compositions.levels), *_starts(shape.compositions.buffer.nodes)]
-        if own.words < shape.words:
+        is_padded = common is not None  # a graph also serves batches that need no padding
+        if is_padded:
             lengths = torch.cat([lengths, torch.tensor([shape.words - own.words])])
         rows = torch.cat([rows, rows.new_full((shape.sentences - len(rows),), -1)])
-        return cls(rows, torch.tensor(starts), tokens, lengths, shape)
+        return cls(rows, torch.tensor(starts), tokens, lengths, shape, is_padded)
 
     def to(self, device: torch.device) -> Selection:
         return all_to_device(self, device)
@@ -93,30 +96,37 @@ class _Elements(NamedTuple):
     """[sentences] The first element of each sentence."""
     lengths: Tensor
     """[sentences] The number of elements of each sentence, without padding."""
-    is_padding: Tensor
-    """[elements] bool"""
+    is_padding: Tensor | None
+    """[elements] bool; None if there is none."""
 
     @classmethod
-    def of(cls, ragged: Ragged, rows: Tensor, total: int) -> _Elements:
+    def of(cls, ragged: Ragged, rows: Tensor, total: int, is_padded: bool) -> _Elements:
         """rows: [sentences], see `Selection`. total: the number of elements, with padding."""
-        known, count = rows.clamp(min=0), len(rows)
-        lengths = torch.where(rows >= 0, ragged.lengths[known], 0)
+        number = torch.arange(total, device=rows.device)
+        lengths, filled, is_padding = ragged.lengths[rows], None, None
+        if is_padded:
+            lengths = torch.where(rows >= 0, lengths, 0)
         ends = lengths.cumsum(0)
         starts = ends - lengths
-        filled = torch.cat([lengths[:-1], total - starts[-1:]])
-        sentence = torch.arange(count, device=rows.device).repeat_interleave(filled, output_size=total)
-        number = torch.arange(total, device=rows.device)
-        place = (number + (ragged.offsets[known] - starts)[sentence]).clamp(max=len(ragged.values) - 1)
-        return cls(place, sentence, number - starts[sentence], starts, lengths, number >= ends[-1:])
+        if is_padded:
+            filled = torch.cat([lengths[:-1], total - starts[-1:]])
+            is_padding = number >= ends[-1:]
+        sentences = torch.arange(len(rows), device=rows.device)
+        sentence = sentences.repeat_interleave(lengths if filled is None else filled, output_size=total)
+        place = number + (ragged.offsets[rows] - starts)[sentence]
+        if is_padded:
+            place, starts = place.clamp(max=len(ragged.values) - 1), starts.clamp(max=total - 1)
+        return cls(place, sentence, number - starts[sentence], starts, lengths, is_padding)
 
     def values(self, ragged: Ragged, fill: int = 0) -> Tensor:
         """[elements, ...] The elements of a ragged tensor with these lengths, and `fill` for padding."""
-        found = ragged.values.index_select(0, self.place)
-        return found.masked_fill(self.is_padding.view(-1, *[1] * (found.dim() - 1)), fill)
+        return self.filled(ragged.values.index_select(0, self.place), fill)
 
-    def or_0(self, values: Tensor) -> Tensor:
-        """[elements] Values, and 0 for padding."""
-        return values.masked_fill(self.is_padding, 0)
+    def filled(self, values: Tensor, fill: int = 0) -> Tensor:
+        """[elements, ...] Values, and `fill` for padding."""
+        if self.is_padding is None:
+            return values
+        return values.masked_fill(self.is_padding.view(-1, *[1] * (values.dim() - 1)), fill)
 
 
 @dataclass(frozen=True)
@@ -133,12 +143,21 @@ class _Order:
 
     @classmethod
     def of(
-        cls, nodes: Ragged, counts: Ragged, rows: Tensor, total: int, starts: Tensor, of_level: int
+        cls,
+        nodes: Ragged | None,
+        counts: Ragged | None,
+        rows: Tensor,
+        sizes: Sequence[int],
+        starts: Tensor,
+        of_level: int,
+        is_padded: bool,
     ) -> _Order:
-        """nodes, counts: see `FlatTrajectories`. total: the number of nodes, with padding. starts: [levels]
-        the first node of each level. of_level: the number of classes of a level.
+        """nodes, counts: see `FlatTrajectories`. sizes: of the levels, with padding. starts: [levels] the
+        first node of each level. of_level: the number of classes of a level.
         """
-        elements = _Elements.of(nodes, rows, total)
+        assert nodes is not None
+        assert counts is not None
+        elements = _Elements.of(nodes, rows, sum(sizes), is_padded)
         node_class, rank, *columns = elements.values(nodes).unbind(1)
         own_counts = counts_of(counts, rows, of_level * len(starts))  # [sentences, classes]
         of_levels = own_counts.sum(0).view(len(starts), of_level)
@@ -149,19 +168,18 @@ class _Order:
     def in_order(self, values: Tensor) -> Tensor:
         """[nodes] Values in execution order, and 0 for padding."""
         # All padding goes to a place after the last one.
-        place = self.position.masked_fill(self.elements.is_padding, len(values))
+        place = self.elements.filled(self.position, fill=len(values))
         return values.new_zeros(len(values) + 1).scatter_(0, place, values)[:-1]
 
     def position_of(self, node: Tensor, sentence: Tensor) -> Tensor:
         """[n] The positions of the nodes [n] of sentences [n], numbered within each sentence."""
-        place = self.elements.starts[sentence] + node
-        return self.position[place.clamp(0, max(0, len(self.position) - 1))]
+        return self.position[self.elements.starts[sentence] + node]
 
     def forest(self, sizes: LevelSizes, starts: Tensor) -> Forest:
         """The forest of nodes whose first column is the parent. A padded node is a child of the first node
         above it."""
-        parent_position = self.position_of(self.columns[0], self.elements.sentence)
-        parent = parent_position - starts[(self.level - 1).clamp(min=0)]
+        # For roots, which are numbered -1, the result has no meaning, and is not used.
+        parent = self.position_of(self.columns[0], self.elements.sentence) - starts[self.level - 1]
         return Forest(self.in_order(parent), tuple(levels_of(*sizes)))
 
 
@@ -181,40 +199,39 @@ class _Table:
         if self.composed is None or not len(self.composed.position):
             return row
         number = vector - last - 2
-        return torch.where(number >= 0, words + 2 + self.composed.position_of(number, sentence), row)
+        is_composed = number >= 0
+        place = torch.where(is_composed, self.composed.elements.starts[sentence] + number, 0)
+        return torch.where(is_composed, words + 2 + self.composed.position[place], row)
 
 
 def made(examples: Examples, selection: Selection) -> Batch:
     """The batch of a selection, on the device of both."""
     rows, shape, found = selection.rows, selection.shape, examples.trajectories
-    words = _Elements.of(examples.gold, rows, shape.words)
-    steps = _Elements.of(found.steps, rows, shape.transitions)
+    is_padded = selection.is_padded
+    words = _Elements.of(examples.gold, rows, shape.words, is_padded)
+    steps = _Elements.of(found.steps, rows, shape.transitions, is_padded)
     sentence = steps.sentence
     transition, front, top_node, *vectors, buffer_node = steps.values(found.steps).unbind(1)
     stack_starts, composed_starts, buffer_starts = _split(selection.starts, shape)
-    stack_size = sum(shape.stack.nodes)
-    stack = _Order.of(found.stack_nodes, found.stack_counts, rows, stack_size, stack_starts, of_level=2)
-    composed = None
+    stack = _Order.of(
+        found.stack_nodes, found.stack_counts, rows, shape.stack.nodes, stack_starts, 2, is_padded
+    )
+    table, compositions = _Table(words, None), None
     if shape.compositions:
-        assert found.composed is not None
-        assert found.composed_counts is not None
-        total = sum(shape.compositions.levels)
-        composed = _Order.of(found.composed, found.composed_counts, rows, total, composed_starts, of_level=1)
-    table = _Table(words, composed)
-    compositions = None
-    if shape.compositions and composed:
-        assert found.buffer_nodes is not None
-        assert found.buffer_counts is not None
-        sizes = shape.compositions.buffer
-        total = sum(sizes.nodes)
-        buffer = _Order.of(found.buffer_nodes, found.buffer_counts, rows, total, buffer_starts, of_level=2)
+        levels, sizes = shape.compositions
+        composed = _Order.of(
+            found.composed, found.composed_counts, rows, levels, composed_starts, 1, is_padded
+        )
+        buffer = _Order.of(
+            found.buffer_nodes, found.buffer_counts, rows, sizes.nodes, buffer_starts, 2, is_padded
+        )
+        table = _Table(words, composed)
         *pair, composing = composed.columns
+        pairs = table.row(torch.stack(pair), composed.elements.sentence)  # [2, composed vectors]
         compositions = Compositions(
-            pairs=torch.stack(
-                [composed.in_order(table.row(own, composed.elements.sentence)) for own in pair], 1
-            ),
+            pairs=torch.stack(list(map(composed.in_order, pairs)), dim=1),
             transition=composed.in_order(composing),
-            levels=_slices(shape.compositions.levels),
+            levels=_slices(levels),
             buffer=buffer.forest(sizes, buffer_starts),
             buffer_vectors=buffer.in_order(table.row(buffer.columns[1], buffer.elements.sentence)),
         )
@@ -235,12 +252,12 @@ def made(examples: Examples, selection: Selection) -> Batch:
         transitions=transition,
         legal=steps.values(found.legal, fill=True),
         optimal_labels=steps.values(found.optimal_labels, fill=UNKNOWN_LABEL),
-        step=steps.or_0(shape.histories.row(steps.position, sentence)),
-        top_node=steps.or_0(stack.position_of(top_node, sentence)),
+        step=steps.filled(shape.histories.row(steps.position, sentence)),
+        top_node=steps.filled(stack.position_of(top_node, sentence)),
         top_vector=top_vector,
         word_features=torch.stack(word_features, dim=1),
         front=front,
-        buffer_row=steps.or_0(buffer_row),
+        buffer_row=steps.filled(buffer_row),
         compositions=compositions,
         soft_targets=_unpacked(examples.soft_targets, steps),
         soft_heads=_unpacked(examples.soft_heads, words),

@@ -45,6 +45,18 @@ def test_a_batch_made_on_the_device_is_that_of_the_host(kind, cuda):
     assert torch.equal(batch.tokens.lengths, prepared.tokens.lengths[rows])
 
 
+def test_one_graph_serves_batches_with_and_without_padding():
+    """The same work is done for both, by the same tensors."""
+    prepared, rows = prepared_trees(composition=False), torch.arange(6)
+    shape = prepared.shape(rows)
+    whole, part = (prepared.select(own, prepared.shape(own), shape) for own in (rows, rows[:4]))
+    assert whole.is_padded
+    assert part.is_padded
+    plain = prepared.batch(rows)
+    for found, expected in zip(tensors_of(padded(prepared, rows, shape)), tensors_of(plain), strict=True):
+        assert torch.equal(found, expected)
+
+
 def test_only_the_numbers_of_sentences_are_uploaded(cuda):
     prepared, rows = prepared_trees(composition=False), torch.arange(len(SOME_TREES))
     on_device = BatchSource(prepared, cuda.name)

@@ -418,6 +418,15 @@ def test_a_shape_that_is_too_small(missing):
         padded(prepared, rows, prepared.shape(rows[:2]) if missing == "sentences" else small)
 
 
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_the_last_sentence_of_a_batch_composes_nothing(system):
+    inventory = make_inventory(system, composition=True)
+    parser, prepared = network(inventory), examples(inventory, [(2, 0, 2), (0,), (0, 1)])
+    together = prepared.batch(torch.tensor([0, 2, 1]))
+    loss = transition_loss(parser.replay(together), together, inventory)
+    torch.testing.assert_close(loss, plain_loss(parser, inventory, prepared))
+
+
 @pytest.mark.parametrize("composition", [False, True])
 @pytest.mark.parametrize("system", SYSTEMS)
 @given(size=st.integers(1, 12), seed=st.integers(0, 99), group=st.sampled_from([None, 3]))

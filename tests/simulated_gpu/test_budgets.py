@@ -16,6 +16,7 @@ from parser.networks.loss import BatchLoss, transition_loss
 from parser.optimization.training_step import TrainingStep
 from parser.parsing.running_batch import STEPS_BETWEEN_REFILLS
 from parser.parsing.running_batch import STEPS_BETWEEN_SYNCHRONISATIONS as PARSING_STEPS
+from parser.replay.source import BatchSource
 from parser.training.epoch import STEPS_BETWEEN_SYNCHRONISATIONS as TRAINING_STEPS
 from parser.treebank.conllu import stream_sentences
 
@@ -24,8 +25,8 @@ pytestmark = pytest.mark.extended
 CUDA = torch.device("cuda")
 TREEBANK = Path("data/quickstart/train.conllu")
 SENTENCES, BATCH_SIZE = 240, 4
-MOVED = {"parser/parsing/model.py", "parser/transitions/inventory.py"}
-"""A model is moved to the device once."""
+MOVED = {"parser/parsing/model.py", "parser/transitions/inventory.py", "parser/replay/examples.py"}
+"""A model and the training examples are moved to the device once."""
 STEPPED = "parser/parsing/running_batch.py"
 PARSED = {STEPPED, "parser/parsing/predicted_tags.py"}
 
@@ -34,9 +35,9 @@ def counts_of_a_training_step(method, composition=False, rich=False, arcs=False)
     """The counts of the second step (the first makes the optimizer's state), and the levels or steps."""
     inventory = make_inventory("arc-hybrid", composition=composition)
     prepared = examples(inventory, SOME_TREES, rich=rich)
-    on_host = prepared.batch(torch.arange(len(prepared)))
+    rows = torch.arange(len(prepared))
     with SimulatedCuda() as cuda:
-        inventory = inventory.to(CUDA)
+        inventory, source = inventory.to(CUDA), BatchSource(prepared, CUDA)
         parser = network(inventory, layers=2, dtype=torch.float32, device="cuda", rich=rich, arcs=arcs)
         weights = [weight for weight in parser.parameters() if weight.requires_grad]
 
@@ -49,9 +50,9 @@ def counts_of_a_training_step(method, composition=False, rich=False, arcs=False)
         step = TrainingStep(parser, inventory, optimizer, max_grad_norm=5.0, forward=forward)
         for _ in range(2):
             cuda.counted()
-            step.gradients([on_host.to(CUDA)])
+            step.gradients([source.batch(rows)])
             step.update()
-    levels, steps = len(on_host.forest.levels), int(prepared.steps.lengths.max())
+    levels, steps = int(prepared.levels.max()), int(prepared.trajectories.steps.lengths.max())
     return cuda.counts, levels if method == "replay" else steps
 
 
