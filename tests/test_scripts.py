@@ -13,6 +13,7 @@ import torch
 from plain_parser import make_inventory
 from programs import SCRIPTS, script
 from small_parsers import SOME_TREES, examples
+from stopped_runs import left_behind
 from torch.utils.flop_counter import FlopCounterMode
 
 from parser.batching.messages.workers import Span
@@ -27,6 +28,7 @@ from parser.config.file import read_config
 from parser.parsing.model import Model
 from parser.parsing.parse import parse
 from parser.training import data
+from parser.training.run import train
 from parser.treebank.conllu import read_treebank
 from parser.treebank.ud_folders import find_treebanks
 
@@ -329,6 +331,18 @@ def test_what_a_graph_repeats_is_counted_apart(monkeypatch):
     by_graph, by_launches = (predicted(step, GPUS[0], "float32") for step in (graphed, plain))
     assert by_graph.launching < by_launches.launching / 2
     assert by_graph.device >= by_launches.device * 0.9
+
+
+@pytest.mark.extended
+def test_a_training_without_noise_is_that_of_the_program(config_file, tmp_path):
+    study, config = script("measure_rounding"), read_config(config_file, ["training.epochs=3"])
+    train(config, tmp_path / "run", torch.device("cpu"))
+    last = left_behind(tmp_path / "run")[0][-1]
+    found = study.trained(config, noise=0.0, draw=0)
+    assert {name: found[name] for name in ("loss", "dev_loss", "dev_las")} == pytest.approx(
+        {name: last[name] for name in ("loss", "dev_loss", "dev_las")}
+    )
+    assert study.trained(config, noise=1e-3, draw=1)["loss"] not in (found["loss"], float("nan"))
 
 
 @pytest.mark.extended

@@ -2,15 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from contextlib import suppress
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import torch
 
+from parser.batching.device import one_memory_error
 from parser.system.console import warn
+from parser.system.machine import is_of_memory
+
+
+class LostGeneratorError(Exception):
+    """After a failed capture, PyTorch refuses to draw random numbers on the GPU in this process."""
+
+
+@dataclass
+class Captures:
+    """What a failed capture has left behind. It spoils PyTorch's state of the process, not just one graph."""
+
+    have_failed: bool = False
+    """Whether a capture has failed, not for lack of memory. Nothing is captured from then on."""
+    generator_error: str | None = None
+    """Why PyTorch draws no random numbers on the GPU any more; None if it does."""
+
+
+of_process = Captures()
+"""The state of this process. A test with another simulated device has another one."""
+
+
+def refuse_without_generator() -> None:
+    """Raises LostGeneratorError if PyTorch draws no random numbers on the GPU any more."""
+    if of_process.generator_error:
+        raise LostGeneratorError(
+            "a CUDA graph could not be captured, and since then PyTorch draws no random numbers on the GPU: "
+            f"{of_process.generator_error}"
+        )
 
 
 class CudaGraphs:
-    """Captures graphs on one device, until a capture fails for any reason other than a lack of memory.
+    """Captures graphs on one device, until a capture fails in this process.
 
     The graphs share memory: each overwrites the tensors that other graphs have created. Results that must
     outlive the work therefore belong in tensors that exist before it, which the work changes in place.
@@ -18,23 +50,80 @@ class CudaGraphs:
 
     def __init__(self, device: torch.device):
         self._device = device
+        self._by_work: WeakKeyDictionary[GraphedWork, torch.cuda.CUDAGraph] = WeakKeyDictionary()
         self._latest: torch.cuda.CUDAGraph | None = None
         """The latest graph, whose memory the next one shares."""
         self._stream: torch.cuda.Stream | None = None
         """The stream of all captures: the memory of one stream is not reused in another."""
-        self.failed = False
+        self._too_large: set[Hashable] = set()
+        """The shapes for which the memory was too small."""
+
+    @property
+    def failed(self) -> bool:
         """Whether a graph could not be captured."""
-        self._has_given_up = False
+        return of_process.have_failed or bool(self._too_large)
 
-    def captured(self, work: Callable[[], None]) -> torch.cuda.CUDAGraph | None:
-        """Capture the work without doing it. Returns None if that fails, or has failed before.
+    def may_have(self, shape: Hashable) -> bool:
+        """Whether work of a shape can have a graph, as far as is known."""
+        return not of_process.have_failed and shape not in self._too_large
 
-        After a failure by lack of memory, other work can still be captured.
+    def replay(self, owner: GraphedWork, work: Callable[[], None]) -> bool:
+        """Do the work by the graph of `owner`, for which the work is captured if it has none yet.
+
+        Returns False if there can be no graph. Raises torch.OutOfMemoryError, and LostGeneratorError if a
+        capture fails and PyTorch does not recover. In all these cases nothing has been done.
         """
-        if self._has_given_up:
-            return None
-        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self._device)
-        pool = self._latest.pool() if self._latest else None
+        if of_process.have_failed:
+            self._drop()  # the capture of another owner may have failed
+        if not self.may_have(owner.shape):
+            return False
+        if owner not in self._by_work and not self._added(owner, work):
+            return False
+        self._by_work[owner].replay()
+        return True
+
+    def _added(self, owner: GraphedWork, work: Callable[[], None]) -> bool:
+        """Whether the work could be captured."""
+        graph = torch.cuda.CUDAGraph()
+        try:
+            self._capture(graph, work, self._latest)
+        except RuntimeError as error:
+            if is_of_memory(error):
+                raise
+            # The capture cannot end either, and the error of its end does not say why.
+            warn(f"goes on without CUDA graphs: {error.__context__ or error}")
+        else:
+            self._by_work[owner] = self._latest = graph
+            return True
+        self._recover()  # while `graph` is there, which PyTorch's allocator still refers to
+        return False
+
+    def give_up(self, shape: Hashable) -> None:
+        """Free the memory of all graphs, and capture no work of this shape again: the memory is too small.
+
+        Call it after the handler of the error, whose traceback keeps the tensors of the failed work.
+        """
+        if not self._too_large:
+            warn("out of memory: some batches are computed without CUDA graphs from now on")
+        self._too_large.add(shape)
+        self.free()
+
+    def free(self) -> None:
+        """Free the memory of all graphs. The next work is captured again."""
+        self._drop()
+        torch.cuda.empty_cache()
+
+    def _drop(self) -> None:
+        self._by_work.clear()
+        self._latest = None
+
+    def _capture(
+        self,
+        graph: torch.cuda.CUDAGraph,
+        work: Callable[[], None],
+        sharing: torch.cuda.CUDAGraph | None = None,
+    ) -> None:
+        before = torch.cuda.current_stream(self._device)
         self._stream = self._stream or torch.cuda.Stream(self._device)
         try:
             # Another thread may be preparing batches in pinned memory, which the mode "global" refuses.
@@ -42,20 +131,35 @@ class CudaGraphs:
                 torch.cuda.device(self._device),
                 torch.cuda.graph(
                     graph,
-                    pool=pool,
+                    pool=sharing.pool() if sharing else None,
                     stream=self._stream,
                     capture_error_mode="thread_local",
                 ),
             ):
                 work()
+        finally:
+            torch.cuda.set_stream(before)  # PyTorch stays on the capture's stream if its end fails
+
+    def _recover(self) -> None:
+        """Drop all graphs, and end the capture in which PyTorch's generator still is after a failure.
+
+        Raises LostGeneratorError if it refuses random numbers nevertheless.
+        """
+        of_process.have_failed = True
+        self._drop()
+        self._stream = None  # a failed capture may not have ended on it
+        try:
+            place = torch.zeros(1, device=self._device)
+
+            def trivial() -> None:
+                place.zero_()  # PyTorch warns of a graph that is empty
+
+            with suppress(RuntimeError):
+                self._capture(torch.cuda.CUDAGraph(), trivial)
+            torch.rand(1, device=self._device)
         except RuntimeError as error:
-            torch.cuda.set_stream(stream)  # PyTorch stays on the capture's stream if its end fails
-            if not self.failed:
-                warn(f"goes on without CUDA graphs: {error}")
-            self.failed, self._has_given_up = True, not isinstance(error, torch.OutOfMemoryError)
-            return None
-        self._latest = graph
-        return graph
+            of_process.generator_error = str(error).partition("\n")[0].rstrip(".")
+        refuse_without_generator()
 
 
 class GraphedWork:
@@ -67,16 +171,29 @@ class GraphedWork:
     before Python's collector runs, and neither would its tensors on the GPU.
     """
 
-    def __init__(self, graphs: CudaGraphs):
-        self._graphs = graphs
-        self._calls = 0
-        self._graph: torch.cuda.CUDAGraph | None = None
+    def __init__(self, graphs: CudaGraphs, shape: Hashable):
+        """shape: equal for work that needs as much memory."""
+        self._graphs, self.shape = graphs, shape
+        self._has_run = False
 
     def __call__(self, work: Callable[[], None]) -> None:
-        if self._calls == 1:
-            self._graph = self._graphs.captured(work)
-        if self._graph:
-            self._graph.replay()
-        else:
-            work()
-        self._calls += 1  # calls that raised an error do not count
+        """Raises torch.OutOfMemoryError, and LostGeneratorError before the work has begun."""
+        if self._has_run and self._replayed(work):
+            return
+        try:
+            with one_memory_error():
+                work()
+        except torch.OutOfMemoryError:
+            self._graphs.give_up(self.shape)
+            raise
+        self._has_run = True
+
+    def _replayed(self, work: Callable[[], None]) -> bool:
+        """Whether the work was done by a graph. If not, nothing was done."""
+        try:
+            with one_memory_error():
+                return self._graphs.replay(self, work)
+        except torch.OutOfMemoryError:
+            pass
+        self._graphs.give_up(self.shape)
+        return False

@@ -21,7 +21,7 @@ from parser.config.settings import NetworkSettings
 from parser.optimization.training_step import TrainingStep, unmeasured
 from parser.replay.batch import Batch
 from parser.replay.making import Selection
-from parser.replay.shapes import Shape
+from parser.replay.shapes import Shape, fitting
 from parser.replay.source import BatchSource
 from parser.treebank.vocabulary import Tokens, division_of
 
@@ -89,10 +89,21 @@ class GraphedGradients:
         self._step.divide(transitions)
         return loss, transitions
 
+    def may_have_graph(self, shape: Shape) -> bool:
+        """Whether batches can be padded to this shape for a graph, as far as is known."""
+        return self._graphs.may_have(shape)
+
+    def free(self) -> None:
+        """Free the memory of the graphs. They are captured again when they are needed."""
+        self._graphs.free()
+
     def sums(self, batch: PaddedBatch) -> tuple[Tensor, int]:
-        """Like `TrainingStep.sums`, for a padded batch."""
+        """Like `TrainingStep.sums`, for a padded batch.
+
+        Raises torch.OutOfMemoryError, and LostGeneratorError before anything is computed.
+        """
         if batch.shape not in self._by_shape:
-            self._by_shape[batch.shape] = self._one_shape(batch.packed)
+            self._by_shape[batch.shape] = self._one_shape(batch)
         place, work = self._by_shape[batch.shape]
         place.copy_(batch.packed.buffer, non_blocking=True)
         for weight, gradient in zip(self._weights, self._gradients, strict=True):
@@ -100,11 +111,11 @@ class GraphedGradients:
         work()
         return self._loss, batch.transitions
 
-    def _one_shape(self, first: Packed[Selection] | Packed[Batch]) -> _OneShape:
-        place = torch.empty_like(first.buffer, device=self._loss.device)
-        make = partial(self._source.made, first.within(place))
+    def _one_shape(self, first: PaddedBatch) -> _OneShape:
+        place = torch.empty_like(first.packed.buffer, device=self._loss.device)
+        make = partial(self._source.made, first.packed.within(place))
         work = partial(_sum, self._step, self._change_tokens, make, self._gradients, self._loss)
-        return _OneShape(place, partial(GraphedWork(self._graphs), work))
+        return _OneShape(place, partial(GraphedWork(self._graphs, first.shape), work))
 
 
 class _OneShape(NamedTuple):
@@ -134,3 +145,8 @@ class Graphs(NamedTuple):
 
     shapes: list[Shape]
     gradients: GraphedGradients
+
+    def shape_for(self, own: Shape) -> Shape | None:
+        """The shape to which a batch of a shape is padded; None if it is computed without a graph."""
+        shape = fitting(self.shapes, own)
+        return shape if shape and self.gradients.may_have_graph(shape) else None

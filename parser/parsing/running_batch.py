@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from parser.batching.cuda_graph import CudaGraphs, GraphedWork
+from parser.batching.cuda_graph import CudaGraphs, GraphedWork, LostGeneratorError
 from parser.batching.device import to_device
 from parser.networks.loss import ILLEGAL_SCORE
 from parser.networks.stack_parser import ReadSentences
@@ -209,9 +209,12 @@ class RunningBatch:
         self._queued.fill_(len(following))
         self._started.zero_()
         if self._graphed:
-            self._graphed(self._steps)
-        else:
-            self._steps()
+            try:
+                self._graphed(self._steps)
+                return
+            except LostGeneratorError:
+                pass  # steps draw no random numbers
+        self._steps()
 
     def done(self) -> dict[int, Arcs]:
         """Synchronise host and device, and remove the finished sentences. Returns their arcs by slot."""
@@ -325,7 +328,9 @@ class RunningBatch:
 
     def _moved(self) -> None:
         """Discard the captured graph, after tensors have moved to other memory."""
-        self._graphed = GraphedWork(self._graphs) if self._graphs else None
+        sizes = *self._state.stack.shape, len(self._state.heads), len(self._slots.length)
+        shape = *sizes, bool(self._probabilities), bool(self._constraints)
+        self._graphed = GraphedWork(self._graphs, shape) if self._graphs else None
 
     def _reserve(self, places: int) -> None:
         state = self._state

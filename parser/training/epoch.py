@@ -21,7 +21,8 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from parser.batching.device import Packed, in_microbatches, one_memory_error, to_device
+from parser.batching.cuda_graph import refuse_without_generator
+from parser.batching.device import Packed, in_microbatches, to_device
 from parser.batching.ragged import group_size
 from parser.config.settings import ExplorationSettings, NetworkSettings, TrainingSettings
 from parser.distributed.process_group import ALONE, ProcessGroup, sum_gradients
@@ -35,7 +36,7 @@ from parser.optimization.training_step import TrainingStep
 from parser.replay.batch import Batch
 from parser.replay.examples import Examples
 from parser.replay.making import Selection
-from parser.replay.shapes import EPOCHS, Shape, common_shapes, fitting
+from parser.replay.shapes import EPOCHS, common_shapes
 from parser.replay.source import BatchSource
 from parser.stepping.exploration import explore
 from parser.system.console import warn
@@ -106,8 +107,9 @@ def train_epoch(
     """Continue the current epoch of `training` to its end; yields after each batch.
 
     wants_save: returns whether this process asks the others to stop or to save. Raises NotANumberError, up
-    to a few batches after the one that caused it, and LostProcessError.
+    to a few batches after the one that caused it, LostProcessError, and LostGeneratorError.
     """
+    refuse_without_generator()  # parsing dev sentences may have lost it
     progress, schedule = training.progress, training.schedule
     batches = epoch_batches(training_data, settings, progress.epoch)
     total = sum(map(len, batches))
@@ -120,10 +122,9 @@ def train_epoch(
     gradients = BatchGradients(training_data, training, processes)
     left = batches[progress.batches :]
     shares = list(map(gradients.own_rows, left))
-    shapes = training.graphs.shapes if training.graphs else ()
     # Trajectories that the parser chooses follow the weights of their step.
     ahead = exploration is None and training_data.train.facts is None
-    gold = gold_batches(training_data.source, shares, shapes, ahead)
+    gold = gold_batches(training_data.source, shares, training.graphs, ahead)
     with _bar(progress.epoch, total, seen, processes.is_first) as bar, closing(gold):
         for rows, share in zip(left, shares, strict=True):
             began = time.monotonic()
@@ -206,12 +207,12 @@ def epoch_batches(training_data: TrainingData, settings: TrainingSettings, epoch
 def gold_batches(
     source: BatchSource,
     batches: Sequence[Tensor],
-    shapes: Sequence[Shape] = (),
+    graphs: Graphs | None = None,
     ahead: bool = True,
 ) -> Generator[GoldBatch]:
     """Yields the gold trajectories of each batch, or None for batches that are not prepared ahead.
 
-    shapes: a batch is padded to one of these shapes if it fits. ahead: False to prepare no batch ahead.
+    graphs: batches are padded to their shapes. ahead: False to prepare no batch ahead.
     """
     if source.device.type != "cuda" or not ahead:
         yield from repeat(None, len(batches))
@@ -222,7 +223,7 @@ def gold_batches(
             return None
         try:
             own = source.shape(rows)
-            shape = fitting(shapes, own) if shapes else None
+            shape = graphs.shape_for(own) if graphs else None
             return PaddedBatch.of(source, rows, own, shape) if shape else source.prepared(rows, own)
         except (RuntimeError, MemoryError) as error:
             if is_of_memory(error):
@@ -277,7 +278,7 @@ class BatchGradients:
         Returns [3]: the sum of the transitions' losses, the number of transitions, and how many processes ask
         to stop or save. rows: numbers of the batch's sentences; share: the result of `own_rows` for them.
         prepared: the gold trajectories of this share, if prepared ahead. wants_save: returns whether this
-        process asks the others to stop or save. Raises TooLongError, LostProcessError.
+        process asks the others to stop or save. Raises TooLongError, LostProcessError, LostGeneratorError.
         """
         step = self.training.step
         loss, transitions = self._sums(share, exploration, prepared) if len(share) else step.sums([])
@@ -297,10 +298,12 @@ class BatchGradients:
             whole = prepared if len(microbatches) == 1 else None
             if isinstance(whole, PaddedBatch):
                 assert graphs
-                with suppress(torch.OutOfMemoryError), one_memory_error():
-                    return graphs.gradients.sums(whole)
-                warn(f"out of memory: a batch of {len(rows)} sentences is computed without padding")
+                if graphs.gradients.may_have_graph(whole.shape):  # this may have changed since it was padded
+                    with suppress(torch.OutOfMemoryError):
+                        return graphs.gradients.sums(whole)
                 whole = None
+            if graphs and len(microbatches) > 1:
+                graphs.gradients.free()  # memory is short
             return self.training.step.sums(
                 training_batch(self.training.step, self.training_data, part, exploration, whole)
                 for part in microbatches

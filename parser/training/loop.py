@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from parser.batching.cuda_graph import LostGeneratorError
 from parser.batching.device import TooLongError, deterministic_sums, in_microbatches
 from parser.batching.functional import computing_in
 from parser.batching.ragged import group_size
@@ -69,7 +70,7 @@ class TrainingLoop:
     """The `time.monotonic()` at which the last checkpoint was written, or the loop was created."""
 
     def run(self, request: StopRequest) -> None:
-        """Train to the end. Raises StoppedError, ValueError, and LostProcessError after saving."""
+        """Train to the end. Raises StoppedError, ValueError, and LostProcessError, after saving."""
         preparation = self.preparation_seconds
         try:
             self._save_if_best()  # a kill may have come after the checkpoint
@@ -85,6 +86,16 @@ class TrainingLoop:
                 ) from error
             save_checkpoint(self.folder / CHECKPOINT, self.training)
             raise LostProcessError(str(error), saved=self._stopped()) from error
+        except LostGeneratorError as error:
+            raise ValueError(f"{error}. {self._saved_without_generator()}") from error
+
+    def _saved_without_generator(self) -> str:
+        """Save what can be continued in another process. Returns how."""
+        if not self.processes.is_first:
+            return self._resumable("The last checkpoint is kept")
+        save_checkpoint(self.folder / CHECKPOINT, self.training)
+        without = " --set training.cuda_graphs=false" if self.settings.cuda_graphs else ""
+        return f"Training {self._stopped()}{without}"
 
     def _one_epoch(self, request: StopRequest, preparation: float) -> None:
         settings, device = self.settings, self.model.device

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from prediction.model import GPUS
 
-from figures.kept import Row, plain_speed, printed, rows, speed_run, table
+from figures.kept import Row, plain_speed, printed, processor, rows, speed_run, table
 from parser.speed.measuring.statistics import Estimate, exactly
 from parser.speed.reporting.document import Heading, Picture, Table, write_document
 from parser.speed.reporting.plot_style import PLAIN, draw_panels
@@ -39,6 +39,7 @@ SHOWN = GPUS[0].name, "float32"
 """The device and the precision for which all tables are shown."""
 
 
+ROUNDING = "accuracy/rounding.jsonl"
 H100 = "gpu-h100"
 PAPER = "ding-koehn-2019"
 MEASURED: dict[str, dict[str, tuple[int, ...]]] = {
@@ -100,6 +101,22 @@ def training_with_graphs() -> str:
     lines = {title: "\n".join(printed("speed/printed.jsonl", name)) for title, name in runs.items()}
     speeds = {title: re.findall(r"([\d,]+) sentences/s", text)[-1] for title, text in lines.items()}
     return table(("batches of 256, third epoch", "sentences/s"), speeds.items())
+
+
+def rounding() -> str:
+    """Dev scores of trainings on a CPU that differ in the rounding of their initial weights."""
+    found = {
+        (row["seed"], row["draw"]): f"{row['dev_las']:.2f}, {row['dev_loss']:.4f}"
+        for row in rows(ROUNDING)
+        if not row["cuda_graphs"]
+    }
+    [on] = {processor(row["machine"]["cpu"], row["machine"]["vectors"]) for row in rows(ROUNDING)}
+    seeds, draws = ({key[place]: None for key in found} for place in (0, 1))
+    titles = {0: "initial weights as they are", 1: "with noise", 2: "with other noise"}
+    return table(
+        (f"dev LAS, dev loss ({on})", *(titles[draw] for draw in draws)),
+        ((f"seed {seed}", *(found[seed, draw] for draw in draws)) for seed in seeds),
+    )
 
 
 def predicted() -> str:
@@ -242,6 +259,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "measured-gpu": measured,
     "measured-gpu-over-predicted": measured_over_predicted,
     "training-with-graphs": training_with_graphs,
+    "rounding": rounding,
     "predicted-gpu": predicted,
     "predicted-this-cpu": this_cpu,
     "predicted-transformer": transformer,

@@ -7,6 +7,7 @@ them, too; other processes are not simulated.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,10 +24,10 @@ import torch.utils._foreach_utils
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from parser.batching import lstm
+from parser.batching import cuda_graph, lstm
 from simulated_cuda import library
 from simulated_cuda.counts import Counts
-from simulated_cuda.graphs import Graph, capturing
+from simulated_cuda.graphs import Graph, Pool, capturing
 from simulated_cuda.operators import Operators
 from simulated_cuda.python_calls import PythonCalls
 from simulated_cuda.work import OperatorCall
@@ -51,6 +52,14 @@ class SimulatedCuda:
         self.generator = torch.Generator().manual_seed(0)
         self.captured: Graph | None = None
         """The graph that is being captured."""
+        self.generator_is_capturing = False
+        """Whether random numbers are refused outside of a capture: a capture that fails leaves it so."""
+        self.recovers = True
+        """Whether a capture that succeeds ends what a failed one has left."""
+        self.pools: set[Pool] = set()
+        """The memory of graphs."""
+        self.memory_for_graphs: float = math.inf
+        """In bytes."""
         self.refuses_pinning = False
         """Whether no thread may allocate pinned memory, because of a capture."""
         self._now = _Moment()
@@ -103,7 +112,7 @@ class SimulatedCuda:
                 "max_memory_allocated": lambda device=None: 0,
                 "max_memory_reserved": lambda device=None: 0,
                 "reset_peak_memory_stats": lambda device=None: None,
-                "empty_cache": lambda: None,
+                "empty_cache": self._empty_cache,
                 "synchronize": lambda device=None: self.count_synchronization("torch.cuda.synchronize"),
                 "Event": partial(Event, self),
                 "CUDAGraph": partial(Graph, self),
@@ -117,6 +126,7 @@ class SimulatedCuda:
                 "get_rng_state": lambda device=None: self.generator.get_state(),
                 "set_rng_state": lambda state, device=None: self.generator.set_state(state),
             },
+            cuda_graph: {"of_process": cuda_graph.Captures()},
             threading.Thread: {"run": self._in_threads()},
             torch.backends.cudnn: {"is_acceptable": partial(library.is_acceptable, self)},
             torch.backends.cudnn.rnn: {"get_cudnn_mode": lambda mode: mode},
@@ -191,7 +201,12 @@ class SimulatedCuda:
 
     def _refuse_in_capture(self, cause: str) -> None:
         if self.captured:
+            self.captured.is_invalid = True
             raise RuntimeError(f"operation not permitted when stream is capturing: {cause}")
+
+    def _empty_cache(self) -> None:
+        """Free the memory of graphs, if all that share it are gone."""
+        self.pools = {pool for pool in self.pools if pool.graphs}
 
     def count_upload(self, source: Tensor, non_blocking: bool) -> None:
         if self.is_silent:

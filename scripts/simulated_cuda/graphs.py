@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakSet
 
 import torch
 from torch import Tensor
@@ -24,6 +25,16 @@ class CapturedCall(NamedTuple):
     result: Any
 
 
+class Pool:
+    """Memory that graphs share. It is held until all of them are gone."""
+
+    def __init__(self, stream: object):
+        self.stream = stream
+        self.graphs: WeakSet[Graph] = WeakSet()
+        self.bytes = 0
+        """Those of the largest graph so far."""
+
+
 class Graph:
     """torch.cuda.CUDAGraph."""
 
@@ -32,9 +43,9 @@ class Graph:
         self._calls: list[CapturedCall] = []
         self.recorded: list[OperatorCall] = []
         """The captured calls that launch kernels, if the device records such calls."""
-        self._pool: list[Graph] = [self]
-        """The graphs that share memory."""
-        self._stream: object = None
+        self.is_invalid = False
+        """Whether something that a capture forbids was tried."""
+        self._pool: Pool | None = None
         self._before: dict[int, tuple[Tensor, Tensor]] = {}
 
     def keep(self, operator: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -49,16 +60,30 @@ class Graph:
         """Called after an operator or a library call: `compute` computes the result again."""
         self._calls.append(CapturedCall(compute, set(map(_address, given)), result))
 
-    def pool(self) -> list[Graph]:
+    def pool(self) -> Pool:
+        if self._pool is None:
+            raise RuntimeError("Called CUDAGraph::pool() without a preceding successful capture.")
         return self._pool
 
-    def join(self, pool: list[Graph] | None, stream: object) -> None:
-        self._stream = stream
-        if pool is not None:
-            # On another stream PyTorch would use other memory.
-            assert all(other._stream is stream for other in pool), "graphs of one pool need one stream"
-            self._pool = pool
-            pool.append(self)
+    def take_memory(self, pool: Pool) -> None:
+        """Raises torch.OutOfMemoryError."""
+        held = sum(made.nbytes() for made in self._made().values())
+        others = sum(each.bytes for each in self._device.pools if each is not pool)
+        if others + max(pool.bytes, held) > self._device.memory_for_graphs:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        pool.bytes = max(pool.bytes, held)
+        pool.graphs.add(self)
+        self._device.pools.add(pool)
+        self._pool = pool
+
+    def _made(self) -> dict[int, torch.UntypedStorage]:
+        """The storages that the captured calls have created, by address."""
+        results = (
+            (tensor.untyped_storage(), given)
+            for _, given, result in self._calls
+            for tensor in tensors_in(result)
+        )
+        return {made.data_ptr(): made for made, given in results if made.data_ptr() not in given}
 
     def lose(self) -> None:
         """Overwrite the graph's results with NaN, as another graph of the pool would overwrite them."""
@@ -75,7 +100,7 @@ class Graph:
         self._device.counts.operators["graph"] += 1
         self._device.replayed += self.recorded
         with _disable_current_modes(), torch._C.DisableTorchFunction(), torch.no_grad():
-            for other in self._pool:
+            for other in self.pool().graphs:
                 if other is not self:
                     other.lose()
             for compute, given, result in self._calls:
@@ -88,15 +113,18 @@ class Graph:
 def capturing(
     device: SimulatedCuda,
     graph: Graph,
-    pool: list[Graph] | None = None,
+    pool: Pool | None = None,
     stream: object = None,
     capture_error_mode: str = "global",
 ) -> Iterator[None]:
     """The replacement of torch.cuda.graph."""
-    graph.join(pool, stream)
+    torch.cuda.empty_cache()
+    pool = pool or Pool(stream)
+    # On another stream PyTorch would use other memory.
+    assert pool.stream is stream, "graphs of one pool need one stream"
     device.refuses_pinning = capture_error_mode == "global"
-    random = device.generator.get_state()
-    device.captured = graph
+    random, was_left = device.generator.get_state(), device.generator_is_capturing
+    device.captured, device.generator_is_capturing = graph, True
     try:
         yield
     finally:
@@ -105,6 +133,11 @@ def capturing(
         with _disable_current_modes(), torch._C.DisableTorchFunction():
             graph.end()
             device.generator.set_state(random)
+            if graph.is_invalid:
+                raise RuntimeError("CUDA error: operation failed due to a previous error during capture")
+            device.generator_is_capturing = was_left and not device.recovers
+    with _disable_current_modes(), torch._C.DisableTorchFunction():
+        graph.take_memory(pool)
 
 
 def _address(tensor: Tensor) -> int:

@@ -28,12 +28,12 @@ LAUNCHES_NOTHING = frozenset(
             "alias",
         ),
         *("_reshape_alias", "_unsafe_view", "detach_", "lift_fresh", "result_type", "is_same_size"),
-        "_local_scalar_dense",
+        *("_local_scalar_dense", "item"),
     )
 )
 SYNCHRONIZES = frozenset(
     (
-        *("_local_scalar_dense", "is_nonzero", "equal", "nonzero", "masked_select", "bincount"),
+        *("_local_scalar_dense", "item", "is_nonzero", "equal", "nonzero", "masked_select", "bincount"),
         *("_unique", "_unique2", "unique_dim", "unique_consecutive"),
     )
 )

@@ -62,6 +62,8 @@ class Operators(TorchDispatchMode):
             operator = operator._overloadpacket.generator  # without it, numbers would be those of the CPU
         if "generator" in argument_names(operator):
             _refuse_generator_of_cpu(kwargs, device.generator)
+            if device.generator_is_capturing and not (device.captured or device.is_silent):
+                raise RuntimeError("Offset increment outside graph capture encountered unexpectedly.")
             kwargs["generator"] = device.generator
         graph = None if device.is_silent else device.captured
         if graph:

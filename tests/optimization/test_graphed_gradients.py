@@ -68,7 +68,7 @@ def test_graphs_train_as_plain_steps_do(system, word_features, device, capsys):
     torch.testing.assert_close(by_graph, by_plain, rtol=1e-6, atol=1e-6)
     for weight, expected in zip(graphed.network.parameters(), plain.network.parameters(), strict=True):
         torch.testing.assert_close(weight, expected, rtol=1e-7, atol=1e-7)
-    assert all(own.work.func._graph for own in gradients._by_shape.values())
+    assert len(gradients._graphs._by_work) == len({common for *_, common in batches_and_shapes(prepared)})
 
 
 def test_each_replay_draws_other_random_numbers(device):

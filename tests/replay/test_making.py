@@ -1,5 +1,7 @@
 """Batches are made alike on the host and on a device, and nodes run in the order of a sort."""
 
+from itertools import chain
+
 import pytest
 import torch
 from hypothesis import given
@@ -120,7 +122,7 @@ def test_nodes_run_in_the_order_of_a_sort(trees, data):
         for parents, own in zip(trees, depths, strict=True)
     ]
     lengths = torch.tensor(list(map(len, trees)))
-    node_class = Ragged(torch.tensor(sum(classes, []), dtype=torch.long), lengths)
+    node_class = Ragged(torch.tensor(list(chain.from_iterable(classes)), dtype=torch.long), lengths)
     rank, counts = ranks_and_counts(node_class.values, lengths)
 
     rows = torch.tensor(data.draw(st.lists(st.integers(0, len(trees) - 1), min_size=1, max_size=6)))

@@ -11,8 +11,8 @@ from parser.batching.cuda_graph import CudaGraphs, GraphedWork
 pytestmark = pytest.mark.extended
 
 
-def graphed(work, graphs=None):
-    return partial(GraphedWork(graphs or CudaGraphs(torch.device("cuda"))), work)
+def graphed(work, graphs=None, shape="a shape"):
+    return partial(GraphedWork(graphs or CudaGraphs(torch.device("cuda")), shape), work)
 
 
 def test_after_a_failure_nothing_more_is_captured(cuda, capsys):

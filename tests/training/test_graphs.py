@@ -7,10 +7,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from simulated_cuda.device import SimulatedCuda
+from simulated_cuda.graphs import Graph
 from stopped_runs import LONG, left_behind
 
 from parser.config.file import read_config
 from parser.networks.stack_parser import StackParser
+from parser.optimization import graphed_gradients
 from parser.optimization.training_step import TrainingStep
 from parser.system.interruption import StoppedError
 from parser.training import epoch
@@ -46,8 +48,8 @@ def test_a_run_learns_what_it_learns_without(mixed, tmp_path, monkeypatch, capsy
     """left: the common shapes that the run uses; batches that fit none of them have no graph."""
     found, common = [], epoch.common_shapes
     monkeypatch.setattr(epoch, "common_shapes", lambda *of: common(*of)[left])
-    fitting = epoch.fitting
-    monkeypatch.setattr(epoch, "fitting", lambda *of: found.append(fitting(*of)) or found[-1])
+    fitting = graphed_gradients.fitting
+    monkeypatch.setattr(graphed_gradients, "fitting", lambda *of: found.append(fitting(*of)) or found[-1])
     changes = [*WITHOUT_CHANCE, f"parser.network.word_features={features}"]
     losses, weights, replays = result(read_config(mixed, changes), tmp_path / "without")
     assert not replays
@@ -65,19 +67,68 @@ def test_a_run_learns_what_it_learns_without(mixed, tmp_path, monkeypatch, capsy
 
 @pytest.mark.extended
 def test_padding_that_takes_too_much_memory_is_left_out(mixed, tmp_path, monkeypatch, capsys):
-    replay, most = StackParser.replay_words, 45
+    replay, most, failures = StackParser.replay_words, 45, []
 
     def replay_or_fail(network, table, batch):
         if len(batch.transitions) > most:
+            failures.append(batch)
             raise torch.OutOfMemoryError("CUDA out of memory")
         return replay(network, table, batch)
 
     monkeypatch.setattr(StackParser, "replay_words", replay_or_fail)
     changes = [*WITHOUT_CHANCE, "training.batch_size=3"]
     losses, *_ = result(read_config(mixed, changes), tmp_path / "without")
+    without = len(failures)
     by_graphs, *_ = result(read_config(mixed, [*changes, GRAPHS]), tmp_path / "with")
     assert by_graphs == pytest.approx(losses, rel=1e-4)
-    assert "is computed without padding" in capsys.readouterr().err
+    assert len(failures) == 2 * without + 1  # the one shape that is too large was tried once
+    assert capsys.readouterr().err.count("computed without CUDA graphs") == 1
+
+
+@pytest.mark.extended
+def test_shapes_that_need_too_much_memory_have_no_graphs(mixed, tmp_path, monkeypatch, capsys):
+    """Other shapes have graphs, also after all graphs were dropped."""
+    config = read_config(mixed, [*WITHOUT_CHANCE, "training.epochs=3", GRAPHS])
+    with SimulatedCuda() as cuda:
+        train(config, tmp_path / "with", cuda.name)
+        largest = max(pool.bytes for pool in cuda.pools)
+    take_memory, refused = Graph.take_memory, []
+
+    def take_or_note(graph, pool):
+        try:
+            take_memory(graph, pool)
+        except torch.OutOfMemoryError:
+            refused.append(pool)
+            raise
+
+    monkeypatch.setattr(Graph, "take_memory", take_or_note)
+    with SimulatedCuda() as cuda:
+        cuda.memory_for_graphs = largest / 2
+        train(config, tmp_path / "without", cuda.name)
+    assert 1 <= len(refused) <= 3
+    assert cuda.counts.operators["graph"] > 1
+    losses = [[row["loss"] for row in left_behind(tmp_path / name)[0]] for name in ("with", "without")]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+    assert capsys.readouterr().err.count("computed without CUDA graphs") == 1
+
+
+@pytest.mark.extended
+def test_graphs_are_freed_for_a_batch_that_needs_their_memory(mixed, tmp_path, monkeypatch):
+    """Otherwise a sentence for which there is memory would be refused."""
+    replay = StackParser.replay_words
+
+    def replay_or_fail(network, table, batch):
+        if network.training and any(pool.graphs for pool in cuda.pools) and not cuda.captured:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return replay(network, table, batch)
+
+    monkeypatch.setattr(StackParser, "replay_words", replay_or_fail)
+    common = epoch.common_shapes
+    monkeypatch.setattr(epoch, "common_shapes", lambda *of: common(*of)[::2])  # others have no graph
+    with SimulatedCuda() as cuda:
+        train(read_config(mixed, ["training.epochs=3", GRAPHS]), tmp_path / "run", cuda.name)
+    assert len(left_behind(tmp_path / "run")[0]) == 3
+    assert cuda.counts.operators["graph"]
 
 
 @pytest.mark.extended
