@@ -26,9 +26,9 @@ from parser.optimization.training_step import TrainingStep
 from parser.parsing.model import Model
 from parser.parsing.text_input import text_reader
 from parser.system.console import counted, say, warn
+from parser.system.device_choice import choose_device, described, warn_of_unused_gpu
 from parser.system.files import refuse_to_overwrite
 from parser.system.interruption import stop_request
-from parser.system.machine import choose_device
 from parser.system.stamp import stamp
 from parser.text.reading import TextPart, read_parts
 from parser.training import data
@@ -88,6 +88,8 @@ def train_and_score(
     if given.small_treebank and processes.is_first and (changed := changed_settings(given, config)):
         limit = f"fewer than {given.small_treebank.words:,} words"
         say(f"small treebank ({limit}): {changed}; --set small_treebank=null keeps the config's values")
+    if processes.is_first:
+        warn_of_unused_gpu(config.device)
     device = own_device(choose_device(config.device))
     torch.set_num_threads(config.threads)
     set_precision("float32", device)  # PyTorch's default for cuDNN is tf32
@@ -135,6 +137,8 @@ def _train(
 ) -> Scores | None:
     """Like `train`. No other process can use the folder until `claimed` is closed."""
     _refuse_before_loading(config, run, device, resume, processes)
+    in_all = f", {processes.count} processes in all" if processes.count > 1 else ""
+    say(f"training on {described(device)}{in_all}")
     # Before the data are loaded: teachers and transformers compute then.
     fix_workspaces(config.training.deterministic, device)
     torch.manual_seed(config.training.seed)
