@@ -19,6 +19,7 @@ from parser.config.settings import Config, TrainingSettings, TreebankSettings
 from parser.config.small_treebank import changed_settings
 from parser.distributed.joining import own_device
 from parser.distributed.process_group import ALONE, ProcessGroup
+from parser.distributed.watch import watched
 from parser.evaluation.evaluate import evaluate, evaluate_text
 from parser.evaluation.scores import Scores
 from parser.optimization.optimizer import MovingAverage, make_optimizer
@@ -171,6 +172,7 @@ def _train(
             write_bad_batch=partial(_write_bad_batch, config.treebank, run),
             preparation_seconds=preparation,
             processes=processes,
+            watch=stack.enter_context(watched(processes, device)),
         ).run(request)
     return _best_on_dev(config, run, training_data.dev_sentences, training, processes)
 
