@@ -44,13 +44,17 @@ class LayeredLSTM(nn.LSTM):
         """Return the hidden states of the top layer, and the last states of all layers.
 
         input: [frames, batch, input], or packed from the longest to the shortest sequence. hx: the hidden and
-        the cell states before, [layers * directions, batch, hidden] each; None for zeros.
+        the cell states before, [layers * directions, batch, hidden] each; None for zeros. A single sequence
+        may lack the dimension of the batch.
         """
+        if isinstance(input, Tensor) and input.dim() == 2:
+            outputs, last = self(input[:, None], hx and (hx[0][:, None], hx[1][:, None]))
+            return outputs[:, 0], (last[0][:, 0], last[1][:, 0])
         data, batch_sizes = (input, None) if isinstance(input, Tensor) else input[:2]
         batch = data.shape[1] if batch_sizes is None else int(batch_sizes[0])
         directions = 1 + self.bidirectional
         zeros = data.new_zeros(directions, batch, self.hidden_size)
-        last = []
+        found = []
         for number in range(self.num_layers):
             if number:
                 data = dropout(data, self.dropout, self.training)
@@ -61,8 +65,8 @@ class LayeredLSTM(nn.LSTM):
                 data, *states = torch.lstm(data, before, *how, False)
             else:
                 data, *states = torch.lstm(data, batch_sizes, before, *how)
-            last.append(states)
-        hidden, cell = map(torch.cat, zip(*last, strict=True))
+            found.append(states)
+        hidden, cell = map(torch.cat, zip(*found, strict=True))
         return data if batch_sizes is None else PackedSequence(data, batch_sizes), (hidden, cell)
 
     def _layer(self, number: int) -> list[Tensor]:

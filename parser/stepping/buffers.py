@@ -87,12 +87,12 @@ class FrontOutputs(NamedTuple):
         """lengths: [sentences] in words, on the host."""
         layout = _Layout.of(words, lengths)
         inputs = words.table.index_select(0, layout.word)  # [words + 1, token]
-        first, states = network.buffer(inputs[:1, None])  # [1, 1, hidden], and [layers, 1, hidden] each
-        outputs = [first[0]]
+        first, states = network.buffer(inputs[:1])  # [1, hidden], and [layers, hidden] each
+        outputs = [first]
         groups = inputs[1:].split([sum(frames) for frames in layout.groups])
         for frames, own in zip(layout.groups, groups, strict=True):
             packed = PackedSequence(own, torch.tensor(frames))
-            start = tuple(part.repeat(1, frames[0], 1) for part in states)
+            start = tuple(part[:, None].repeat(1, frames[0], 1) for part in states)
             outputs.append(network.buffer(packed, start)[0].data)
         return cls(torch.cat(outputs), layout.word, layout.row_of_front)
 

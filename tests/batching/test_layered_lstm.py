@@ -50,6 +50,16 @@ def test_without_dropout_it_is_pytorchs(why, packed, bidirectional, with_states,
     torch.testing.assert_close(found, expected)
 
 
+def test_a_single_sequence_needs_no_batch(device):
+    lstm = lstm_with_dropout(SIZE, HIDDEN, LAYERS, 0.5).to(device).eval()
+    inputs = torch.randn(7, SIZE, device=device)
+    outputs, states = lstm(inputs[:4])
+    rest, last = lstm(inputs[4:], states)
+    expected, of_batch = lstm(inputs[:, None])
+    torch.testing.assert_close(torch.cat([outputs, rest]), expected[:, 0])
+    torch.testing.assert_close(last, tuple(part[:, 0] for part in of_batch))
+
+
 @pytest.mark.parametrize("bidirectional", [False, True])
 def test_dropout_is_ours_and_between_layers_only(bidirectional, device):
     lstm = lstm_with_dropout(SIZE, HIDDEN, LAYERS, 0.5, bidirectional).to(device)
