@@ -65,6 +65,7 @@ setup: $(READY)
 	$(INSTALL) --no-compile -e '.[text]'
 	rm -rf stack_parser.egg-info
 	PYTHONDONTWRITEBYTECODE= .venv/bin/python -c '$(IMPORTED)'
+	.venv/bin/python -c 'from parser.system.device_choice import warn_of_unused_gpu as warn; warn("auto")'
 	touch $@
 
 .venv/ready-to-%: .venv/ready

@@ -124,7 +124,7 @@ def test_a_run_leaves_its_folder_alone_in_the_working_directory(config_file, tmp
         (["train", "no/such.yaml"], "no/such.yaml: No such file or directory"),
         (["check", "no/such.conllu"], "no/such.conllu: No such file or directory"),
         (["evaluate", "no/such/model", "data/quickstart/dev.conllu"], "no/such/model: there is no such file"),
-        (["evaluate", "no/such/model", "x", "--device", "cuda:99"], "this machine has"),
+        (["evaluate", "no/such/model", "x", "--device", "cuda:99"], "device 'cuda:99': "),
         (["evaluate", "no/such/model", "x", "--device", "toaster"], "write cpu, cuda"),
         (["evaluate", "no/such/model", "x", "--device", "mps"], "write cpu, cuda"),
     ],

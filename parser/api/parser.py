@@ -34,7 +34,7 @@ from parser.parsing.process_engine import ProcessEngine
 from parser.parsing.read_ahead import READ_AHEAD
 from parser.parsing.reparsing import MAX_WORDS
 from parser.parsing.text_input import reader_of_model, tokenizer_of
-from parser.system.machine import choose_device
+from parser.system.device_choice import choose_device
 from parser.text.reading import TextReader
 from parser.text.sentences import TokenizedSentence, as_sentence
 from parser.treebank.columns import BLANK, WORD_COLUMNS, is_missing
@@ -61,8 +61,8 @@ def load(
     model: a path, or a name such as "wolof-wtb". With `folder`, it is the name of a model in that folder.
     Otherwise it is the name of an installed package, of a model in the folder that the environment variable
     PARSER_MODELS names, or of a model in models/ of the checkout. device: cpu, cuda, cuda:1, ...; auto is
-    CUDA if available. treebank: the treebank whose annotation the parser follows, if the model was trained
-    on several.
+    CUDA if available, though a CPU may be faster for single sentences. treebank: the treebank whose
+    annotation the parser follows, if the model was trained on several.
 
     Raises ValueError if a model is missing or broken, if several models have the name, if models do not fit
     together or do not know the treebank, or if the device is not available.

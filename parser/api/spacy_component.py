@@ -31,8 +31,8 @@ from parser.parsing.parse_options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.process_engine import ProcessEngine
 from parser.parsing.read_ahead import READ_AHEAD
+from parser.system.device_choice import choose_device
 from parser.system.files import nameless_file, write_atomically
-from parser.system.machine import choose_device
 from parser.treebank.columns import BLANK, WORD_COLUMNS
 from parser.treebank.labels import MARK
 from parser.treebank.sentence import NO_HEAD, Sentence

@@ -15,7 +15,8 @@ from parser.parsing.ensemble import ModelChoice, load_models
 from parser.parsing.model import Model
 from parser.parsing.parse_options import ParseOptions
 from parser.system.console import counted, warn
-from parser.system.machine import choose_device, tune_process
+from parser.system.device_choice import choose_device, warn_of_unused_gpu
+from parser.system.machine import tune_process
 from parser.system.remote import start_server
 
 WORKER_MODULES = ("parser.parsing.part_parser", "parser.evaluation.evaluate")
@@ -30,6 +31,7 @@ def models_of(options: argparse.Namespace) -> ModelChoice:
 def prepared_device(options: argparse.Namespace) -> torch.device:
     """Set threads and precision, and return the device of a command with a model. Raises ValueError."""
     tune_process()
+    warn_of_unused_gpu(options.device)
     device = choose_device(options.device)
     torch.set_num_threads(options.threads)
     set_precision(options.precision, device)

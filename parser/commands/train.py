@@ -17,8 +17,9 @@ from parser.distributed.launcher import launch
 from parser.distributed.process_group import ProcessGroup
 from parser.evaluation.report import score_line
 from parser.system.console import say
+from parser.system.device_choice import choose_device
 from parser.system.files import real_path
-from parser.system.machine import choose_device, peak_memory, tune_process
+from parser.system.machine import peak_memory, tune_process
 from parser.training.folder import BEST_MODEL, CONFIG, METRICS, refuse_without_checkpoint
 from parser.training.run import train_and_score
 

@@ -18,7 +18,7 @@ from parser.system.interruption import ignore_signals, interruptible
 
 PATIENCE = timedelta(days=1)
 """How long a process waits for another one. The first may train a tokenizer for hours. If a process dies,
-this is noticed at once, because its connection is closed."""
+this is noticed at once, because its connection is closed; on GPUs by `watch.py`."""
 FAILURES = "parser/failures"
 """Key in the store: the number of processes that have failed."""
 
@@ -34,6 +34,8 @@ def join_processes(exit_code: Callable[[BaseException], int]) -> Iterator[Proces
     if not is_one_of_several():
         yield ProcessGroup()
         return
+    # PyTorch would kill this process when NCCL loses another one, before anything is saved; see `watch.py`.
+    os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")
     rank, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     store = _store(rank, count)
     try:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from parser.batching.device import to_device
 from parser.batching.forest import SortedForest, forest_lstm
 from parser.batching.functional import dropout, linear, present_precision
+from parser.batching.layered_lstm import lstm_with_dropout
 from parser.batching.lstm import outputs_of, run_layer
 from parser.batching.ragged import Padding, Ragged, flatten
 from parser.treebank.batches import split_by_words
@@ -33,7 +34,7 @@ MAX_PADDED_FRAMES = 100_000
 
 def bilstm(inputs: int, hidden: int, layers: int, dropout: float = 0.0) -> nn.LSTM:
     """Create a bidirectional LSTM. hidden: size of each direction. dropout: between the layers."""
-    lstm = nn.LSTM(inputs, hidden, layers, bidirectional=True, dropout=dropout if layers > 1 else 0.0)
+    lstm = lstm_with_dropout(inputs, hidden, layers, dropout, bidirectional=True)
     for name, weight in lstm.named_parameters():
         if name.startswith("bias_hh"):
             weight.requires_grad_(False).zero_()

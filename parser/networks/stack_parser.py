@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from parser.batching.forest import lstm_over_forest
 from parser.batching.functional import dropout, linear
+from parser.batching.layered_lstm import lstm_with_dropout
 from parser.batching.lstm import outputs_of
 from parser.batching.ragged import flatten, gather_rows
 from parser.config.settings import NetworkSettings, Objective
@@ -262,5 +263,4 @@ class StackParser(nn.Module):
 
 
 def _lstm(input_size: int, settings: NetworkSettings) -> nn.LSTM:
-    between_layers = settings.dropout if settings.layers > 1 else 0.0
-    return nn.LSTM(input_size, settings.hidden_size, settings.layers, dropout=between_layers)
+    return lstm_with_dropout(input_size, settings.hidden_size, settings.layers, settings.dropout)

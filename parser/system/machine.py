@@ -39,21 +39,6 @@ OUT_OF_MEMORY = (
 themselves."""
 
 
-def choose_device(name: str) -> torch.device:
-    """Return the device of a name; "auto" means CUDA if available. Raises ValueError if it does not exist."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        device = torch.device("meta")
-    if device.type not in ("cpu", "cuda"):
-        raise ValueError(f"device {name!r}: write cpu, cuda, cuda:1 or auto")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise ValueError(f"device {name!r}: this machine has {torch.cuda.device_count()} CUDA devices")
-    return device
-
-
 def tune_process() -> None:
     """Keep freed memory and compiled kernels for reuse, and flush denormal numbers to zero.
 

@@ -86,6 +86,11 @@ def save_checkpoint(path: Path, training: TrainingState, others: Sequence[Random
     others: the random states of the processes with ranks from 1. Raises OSError with the file's name; the
     previous checkpoint is kept in that case.
     """
+    write_atomically(path, checkpoint_content(training, others))
+
+
+def checkpoint_content(training: TrainingState, others: Sequence[RandomState] = ()) -> bytes:
+    """The content of the checkpoint that `save_checkpoint` writes."""
     tensors = {f"{NETWORK}{name}": tensor for name, tensor in training.step.network.state_dict().items()}
     if training.step.average:
         tensors |= {f"{AVERAGE}{name}": tensor for name, tensor in training.step.average.state().items()}
@@ -99,7 +104,7 @@ def save_checkpoint(path: Path, training: TrainingState, others: Sequence[Random
         "progress": json.dumps({**vars(training.progress), "best": vars(training.progress.best)}),
         "schedule": json.dumps(training.schedule.state()),
     }
-    write_atomically(path, save({name: tensor.contiguous() for name, tensor in tensors.items()}, metadata))
+    return save({name: tensor.contiguous() for name, tensor in tensors.items()}, metadata)
 
 
 def load_checkpoint(path: Path, training: TrainingState, rank: int = 0) -> None:

@@ -80,6 +80,11 @@ class EpochPosition:
         """The share of the epoch's batches that are done."""
         return self._progress.batches / len(self._batches)
 
+    @property
+    def is_read(self) -> bool:
+        """Whether the device has finished all batches that are done, and their numbers have been read."""
+        return not self._unread
+
     def add(self, loss: Tensor, norm: Tensor, requests: Tensor) -> None:
         """Add the loss, the gradient norm and the number of processes that ask, without synchronising."""
         self._unread.append(torch.stack([loss + norm, requests]))

@@ -19,16 +19,24 @@ from parser.batching.ragged import group_size
 from parser.config.measures import MEASURES, Measure
 from parser.config.settings import TrainingSettings
 from parser.distributed.process_group import ALONE, LostProcessError, ProcessGroup
+from parser.distributed.watch import Watch
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.report import score_line
 from parser.evaluation.scores import Scores
 from parser.parsing.model import Model
 from parser.replay.examples import Examples
 from parser.system.console import counted, in_words, say
+from parser.system.files import write_atomically
 from parser.system.interruption import StoppedError, StopRequest
-from parser.training.checkpoint import Progress, TrainingState, random_state, save_checkpoint
+from parser.training.checkpoint import (
+    Progress,
+    TrainingState,
+    checkpoint_content,
+    random_state,
+    save_checkpoint,
+)
 from parser.training.data import TrainingData
-from parser.training.epoch import NotANumberError, epoch_metrics, train_epoch
+from parser.training.epoch import EpochPosition, NotANumberError, epoch_metrics, train_epoch
 from parser.training.folder import BEST_MODEL, CHECKPOINT, resuming
 from parser.training.record import Record
 from parser.training.tokenizer import TokenizerTraining
@@ -41,6 +49,8 @@ SECONDS_BETWEEN_EPOCHS_SAVED = 10
 """Seconds since the last checkpoint after which any epoch, not just the best or the last, ends with one.
 
 An epoch of a few dozen sentences takes less time than writing a checkpoint."""
+SECONDS_BETWEEN_COPIES = 60
+"""Seconds between two copies of the state in memory, made only while GPUs add up for several processes."""
 SECONDS_BETWEEN_LINES = 30
 """Seconds between two progress lines within an epoch, printed if standard error is not a terminal."""
 
@@ -66,8 +76,15 @@ class TrainingLoop:
     preparation_seconds: float = 0.0
     """Seconds that this start or resumption of the run spent before the loop."""
     processes: ProcessGroup = ALONE
+    watch: Watch | None = None
+    """None unless GPUs add up for several processes. Then the weights may have changed by arbitrary sums
+    before the loss of a process is noticed, and a copy of an earlier state is saved."""
     saved_at: float = field(default_factory=time.monotonic, init=False)
     """The `time.monotonic()` at which the last checkpoint was written, or the loop was created."""
+    _copy: bytes | None = field(default=None, init=False)
+    """A checkpoint in memory, if one was made since the last one was written."""
+    _copied_at: float = field(default_factory=time.monotonic, init=False)
+    """Like `saved_at`, but for the copy too."""
 
     def run(self, request: StopRequest) -> None:
         """Train to the end. Raises StoppedError, ValueError, and LostProcessError, after saving."""
@@ -80,14 +97,20 @@ class TrainingLoop:
             if self.tokenizer:
                 self.tokenizer.wait(request)
         except LostProcessError as error:
-            if not self.processes.is_first:
-                raise LostProcessError(
-                    str(error), saved=self._resumable("the last checkpoint is kept")
-                ) from error
-            save_checkpoint(self.folder / CHECKPOINT, self.training)
-            raise LostProcessError(str(error), saved=self._stopped()) from error
+            raise LostProcessError(str(error), saved=self._save_without_others()) from error
         except LostGeneratorError as error:
             raise ValueError(f"{error}. {self._saved_without_generator()}") from error
+
+    def _save_without_others(self) -> str:
+        """Write a checkpoint after the loss of a process. Returns what is saved, for the user."""
+        path = self.folder / CHECKPOINT
+        if self.processes.is_first and not self.watch:
+            save_checkpoint(path, self.training)
+            return self._stopped()
+        if self.processes.is_first and self._copy:
+            write_atomically(path, self._copy)
+            return self._resumable("all but about the last minute is saved")
+        return self._resumable("the last checkpoint is kept")
 
     def _saved_without_generator(self) -> str:
         """Save what can be continued in another process. Returns how."""
@@ -117,6 +140,8 @@ class TrainingLoop:
             for position in train_epoch(
                 self.training_data, self.settings, self.training, self.processes, wants_save
             ):
+                self._refuse_if_lost()
+                self._copy_if_due(position)
                 if not has_bar and time.monotonic() - said > SECONDS_BETWEEN_LINES:
                     say(f"epoch {self.training.progress.epoch}: {position.share:.0%}")
                     said = time.monotonic()
@@ -125,6 +150,7 @@ class TrainingLoop:
                     self._save(request)
                     position.save_requested = False
         except NotANumberError as error:
+            self._refuse_if_lost()
             if not self.processes.is_first:
                 self.processes.wait_for_end_of_first()
             path = self.write_bad_batch(error.rows)
@@ -134,6 +160,16 @@ class TrainingLoop:
             path = self.write_bad_batch(torch.tensor([error.row])) if self.processes.is_first else None
             where = f", which is in {path}" if path else ""
             raise ValueError(f"training: {error}{where}. {WHAT_FREES_MEMORY}") from None
+
+    def _refuse_if_lost(self) -> None:
+        """Raises LostProcessError if what has been read from the device is worthless because of it."""
+        if self.watch:
+            self.watch.refuse_if_lost()
+
+    def _copy_if_due(self, position: EpochPosition) -> None:
+        is_due = time.monotonic() - self._copied_at > SECONDS_BETWEEN_COPIES
+        if self.watch and self.processes.is_first and position.is_read and is_due:
+            self._copy, self._copied_at = checkpoint_content(self.training), time.monotonic()
 
     def _what_may_help(self) -> str:
         has_best = self._has_dev and self.training.progress.best_epoch
@@ -196,6 +232,7 @@ class TrainingLoop:
             dev_loss = mean_loss(model, self.training_data.dev, self.processes)
         except TooLongError as error:
             raise ValueError(f"dev: {error}. {WHAT_FREES_MEMORY}") from None
+        self._refuse_if_lost()
         self._refuse_not_finite(math.isfinite(dev_loss) or not len(self.training_data.dev), "the dev loss")
         return dev_loss
 
@@ -249,6 +286,7 @@ class TrainingLoop:
         self._save_if_best()
         if self.tokenizer:
             self.tokenizer.keep_if_ready()
+        self._copy, self._copied_at = None, time.monotonic()
         self.saved_at = time.monotonic()
         # This also waits until the first process has written its files.
         signal = self.processes.greatest(request.signal or 0)

@@ -19,6 +19,7 @@ from parser.config.settings import Config, TrainingSettings, TreebankSettings
 from parser.config.small_treebank import changed_settings
 from parser.distributed.joining import own_device
 from parser.distributed.process_group import ALONE, ProcessGroup
+from parser.distributed.watch import watched
 from parser.evaluation.evaluate import evaluate, evaluate_text
 from parser.evaluation.scores import Scores
 from parser.optimization.optimizer import MovingAverage, make_optimizer
@@ -26,9 +27,9 @@ from parser.optimization.training_step import TrainingStep
 from parser.parsing.model import Model
 from parser.parsing.text_input import text_reader
 from parser.system.console import counted, say, warn
+from parser.system.device_choice import choose_device, described, warn_of_unused_gpu
 from parser.system.files import refuse_to_overwrite
 from parser.system.interruption import stop_request
-from parser.system.machine import choose_device
 from parser.system.stamp import stamp
 from parser.text.reading import TextPart, read_parts
 from parser.training import data
@@ -88,6 +89,8 @@ def train_and_score(
     if given.small_treebank and processes.is_first and (changed := changed_settings(given, config)):
         limit = f"fewer than {given.small_treebank.words:,} words"
         say(f"small treebank ({limit}): {changed}; --set small_treebank=null keeps the config's values")
+    if processes.is_first:
+        warn_of_unused_gpu(config.device)
     device = own_device(choose_device(config.device))
     torch.set_num_threads(config.threads)
     set_precision("float32", device)  # PyTorch's default for cuDNN is tf32
@@ -135,6 +138,8 @@ def _train(
 ) -> Scores | None:
     """Like `train`. No other process can use the folder until `claimed` is closed."""
     _refuse_before_loading(config, run, device, resume, processes)
+    in_all = f", {processes.count} processes in all" if processes.count > 1 else ""
+    say(f"training on {described(device)}{in_all}")
     # Before the data are loaded: teachers and transformers compute then.
     fix_workspaces(config.training.deterministic, device)
     torch.manual_seed(config.training.seed)
@@ -167,6 +172,7 @@ def _train(
             write_bad_batch=partial(_write_bad_batch, config.treebank, run),
             preparation_seconds=preparation,
             processes=processes,
+            watch=stack.enter_context(watched(processes, device)),
         ).run(request)
     return _best_on_dev(config, run, training_data.dev_sentences, training, processes)
 

@@ -50,6 +50,8 @@ class SimulatedCuda:
         """Calls as in `recorded` that were repeated by graphs."""
         self.storages, self.pinned, self.counts = Storages(), Storages(), Counts()
         self.generator = torch.Generator().manual_seed(0)
+        self.of_dropout: torch.Generator | None = None
+        """cuDNN's own generator, for the dropout between layers of an LSTM; None before its first use."""
         self.captured: Graph | None = None
         """The graph that is being captured."""
         self.generator_is_capturing = False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -66,20 +67,37 @@ def lstm(device: SimulatedCuda, function: Callable[..., Any], args: Sequence[Any
     is_packed = isinstance(args[1], Tensor)
     if is_packed and args[1] in device.storages:
         raise RuntimeError("'batch_sizes' argument should be a 1D CPU int64 tensor")
-    is_training = args[7] if is_packed else args[6]
+    drop, is_training = args[6:8] if is_packed else args[5:7]
     tensors: list[Tensor] = []
     arguments = _without_tensors(tuple(args), tensors)
 
     def compute(*given: Tensor) -> tuple[Tensor, ...]:
         if torch.backends.cudnn.allow_tf32:
             given = tuple(rounded(tensor) for tensor in given)
-        return function(*_with_tensors(arguments, iter(given)))
+        with _own_random_numbers(device) if drop and is_training else nullcontext():
+            return function(*_with_tensors(arguments, iter(given)))
 
     device.require(tensor for place, tensor in enumerate(tensors) if not (is_packed and place == 1))
     if not _are_one_block(args[3] if is_packed else args[2]):
         warnings.warn(NOT_ONE_BLOCK, stacklevel=2)
     _count(device, args, backward=False)
     return _Library.apply(device, compute, args if is_training else None, *tensors)
+
+
+@contextmanager
+def _own_random_numbers(device: SimulatedCuda) -> Iterator[None]:
+    """Draw random numbers from cuDNN's own dropout state, which no program can read or set.
+
+    PyTorch seeds it once in a process, from its generator for the CPU.
+    """
+    if device.of_dropout is None:
+        seed = int(torch.empty((), dtype=torch.int64).random_())
+        device.of_dropout = torch.Generator().manual_seed(seed)
+    of_device, device.generator = device.generator, device.of_dropout
+    try:
+        yield
+    finally:
+        device.generator = of_device
 
 
 def _count_cell(device: SimulatedCuda, name: str, backward: bool, gates: Tensor) -> None:

@@ -13,6 +13,7 @@ from extended import first_of
 from programs import running
 from safetensors import safe_open
 from safetensors.torch import save
+from simulated_cuda.device import SimulatedCuda
 from stopped_runs import LONG, OTHER_TREES, RICH, Stops, command, left_behind
 
 from parser.cli import main
@@ -332,3 +333,23 @@ def test_a_runs_config_trains_in_the_runs_folder(config_file, tmp_path):
     assert main(["train", str(config_file), "--run", str(run), "--set", "training.epochs=1"]) == 0
     assert main(["train", str(run / "config.yaml")]) == 0
     assert left_behind(run) == left_behind(tmp_path / "run.1")
+
+
+@pytest.mark.extended
+def test_a_stopped_run_goes_on_to_the_bit_on_a_gpu(config_file, tmp_path, monkeypatch):
+    """With dropout between the layers of all LSTMs. Each start has a new device, as each process has."""
+    changes = [
+        *LONG,
+        "parser.network.layers=2",
+        "parser.network.sentence_encoder={hidden_size: 8, layers: 2}",
+    ]
+    config = read_config(config_file, [*changes, "device=cuda", "training.epochs=2"])
+    stops = Stops(monkeypatch)
+    with SimulatedCuda() as cuda:
+        train(config, tmp_path / "whole", cuda.name)
+    stops.batches, stops.at = 0, {3}
+    with SimulatedCuda() as cuda, pytest.raises(StoppedError):
+        train(config, tmp_path / "stopped", cuda.name)
+    with SimulatedCuda() as cuda:
+        train(config, tmp_path / "stopped", cuda.name, resume=True)
+    assert left_behind(tmp_path / "stopped") == left_behind(tmp_path / "whole")

@@ -17,7 +17,7 @@ from parser.benchmarks.discovery import find_or_none
 from parser.benchmarks.plugin import NO_BATCHING, AnyPlugin, Mode, Plugin, SettingsT, examples_counted
 from parser.config.errors import fault_lines
 from parser.speed.measuring.settings import SpeedConfig
-from parser.system.machine import choose_device
+from parser.system.device_choice import choose_device
 
 INTERLEAVED = ("experiment", "plugin", "mode", "device", "threads")
 """Cells with equal values of these fields are measured interleaved."""

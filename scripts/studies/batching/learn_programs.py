@@ -32,7 +32,8 @@ from parser.benchmarks.programs.scenes import Scene, read_scenes
 from parser.commands.shared_arguments import positive
 from parser.config.data_folder import data_path
 from parser.speed.measuring.stopwatch import synchronise
-from parser.system.machine import choose_device, tune_process
+from parser.system.device_choice import choose_device
+from parser.system.machine import tune_process
 from parser.system.stamp import append_stamped
 
 METHODS = ProgramExecutorPlugin.methods["train"]
