@@ -24,7 +24,8 @@ from parser.batching.functional import set_precision
 from parser.config.file import read_config
 from parser.config.settings import Config
 from parser.evaluation.evaluate import evaluate
-from parser.system.device_choice import choose_device, tune_process
+from parser.system.device_choice import choose_device
+from parser.system.machine import tune_process
 from parser.system.stamp import append_stamped
 from parser.training import data
 from parser.training.epoch import running_loss, train_epoch
