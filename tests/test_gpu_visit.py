@@ -1,12 +1,16 @@
 """The visit to a machine with a GPU: stages with limits, one after the other, whose results are kept."""
 
+import json
 import os
+import subprocess
 import sys
 import time
+from zipfile import ZipFile
 
 import pytest
+from gpu_visit.kernels import Kernel, described, kind_of
 from gpu_visit.runner import LOG, ROWS, Stage, Visit, run_stages
-from programs import SCRIPTS, is_mentioned, running, wait_until
+from programs import SCRIPTS, is_mentioned, running, script, wait_until
 
 REPORT = "from gpu_visit.reporting import report; "
 MACHINE = Stage("machine", ["-c", f"{REPORT}report(gpu='some')"], 60, each_call=True)
@@ -146,3 +150,94 @@ def test_a_stage_ends_with_a_visit_that_is_killed_and_its_output_stays(visit, tm
     assert not (visit.folder / ROWS).exists()
     _, [row] = run(visit, stage("long", "report(a=1)"))
     assert row["results"] == [{"a": 1}]
+
+
+def test_kernels_are_summed_by_kind_with_the_time_between_them():
+    kernels = [
+        Kernel("sm90_xmma_gemm_f32", 0, 100),
+        Kernel("LSTM_elementWise_fp", 50, 150),  # on another stream
+        Kernel("index_select_kernel", 180, 200),
+        Kernel("another gemm", 200, 220),
+    ]
+    found = described(kernels)
+    assert (found["kernels"], found["gaps"]) == (4, 1)
+    assert (found["busy_ms"], found["gaps_ms"], found["sum_ms"]) == (0.19, 0.03, 0.24)
+    assert found["by_kind"]["products"] == {"count": 2, "ms": 0.12}
+    assert next(iter(found["longest"])) in ("sm90_xmma_gemm_f32", "LSTM_elementWise_fp")
+    assert described([]) == {"kernels": 0}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("void at::native::(anonymous namespace)::kernel::lstm_cell_forward<float>", "fused LSTM cells"),
+        ("void elemWiseRNNcell<float, float, float, (cudnnRNNMode_t)2>", "cuDNN's LSTM"),
+        ("nvjet_sm90_sss_128x64", "products"),
+        ("Memcpy HtoD (Pinned -> Device)", "copies"),
+        ("void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>", "elementwise"),
+        ("void at::native::multi_tensor_apply_kernel", "all weights at once"),
+        ("something", "other"),
+    ],
+)
+def test_kinds_of_kernels(name, kind):
+    assert kind_of(name) == kind
+
+
+def test_wheels_are_installed_beside_the_packages_of_this_python(tmp_path):
+    wheels, site = tmp_path / "wheels", tmp_path / "site"
+    wheels.mkdir()
+    with pytest.raises(SystemExit, match="no wheels there"):
+        script("measure_gpu").install(wheels, str(site))
+    tag = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    information = {"METADATA": "Metadata-Version: 2.1\nName: brought\nVersion: 1\nRequires-Dist: absent\n"}
+    information |= {"WHEEL": tag, "RECORD": ""}
+    with ZipFile(wheels / "brought-1-py3-none-any.whl", "w") as file:
+        file.writestr("brought.py", "")
+        for name, text in information.items():
+            file.writestr(f"brought-1.dist-info/{name}", text)
+    script("measure_gpu").install(wheels, str(site))
+    assert (site / "brought.py").is_file()
+
+
+def test_a_rehearsal_needs_no_data_for_parsers():
+    plan = {stage.name: stage for stage in script("measure_gpu").STAGES}
+    rehearsed = script("measure_gpu").rehearsed
+    seeds, modules = (rehearsed(plan[name], {}) for name in ("seeds", "modules"))
+    assert not seeds.data
+    assert modules.data
+    assert seeds.arguments[-1] == "--rehearse"
+    assert rehearsed(plan["seeds"], {"PARSER_DATA": "there"}).data
+
+
+def measure(folder, *options, **changes):
+    """Run the script; returns the finished process and the rows."""
+    environment = {name: value for name, value in os.environ.items() if name != "PARSER_DATA"} | changes
+    done = subprocess.run(
+        [sys.executable, SCRIPTS / "measure_gpu.py", folder, *options],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done, [json.loads(line) for line in (folder / ROWS).read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.mark.extended
+def test_the_whole_visit_is_rehearsed(tmp_path):
+    """With PARSER_DATA, also the modules of CLEVR."""
+    data = os.environ.get("PARSER_DATA")
+    done, rows = measure(tmp_path, "--rehearse", **({"PARSER_DATA": data} if data else {}))
+    assert not done.returncode, done.stdout + (tmp_path / LOG).read_text(encoding="utf-8")
+    left_out = {row["stage"] for row in rows if row["status"] != "ok"}
+    assert left_out == (set() if data else {"modules", "modules, batched"})
+    assert all(row["rehearsal"] and row["results"] for row in rows if row["status"] == "ok")
+    assert "nan" not in (tmp_path / ROWS).read_text(encoding="utf-8").lower()
+
+
+@pytest.mark.extended
+def test_a_visit_without_a_gpu_says_so(tmp_path):
+    done, [row] = measure(tmp_path, CUDA_VISIBLE_DEVICES="")
+    assert done.returncode
+    assert "machine failed" in done.stderr
+    assert "there is no GPU: torch.cuda.is_available() is False" in row["why"]
+    assert not row["rehearsal"]
