@@ -152,6 +152,22 @@ def test_a_stage_ends_with_a_visit_that_is_killed_and_its_output_stays(visit, tm
     assert row["results"] == [{"a": 1}]
 
 
+@pytest.mark.extended
+def test_failed_tests_are_reported_even_if_a_later_one_hangs(visit, tmp_path):
+    """pytest itself prints failures when all tests have run."""
+    tests = tmp_path / "test_some.py"
+    tests.write_text(f"def test_wrong():\n    assert 1 == 2\n\ndef test_hangs():\n    {HANGS}\n")
+    program = (
+        "import pytest; from gpu_visit.run_tests import Reporter; "
+        f"pytest.main(['-p', 'no:cacheprovider', '-c', '/dev/null', {str(tests)!r}], plugins=[Reporter()])"
+    )
+    _, [row] = run(visit, stage("tests", program, limit=15))
+    assert row["status"] == "timed out"
+    [failure] = row["results"]
+    assert (failure["test"].rpartition("::")[2], failure["outcome"]) == ("test_wrong", "failed")
+    assert "assert 1 == 2" in "\n".join(failure["lines"])
+
+
 def test_kernels_are_summed_by_kind_with_the_time_between_them():
     kernels = [
         Kernel("sm90_xmma_gemm_f32", 0, 100),

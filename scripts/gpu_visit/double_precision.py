@@ -33,7 +33,7 @@ def main(rehearse: bool) -> None:
             replays.append(len(counted))
         plain, graphed = (run.model.network.state_dict() for run in runs)
         weights = max(float((plain[name] - graphed[name]).abs().max()) for name in plain)
-    loss = max(abs(one - other) / one for one, other in zip(*losses, strict=True))
+    loss = max(abs(one - other) / max(one, 1.0) for one, other in zip(*losses, strict=True))
     report(steps=steps, replays=replays[1], relative_difference_of_losses=loss, difference_of_weights=weights)
     if not replays[1]:
         sys.exit("no step was a graph")

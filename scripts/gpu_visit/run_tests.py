@@ -25,7 +25,7 @@ ONCE_FAILED = (
     "tests/benchmarks/stack_parser/test_stack_parser_plugin.py::test_every_method_gives_the_cpus_results_on_the_device",
     "tests/parsing/test_parse.py",
 )
-QUICK = "tests"
+ALL = "tests"
 REHEARSED = "tests/batching/test_ragged.py"
 NEEDED = "hypothesis", "psutil"
 """Packages that tests/conftest.py, or what it imports, needs."""
@@ -59,16 +59,20 @@ def main(which: str, rehearse: bool) -> int:
         if find_spec(name) is None:
             raise ModuleNotFoundError(f"No module named {name!r}")
     os.environ["PARSER_TEST_DEVICE"] = "simulated CUDA" if rehearse else "cuda"
-    chosen = [REHEARSED] if rehearse else ONCE_FAILED if which == "once-failed" else [QUICK]
-    options = ["-v", "--tb=short", "--continue-on-collection-errors", "-p", "no:cacheprovider"]
-    options += ["-m", "not extended and not real_data and not soak", "--hypothesis-profile", "few examples"]
-    options += ["-p", "no:benchmark"]  # part of NVIDIA's images; it warns about several processes
-    if rehearse and which == "once-failed":  # whether they are still there
-        chosen, options = list(ONCE_FAILED), [*options, "--collect-only"]
-    if find_spec("xdist") and not rehearse:
-        options += ["-n", str(min(12, os.cpu_count() or 1)), "--dist", "worksteal"]
+    options = ["--tb=short", "--continue-on-collection-errors", "--hypothesis-profile", "few examples"]
+    options += ["-p", "no:cacheprovider", "-p", "no:benchmark"]  # the latter warns about several processes
+    if which == "once-failed":
+        options += ["-m", "not real_data and not soak", *ONCE_FAILED]
+    else:
+        options += ["-m", "not extended and not real_data and not soak", REHEARSED if rehearse else ALL]
+    if rehearse and which == "once-failed":
+        options += ["-q", "--collect-only"]  # whether they are still there
+    elif find_spec("xdist") and not rehearse:
+        options += ["-v", "-n", str(min(12, os.cpu_count() or 1)), "--dist", "worksteal"]
+    else:
+        options.append("-v")
     reporter = Reporter()
-    status = pytest.main([*options, *chosen], plugins=[reporter])
+    status = pytest.main(options, plugins=[reporter])
     report(tests=dict(reporter.outcomes))
     return int(status)
 
