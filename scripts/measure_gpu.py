@@ -46,31 +46,44 @@ SLOWNESS = 10
 def stage(
     name: str, program: str, limit: float, data: tuple[str, ...] = EWT, least: float | None = None
 ) -> Stage:
-    module, *arguments = program.split()
-    return Stage(name, ["-m", f"gpu_visit.{module}", *arguments], limit, least, data, name == ALWAYS)
+    """A stage that runs a script of studies/gpu. For the other arguments see `Stage`."""
+    script, *arguments = program.split()
+    return Stage(name, [f"scripts/studies/gpu/{script}.py", *arguments], limit, least, data, name == ALWAYS)
 
 
 STAGES = (
-    stage(ALWAYS, "versions", 60, data=()),
+    stage(ALWAYS, "print_versions", 60, data=()),
     stage("tests that failed", "run_tests once-failed", 120, data=()),
-    stage("double precision", "double_precision", 90),
-    stage("failed capture", "failed_capture pytorch wait", 45, data=()),
-    stage("failed capture, training", "failed_capture training wait", 60),
-    stage("full memory", "failed_capture pytorch memory", 45, data=()),
-    stage("full memory, training", "failed_capture training memory", 60),
-    stage("seeds", "seeds float32 5 false true", 150),
-    stage("replays", "replay_profile 256 1024", 80),
-    stage("batches", "batch_making 256 1024", 70),
-    stage("tf32", "seeds tf32 3 true", 70),
-    stage("streams", "streams 256 1024", 70),
-    stage("parsing", "cells ding-koehn-2019-parsing infer step,step-graph 256,1024", 90),
-    stage("parse", "parse_speed", 90),
-    stage("stack-lstm", "cells ding-koehn-2019 train step-naive,replay,replay-graph 64,256,1024,8,1", 150),
-    stage("modules", "cells programs-clevr train none,columns,levels,sliced 64 --phases", 80, data=CLEVR),
+    stage("double precision", "compare_in_double_precision", 90),
+    stage("failed capture", "try_failed_captures pytorch wait", 45, data=()),
+    stage("failed capture, training", "try_failed_captures training wait", 60),
+    stage("full memory", "try_failed_captures pytorch memory", 45, data=()),
+    stage("full memory, training", "try_failed_captures training memory", 60),
+    stage("seeds", "train_seeds float32 5 false true", 150),
+    stage("replays", "profile_replays 256 1024", 80),
+    stage("batches", "measure_batches 256 1024", 70),
+    stage("tf32", "train_seeds tf32 3 true", 70),
+    stage("streams", "measure_streams 256 1024", 70),
+    stage("parsing", "measure_methods ding-koehn-2019-parsing infer step,step-graph 256,1024", 90),
+    stage("parse", "measure_parsing", 90),
     stage(
-        "modules, batched", "cells programs-clevr train columns,levels,sliced 640 --phases", 60, data=CLEVR
+        "stack-lstm",
+        "measure_methods ding-koehn-2019 train step-naive,replay,replay-graph 64,256,1024,8,1",
+        150,
     ),
-    stage("experts", "cells experts-100 infer none,static,grouped 10000 --phases", 60, data=()),
+    stage(
+        "modules",
+        "measure_methods programs-clevr train none,columns,levels,sliced 64 --phases",
+        80,
+        data=CLEVR,
+    ),
+    stage(
+        "modules, batched",
+        "measure_methods programs-clevr train columns,levels,sliced 640 --phases",
+        60,
+        data=CLEVR,
+    ),
+    stage("experts", "measure_methods experts-100 infer none,static,grouped 10000 --phases", 60, data=()),
     stage("all tests", "run_tests quick", 400, data=(), least=60),
 )
 """In the order in which they are run."""

@@ -158,8 +158,8 @@ def test_failed_tests_are_reported_even_if_a_later_one_hangs(visit, tmp_path):
     tests = tmp_path / "test_some.py"
     tests.write_text(f"def test_wrong():\n    assert 1 == 2\n\ndef test_hangs():\n    {HANGS}\n")
     program = (
-        "import pytest; from gpu_visit.run_tests import Reporter; "
-        f"pytest.main(['-p', 'no:cacheprovider', '-c', '/dev/null', {str(tests)!r}], plugins=[Reporter()])"
+        "import pytest; from gpu_visit.reporting import TestReporter; "
+        f"pytest.main(['-pno:cacheprovider', '-c/dev/null', {str(tests)!r}], plugins=[TestReporter()])"
     )
     _, [row] = run(visit, stage("tests", program, limit=15))
     assert row["status"] == "timed out"

@@ -82,7 +82,7 @@ class Visit:
             results = _reported(output)
             status, why = _outcome(code, output, seconds)
         row: Row = {"stage": stage.name, "status": status, **({"why": why} if why else {})}
-        row |= {"began": began, "seconds": round(time.monotonic() - now, 1), "results": results}
+        row |= {"began": began, "seconds": round(time.monotonic() - now, 2), "results": results}
         row |= {"rehearsal": self.is_rehearsal, "commit": self.commit, "machine": dict(machine)}
         with (self.folder / ROWS).open("a", encoding="utf-8") as file:
             file.write(json.dumps(row, ensure_ascii=False) + "\n")

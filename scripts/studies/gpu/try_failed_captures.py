@@ -1,7 +1,7 @@
 """A stage: what becomes of a process after a capture has failed. Each result says what was tried.
 
-python -m gpu_visit.failed_capture pytorch wait      # the host waits in a capture of PyTorch alone
-python -m gpu_visit.failed_capture training memory   # all captures of a training run lack memory
+python scripts/studies/gpu/try_failed_captures.py pytorch wait      # the host waits in a capture
+python scripts/studies/gpu/try_failed_captures.py training memory   # captures of a training run lack memory
 
 PyTorch alone: whether random numbers can be drawn afterwards, and whether another capture, of work that can
 be captured, changes that.
@@ -10,16 +10,21 @@ be captured, changes that.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from unittest import mock
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
+
 from gpu_visit.device import counted_replays, outcome, visited_device
 from gpu_visit.reporting import report
 from gpu_visit.training import GRAPHS, Run, config_maker
+
 from parser.training.word_dropout import WordDropout
 from parser.treebank.vocabulary import Tokens
 

@@ -1,17 +1,21 @@
 """A stage: single replays of training graphs under the profiler, and the time of all replays of an epoch.
 
-python -m gpu_visit.replay_profile 256 1024
+python scripts/studies/gpu/profile_replays.py 256 1024
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import torch
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from gpu_visit.device import Visited, graph_class, visited_device
 from gpu_visit.kernels import described, profiled

@@ -9,10 +9,14 @@ import os
 import platform
 import sys
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 import torch
 
+sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
+
 from gpu_visit.reporting import report
+
 from parser.system.machine import gpu_limits
 
 PACKAGES = (
@@ -25,7 +29,7 @@ PACKAGES = (
 
 def main(rehearse: bool) -> None:
     found = {
-        "gpu": "simulated",
+        "gpu": "simulated" if rehearse else None,
         "torch": str(torch.__version__),
         "cuda": torch.version.cuda,
         "cudnn": torch.backends.cudnn.version() if torch.version.cuda else None,

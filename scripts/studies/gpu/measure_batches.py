@@ -3,24 +3,29 @@
 Batches are first made alone, as fast as they come, then in training steps with CUDA graphs. The profiler
 counts a step's uploads, launches, and calls in which the host waits for the device.
 
-python -m gpu_visit.batch_making 256 1024
+python scripts/studies/gpu/measure_batches.py 256 1024
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import torch
 
+sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
+
 from gpu_visit.device import Visited, visited_device
 from gpu_visit.kernels import described, profiled
 from gpu_visit.reporting import report
 from gpu_visit.training import GRAPHS, Run, config_maker
+
 from parser.replay.examples import Examples
 from parser.training.epoch import epoch_batches, gold_batches
 

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import sys
 from itertools import islice
+from pathlib import Path
 
 import torch
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from gpu_visit.device import counted_replays, visited_device
 from gpu_visit.reporting import report

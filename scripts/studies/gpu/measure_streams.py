@@ -3,23 +3,28 @@
 This runs a copy of the training step's forward and backward pass, on batches that are not padded. Each LSTM
 fills only a part of a GPU; whether three streams are faster decides whether the program should have them.
 
-python -m gpu_visit.streams 256 1024
+python scripts/studies/gpu/measure_streams.py 256 1024
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import median
 
 import torch
 from torch import Tensor
 
+sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
+
 from gpu_visit.device import visited_device
 from gpu_visit.reporting import report
 from gpu_visit.training import Run, config_maker
+
 from parser.batching.forest import lstm_over_forest
 from parser.batching.lstm import outputs_of
 from parser.batching.ragged import flatten, gather_rows
@@ -40,6 +45,8 @@ def main() -> None:
     options.add_argument("--rehearse", action="store_true")
     given = options.parse_args()
     with visited_device(given.rehearse) as visited, config_maker(given.rehearse) as config_of:
+        # PyTorch has only some thirty streams: more would share them with these.
+        sides = [torch.cuda.Stream(visited.device) for _ in range(3)]
         for size in [8] if given.rehearse else given.batch_sizes:
             run = Run.begin(config_of(f"training.batch_size={size}"), visited.device)
             batches = epoch_batches(run.data, run.config.training, epoch=1)
@@ -47,13 +54,14 @@ def main() -> None:
             batches.sort(key=lambda rows: float(lengths[rows].float().mean()))
             shares, turns, replays = (SHARES[:1], 1, 1) if given.rehearse else (SHARES, TURNS, REPLAYS)
             for share in shares:
-                _compare(run, batches[int(share * len(batches))], turns, replays)
+                batch = training_batch(run.training.step, run.data, batches[int(share * len(batches))])
+                one, three = GraphedStep(run, batch, []), GraphedStep(run, batch, sides)
+                _compare(one, three, turns, replays)
 
 
-def _compare(run: Run, rows: Tensor, turns: int, replays: int) -> None:
+def _compare(one: GraphedStep, three: GraphedStep, turns: int, replays: int) -> None:
     """Report the times and the gradients of a batch by one stream and by three."""
-    batch = training_batch(run.training.step, run.data, rows)
-    one, three = (GraphedStep(run, batch, streams) for streams in (1, 3))
+    batch = one.batch
     # The first turn warms up.
     times = [(one.milliseconds(replays), three.milliseconds(replays)) for _ in range(1 + turns)]
     by_one, by_three = (median(each) for each in zip(*times[1:], strict=True))
@@ -62,7 +70,7 @@ def _compare(run: Run, rows: Tensor, turns: int, replays: int) -> None:
         for own, other in zip(one.gradients, three.gradients, strict=True)
     ]
     report(
-        batch_size=len(rows),
+        batch_size=batch.sentences,
         words=batch.tokens.words,
         levels=len(batch.forest.levels),
         milliseconds={"one stream": round(by_one, 4), "three streams": round(by_three, 4)},
@@ -78,19 +86,15 @@ class GraphedStep:
 
     run: Run
     batch: Batch
-    streams: int
+    sides: Sequence[torch.cuda.Stream]
+    """Three streams, or none for a single one."""
     gradients: Sequence[Tensor] = field(init=False)
 
     def __post_init__(self) -> None:
-        network, device = self.run.model.network, self.run.model.device
-        self._weights = [weight for weight in network.parameters() if weight.requires_grad]
-        self._sides = [torch.cuda.Stream(device) for _ in range(self.streams if self.streams > 1 else 0)]
+        weights = self.run.model.network.parameters()
+        self._weights = [weight for weight in weights if weight.requires_grad]
         self._graph = torch.cuda.CUDAGraph()
-        first = torch.cuda.Stream(device)
-        first.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(first):  # not captured: libraries are initialised
-            self._compute()
-        torch.cuda.current_stream().wait_stream(first)
+        self._compute()  # not captured: libraries are initialised
         torch.cuda.synchronize()
         with torch.cuda.graph(self._graph):
             self.gradients = self._compute()
@@ -114,7 +118,7 @@ class GraphedStep:
         scores = network.score(states[0] + states[1] + states[2])
         loss = network.loss(scores, words, batch, self.run.model.inventory).total
         found = torch.autograd.grad(loss, self._weights, allow_unused=True)
-        for side in self._sides:  # their backward passes
+        for side in self.sides:  # their backward passes
             torch.cuda.current_stream().wait_stream(side)
         pairs = zip(found, self._weights, strict=True)
         return [torch.zeros_like(weight) if own is None else own for own, weight in pairs]
@@ -141,12 +145,12 @@ class GraphedStep:
         found = []
         for number, part in enumerate(parts):
             on_side: AbstractContextManager[object] = nullcontext()
-            if self._sides:
-                self._sides[number].wait_stream(main)
-                on_side = torch.cuda.stream(self._sides[number])
+            if self.sides:
+                self.sides[number].wait_stream(main)
+                on_side = torch.cuda.stream(self.sides[number])
             with on_side:
                 found.append(part())
-        for side in self._sides:
+        for side in self.sides:
             main.wait_stream(side)
         return found
 

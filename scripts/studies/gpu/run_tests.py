@@ -1,19 +1,21 @@
 """A stage: tests with their tensors on the GPU. Each failure is printed and reported when it happens.
 
-python -m gpu_visit.run_tests once-failed   # those that failed on a GPU, or would by rounding alone
-python -m gpu_visit.run_tests quick         # all that `make test` runs
+python scripts/studies/gpu/run_tests.py once-failed   # those that failed on a GPU, or would by rounding alone
+python scripts/studies/gpu/run_tests.py quick         # all that `make test` runs
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections import Counter
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
-from gpu_visit.reporting import report
+sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
+
+from gpu_visit.reporting import TestReporter, report
 
 ONCE_FAILED = (
     "tests/optimization/test_graphed_gradients.py",
@@ -29,29 +31,6 @@ ALL = "tests"
 REHEARSED = "tests/batching/test_ragged.py"
 NEEDED = "hypothesis", "psutil"
 """Packages that tests/conftest.py, or what it imports, needs."""
-MOST_LINES = 12
-"""Lines of a failure that are reported: the last ones. The log has all."""
-
-
-class Reporter:
-    """A plugin of pytest that tells of failures at once: a run that is killed does not print them."""
-
-    def __init__(self) -> None:
-        self.outcomes = Counter[str]()
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.when == "call" or report.outcome != "passed":
-            self._note(report.outcome, report)
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        if report.failed:
-            self._note("not collected", report)
-
-    def _note(self, outcome: str, found: pytest.TestReport | pytest.CollectReport) -> None:
-        self.outcomes[outcome] += 1
-        if outcome not in ("passed", "skipped"):
-            print(f"\n{outcome}: {found.nodeid}\n{found.longreprtext}", flush=True)
-            report(test=found.nodeid, outcome=outcome, lines=found.longreprtext.splitlines()[-MOST_LINES:])
 
 
 def main(which: str, rehearse: bool) -> int:
@@ -71,7 +50,7 @@ def main(which: str, rehearse: bool) -> int:
         options += ["-v", "-n", str(min(12, os.cpu_count() or 1)), "--dist", "worksteal"]
     else:
         options.append("-v")
-    reporter = Reporter()
+    reporter = TestReporter()
     status = pytest.main(options, plugins=[reporter])
     report(tests=dict(reporter.outcomes))
     return int(status)

@@ -15,11 +15,14 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 import torch
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
+
+from gpu_visit.reporting import report
+from gpu_visit.training import EWT
 from measuring import parsed_per_second, write_sentences
 
 import parser
-from gpu_visit.reporting import report
-from gpu_visit.training import EWT
 from parser.config.data_folder import data_path
 from parser.treebank.conllu import stream_sentences
 

@@ -1,17 +1,22 @@
 """A stage: short training runs on English EWT with several seeds: losses, dev LAS and speeds of each epoch.
 
-python -m gpu_visit.seeds float32 5 false true      # without and with CUDA graphs
-python -m gpu_visit.seeds tf32 3 true
+python scripts/studies/gpu/train_seeds.py float32 5 false true      # without and with CUDA graphs
+python scripts/studies/gpu/train_seeds.py tf32 3 true
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
+from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from gpu_visit.device import counted_replays, visited_device
 from gpu_visit.reporting import report
 from gpu_visit.training import GRAPHS, Run, config_maker
+
 from parser.system.machine import memory_use, reset_peak_memory
 
 EPOCHS = 3

@@ -1,8 +1,8 @@
 """A stage: the speed of a plugin's methods at several batch sizes, with the settings of an experiment of
 configs/speed/gpu.yaml.
 
-python -m gpu_visit.cells ding-koehn-2019 train step-naive,replay,replay-graph 1,8,64,256,1024
-python -m gpu_visit.cells experts-100 infer none,static 10000 --phases
+python scripts/studies/gpu/measure_methods.py ding-koehn-2019 train step-naive,replay 1,8,64,256,1024
+python scripts/studies/gpu/measure_methods.py experts-100 infer none,static 10000 --phases
 
 `stack-parser speed` measures the same, with a process for each cell. Here all cells share one process, which
 reads the data once: on a machine that is lent for minutes, starting processes would take most of them.
@@ -16,6 +16,7 @@ sees the launches, as in Suarez & Zhu's published code; then the host waits at b
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -26,11 +27,14 @@ from typing import Any
 from unittest import mock
 
 import torch
-from measuring import in_turns
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from gpu_visit.device import Visited, visited_device
 from gpu_visit.reporting import report
 from gpu_visit.training import few_sentences
+from measuring import in_turns
+
 from parser.benchmarks import conformance
 from parser.benchmarks.discovery import find
 from parser.benchmarks.plugin import AnyPlugin, Setup
