@@ -121,9 +121,9 @@ test-gpu: $(TEST_READY)
 budgets: $(TEST_READY)
 	$(PYTHON) scripts/studies/gpu/print_budgets.py $(ARGUMENTS)
 
-# All that is to be measured on a GPU, the next part of it.
+# Tests and measurements on a GPU, those of most worth first; ARGUMENTS="--seconds 450 --wheels FOLDER", and --rehearse without one.
 gpu: $(TEST_READY)
-	$(PYTHON) scripts/measure_gpu.py $(if $(filter -,$(OUT)),$(error write OUT=docs/measurements/speed/gpu-NAME),$(OUT))
+	$(PYTHON) scripts/measure_gpu.py $(if $(filter -,$(OUT)),$(error write OUT=docs/measurements/speed/gpu-NAME),"$(OUT)") $(ARGUMENTS)
 
 # A release of a treebank of Universal Dependencies into ud/ of the data folder; ARGUMENTS="--release r2.17" names another one.
 # SET=… is a data set of the speed measurements; without both, these are listed.

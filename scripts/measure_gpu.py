@@ -1,197 +1,157 @@
-"""Make all measurements on a GPU, in parts of at most eight minutes, and write them into one small folder.
+"""One visit to a machine with a GPU: tests and measurements, those of most worth first, in little time.
 
-python scripts/measure_gpu.py docs/measurements/speed/gpu-h100
+python3 scripts/measure_gpu.py OUT --seconds 450 --wheels WHEELS
+python3 scripts/measure_gpu.py OUT --seconds 300 --wheels WHEELS    # goes on
 
-Each call does the next part or continues it: the tests with CUDA tensors, the cells of
-configs/speed/gpu.yaml, a training run on English EWT, and a comparison of the predictions of
-scripts/studies/gpu/predict_gpu.py with the measurements. Repeat the command until it prints that nothing is
-left. PARSER_DATA is the data folder; without it some cells, the training and the prediction are left out.
+Each stage is a process with a time limit. As it ends, its results are added to OUT/visit.jsonl; OUT/log has
+what it printed. A stage that needs more time than is left is not started, and a second call goes on. Stages
+that failed or were killed at their limit are repeated only with --again; skipped ones, for which a package or
+data were missing, are tried again.
+
+The machine needs a checkout of this project, a Python of 3.11 or later with PyTorch, and in the folder that
+PARSER_DATA names the treebank English EWT and CLEVR's questions, but no network: --wheels names a folder with
+wheels of packages that it lacks. The stages `all tests` and `tests that failed` need the packages of tests.
+docs/speed.md lists what to bring.
+
+--rehearse runs all stages on a simulated GPU or the CPU, with tiny sizes, to find mistakes in the stages. Its
+rows say so, and its numbers say nothing about a GPU.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
-import json
 import os
-import re
-import shutil
-import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from tempfile import TemporaryDirectory
 
-import torch
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # `parser` may be installed or not
 
-from parser.system.interruption import SIGNALLED
-from parser.training.folder import CHECKPOINT
+from gpu_visit.runner import FAILED, LOG, ROWS, TIMED_OUT, Stage, Visit, run_stages, summary  # noqa: E402
 
-MINUTES = 7
-TRAINING = Path("configs/ding-koehn-2019-ewt.yaml")
-LEFT = "cells are left"
-"""What `stack-parser speed` prints if it stopped before all cells were measured."""
-REPORT = "report: "
-"""What it prints when it has finished."""
-SUMMARY = re.compile(r"\d+ (passed|failed)")
-"""What pytest prints when it has finished."""
-STOPPED = SIGNALLED + signal.SIGINT
-"""The exit status of a training run that was asked to stop."""
-LINES_KEPT = 1000
-"""The number of lines of the tests' output that are kept."""
+from parser.system.git import git  # noqa: E402
+
+EWT = tuple(f"ud/UD_English-EWT/en_ewt-ud-{part}.conllu" for part in ("train", "dev", "test"))
+CLEVR = "clevr/CLEVR_val_questions_generated.json", "clevr/CLEVR_val_scenes_500.json"
+ALWAYS = "machine"
+SECONDS, REHEARSAL_SECONDS = 750, 3600
+SLOWNESS = 10
+"""How many times as long as on a GPU a stage may take in a rehearsal, on a busy machine."""
+
+
+def stage(
+    name: str, program: str, limit: float, data: tuple[str, ...] = EWT, least: float | None = None
+) -> Stage:
+    """A stage that runs a script of studies/gpu. For the other arguments see `Stage`."""
+    script, *arguments = program.split()
+    return Stage(name, [f"scripts/studies/gpu/{script}.py", *arguments], limit, least, data, name == ALWAYS)
+
+
+STAGES = (
+    stage(ALWAYS, "print_versions", 60, data=()),
+    stage("tests that failed", "run_tests once-failed", 120, data=()),
+    stage("double precision", "compare_in_double_precision", 90),
+    stage("failed capture", "try_failed_captures pytorch wait", 45, data=()),
+    stage("failed capture, training", "try_failed_captures training wait", 60),
+    stage("full memory", "try_failed_captures pytorch memory", 45, data=()),
+    stage("full memory, training", "try_failed_captures training memory", 60),
+    stage("seeds", "train_seeds float32 5 false true", 150),
+    stage("replays", "profile_replays 256 1024", 80),
+    stage("batches", "measure_batches 256 1024", 70),
+    stage("tf32", "train_seeds tf32 3 true", 70),
+    stage("streams", "measure_streams 256 1024", 70),
+    stage("parsing", "measure_methods ding-koehn-2019-parsing infer step,step-graph 256,1024", 90),
+    stage("parse", "measure_parsing", 90),
+    stage(
+        "stack-lstm",
+        "measure_methods ding-koehn-2019 train step-naive,replay,replay-graph 64,256,1024,8,1",
+        150,
+    ),
+    stage(
+        "modules",
+        "measure_methods programs-clevr train none,columns,levels,sliced 64 --phases",
+        80,
+        data=CLEVR,
+    ),
+    stage(
+        "modules, batched",
+        "measure_methods programs-clevr train columns,levels,sliced 640 --phases",
+        60,
+        data=CLEVR,
+    ),
+    stage("experts", "measure_methods experts-100 infer none,static,grouped 10000 --phases", 60, data=()),
+    stage("all tests", "run_tests quick", 400, data=(), least=60),
+)
+"""In the order in which they are run."""
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    options.add_argument("folder", type=Path, help="where the results are written")
-    folder = options.parse_args().folder
-    if not torch.cuda.is_available():
-        sys.exit("there is no GPU: torch.cuda.is_available() is False")
-    folder.mkdir(parents=True, exist_ok=True)
-    parts = dict(PARTS)
-    if not os.environ.get("PARSER_DATA"):
-        print(f"PARSER_DATA is not set: without {', '.join(NEED_DATA)}")
-        parts = {name: part for name, part in parts.items() if name not in NEED_DATA}
-    print(do_next_part(folder, parts))
-
-
-Part = Callable[[Path], None]
-
-
-def do_next_part(folder: Path, parts: Mapping[str, Part]) -> str:
-    """Do the first part whose result, the file of its name, is missing. Returns a message with what is left.
-
-    Raises SystemExit if the part fails.
-    """
-    left = [name for name in parts if not (folder / name).exists()]
-    if left:
-        print(f"part {len(parts) - len(left) + 1} of {len(parts)}: {left[0]}", flush=True)
-        parts[left[0]](folder)
-    left = [name for name in parts if not (folder / name).exists()]
-    if left:
-        return f"left: {', '.join(left)}; give the same command again"
-    return f"nothing is left; commit {folder}"
-
-
-def run_tests(folder: Path) -> None:
-    """Run the quick tests in one go: they cannot be continued."""
-    environment = {**os.environ, "PARSER_TEST_DEVICE": "cuda"}
-    # pytest-benchmark, part of NVIDIA's images, warns about several processes; warnings are errors here.
-    options = ["-q", "-n", str(min(16, os.cpu_count() or 1)), "--tb=short", "-p", "no:benchmark"]
-    done = _run(["pytest", *options, "-m", "not extended and not real_data and not soak"], environment)
-    if done.status in (0, 1) and SUMMARY.search(done.output):  # 1: some failed
-        lines = done.output.splitlines()[-LINES_KEPT:]
-        (folder / "tests.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    else:
-        sys.exit("the tests came to no end, see above")
-
-
-def measure_speed(folder: Path) -> None:
-    run = Path("runs/speed") / folder.name  # one for each folder: rows in a run are not measured again
-    options = ["--run", str(run), "--minutes", str(MINUTES)]
-    done = _run(["parser", "speed", "configs/speed/gpu.yaml", *options])
-    if LEFT in done.output:
-        return
-    if REPORT not in done.output:  # the status is also nonzero for wrong cells
-        sys.exit("the measurement failed, see above")
-    shutil.copy(run / "config.yaml", folder)
-    with gzip.open(folder / "rows.jsonl.gz", "wb") as file:
-        file.write((run / "rows.jsonl").read_bytes())
-
-
-def train(folder: Path) -> None:
-    run = Path("runs") / f"{folder.name}-ewt"
-    changes = ["--set", "device=cuda", "--run", str(run)]
-    if (run / CHECKPOINT).is_file():
-        changes.append("--resume")
-    done = _run(["parser", "train", str(TRAINING), *changes], stops_after=60 * MINUTES)
-    if not done.status:
-        shutil.copy(run / "result.json", folder / "training.json")
-    elif done.status != STOPPED:
-        sys.exit("the training failed, see above")
-
-
-def predict(folder: Path) -> None:
-    """Predict speeds, and write a comparison with the rows of the speed run."""
-    subprocess.run(
-        [sys.executable, "scripts/studies/gpu/predict_gpu.py", str(folder / "predicted")], check=True
+    options.add_argument("folder", type=Path, metavar="OUT", help="folder of the results; it is created")
+    options.add_argument("--seconds", type=float, help=f"of this call (default: {SECONDS})")
+    options.add_argument("--wheels", type=Path, help="folder with wheels of packages that this Python lacks")
+    options.add_argument(
+        "--again", action="append", default=[], metavar="STAGE", choices=[each.name for each in STAGES]
     )
-    predicted = _rows((folder / "predicted/rows.jsonl").read_text(encoding="utf-8"))
-    with gzip.open(folder / "rows.jsonl.gz", "rt", encoding="utf-8") as file:
-        measured = _rows(file.read())
-    text = comparison(predicted, measured, torch.cuda.get_device_name())
-    (folder / "predicted.md").write_text(text, encoding="utf-8")
-    print(text)
+    options.add_argument("--commit", help="of the checkout, if it is a copy without .git")
+    options.add_argument("--rehearse", action="store_true", help="on a simulated GPU, with tiny sizes")
+    given = options.parse_args()
+    out = given.folder.resolve()
+    if folder := os.environ.get("PARSER_DATA"):
+        os.environ["PARSER_DATA"] = os.path.abspath(folder)
+    with ExitStack() as stack:
+        paths = [str(ROOT), str(ROOT / "scripts")]
+        if given.wheels:
+            site = stack.enter_context(TemporaryDirectory(prefix="wheels-"))
+            install(given.wheels, site)
+            paths.append(site)
+        paths += filter(None, [os.environ.get("PYTHONPATH")])
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}
+        commit = given.commit or git(Path(__file__), "describe", "--always", "--abbrev=40", "--dirty")
+        os.chdir(ROOT)  # where stages run
+        visit = Visit(out, environment, given.rehearse, commit)
+        stages = [rehearsed(each, environment) for each in STAGES] if given.rehearse else STAGES
+        try:
+            seconds = given.seconds or (REHEARSAL_SECONDS if given.rehearse else SECONDS)
+            left = run_stages(visit, stages, seconds, given.again)
+        except ValueError as error:
+            sys.exit(str(error))
+    sys.exit(told(visit, left))
 
 
-def comparison(
-    predicted: Sequence[Mapping[str, Any]], measured: Sequence[Mapping[str, Any]], gpu: str
-) -> str:
-    """A table of the cells that were both measured and predicted for this GPU."""
-    speeds = {
-        (row["method"], row["batch_size"]): row["sentences_per_second"]
-        for row in predicted
-        if row["in_cuda"] == gpu and row["precision"] == "float32"
-    }
-    lines = [
-        f"# Predicted and measured, {gpu}, float32",
-        "",
-        "| method | batch | predicted | measured | ratio |",
-    ]
-    lines.append("|---|---|---|---|---|")
-    for row in filter(_is_compared, measured):
-        expected = speeds.get((row["method"], row["batch_size"]))
-        if expected:
-            cell, found = f"{row['method']} | {row['batch_size']}", row["sentences_per_second"]
-            lines.append(f"| {cell} | {expected:,.0f} | {found:,.0f} | {expected / found:.2f} |")
-    if not speeds:
-        lines.append(f"scripts/prediction/model.py has no figures of {gpu}")
-    return "\n".join(lines) + "\n"
+def install(wheels: Path, site: str) -> None:
+    """Install all wheels of a folder into another one. Raises SystemExit with pip's message."""
+    files = sorted(map(str, wheels.glob("*.whl")))
+    if not files:
+        sys.exit(f"--wheels {wheels}: no wheels there")
+    how = ["--quiet", "--no-index", "--no-deps", "--no-compile", "--disable-pip-version-check"]
+    command = [sys.executable, "-m", "pip", "install", *how, "--target", site, *files]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"--wheels {wheels}: pip could not install them:\n{done.stderr}")
 
 
-def _is_compared(row: Mapping[str, Any]) -> bool:
-    cell = row["experiment"], row["mode"], row["status"], row.get("precision", "float32")
-    return cell == ("ding-koehn-2019", "train", "ok", "float32")
+def rehearsed(stage: Stage, environment: Mapping[str, str]) -> Stage:
+    """The stage with tiny sizes. Without a data folder, it takes the treebank that ships with the project."""
+    needs_treebank = set(stage.data) <= set(EWT)
+    data = () if needs_treebank and not environment.get("PARSER_DATA") else stage.data
+    arguments = [*stage.arguments, "--rehearse"]
+    return stage._replace(arguments=arguments, data=data, limit=SLOWNESS * stage.limit)
 
 
-def _rows(text: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in text.splitlines()]
-
-
-class Done(NamedTuple):
-    output: str
-    status: int
-
-
-def _run(
-    module: Sequence[str], environment: Mapping[str, str] | None = None, stops_after: float | None = None
-) -> Done:
-    """Run a Python module, print its output, and return it.
-
-    stops_after: seconds after which it is interrupted as if by Ctrl-C.
-    """
-    command = [sys.executable, "-m", *module]
-    process = subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    try:
-        output, _ = process.communicate(timeout=stops_after)
-    except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGINT)
-        output, _ = process.communicate()
-    print(output, flush=True)
-    return Done(output, process.returncode)
-
-
-PARTS: Mapping[str, Part] = {
-    "tests.txt": run_tests,
-    "rows.jsonl.gz": measure_speed,
-    "training.json": train,
-    "predicted.md": predict,
-}
-"""The parts by the names of their results, in the order in which they are done."""
-NEED_DATA = "training.json", "predicted.md"
+def told(visit: Visit, left: list[str]) -> int:
+    """Print the latest outcome of each stage, and what is left. Returns the exit status: 1 if any failed."""
+    latest = {row["stage"]: row for row in visit.rows()}
+    print(f"\n{visit.folder / ROWS}, {visit.folder / LOG}{', a rehearsal' if visit.is_rehearsal else ''}:")
+    for name, row in latest.items():
+        print(f"  {name}: {summary(row)}")
+    if left:
+        print(f"left: {', '.join(left)}; the same command goes on")
+    return int(any(row["status"] in (FAILED, TIMED_OUT) for row in latest.values()))
 
 
 if __name__ == "__main__":

@@ -227,46 +227,6 @@ def test_speeds_of_a_run(tmp_path):
     assert script("compare_commits").speeds(path) == expected
 
 
-def test_parts_on_a_gpu_are_done_one_after_the_other(tmp_path, capsys):
-    measure_gpu, tried = script("measure_gpu"), []
-
-    def makes(name):
-        def part(folder):
-            tried.append(name)
-            if name != "second" or tried.count(name) == 2:  # the second part needs two calls
-                (folder / name).write_text("")
-
-        return part
-
-    parts = {name: makes(name) for name in ("first", "second", "third")}
-    calls = [measure_gpu.do_next_part(tmp_path, parts) for _ in range(5)]
-    assert tried == ["first", "second", "second", "third"]
-    assert ["nothing is left" in left for left in calls] == [False, False, False, True, True]
-    assert "left: second, third" in calls[0]
-
-
-def test_predictions_are_compared_with_what_was_measured():
-    measure_gpu = script("measure_gpu")
-    cell = {"method": "replay", "batch_size": 64, "precision": "float32"}
-    predicted = [
-        {**cell, "in_cuda": "NVIDIA H100 80GB HBM3", "sentences_per_second": 3000.0},
-        {**cell, "in_cuda": "NVIDIA H100", "sentences_per_second": 1.0},
-    ]
-    measured = [
-        {
-            **cell,
-            "experiment": "ding-koehn-2019",
-            "mode": mode,
-            "status": "ok",
-            "sentences_per_second": 2000.0,
-        }
-        for mode in ("train", "infer")
-    ]
-    text = measure_gpu.comparison(predicted, measured, "NVIDIA H100 80GB HBM3")
-    assert text.count("| replay | 64 | 3,000 | 2,000 | 1.50 |") == 1
-    assert "no figures of another" in measure_gpu.comparison(predicted, measured, "another")
-
-
 @pytest.mark.parametrize(
     ("call", "device_ms", "binds"),
     [
@@ -353,31 +313,6 @@ def test_shapes_of_a_training_run():
     assert 3 < found["shapes"] < 20
     assert 0.9 < found["share"] <= 1
     assert 0 < found["padding"] < 0.6
-
-
-@pytest.mark.parametrize("program", ["print('2 passed')", "print('1 failed'); exit(1)"])
-def test_the_tests_on_a_gpu_are_kept_if_they_ended(program, tmp_path, monkeypatch):
-    measure_gpu = script("measure_gpu")
-    monkeypatch.chdir(tmp_path)  # `python -m` looks there first
-    (tmp_path / "pytest.py").write_text(program)
-    measure_gpu.run_tests(tmp_path)
-    assert (tmp_path / "tests.txt").read_text() in ("2 passed\n", "1 failed\n")
-
-
-@pytest.mark.parametrize("program", ["exit(2)", "import missing", "print('7 cells are left')"])
-def test_a_part_that_failed_or_did_not_end_is_not_done(program, tmp_path, monkeypatch):
-    measure_gpu = script("measure_gpu")
-    for module in ("pytest", "parser"):
-        (tmp_path / f"{module}.py").write_text(program)
-    monkeypatch.chdir(tmp_path)  # `python -m` looks there first
-    if "left" in program:
-        measure_gpu.measure_speed(tmp_path)
-    else:
-        for part in (measure_gpu.measure_speed, measure_gpu.run_tests):
-            with pytest.raises(SystemExit, match="see above"):
-                part(tmp_path)
-    assert not (tmp_path / "rows.jsonl.gz").exists()
-    assert not (tmp_path / "tests.txt").exists()
 
 
 def test_what_is_measured_in_turns_takes_turns_in_going_first():

@@ -113,6 +113,7 @@ class SimulatedCuda:
                 "mem_get_info": lambda device=None: (MEMORY, MEMORY),
                 "max_memory_allocated": lambda device=None: 0,
                 "max_memory_reserved": lambda device=None: 0,
+                "memory_reserved": lambda device=None: 0,
                 "reset_peak_memory_stats": lambda device=None: None,
                 "empty_cache": self._empty_cache,
                 "synchronize": lambda device=None: self.count_synchronization("torch.cuda.synchronize"),
@@ -121,9 +122,11 @@ class SimulatedCuda:
                 "graph": partial(capturing, self),
                 "device": nullcontext,
                 "device_of": nullcontext,
-                "Stream": lambda device=None: SimpleNamespace(device=device),
-                "current_stream": lambda device=None: None,
+                "Stream": Stream,
+                "current_stream": Stream,
                 "set_stream": lambda stream: None,
+                "stream": lambda stream: nullcontext(),
+                "is_current_stream_capturing": lambda: self.captured is not None,
                 "manual_seed_all": self.generator.manual_seed,
                 "get_rng_state": lambda device=None: self.generator.get_state(),
                 "set_rng_state": lambda state, device=None: self.generator.set_state(state),
@@ -283,6 +286,16 @@ class _Moment(threading.local):
     """The current state of each thread."""
 
     creating = in_backward = called_by_python = silent = False
+
+
+class Stream:
+    """torch.cuda.Stream. All work is done in the order of its calls, whatever its stream."""
+
+    def __init__(self, device: Any = None):
+        self.device = device
+
+    def wait_stream(self, other: Stream) -> None:
+        """Work that follows begins after that of the other stream, as it does anyway."""
 
 
 class Event:

@@ -1,0 +1,94 @@
+"""A stage: making batches: the time on the host, and what a training step asks of host and device.
+
+Batches are first made alone, as fast as they come, then in training steps with CUDA graphs. The profiler
+counts a step's uploads, launches, and calls in which the host waits for the device.
+
+python scripts/studies/gpu/measure_batches.py 256 1024
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
+
+from gpu_visit.device import Visited, visited_device
+from gpu_visit.kernels import described, profiled
+from gpu_visit.reporting import report
+from gpu_visit.training import GRAPHS, Run, config_maker
+
+from parser.replay.examples import Examples
+from parser.training.epoch import epoch_batches, gold_batches
+
+STEPS, REHEARSED_STEPS = 40, 4
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    options.add_argument("batch_sizes", type=int, nargs="+")
+    options.add_argument("--rehearse", action="store_true")
+    given = options.parse_args()
+    with visited_device(given.rehearse) as visited, config_maker(given.rehearse) as config_of:
+        for size in [8] if given.rehearse else given.batch_sizes:
+            config = config_of(f"training.batch_size={size}", GRAPHS.format("true"))
+            run = Run.begin_with_graphs(config, visited.device)
+            report(batch_size=size, milliseconds_of_a_batch_alone=_milliseconds_alone(run))
+            for found in _in_steps(visited, run, REHEARSED_STEPS if given.rehearse else STEPS):
+                report(batch_size=size, **found)
+
+
+def _milliseconds_alone(run: Run) -> float:
+    """The time of making a batch as training does ahead, while nothing else runs."""
+    batches = epoch_batches(run.data, run.config.training, epoch=1)
+    shapes = run.training.graphs.shapes if run.training.graphs else ()
+    began = time.perf_counter()
+    for _ in gold_batches(run.data.train, batches, run.model.device, shapes):
+        pass
+    torch.cuda.synchronize()
+    return round(1000 * (time.perf_counter() - began) / len(batches), 4)
+
+
+def _in_steps(visited: Visited, run: Run, steps: int) -> Iterator[dict[str, Any]]:
+    """Yields the time of steps and of `Examples.batch` in them, then what the profiler saw of other steps."""
+    making: list[float] = []
+    make = Examples.batch
+
+    def timed(*arguments: Any, **named: Any) -> Any:
+        began = time.perf_counter()
+        try:
+            return make(*arguments, **named)
+        finally:
+            making.append(time.perf_counter() - began)
+
+    steps_of_run = run.many_steps()
+    torch.cuda.synchronize()
+    began = time.perf_counter()
+    with mock.patch.object(Examples, "batch", timed):
+        done = sum(1 for _ in islice(steps_of_run, steps))
+        torch.cuda.synchronize()
+    whole = time.perf_counter() - began
+    yield {
+        "steps": done,
+        "milliseconds_of_a_step": round(1000 * whole / done, 4),
+        "milliseconds_in_examples_batch": round(1000 * sum(making) / done, 4),
+    }
+    with profiled(visited) as found:
+        done = sum(1 for _ in islice(steps_of_run, steps))
+    yield {
+        "profiled_steps": done,
+        "of_a_step": {name: getattr(found, name) / done for name in ("launches", "uploads", "waits")},
+        "kernels": described(found.kernels),
+    }
+
+
+if __name__ == "__main__":
+    main()
