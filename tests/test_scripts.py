@@ -405,9 +405,9 @@ def test_gold_trajectories_have_all_that_is_optimal(system):
     """The static oracle has one transition for each step, but others can be equally good."""
     inventory = make_inventory(system)
     prepared = examples(inventory, SOME_TREES)
-    found = script("count_errors").gold_trajectory(inventory, prepared.gold, prepared.steps)
+    found = script("count_errors").gold_trajectory(inventory, prepared.gold, prepared.trajectories.steps)
     taken = found.transitions != inventory.no_op
-    assert torch.equal(found.transitions[taken], prepared.steps.values[:, 0])
+    assert torch.equal(found.transitions[taken], prepared.trajectories.steps.values[:, 0])
     ours, static = (
         inventory.with_optimal_labels(labels)
         for labels in (found.optimal_labels[taken], prepared.optimal_labels.values)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from gpu_visit.kernels import described, profiled
 from gpu_visit.reporting import report
 from gpu_visit.training import GRAPHS, Run, config_maker
 
-from parser.replay.examples import Examples
+from parser.replay.source import BatchSource
 from parser.training.epoch import epoch_batches, gold_batches
 
 STEPS, REHEARSED_STEPS = 40, 4
@@ -49,37 +49,40 @@ def main() -> None:
 def _milliseconds_alone(run: Run) -> float:
     """The time of making a batch as training does ahead, while nothing else runs."""
     batches = epoch_batches(run.data, run.config.training, epoch=1)
-    shapes = run.training.graphs.shapes if run.training.graphs else ()
     began = time.perf_counter()
-    for _ in gold_batches(run.data.train, batches, run.model.device, shapes):
+    for _ in gold_batches(run.data.source, batches, run.training.graphs):
         pass
     torch.cuda.synchronize()
     return round(1000 * (time.perf_counter() - began) / len(batches), 4)
 
 
 def _in_steps(visited: Visited, run: Run, steps: int) -> Iterator[dict[str, Any]]:
-    """Yields the time of steps and of `Examples.batch` in them, then what the profiler saw of other steps."""
-    making: list[float] = []
-    make = Examples.batch
+    """Yields the time of steps and of the host's part of making batches, then what the profiler saw of other
+    steps."""
+    on_host: list[float] = []
 
-    def timed(*arguments: Any, **named: Any) -> Any:
-        began = time.perf_counter()
-        try:
-            return make(*arguments, **named)
-        finally:
-            making.append(time.perf_counter() - began)
+    def timed(method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            began = time.perf_counter()
+            try:
+                return method(*arguments, **named)
+            finally:
+                on_host.append(time.perf_counter() - began)
+
+        return call
 
     steps_of_run = run.many_steps()
     torch.cuda.synchronize()
     began = time.perf_counter()
-    with mock.patch.object(Examples, "batch", timed):
+    shape, prepared = timed(BatchSource.shape), timed(BatchSource.prepared)
+    with mock.patch.multiple(BatchSource, shape=shape, prepared=prepared):
         done = sum(1 for _ in islice(steps_of_run, steps))
         torch.cuda.synchronize()
     whole = time.perf_counter() - began
     yield {
         "steps": done,
         "milliseconds_of_a_step": round(1000 * whole / done, 4),
-        "milliseconds_in_examples_batch": round(1000 * sum(making) / done, 4),
+        "milliseconds_of_the_host_for_a_batch": round(1000 * sum(on_host) / done, 4),
     }
     with profiled(visited) as found:
         done = sum(1 for _ in islice(steps_of_run, steps))

@@ -3,8 +3,8 @@
 python scripts/studies/gpu/try_failed_captures.py pytorch wait      # the host waits in a capture
 python scripts/studies/gpu/try_failed_captures.py training memory   # captures of a training run lack memory
 
-PyTorch alone: whether random numbers can be drawn afterwards, and whether another capture, of work that can
-be captured, changes that.
+PyTorch alone: whether random numbers can be drawn and the cache can be emptied afterwards, and whether
+another capture, of work that can be captured, changes that.
 """
 
 from __future__ import annotations
@@ -75,8 +75,10 @@ def _pytorch_alone(device: torch.device, fail: Callable[[Tensor], None]) -> None
         "random numbers after it": random_work,
         "the generator's state after it": lambda: torch.cuda.get_rng_state(device),
         "a sum after it": numbers.sum().item,
+        "emptying the cache after it": torch.cuda.empty_cache,
         "a capture of a sum": lambda: _capture(lambda: numbers.add_(1)),
         "random numbers after that": random_work,
+        "emptying the cache after that": torch.cuda.empty_cache,
         "a capture with random numbers": lambda: _capture(random_work),
         "a sum in the end": numbers.sum().item,
     }
