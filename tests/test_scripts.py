@@ -315,6 +315,15 @@ def test_shapes_of_a_training_run():
     assert 0 < found["padding"] < 0.6
 
 
+@pytest.mark.extended
+def test_little_is_left_for_the_host_of_a_gpu():
+    config = read_config(Path("configs/quickstart.yaml"))
+    _, loaded = data.load(config, torch.device("cpu"))
+    of_host = script("measure_making").measured(loaded, config.training)["host"]
+    assert 0 < of_host["device"]["bytes"] < 0.25 * of_host["host"]["bytes"]  # its features stay there
+    assert all(made["microseconds_per_sentence"] > 0 for made in of_host.values())
+
+
 def test_what_is_measured_in_turns_takes_turns_in_going_first():
     done = []
 

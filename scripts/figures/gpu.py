@@ -17,7 +17,7 @@ from parser.speed.reporting.document import Heading, Picture, Table, write_docum
 from parser.speed.reporting.plot_style import PLAIN, draw_panels
 
 FOLDER = "speed/predicted-gpu"
-What = Literal["training", "transformer", "this-cpu", "shapes"]
+What = Literal["training", "transformer", "this-cpu", "shapes", "making"]
 SIZES = 64, 256
 METHODS = {
     "replay": "replay",
@@ -178,6 +178,22 @@ def shapes() -> str:
     )
 
 
+def making() -> str:
+    """What the host does for a training batch."""
+    found = rows_of("making")
+    [on] = {processor(row["machine"]["cpu"], row["machine"]["vectors"]) for row in found}
+    makers = {"host": "all, as before", "device": "what is left if the GPU makes the batch"}
+
+    def cell(row: Row, maker: str) -> str:
+        figures = row["host"][maker]
+        return f"{figures['microseconds_per_sentence']:.2f} µs, {figures['bytes'] / 1000:,.1f} kB"
+
+    return table(
+        (f"the host's work for a sentence, and the upload ({on})", *(row["batch_size"] for row in found)),
+        ((title, *(cell(row, maker) for row in found)) for maker, title in makers.items()),
+    )
+
+
 def transformer() -> str:
     """Words per second in training with all of XLM-R (base), predicted."""
     found = {(row["device"], row["precision"]): row for row in rows_of("transformer")}
@@ -265,4 +281,5 @@ FIGURES: dict[str, Callable[[], str]] = {
     "predicted-transformer": transformer,
     "predicted-transformer-memory": transformer_memory,
     "shapes": shapes,
+    "making": making,
 }
