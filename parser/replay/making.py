@@ -130,7 +130,7 @@ class _Elements(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Order:
+class _ExecutionOrder:
     """The nodes of a batch in execution order."""
 
     elements: _Elements
@@ -151,7 +151,7 @@ class _Order:
         starts: Tensor,
         of_level: int,
         is_padded: bool,
-    ) -> _Order:
+    ) -> _ExecutionOrder:
         """nodes, counts: see `FlatTrajectories`. sizes: of the levels, with padding. starts: [levels] the
         first node of each level. of_level: the number of classes of a level.
         """
@@ -188,7 +188,7 @@ class _Table:
     """The rows of the vector table."""
 
     words: _Elements
-    composed: _Order | None
+    composed: _ExecutionOrder | None
 
     def row(self, vector: Tensor, sentence: Tensor) -> Tensor:
         """[..., n] Table rows of the vectors [..., n] of sentences [n], numbered as in `flattened`."""
@@ -213,16 +213,16 @@ def made(examples: Examples, selection: Selection) -> Batch:
     sentence = steps.sentence
     transition, front, top_node, *vectors, buffer_node = steps.values(found.steps).unbind(1)
     stack_starts, composed_starts, buffer_starts = _split(selection.starts, shape)
-    stack = _Order.of(
+    stack = _ExecutionOrder.of(
         found.stack_nodes, found.stack_counts, rows, shape.stack.nodes, stack_starts, 2, is_padded
     )
     table, compositions = _Table(words, None), None
     if shape.compositions:
         levels, sizes = shape.compositions
-        composed = _Order.of(
+        composed = _ExecutionOrder.of(
             found.composed, found.composed_counts, rows, levels, composed_starts, 1, is_padded
         )
-        buffer = _Order.of(
+        buffer = _ExecutionOrder.of(
             found.buffer_nodes, found.buffer_counts, rows, sizes.nodes, buffer_starts, 2, is_padded
         )
         table = _Table(words, composed)

@@ -1,4 +1,4 @@
-"""Files and functions that are short enough to read, names with one meaning, and no copies."""
+"""Class names with one meaning, and no copies."""
 
 import ast
 import re
@@ -11,29 +11,14 @@ import pytest
 
 pytestmark = pytest.mark.extended
 
-MAX_FILE, MAX_FUNCTION, MAX_COPY = 600, 50, 10
-"""Limits in lines."""
+MAX_COPY = 10
+"""In lines."""
 FILES = sorted([*Path("parser").rglob("*.py"), *Path("tests").rglob("*.py")])
 
 
 @cache
 def trees():
     return {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
-
-
-def test_no_file_is_too_long():
-    lengths = {str(path): len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
-    assert {path: length for path, length in lengths.items() if length > MAX_FILE} == {}
-
-
-def test_no_function_is_too_long():
-    lengths = {
-        f"{path}:{node.lineno} {node.name}": node.end_lineno - node.lineno + 1
-        for path, tree in trees().items()
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-    }
-    assert {name: length for name, length in lengths.items() if length > MAX_FUNCTION} == {}
 
 
 def test_a_class_name_has_one_definition():
