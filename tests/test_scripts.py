@@ -267,7 +267,7 @@ def test_operators_are_counted_as_they_are_computed(monkeypatch):
         # Padding is computed as well, and what `work` leaves out is less than a fifth.
         assert useful < 1.2 * sum(call.operations for call in step.calls) < 2 * useful
     assert on_gpu.preparation > 0
-    assert len(on_gpu.calls) < len(on_cpu.calls) / 2
+    assert len(on_gpu.calls) < 0.7 * len(on_cpu.calls)  # both make the batch, which takes as many calls
 
 
 @pytest.mark.extended
@@ -419,7 +419,7 @@ def test_gold_trajectories_have_all_that_is_optimal(system):
     assert torch.equal(found.transitions[taken], prepared.trajectories.steps.values[:, 0])
     ours, static = (
         inventory.with_optimal_labels(labels)
-        for labels in (found.optimal_labels[taken], prepared.optimal_labels.values)
+        for labels in (found.optimal_labels[taken], prepared.trajectories.optimal_labels.values)
     )
     assert (ours | ~static).all()
     assert ours.sum() > static.sum()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from contextlib import suppress
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
@@ -22,10 +23,28 @@ class LostGeneratorError(Exception):
 class Captures:
     """What a failed capture has left behind. It spoils PyTorch's state of the process, not just one graph."""
 
-    have_failed: bool = False
-    """Whether a capture has failed, not for lack of memory. Nothing is captured from then on."""
+    failed: torch.cuda.CUDAGraph | None = None
+    """The graph whose capture has failed, not for lack of memory. Nothing is captured from then on. It is
+    kept, because PyTorch's allocator of pinned memory goes on to ask it."""
     generator_error: str | None = None
     """Why PyTorch draws no random numbers on the GPU any more; None if it does."""
+    are_wanted: bool = True
+    """False while nothing is to be captured."""
+    has_warned_of_memory: bool = False
+
+    @property
+    def have_failed(self) -> bool:
+        return self.failed is not None
+
+
+@contextmanager
+def captures(wanted: bool) -> Iterator[None]:
+    """In the block, nothing is captured unless wanted."""
+    before, of_process.are_wanted = of_process.are_wanted, wanted
+    try:
+        yield
+    finally:
+        of_process.are_wanted = before
 
 
 of_process = Captures()
@@ -51,8 +70,8 @@ class CudaGraphs:
     def __init__(self, device: torch.device):
         self._device = device
         self._by_work: WeakKeyDictionary[GraphedWork, torch.cuda.CUDAGraph] = WeakKeyDictionary()
-        self._latest: torch.cuda.CUDAGraph | None = None
-        """The latest graph, whose memory the next one shares."""
+        self._pool: Any = None
+        """The memory that all graphs share; None if there is no graph."""
         self._stream: torch.cuda.Stream | None = None
         """The stream of all captures: the memory of one stream is not reused in another."""
         self._too_large: set[Hashable] = set()
@@ -65,7 +84,13 @@ class CudaGraphs:
 
     def may_have(self, shape: Hashable) -> bool:
         """Whether work of a shape can have a graph, as far as is known."""
-        return not of_process.have_failed and shape not in self._too_large
+        allowed = of_process.are_wanted and not of_process.have_failed
+        return allowed and shape not in self._too_large
+
+    @property
+    def hold_memory(self) -> bool:
+        """Whether there are graphs, whose memory `free` would free."""
+        return bool(self._by_work)
 
     def replay(self, owner: GraphedWork, work: Callable[[], None]) -> bool:
         """Do the work by the graph of `owner`, for which the work is captured if it has none yet.
@@ -85,17 +110,18 @@ class CudaGraphs:
     def _added(self, owner: GraphedWork, work: Callable[[], None]) -> bool:
         """Whether the work could be captured."""
         graph = torch.cuda.CUDAGraph()
+        self._pool = self._pool or torch.cuda.graph_pool_handle()
         try:
-            self._capture(graph, work, self._latest)
+            self._capture(graph, work, self._pool)
         except RuntimeError as error:
             if is_of_memory(error):
                 raise
             # The capture cannot end either, and the error of its end does not say why.
             warn(f"goes on without CUDA graphs: {error.__context__ or error}")
         else:
-            self._by_work[owner] = self._latest = graph
+            self._by_work[owner] = graph
             return True
-        self._recover()  # while `graph` is there, which PyTorch's allocator still refers to
+        self._recover(graph)
         return False
 
     def give_up(self, shape: Hashable) -> None:
@@ -103,8 +129,9 @@ class CudaGraphs:
 
         Call it after the handler of the error, whose traceback keeps the tensors of the failed work.
         """
-        if not self._too_large:
-            warn("out of memory: some batches are computed without CUDA graphs from now on")
+        if not of_process.has_warned_of_memory:
+            warn("out of memory: some batches are computed without CUDA graphs")
+        of_process.has_warned_of_memory = True
         self._too_large.add(shape)
         self.free()
 
@@ -115,14 +142,9 @@ class CudaGraphs:
 
     def _drop(self) -> None:
         self._by_work.clear()
-        self._latest = None
+        self._pool = None
 
-    def _capture(
-        self,
-        graph: torch.cuda.CUDAGraph,
-        work: Callable[[], None],
-        sharing: torch.cuda.CUDAGraph | None = None,
-    ) -> None:
+    def _capture(self, graph: torch.cuda.CUDAGraph, work: Callable[[], None], pool: Any = None) -> None:
         before = torch.cuda.current_stream(self._device)
         self._stream = self._stream or torch.cuda.Stream(self._device)
         try:
@@ -131,7 +153,7 @@ class CudaGraphs:
                 torch.cuda.device(self._device),
                 torch.cuda.graph(
                     graph,
-                    pool=sharing.pool() if sharing else None,
+                    pool=pool,
                     stream=self._stream,
                     capture_error_mode="thread_local",
                 ),
@@ -140,12 +162,13 @@ class CudaGraphs:
         finally:
             torch.cuda.set_stream(before)  # PyTorch stays on the capture's stream if its end fails
 
-    def _recover(self) -> None:
+    def _recover(self, failed: torch.cuda.CUDAGraph) -> None:
         """Drop all graphs, and end the capture in which PyTorch's generator still is after a failure.
 
         Raises LostGeneratorError if it refuses random numbers nevertheless.
         """
-        of_process.have_failed = True
+        of_process.failed = failed
+        _end_allocation(self._device, self._pool)
         self._drop()
         self._stream = None  # a failed capture may not have ended on it
         try:
@@ -160,6 +183,19 @@ class CudaGraphs:
         except RuntimeError as error:
             of_process.generator_error = str(error).partition("\n")[0].rstrip(".")
         refuse_without_generator()
+
+
+def _end_allocation(device: torch.device, pool: Any) -> None:
+    """Tell PyTorch's allocator that a failed capture does not allocate from its pool any more.
+
+    The end of a capture does so only if it succeeds. Without this, the cache cannot be emptied in this
+    process again, which each capture begins with.
+    """
+    number = torch.cuda.current_device() if device.index is None else device.index
+    # Later versions of PyTorch may do this; then the first call is an error, and the second must not be made.
+    with suppress(RuntimeError, AttributeError):
+        torch._C._cuda_endAllocateToPool(number, pool)
+        torch._C._cuda_releasePool(number, pool)
 
 
 class GraphedWork:
@@ -177,16 +213,25 @@ class GraphedWork:
         self._has_run = False
 
     def __call__(self, work: Callable[[], None]) -> None:
-        """Raises torch.OutOfMemoryError, and LostGeneratorError before the work has begun."""
+        """Raises torch.OutOfMemoryError, and LostGeneratorError before the work has begun.
+
+        After a lack of memory the graphs are freed, and if there were none, work of this shape gets none.
+        """
         if self._has_run and self._replayed(work):
             return
         try:
             with one_memory_error():
                 work()
-        except torch.OutOfMemoryError:
+        except torch.OutOfMemoryError as error:
+            message = str(error)
+        else:
+            self._has_run = True
+            return
+        if self._graphs.hold_memory:
+            self._graphs.free()
+        else:
             self._graphs.give_up(self.shape)
-            raise
-        self._has_run = True
+        raise torch.OutOfMemoryError(message)
 
     def _replayed(self, work: Callable[[], None]) -> bool:
         """Whether the work was done by a graph. If not, nothing was done."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +32,7 @@ from parser.batching.lstm import (
     recurrent_weight,
     tanh,
 )
+from parser.batching.ragged import slices_of
 
 
 class Level(NamedTuple):
@@ -244,7 +244,7 @@ class _FusedForestLSTMFunction(Function):
         saved = list(zip(by_level[:count], by_level[count : 2 * count], by_level[2 * count :], strict=True))
         d_hidden = d_hidden.clone()
         d_levels: list[Tensor] = []
-        places = _places([parents.stop - parents.start for _, parents in levels])
+        places = slices_of([parents.stop - parents.start for _, parents in levels])
         shapes = d_hidden.shape, (places[-1].stop, len(weight))
         d_cell, summed = _zeros(d_hidden, shapes)  # summed: over the children of each parent
         for (here, parents), place, states in reversed(list(zip(levels, places, saved, strict=True))):
@@ -266,11 +266,6 @@ def _zeros(like: Tensor, shapes: Sequence[Sequence[int]]) -> Iterator[Tensor]:
     sizes = [rows * columns for rows, columns in shapes]
     parts = like.new_zeros(sum(sizes)).split(sizes)
     return (part.view(shape) for part, shape in zip(parts, shapes, strict=True))
-
-
-def _places(sizes: list[int]) -> list[slice]:
-    """Return the slices of adjacent parts of these sizes."""
-    return [slice(start, stop) for start, stop in pairwise(accumulate(sizes, initial=0))]
 
 
 def lstm_over_forest(lstm: nn.LSTM, inputs: Tensor, forest: Forest) -> Tensor:

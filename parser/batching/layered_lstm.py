@@ -45,11 +45,13 @@ class LayeredLSTM(nn.LSTM):
 
         input: [frames, batch, input], or packed from the longest to the shortest sequence. hx: the hidden and
         the cell states before, [layers * directions, batch, hidden] each; None for zeros. A single sequence
-        may lack the dimension of the batch.
+        may lack the dimension of the batch. Raises ValueError for packed sequences in another order.
         """
         if isinstance(input, Tensor) and input.dim() == 2:
             outputs, last = self(input[:, None], hx and (hx[0][:, None], hx[1][:, None]))
             return outputs[:, 0], (last[0][:, 0], last[1][:, 0])
+        if isinstance(input, PackedSequence) and input.unsorted_indices is not None:
+            raise ValueError("packed sequences must be sorted from the longest to the shortest")
         data, batch_sizes = (input, None) if isinstance(input, Tensor) else input[:2]
         batch = data.shape[1] if batch_sizes is None else int(batch_sizes[0])
         directions = 1 + self.bidirectional

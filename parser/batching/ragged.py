@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate, pairwise
 
 import torch
 import torch.nn.functional as F
@@ -113,6 +114,11 @@ class Padding:
         flat[self.row(frame, sequence)] = values
         blocks = flat.split([frames * sequences for frames, sequences in self.shapes])
         return tuple(block.view(shape) for block, shape in zip(blocks, self.shapes, strict=True))
+
+
+def slices_of(sizes: Iterable[int]) -> list[slice]:
+    """Return the slices of adjacent parts of these sizes."""
+    return [slice(start, stop) for start, stop in pairwise(accumulate(sizes, initial=0))]
 
 
 def flatten(blocks: Sequence[Tensor]) -> Tensor:

@@ -93,6 +93,11 @@ class GraphedGradients:
         """Whether batches can be padded to this shape for a graph, as far as is known."""
         return self._graphs.may_have(shape)
 
+    @property
+    def hold_memory(self) -> bool:
+        """Whether there are graphs, whose memory `free` would free."""
+        return self._graphs.hold_memory
+
     def free(self) -> None:
         """Free the memory of the graphs. They are captured again when they are needed."""
         self._graphs.free()

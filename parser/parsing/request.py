@@ -60,8 +60,7 @@ class Request:
     def fail(self, error: Exception) -> None:
         """Set the error, like `finish`. Lack of memory becomes a ValueError that names the sentence."""
         if is_of_memory(error) and not error.__cause__:  # with a cause, the engine itself has failed
-            too_long = TooLongError(0, len(self.sentence))
-            error = ValueError(f"sentence {self.sentence.identifier}: {too_long}")
+            error = TooLongError(0, len(self.sentence), f"sentence {self.sentence.identifier}: ")
         self._end("done", error=error)
 
     def begin(self) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -16,7 +15,7 @@ from torch import Tensor
 
 from parser.batching.device import all_to_device
 from parser.batching.forest import Forest, levels_of
-from parser.batching.ragged import Padding, Ragged
+from parser.batching.ragged import Padding, Ragged, slices_of
 from parser.replay.batch import Batch, Compositions, SoftTargets, buffer_rows
 from parser.replay.execution_order import counts_of, places
 from parser.replay.shapes import LevelSizes, Shape
@@ -56,9 +55,10 @@ class Selection:
         if common and not common.holds(own):
             raise ValueError(f"{common} does not hold {own}")
         shape = common or own
-        starts = list(_starts(shape.stack.nodes))
+        sizes = [shape.stack.nodes]
         if shape.compositions:
-            starts += [*_starts(shape.compositions.levels), *_starts(shape.compositions.buffer.nodes)]
+            sizes += [shape.compositions.levels, shape.compositions.buffer.nodes]
+        starts = [level.start for own in sizes for level in slices_of(own)]
         is_padded = common is not None  # a graph also serves batches that need no padding
         if is_padded:
             lengths = torch.cat([lengths, torch.tensor([shape.words - own.words])])
@@ -76,11 +76,6 @@ class Selection:
             starts=function(self.starts),
             tokens=None if self.tokens is None else self.tokens.map(function),
         )
-
-
-def _starts(sizes: Sequence[int]) -> list[int]:
-    """The first of each of several adjacent parts of these sizes."""
-    return list(accumulate(sizes, initial=0))[:-1]
 
 
 class _Elements(NamedTuple):
@@ -211,7 +206,8 @@ def made(examples: Examples, selection: Selection) -> Batch:
     words = _Elements.of(examples.gold, rows, shape.words, is_padded)
     steps = _Elements.of(found.steps, rows, shape.transitions, is_padded)
     sentence = steps.sentence
-    transition, front, top_node, *vectors, buffer_node = steps.values(found.steps).unbind(1)
+    # Contiguous, because the columns are read many times.
+    transition, front, top_node, *vectors, buffer_node = steps.values(found.steps).T.contiguous()
     stack_starts, composed_starts, buffer_starts = _split(selection.starts, shape)
     stack = _ExecutionOrder.of(
         found.stack_nodes, found.stack_counts, rows, shape.stack.nodes, stack_starts, 2, is_padded
@@ -231,7 +227,7 @@ def made(examples: Examples, selection: Selection) -> Batch:
         compositions = Compositions(
             pairs=torch.stack(list(map(composed.in_order, pairs)), dim=1),
             transition=composed.in_order(composing),
-            levels=_slices(levels),
+            levels=tuple(slices_of(levels)),
             buffer=buffer.forest(sizes, buffer_starts),
             buffer_vectors=buffer.in_order(table.row(buffer.columns[1], buffer.elements.sentence)),
         )
@@ -270,11 +266,6 @@ def _split(starts: Tensor, shape: Shape) -> Sequence[Tensor]:
     if shape.compositions:
         sizes[1:] = len(shape.compositions.levels), len(shape.compositions.buffer.nodes)
     return starts.split(sizes)
-
-
-def _slices(sizes: Sequence[int]) -> tuple[slice, ...]:
-    """Slices of adjacent parts of these sizes."""
-    return tuple(slice(start, start + size) for start, size in zip(_starts(sizes), sizes, strict=True))
 
 
 def _history(steps: _Elements, transition: Tensor, padding: Padding, no_op: int) -> tuple[Tensor, ...]:

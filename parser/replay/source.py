@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import torch
 from torch import Tensor
 
-from parser.batching.device import Packed
+from parser.batching.device import Packed, one_memory_error
 from parser.batching.ragged import group_size
 from parser.replay.batch import Batch
 from parser.replay.examples import Examples
@@ -28,7 +30,8 @@ class BatchSource:
         self.examples, self.device = examples, device
         self._there: Examples | None = None
         if device.type == "cuda" and examples.nbytes <= MOST_MEMORY * device_memory(device):
-            self._there = examples.to(device)
+            with suppress(torch.OutOfMemoryError), one_memory_error():  # other programs may use the memory
+                self._there = examples.to(device)
 
     def shape(self, rows: Tensor) -> Shape:
         """The shape of the batch of the sentences `rows` [batch], without padding to a common shape."""

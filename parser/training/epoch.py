@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from parser.batching.cuda_graph import refuse_without_generator
-from parser.batching.device import Packed, in_microbatches, to_device
+from parser.batching.device import Packed, TooLongError, in_microbatches, one_memory_error, to_device
 from parser.batching.ragged import group_size
 from parser.config.settings import ExplorationSettings, NetworkSettings, TrainingSettings
 from parser.distributed.process_group import ALONE, ProcessGroup, sum_gradients
@@ -307,12 +307,14 @@ class BatchGradients:
                     with suppress(torch.OutOfMemoryError):
                         return graphs.gradients.sums(whole)
                 whole = None
-            if graphs and len(microbatches) > 1:
-                graphs.gradients.free()  # memory is short
-            return self.training.step.sums(
-                training_batch(self.training.step, self.training_data, part, exploration, whole)
-                for part in microbatches
-            )
+
+            def plainly() -> tuple[Tensor, int]:
+                return self.training.step.sums(
+                    training_batch(self.training.step, self.training_data, part, exploration, whole)
+                    for part in microbatches
+                )
+
+            return freeing_graphs(graphs, plainly)
 
         return in_microbatches(compute, rows, self.training_data.train.tokens.lengths)
 
@@ -321,6 +323,15 @@ class BatchGradients:
         tokens = self.training_data.train.tokens.select(rows)
         found = self.training.step.network.tokens.changed_rows(tokens)
         return {weight: to_device(changed, weight.device) for weight, changed in found.items()}
+
+
+def freeing_graphs(graphs: Graphs | None, compute: Callable[[], Item]) -> Item:
+    """compute(). If memory is too small while there are graphs, they are freed, and it is called again."""
+    if graphs and graphs.gradients.hold_memory:
+        with suppress(TooLongError, torch.OutOfMemoryError), one_memory_error():
+            return compute()
+        graphs.gradients.free()
+    return compute()
 
 
 def training_batch(

@@ -7,12 +7,13 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from parser.batching.cuda_graph import LostGeneratorError
+from parser.batching.cuda_graph import LostGeneratorError, captures
 from parser.batching.device import TooLongError, deterministic_sums, in_microbatches
 from parser.batching.functional import computing_in
 from parser.batching.ragged import group_size
@@ -36,7 +37,7 @@ from parser.training.checkpoint import (
     save_checkpoint,
 )
 from parser.training.data import TrainingData
-from parser.training.epoch import EpochPosition, NotANumberError, epoch_metrics, train_epoch
+from parser.training.epoch import EpochPosition, NotANumberError, epoch_metrics, freeing_graphs, train_epoch
 from parser.training.folder import BEST_MODEL, CHECKPOINT, resuming
 from parser.training.record import Record
 from parser.training.tokenizer import TokenizerTraining
@@ -51,6 +52,8 @@ SECONDS_BETWEEN_EPOCHS_SAVED = 10
 An epoch of a few dozen sentences takes less time than writing a checkpoint."""
 SECONDS_BETWEEN_COPIES = 60
 """Seconds between two copies of the state in memory, made only while GPUs add up for several processes."""
+SHARE_OF_COPIES = 0.02
+"""The largest share of the time that such copies take."""
 SECONDS_BETWEEN_LINES = 30
 """Seconds between two progress lines within an epoch, printed if standard error is not a terminal."""
 
@@ -85,6 +88,8 @@ class TrainingLoop:
     """A checkpoint in memory, if one was made since the last one was written."""
     _copied_at: float = field(default_factory=time.monotonic, init=False)
     """Like `saved_at`, but for the copy too."""
+    _copy_seconds: float = field(default=0.0, init=False)
+    """How long the last copy took."""
 
     def run(self, request: StopRequest) -> None:
         """Train to the end. Raises StoppedError, ValueError, and LostProcessError, after saving."""
@@ -167,9 +172,11 @@ class TrainingLoop:
             self.watch.refuse_if_lost()
 
     def _copy_if_due(self, position: EpochPosition) -> None:
-        is_due = time.monotonic() - self._copied_at > SECONDS_BETWEEN_COPIES
+        began = time.monotonic()
+        is_due = began - self._copied_at > max(SECONDS_BETWEEN_COPIES, self._copy_seconds / SHARE_OF_COPIES)
         if self.watch and self.processes.is_first and position.is_read and is_due:
             self._copy, self._copied_at = checkpoint_content(self.training), time.monotonic()
+            self._copy_seconds = self._copied_at - began
 
     def _what_may_help(self) -> str:
         has_best = self._has_dev and self.training.progress.best_epoch
@@ -220,7 +227,9 @@ class TrainingLoop:
         self._refuse_not_finite(bool(finite.all()), "a weight")
         if self._has_dev and self.settings.learning_rate.decay == "plateau":
             metrics["dev_loss"] = self._dev_loss(model)
-        own = evaluate(model, self.processes.share(self.training_data.dev_sentences))
+        score = partial(evaluate, model, self.processes.share(self.training_data.dev_sentences))
+        with captures(self.settings.cuda_graphs):
+            own = freeing_graphs(self.training.graphs, score)
         scores = sum(self.processes.gathered(own), Scores())
         seconds = progress.seconds + time.monotonic() - began
         of_dev = {f"dev_{measure}": scores.percent(measure) for measure in self.measures}
@@ -229,7 +238,8 @@ class TrainingLoop:
     def _dev_loss(self, model: Model) -> float:
         """The loss that controls the learning rate; nan if all dev trees are left out as non-projective."""
         try:
-            dev_loss = mean_loss(model, self.training_data.dev, self.processes)
+            compute = partial(mean_loss, model, self.training_data.dev, self.processes)
+            dev_loss = freeing_graphs(self.training.graphs, compute)
         except TooLongError as error:
             raise ValueError(f"dev: {error}. {WHAT_FREES_MEMORY}") from None
         self._refuse_if_lost()

@@ -60,6 +60,8 @@ class SimulatedCuda:
         """Whether a capture that succeeds ends what a failed one has left."""
         self.pools: set[Pool] = set()
         """The memory of graphs."""
+        self.allocates_to: list[Pool] = []
+        """The pools of captures whose end has failed. PyTorch's allocator goes on to allocate from them."""
         self.memory_for_graphs: float = math.inf
         """In bytes."""
         self.refuses_pinning = False
@@ -120,6 +122,7 @@ class SimulatedCuda:
                 "Event": partial(Event, self),
                 "CUDAGraph": partial(Graph, self),
                 "graph": partial(capturing, self),
+                "graph_pool_handle": Pool,
                 "device": nullcontext,
                 "device_of": nullcontext,
                 "Stream": Stream,
@@ -132,6 +135,10 @@ class SimulatedCuda:
                 "set_rng_state": lambda state, device=None: self.generator.set_state(state),
             },
             cuda_graph: {"of_process": cuda_graph.Captures()},
+            torch._C: {
+                "_cuda_endAllocateToPool": self._end_allocation,
+                "_cuda_releasePool": lambda device, pool: None,
+            },
             threading.Thread: {"run": self._in_threads()},
             torch.backends.cudnn: {"is_acceptable": partial(library.is_acceptable, self)},
             torch.backends.cudnn.rnn: {"get_cudnn_mode": lambda mode: mode},
@@ -211,7 +218,14 @@ class SimulatedCuda:
 
     def _empty_cache(self) -> None:
         """Free the memory of graphs, if all that share it are gone."""
+        if self.allocates_to:
+            raise RuntimeError("captures_underway.empty() INTERNAL ASSERT FAILED")
         self.pools = {pool for pool in self.pools if pool.graphs}
+
+    def _end_allocation(self, device: int, pool: Pool) -> None:
+        if pool not in self.allocates_to:
+            raise RuntimeError("endAllocatePool: not currently recording to mempool_id")
+        self.allocates_to.remove(pool)
 
     def count_upload(self, source: Tensor, non_blocking: bool) -> None:
         if self.is_silent:

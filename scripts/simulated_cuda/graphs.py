@@ -28,8 +28,8 @@ class CapturedCall(NamedTuple):
 class Pool:
     """Memory that graphs share. It is held until all of them are gone."""
 
-    def __init__(self, stream: object):
-        self.stream = stream
+    def __init__(self) -> None:
+        self.stream: object = None
         self.graphs: WeakSet[Graph] = WeakSet()
         self.bytes = 0
         """Those of the largest graph so far."""
@@ -59,11 +59,6 @@ class Graph:
     def add(self, compute: Callable[[], Any], given: Sequence[Tensor], result: Any) -> None:
         """Called after an operator or a library call: `compute` computes the result again."""
         self._calls.append(CapturedCall(compute, set(map(_address, given)), result))
-
-    def pool(self) -> Pool:
-        if self._pool is None:
-            raise RuntimeError("Called CUDAGraph::pool() without a preceding successful capture.")
-        return self._pool
 
     def take_memory(self, pool: Pool) -> None:
         """Raises torch.OutOfMemoryError."""
@@ -100,7 +95,8 @@ class Graph:
         self._device.counts.operators["graph"] += 1
         self._device.replayed += self.recorded
         with _disable_current_modes(), torch._C.DisableTorchFunction(), torch.no_grad():
-            for other in self.pool().graphs:
+            assert self._pool
+            for other in self._pool.graphs:
                 if other is not self:
                     other.lose()
             for compute, given, result in self._calls:
@@ -119,7 +115,8 @@ def capturing(
 ) -> Iterator[None]:
     """The replacement of torch.cuda.graph."""
     torch.cuda.empty_cache()
-    pool = pool or Pool(stream)
+    pool = pool or Pool()
+    pool.stream = pool.stream or stream
     # On another stream PyTorch would use other memory.
     assert pool.stream is stream, "graphs of one pool need one stream"
     device.refuses_pinning = capture_error_mode == "global"
@@ -134,6 +131,7 @@ def capturing(
             graph.end()
             device.generator.set_state(random)
             if graph.is_invalid:
+                device.allocates_to.append(pool)
                 raise RuntimeError("CUDA error: operation failed due to a previous error during capture")
             device.generator_is_capturing = was_left and not device.recovers
     with _disable_current_modes(), torch._C.DisableTorchFunction():

@@ -123,3 +123,10 @@ def test_masks_drop_values_with_their_probability():
     kept = outputs[outputs != 0]
     scaled = torch.tensor(1.0).tanh() / 0.7
     torch.testing.assert_close(kept, (scaled.tanh() / 2).tanh().div(2).expand_as(kept))
+
+
+def test_packed_sequences_in_another_order_are_refused():
+    lstm = lstm_with_dropout(3, 4, 2, 0.5)
+    packed = nn.utils.rnn.pack_sequence([torch.randn(2, 3), torch.randn(5, 3)], enforce_sorted=False)
+    with pytest.raises(ValueError, match="sorted"):
+        lstm(packed)

@@ -79,8 +79,16 @@ def test_a_padded_batch_made_on_the_device_is_that_of_the_host(cuda):
         assert torch.equal(found, expected)
 
 
-def test_without_room_on_the_device_batches_are_made_on_the_host(cuda, monkeypatch):
-    monkeypatch.setattr(source, "device_memory", lambda device: 1000)
+@pytest.mark.parametrize("why", ["too large", "no memory left"])
+def test_without_room_on_the_device_batches_are_made_on_the_host(cuda, monkeypatch, why):
+    if why == "too large":
+        monkeypatch.setattr(source, "device_memory", lambda device: 1000)
+    else:
+
+        def fail(examples, device):
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+        monkeypatch.setattr(source.Examples, "to", fail)
     prepared, rows = prepared_trees(composition=False), torch.arange(5)
     shape = prepared.shape(torch.arange(len(SOME_TREES)))
     on_host = BatchSource(prepared, cuda.name)

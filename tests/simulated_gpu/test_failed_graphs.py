@@ -76,6 +76,14 @@ def test_random_numbers_are_drawn_after_a_failed_capture(cuda):
     refuse_without_generator()
 
 
+def test_the_cache_can_be_emptied_after_a_failed_capture(cuda):
+    """PyTorch's allocator refuses it while it takes the failed capture for one that goes on."""
+    failing = graphed(CudaGraphs(CUDA), Work(waits=True))
+    for _ in range(2):
+        failing()
+    torch.cuda.empty_cache()
+
+
 def test_after_a_failure_no_owner_captures_or_keeps_a_graph(cuda, capsys):
     first, other, later = (CudaGraphs(CUDA) for _ in range(3))
     works = [Work() for _ in range(3)]
@@ -157,6 +165,10 @@ def test_without_memory_for_a_launch_or_the_first_run(cuda, monkeypatch, replays
         monkeypatch.setattr(Work, "__call__", fail)
         with pytest.raises(torch.OutOfMemoryError):
             in_graph()
+        assert not cuda.pools
+        assert graphs.may_have(10)  # it may fit without the other graph
+        with pytest.raises(torch.OutOfMemoryError):
+            in_graph()
     assert not cuda.pools
     assert not graphs.may_have(10)
     assert graphs.may_have(100)
@@ -187,6 +199,56 @@ def test_parsing_goes_on_without_memory_for_graphs(cuda, monkeypatch, capsys):
     assert parsed(parser) == expected
     assert cuda.counts.operators["graph"] == replays
     assert capsys.readouterr().err.count("out of memory") == 1
+
+
+@pytest.mark.parametrize("sentences", [1, 2])
+def test_a_batch_that_fits_without_graphs_is_neither_split_nor_refused(
+    config_file, tmp_path, monkeypatch, sentences, capsys
+):
+    trees = [
+        "".join(f"{n}\tw\tw\tX\tX\t_\t{n - 1}\tdep\t_\t_\n" for n in range(1, 1 + length))
+        for length in [3] * 40 + [30] * sentences
+    ]
+    (tmp_path / "tiny.conllu").write_text("\n".join([*trees, ""]))
+    replay, words = StackParser.replay_words, 30 * sentences
+    units = "training.batch_unit=words", f"training.batch_size={words}"
+    with SimulatedCuda() as cuda:
+
+        def replay_or_fail(network, table, batch):
+            if network.training and not cuda.captured and batch.tokens.words >= words and cuda.pools:
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            return replay(network, table, batch)
+
+        monkeypatch.setattr(StackParser, "replay_words", replay_or_fail)
+        changes = ["training.epochs=2", "training.cuda_graphs=true", *units]
+        train(read_config(config_file, changes), tmp_path / "run", cuda.name)
+    assert cuda.counts.operators["graph"]
+    assert "microbatches" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("where", ["trees", "loss"])
+def test_graphs_of_training_leave_their_memory_to_dev(config_file, tmp_path, monkeypatch, where):
+    replay, steps = StackParser.replay_words, RunningBatch._steps
+    with SimulatedCuda() as cuda:
+
+        def fail_beside_graphs(here):
+            if where == here and cuda.pools and not cuda.captured:
+                raise torch.OutOfMemoryError("CUDA out of memory")
+
+        def replay_or_fail(network, table, batch):
+            if not network.training:
+                fail_beside_graphs("loss")
+            return replay(network, table, batch)
+
+        def step_or_fail(batch):
+            fail_beside_graphs("trees")
+            return steps(batch)
+
+        monkeypatch.setattr(StackParser, "replay_words", replay_or_fail)
+        monkeypatch.setattr(RunningBatch, "_steps", step_or_fail)
+        changes = ["training.epochs=3", "training.cuda_graphs=true", "training.learning_rate.decay=plateau"]
+        train(read_config(config_file, changes), tmp_path / "run", cuda.name)
+    assert cuda.counts.operators["graph"]
 
 
 def test_training_goes_on_without_graphs(config_file, tmp_path, monkeypatch, capsys):
@@ -223,15 +285,17 @@ def test_training_is_saved_if_parsing_dev_loses_the_random_numbers(
     lines = [f"{n}\tw\tw\tX\tX\t_\t{n - 1}\tdep\t_\t_\n" for n in range(1, 31)]
     (tmp_path / "tiny.conllu").write_text("\n".join(["".join(lines)] * 8 + [""]))
     fail_captures(monkeypatch, RunningBatch, "_refill")
-    config = read_config(config_file, DROPOUT)
+    config = read_config(config_file, [*DROPOUT, "training.cuda_graphs=true"])
     with SimulatedCuda() as cuda:
         cuda.recovers = False
         with pytest.raises(ValueError, match="draws no random numbers") as error:
             train(config, tmp_path / "run", cuda.name)
     assert str(error.value).endswith(
         f"at the start of epoch 2; everything is saved, continue with stack-parser "
-        f"train --resume {tmp_path}/run"
+        f"train --resume {tmp_path}/run --set training.cuda_graphs=false"
     )
+    config = read_config(config_file, DROPOUT)  # nothing is captured for dev either
     with SimulatedCuda() as cuda:
+        cuda.recovers = False
         train(config, tmp_path / "run", cuda.name, resume=True)
     assert [row["epoch"] for row in left_behind(tmp_path / "run")[0]] == [1, 2]

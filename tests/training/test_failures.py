@@ -16,7 +16,8 @@ from parser.config.file import read_config
 from parser.networks.stack_parser import StackParser
 from parser.optimization.training_step import TrainingStep
 from parser.parsing.model import Model
-from parser.training import data, epoch, loop, size
+from parser.replay.source import BatchSource
+from parser.training import data, loop, size
 from parser.training.run import train
 from parser.treebank.conllu import read_treebank
 
@@ -152,15 +153,14 @@ def test_too_little_memory_to_prepare_batches_ahead(config_file, tmp_path, monke
     """Batches are then made when they are needed."""
     refused = []
 
-    class Packed(epoch.Packed):
-        def __init__(self, whole):
-            refused.append(whole)
-            raise RuntimeError("CUDA error: out of memory")
+    def fail(*arguments):
+        refused.append(arguments)
+        raise RuntimeError("CUDA error: out of memory")
 
     config = read_config(config_file, ["training.epochs=2"])
     with SimulatedCuda() as cuda:
         train(config, tmp_path / "whole", cuda.name)
-        monkeypatch.setattr(epoch, "Packed", Packed)
+        monkeypatch.setattr(BatchSource, "prepared", fail)
         train(config, tmp_path / "refused", cuda.name)
     assert refused
     losses = [[row["loss"] for row in left_behind(tmp_path / run)[0]] for run in ("whole", "refused")]
@@ -169,10 +169,10 @@ def test_too_little_memory_to_prepare_batches_ahead(config_file, tmp_path, monke
 
 @pytest.mark.extended
 def test_what_else_goes_wrong_while_batches_are_prepared_is_raised(config_file, tmp_path, monkeypatch):
-    def fail(whole):
+    def fail(*arguments):
         raise RuntimeError("another error")
 
-    monkeypatch.setattr(epoch, "Packed", fail)
+    monkeypatch.setattr(BatchSource, "prepared", fail)
     with SimulatedCuda() as cuda, pytest.raises(RuntimeError, match="another error"):
         train(read_config(config_file), tmp_path / "run", cuda.name)
 

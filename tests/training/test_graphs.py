@@ -81,7 +81,8 @@ def test_padding_that_takes_too_much_memory_is_left_out(mixed, tmp_path, monkeyp
     without = len(failures)
     by_graphs, *_ = result(read_config(mixed, [*changes, GRAPHS]), tmp_path / "with")
     assert by_graphs == pytest.approx(losses, rel=1e-4)
-    assert len(failures) == 2 * without + 1  # the one shape that is too large was tried once
+    # The one shape that is too large was tried with and without the graphs of others.
+    assert len(failures) == 2 * without + 2
     assert capsys.readouterr().err.count("computed without CUDA graphs") == 1
 
 

@@ -13,6 +13,7 @@ import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import torch
@@ -69,27 +70,37 @@ def _pytorch_alone(device: torch.device, fail: Callable[[Tensor], None]) -> None
         random_work()
         fail(numbers)
 
+    def end_allocation() -> None:
+        torch._C._cuda_endAllocateToPool(0, pool)
+        torch._C._cuda_releasePool(0, pool)
+
+    kept: list[Any] = []
+    pool = torch.cuda.graph_pool_handle()
     random_work()  # outside of a graph, as a first step does
     actions: dict[str, Callable[[], object]] = {
-        "a capture that fails": lambda: _capture(failing_work),
+        "a capture that fails": lambda: _capture(failing_work, kept, pool),
         "random numbers after it": random_work,
         "the generator's state after it": lambda: torch.cuda.get_rng_state(device),
         "a sum after it": numbers.sum().item,
         "emptying the cache after it": torch.cuda.empty_cache,
-        "a capture of a sum": lambda: _capture(lambda: numbers.add_(1)),
+        "a capture of a sum at once": lambda: _capture(lambda: numbers.add_(1), kept),
+        "ending the allocation of the failed one": end_allocation,
+        "a capture of a sum": lambda: _capture(lambda: numbers.add_(1), kept),
         "random numbers after that": random_work,
         "emptying the cache after that": torch.cuda.empty_cache,
-        "a capture with random numbers": lambda: _capture(random_work),
+        "a capture with random numbers": lambda: _capture(random_work, kept),
         "a sum in the end": numbers.sum().item,
     }
     for name, action in actions.items():
         report(pytorch=name, became=outcome(action), reserved_mib=torch.cuda.memory_reserved(device) >> 20)
 
 
-def _capture(work: Callable[[], object]) -> None:
+def _capture(work: Callable[[], object], kept: list[Any], pool: Any = None) -> None:
+    """Capture and replay. kept: gets the graph, which is freed no sooner, as in the program."""
     graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+    kept.append(graph)
     try:
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
             work()
     except RuntimeError:
         torch.cuda.set_stream(stream)  # PyTorch stays on the capture's stream if its end fails
