@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from contextlib import nullcontext
 
-from parser.distributed.launcher import is_one_of_several
 from parser.system.interruption import ended_at_once, ignore_signals
+from parser.training.distributed.launcher import is_one_of_several
 
 
 def program() -> int:

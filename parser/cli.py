@@ -10,9 +10,9 @@ from importlib import import_module
 
 from parser.commands.arguments import argument_parser
 from parser.commands.errors import DONE, USER_ERROR, WHAT_NEEDS_LESS, exit_code_of, message_of
-from parser.distributed.launcher import is_one_of_several
 from parser.system.console import warn
 from parser.system.interruption import StoppedError, interruptible
+from parser.training.distributed.launcher import is_one_of_several
 
 TRAIN = "parser.commands.train:train_parser"
 

@@ -30,7 +30,7 @@ from parser.config.description import sections
 from parser.config.measures import TEXT_MEASURES
 from parser.config.settings import Config
 from parser.evaluation.scores import Scores
-from parser.parsing.model_format import DOCUMENTS, FILES, FORMAT
+from parser.models.model_format import DOCUMENTS, FILES, FORMAT
 from parser.service import operation, page, typed_messages, typed_protocol, udpipe_protocol
 from parser.service.metrics import Metrics
 from parser.speed.measuring.settings import SpeedConfig

@@ -11,10 +11,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from parser.benchmarks.discovery import find, installed
 from parser.config.description import SettingsSection, sections
 from parser.config.settings import Config
 from parser.speed.measuring.settings import SpeedConfig
+from parser.speed.tasks.discovery import find, installed
 from parser.system.settings import Settings
 from parser.tables.settings import TableConfig
 
@@ -42,7 +42,7 @@ PLUGINS = """\
 
 What `experiments.NAME.settings` and `learning.NAME.settings` of a speed measurement may hold, by the plugin.
 `stack-parser plugins NAME` shows the same, also of a plugin of another package."""
-OWN_PLUGINS = "parser.benchmarks"
+OWN_PLUGINS = "parser.speed.tasks"
 
 
 def page() -> str:

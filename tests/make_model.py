@@ -1,4 +1,4 @@
-"""Trains the model in tests/model, which is kept without its tokenizer, tests/text/tokenizer.json.
+"""Trains the model in tests/model, which is kept without its tokenizer, tests/treebank/text/tokenizer.json.
 
 Chooses the sentences in its `parsed.conllu`: their trees and tags, which the model gives them, stay the same
 if its weights are disturbed a little. So rounding, which differs between machines, does not matter.
@@ -13,14 +13,14 @@ from pathlib import Path
 import torch
 
 import parser
-from parser.parsing.model import Model
-from parser.parsing.model_format import FILES, TOKENIZER
+from parser.models.model import Model
+from parser.models.model_format import FILES, TOKENIZER
 from parser.parsing.parse import parse
 from parser.parsing.part_parser import output_of
 from parser.treebank.conllu import read_treebank
 
 MODEL = Path(__file__).parent / "model"
-KEPT_TOKENIZER = Path(__file__).parent / "text" / "tokenizer.json"
+KEPT_TOKENIZER = Path(__file__).parent / "treebank/text/tokenizer.json"
 DEV = "data/quickstart/dev.conllu"
 CONFIG = {
     "treebank": {"train": "data/quickstart/train.conllu", "dev": DEV},

@@ -19,8 +19,8 @@ import psutil
 import torch
 
 from parser.commands.errors import exit_code_of
-from parser.distributed.joining import join_processes
 from parser.system.remote import Remote, RemoteError
+from parser.training.distributed.joining import join_processes
 
 
 @contextmanager

@@ -4,7 +4,7 @@ import torch
 from plain_parser import sentence
 
 from parser.config.settings import NetworkSettings, ParserSettings
-from parser.parsing.model import Model
+from parser.models.model import Model
 from parser.treebank.vocabulary import Vocabulary
 
 TRAIN = [

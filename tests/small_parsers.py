@@ -5,7 +5,6 @@ from dataclasses import replace
 import torch
 from plain_parser import PlainParser, projective_trees
 
-from parser.baselines.stepper import score_by_stepping
 from parser.batching.ragged import Ragged
 from parser.config.settings import (
     ArcSettings,
@@ -15,11 +14,12 @@ from parser.config.settings import (
     SentenceEncoderSettings,
     TagSettings,
 )
+from parser.models.column_shares import column_shares
+from parser.models.model import Model
+from parser.networks.replay.examples import Examples
+from parser.networks.replay.making import made
 from parser.networks.stack_parser import StackParser
-from parser.parsing.column_shares import column_shares
-from parser.parsing.model import Model
-from parser.replay.examples import Examples
-from parser.replay.making import made
+from parser.speed.tasks.stack_parser.stepper import score_by_stepping
 from parser.transitions.inventory import UNKNOWN_LABEL
 from parser.treebank.conllu import read_treebank
 from parser.treebank.sentence import NO_HEAD

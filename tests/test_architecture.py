@@ -1,4 +1,4 @@
-"""The order of packages: nothing imports upwards, and each benchmark can be removed."""
+"""The order of packages: nothing imports upwards, and each task of the speed harness can be removed."""
 
 import ast
 import re
@@ -15,21 +15,16 @@ ORDER = [
     {"parser.system"},
     {"parser.batching"},
     {"parser.treebank"},
-    {"parser.text"},
     {"parser.transitions"},
     {"parser.config"},
-    {"parser.transformer"},
-    {"parser.distributed"},
-    {"parser.replay"},
     {"parser.networks"},
-    {"parser.stepping", "parser.optimization"},
+    {"parser.models"},
     {"parser.parsing"},
-    {"parser.evaluation", "parser.baselines"},
-    {"parser.corpus", "parser.annotation"},
+    {"parser.evaluation"},
     {"parser.pages"},
     {"parser.training"},
     {"parser.api"},
-    {"parser.benchmarks"},
+    {"parser.speed.tasks"},
     {"parser.speed.measuring"},
     {"parser.speed.reporting"},
     {"parser.speed"},
@@ -39,9 +34,7 @@ ORDER = [
     {"parser", "parser.cli", "parser.__main__"},
 ]
 """From the bottom up; each package may import those of earlier sets and of its own set."""
-BENCHMARKS = sorted(
-    path.name for path in (PACKAGE / "benchmarks").iterdir() if (path / "__init__.py").is_file()
-)
+TASKS = sorted(path.name for path in (PACKAGE / "speed/tasks").iterdir() if (path / "__init__.py").is_file())
 
 
 def level_of(module):
@@ -84,13 +77,13 @@ def test_nothing_imports_upward():
     assert wrong == []
 
 
-def test_benchmarks_do_not_import_each_other():
+def test_tasks_do_not_import_each_other():
     wrong = [
         f"{module} imports {imported}"
         for module in modules()
         for imported in imports(module)
-        if imported.startswith("parser.benchmarks.") and imported.split(".")[2] in BENCHMARKS
-        if not module.startswith(".".join(imported.split(".")[:3]))
+        if imported.startswith("parser.speed.tasks.") and imported.split(".")[3] in TASKS
+        if not module.startswith(".".join(imported.split(".")[:4]))
     ]
     assert wrong == []
 
@@ -116,23 +109,23 @@ for folder in sys.argv[1:]:
     for name in [name for name in sys.modules if name.split(".")[0] == "parser"]:
         del sys.modules[name]
     sys.path[0] = folder
-    from parser.benchmarks.discovery import about_plugins
+    from parser.speed.tasks.discovery import about_plugins
     print(folder, *about_plugins(), sep="\\n")
 """
 
 
 @pytest.mark.extended
-def test_without_a_benchmark_the_others_are_there(tmp_path):
-    """Each benchmark is missing in one copy, and one process imports the copies one after the other."""
-    copies = {name: tmp_path / f"without-{name}" for name in BENCHMARKS}
+def test_without_a_task_the_others_are_there(tmp_path):
+    """Each task is missing in one copy, and one process imports the copies one after the other."""
+    copies = {name: tmp_path / f"without-{name}" for name in TASKS}
     for name, copy in copies.items():
         shutil.copytree(PACKAGE, copy / "parser", ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.rmtree(copy / "parser" / "benchmarks" / name)
+        shutil.rmtree(copy / "parser/speed/tasks" / name)
     command = [sys.executable, "-c", LIST_PLUGINS, *map(str, copies.values())]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "cannot be imported" not in done.stdout
     listed = done.stdout.split(str(tmp_path))[1:]
     for name, plugins in zip(copies, listed, strict=True):
-        folders = set(re.findall(r"parser\.benchmarks\.(\w+)\.", plugins))
-        assert folders == set(BENCHMARKS) - {name}
+        folders = set(re.findall(r"parser\.speed\.tasks\.(\w+)\.", plugins))
+        assert folders == set(TASKS) - {name}

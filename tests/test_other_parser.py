@@ -11,7 +11,7 @@ from programs import make_foreign
 
 import parser
 import stack_parser
-from parser.distributed.ray_cluster import cluster
+from parser.system.ray_cluster import cluster
 
 PROJECT = Path(stack_parser.__file__).parent
 

@@ -18,11 +18,11 @@ from safetensors.torch import load
 import parser
 from parser.cli import main
 from parser.config.file import read_config
-from parser.parsing.model_card import read_card
-from parser.parsing.model_files import Package
-from parser.parsing.model_format import FORMAT
-from parser.parsing.named_models import find_model
-from parser.parsing.text_input import text_reader
+from parser.models.model_card import read_card
+from parser.models.model_files import Package
+from parser.models.model_format import FORMAT
+from parser.models.named_models import find_model
+from parser.models.text_input import text_reader
 
 MODEL = Path("models/english-ewt.stackparser")
 MOST_BYTES = 12 << 20

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 
 from parser.batching import PRECISIONS
-from parser.benchmarks.plugin import Work
+from parser.speed.tasks.plugin import Work
 from parser.system.settings import Settings
 
 

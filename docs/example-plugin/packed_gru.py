@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_sequence
 
-from parser.benchmarks.plugin import NO_BATCHING, Setup, Work
+from parser.speed.tasks.plugin import NO_BATCHING, Setup, Work
 from parser.system.settings import Settings
 
 

@@ -20,26 +20,26 @@ from conllu import SentenceList, TokenList
 from parser.api.given_trees import given_heads, given_labels, is_list
 from parser.api.token_lists import columns_of, with_tree
 from parser.api.tree import COMMENTS, TAGS, TREE, Known, Tags, Tree
+from parser.models.ensemble import ModelChoice, load_models
+from parser.models.model import Model
+from parser.models.named_models import find_model, model_in
+from parser.models.text_input import reader_of_model, tokenizer_of
 from parser.parsing import BATCH_SIZE, refuse_count
 from parser.parsing.alternatives import refuse_without_scorer
 from parser.parsing.constraints import UNCONSTRAINED, ConstraintReader, Constraints
 from parser.parsing.engine import Engine
 from parser.parsing.engine_thread import EngineThread
-from parser.parsing.ensemble import ModelChoice, load_models
-from parser.parsing.model import Model
-from parser.parsing.named_models import find_model, model_in
 from parser.parsing.parse_options import ParseOptions
 from parser.parsing.parsed_tree import Alternative, ParsedTree
 from parser.parsing.process_engine import ProcessEngine
 from parser.parsing.read_ahead import READ_AHEAD
 from parser.parsing.reparsing import MAX_WORDS
-from parser.parsing.text_input import reader_of_model, tokenizer_of
 from parser.system.device_choice import choose_device
-from parser.text.reading import TextReader
-from parser.text.sentences import TokenizedSentence, as_sentence
 from parser.treebank.columns import BLANK, WORD_COLUMNS, is_missing
 from parser.treebank.faults import value_fault
 from parser.treebank.sentence import Sentence
+from parser.treebank.text.reading import TextReader
+from parser.treebank.text.sentences import TokenizedSentence, as_sentence
 
 PACKAGE = __name__.partition(".")[0] + "."
 SURROGATE = re.compile("[\ud800-\udfff]")

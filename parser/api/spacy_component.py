@@ -19,14 +19,14 @@ from spacy.tokens import Doc, Token
 from spacy.util import minibatch
 from spacy.vocab import Vocab
 
+from parser.models.column_shares import InputColumnCheck, column_counts
+from parser.models.ensemble import ModelChoice, contents, load_models, model_paths
+from parser.models.model import Model
+from parser.models.model_files import write_package
+from parser.models.model_format import SETTINGS
+from parser.models.named_models import find_model
 from parser.parsing import BATCH_SIZE, refuse_count
-from parser.parsing.column_shares import InputColumnCheck, column_counts
 from parser.parsing.constraints import ConstraintReader, Constraints
-from parser.parsing.ensemble import ModelChoice, contents, load_models, model_paths
-from parser.parsing.model import Model
-from parser.parsing.model_files import write_package
-from parser.parsing.model_format import SETTINGS
-from parser.parsing.named_models import find_model
 from parser.parsing.parse_options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.process_engine import ProcessEngine

@@ -12,12 +12,12 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from parser.api.parser import refuse_surrogates
-from parser.parsing.named_models import find_model
-from parser.parsing.text_input import reader_with, tokenizer_in, tokenizer_of
+from parser.models.named_models import find_model
+from parser.models.text_input import reader_with, tokenizer_in, tokenizer_of
 from parser.system.files import write_atomically
-from parser.text.reading import TextReader
-from parser.text.sentences import TokenizedSentence
-from parser.text.tokenizer_kinds import StoredTokenizer, tokenizer_as_json
+from parser.treebank.text.reading import TextReader
+from parser.treebank.text.sentences import TokenizedSentence
+from parser.treebank.text.tokenizer_kinds import StoredTokenizer, tokenizer_as_json
 
 NAME = "the tokenizer of the pipeline"
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from parser.pages.drawing import as_svg, as_text
-from parser.text.sentences import Token
 from parser.treebank.columns import BLANK, BLANK_COLUMNS, TITLES, annotation_columns
 from parser.treebank.conllu_output import ARC_PROBABILITY, VIOLATION
+from parser.treebank.text.sentences import Token
 
 Column = tuple[str, ...] | None
 TAGS = {column.attribute: name for name, column in annotation_columns().items()}

@@ -106,7 +106,7 @@ def _transition_cells(sentences: Sequence[Sentence]) -> list[str]:
 
     The greatest depth is the number of levels of a replay.
     """
-    from parser.replay.examples import Examples  # imports PyTorch
+    from parser.networks.replay.examples import Examples  # imports PyTorch
     from parser.transitions import SYSTEMS
     from parser.transitions.inventory import Inventory
     from parser.treebank.vocabulary import Vocabulary

@@ -15,20 +15,20 @@ from parser.evaluation.evaluate import PartEvaluator, evaluate, evaluate_text
 from parser.evaluation.report import report, text_report
 from parser.evaluation.scores import Scores
 from parser.evaluation.text_scores import OtherTextError, TextScores
+from parser.models.model import Model
+from parser.models.text_input import text_reader
 from parser.pages.report_page import report_page
 from parser.parsing.calibration import Calibration, with_calibration
-from parser.parsing.model import Model
 from parser.parsing.parse import parse_stream
 from parser.parsing.parse_options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
-from parser.parsing.text_input import text_reader
 from parser.parsing.worker_processes import answers, start_workers
 from parser.system.console import say
-from parser.text.reading import TextPart, read_parts, stream_text
 from parser.treebank.conllu import NO_SENTENCE, read_treebank
 from parser.treebank.faults import Faults, TreebankError
 from parser.treebank.parts import stream_parts
 from parser.treebank.sentence import Sentence
+from parser.treebank.text.reading import TextPart, read_parts, stream_text
 
 
 def evaluate_model(options: argparse.Namespace) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from parser.commands.errors import message_of
 from parser.commands.treebank_table import table
-from parser.parsing.model_card import OF_TAGS, OF_TEXT, OF_TOKENS, read_card
-from parser.parsing.model_files import Package
-from parser.parsing.named_models import models_in
+from parser.models.model_card import OF_TAGS, OF_TEXT, OF_TOKENS, read_card
+from parser.models.model_files import Package
+from parser.models.named_models import models_in
 from parser.system.console import LinesError, say, shortened
 
 MEGABYTE = 1_000_000

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import torch
 
 from parser.batching.functional import set_precision
+from parser.models.column_shares import AnySentence
+from parser.models.ensemble import ModelChoice, load_models
+from parser.models.model import Model
 from parser.parsing.alternatives import refuse_without_scorer
-from parser.parsing.column_shares import AnySentence
 from parser.parsing.constraints import ConstraintReader, Constraints
-from parser.parsing.ensemble import ModelChoice, load_models
-from parser.parsing.model import Model
 from parser.parsing.parse_options import ParseOptions
 from parser.system.console import counted, warn
 from parser.system.device_choice import choose_device, warn_of_unused_gpu

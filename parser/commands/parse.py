@@ -22,22 +22,22 @@ from parser.commands.options import (
     warning_of,
     with_column_warnings,
 )
+from parser.models.model import Model
+from parser.models.text_input import text_reader, tokenizer_of
 from parser.parsing.constraints import ConstraintReader
-from parser.parsing.model import Model
 from parser.parsing.parse import parse_stream
 from parser.parsing.parse_options import ParseOptions
 from parser.parsing.part_parser import PartParser, output_of
-from parser.parsing.text_input import text_reader, tokenizer_of
 from parser.parsing.worker_processes import answers, start_workers
 from parser.system.console import LinesError, counted, lines_of, warn
 from parser.system.files import STANDARD, atomic_file, refuse_to_overwrite
 from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
 from parser.system.remote import Remote
-from parser.text.reading import read_parts_as_they_come, stream_text, text_as_it_comes
-from parser.text.sentences import numbered_from
 from parser.treebank.conllu import NO_SENTENCE, sentences_as_they_come
 from parser.treebank.faults import NO_COLUMNS, Faults, TreebankError
 from parser.treebank.parts import stream_parts
+from parser.treebank.text.reading import read_parts_as_they_come, stream_text, text_as_it_comes
+from parser.treebank.text.sentences import numbered_from
 
 
 class _Parsed(NamedTuple):

@@ -15,12 +15,12 @@ from parser.commands.options import (
     tell_filled,
     warning_of,
 )
-from parser.corpus.run import Summary, parse_corpus, report_path
-from parser.corpus.workers import WorkerSettings
-from parser.distributed.cluster_address import refuse_silent
-from parser.parsing.column_shares import Counts, InputColumnCheck
-from parser.parsing.ensemble import load_models
-from parser.parsing.text_input import tokenizer_of
+from parser.models.column_shares import Counts, InputColumnCheck
+from parser.models.ensemble import load_models
+from parser.models.text_input import tokenizer_of
+from parser.parsing.corpus.run import Summary, parse_corpus, report_path
+from parser.parsing.corpus.workers import WorkerSettings
+from parser.system.cluster_address import refuse_silent
 from parser.system.console import LinesError, counted, warn
 from parser.system.files import real_path, refuse_to_overwrite
 from parser.system.progress_bar import PROGRESS_BAR, ProgressBar

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 
-from parser.parsing.model import Model
+from parser.models.model import Model
 from parser.system.console import warn
 from parser.system.files import STANDARD, atomic_file, real_path, refuse_to_overwrite, refuse_unwritable
 from parser.training.folder import METRICS

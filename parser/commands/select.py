@@ -7,11 +7,11 @@ import os
 from collections.abc import Iterator
 from itertools import chain
 
-from parser.annotation.output import lines_of
-from parser.annotation.selection import FileSentence, select
 from parser.commands.options import models_of, prepared_device, warning_of, with_column_warnings
-from parser.parsing.ensemble import load_models
-from parser.parsing.model import Model
+from parser.evaluation.selected_sentences import lines_of
+from parser.evaluation.selection import FileSentence, select
+from parser.models.ensemble import load_models
+from parser.models.model import Model
 from parser.system.console import counted, warn
 from parser.system.files import atomic_file, refuse_to_overwrite
 from parser.treebank.conllu import NO_SENTENCE, stream_sentences

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import get_args
 
 from parser.batching import PRECISIONS
+from parser.models.named_models import FOLDER, find_model
 from parser.parsing import BATCH_SIZE
-from parser.parsing.named_models import FOLDER, find_model
 from parser.system import MOST_THREADS
 from parser.system.files import STANDARD
 from parser.treebank.conllu import Roots

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from parser.benchmarks.conformance import check_plugin
-from parser.benchmarks.discovery import about_plugins, plugin_text
-from parser.benchmarks.plugin import FEW_EXAMPLES
 from parser.speed import commands
+from parser.speed.tasks.conformance import check_plugin
+from parser.speed.tasks.discovery import about_plugins, plugin_text
+from parser.speed.tasks.plugin import FEW_EXAMPLES
 from parser.system.console import say
 from parser.system.machine import tune_process
 

@@ -13,7 +13,7 @@ from parser.commands.table import claimed_folder, train_missing
 from parser.config.file import read_config
 from parser.config.settings import Config
 from parser.config.small_treebank import changed_settings
-from parser.distributed.cluster_address import refuse_silent
+from parser.system.cluster_address import refuse_silent
 from parser.system.console import counted, say
 from parser.system.files import real_path, refuse_to_overwrite, write_atomically
 from parser.tables.cluster_runs import run_on_cluster

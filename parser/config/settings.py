@@ -22,10 +22,10 @@ from parser.config.measures import OF_COLUMNS, Measure
 from parser.config.small_treebank import SmallTreebankSettings, of_size
 from parser.system import MOST_THREADS
 from parser.system.settings import Count, Settings, contradiction_error
-from parser.text.tokenizer_kinds import AnyTokenizer
 from parser.transitions import SYSTEMS
 from parser.treebank.columns import annotation_columns
 from parser.treebank.size import TreebankSize
+from parser.treebank.text.tokenizer_kinds import AnyTokenizer
 
 Average = Annotated[float, Field(ge=0, lt=1)]
 Size = Annotated[int, Field(gt=0, le=65_536)]

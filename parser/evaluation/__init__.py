@@ -1,1 +1,1 @@
-"""Scores, reports and significance tests."""
+"""Scores, reports, significance tests, and the selection of sentences for annotation."""

@@ -16,9 +16,9 @@ from parser.evaluation.morphology import (
     scored_words,
 )
 from parser.parsing.parsed_tree import ParsedTree
-from parser.text.reading import BLANKS
-from parser.text.treebank_text import surface_tokens
 from parser.treebank.sentence import Sentence
+from parser.treebank.text.reading import BLANKS
+from parser.treebank.text.treebank_text import surface_tokens
 
 ROOT = -1
 NOT_ALIGNED = -2

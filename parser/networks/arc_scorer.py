@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from parser.batching.device import to_device
 from parser.batching.functional import dropout, linear
 from parser.batching.ragged import gather_rows
-from parser.replay.batch import SoftTargets
+from parser.networks.replay.batch import SoftTargets
 from parser.treebank.sentence import NO_HEAD
 
 MAX_SCORES = 4_000_000

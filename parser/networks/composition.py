@@ -16,7 +16,7 @@ from torch.autograd.function import once_differentiable
 
 from parser.batching.functional import linear, times_transposed, transposed_times
 from parser.batching.ragged import gather_rows
-from parser.replay.batch import Compositions
+from parser.networks.replay.batch import Compositions
 
 
 class Composition(nn.Module):

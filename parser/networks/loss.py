@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from parser.config.settings import Objective
-from parser.replay.batch import Batch
+from parser.networks.replay.batch import Batch
 from parser.transitions.inventory import NOT_OPTIMAL, Inventory
 from parser.treebank.vocabulary import UNKNOWN
 

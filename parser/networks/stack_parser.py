@@ -1,7 +1,7 @@
 """The StackLSTM parser (Dyer et al. 2015, section 3; Ding & Koehn 2019, section 2).
 
-`StackParser.replay` computes the scores of all steps of known trajectories at once. `parser.stepping` runs
-one transition at a time, as parsing requires. Both compute the same function.
+`StackParser.replay` computes the scores of all steps of known trajectories at once, and
+`parser.networks.stepping` runs one transition at a time, as parsing requires. Both compute the same function.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from parser.networks.composition import Composition
 from parser.networks.label_scorer import LabelScorer
 from parser.networks.layers_above_tags import LayersAboveTags
 from parser.networks.loss import BatchLoss, tag_loss, transition_loss
+from parser.networks.replay.batch import Batch
 from parser.networks.token_encoder import TokenEncoder
-from parser.replay.batch import Batch
 from parser.transitions.inventory import Inventory
 from parser.treebank.vocabulary import Tokens
 

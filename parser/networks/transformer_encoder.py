@@ -14,6 +14,9 @@ from torch import Tensor, nn
 from parser.batching.device import to_device
 from parser.batching.functional import dropout, present_precision
 from parser.config.settings import TransformerSettings
+from parser.networks.transformer.pieces import PieceTokenizer
+from parser.networks.transformer.pretrained import PretrainedTransformer
+from parser.networks.transformer.windows import Together, Windows, padding_together
 from parser.networks.transformer_weights import (
     frozen_weights,
     is_frozen,
@@ -21,9 +24,6 @@ from parser.networks.transformer_weights import (
     transformer_to_train,
     weights_without_adapters,
 )
-from parser.transformer.pieces import PieceTokenizer
-from parser.transformer.pretrained import PretrainedTransformer
-from parser.transformer.windows import Together, Windows, padding_together
 from parser.treebank.vocabulary import Tokens
 
 FULL_ATTENTION = {"bert", "roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "electra"}

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from parser.config.settings import Trained, TransformerSettings
-from parser.transformer.pretrained import PretrainedTransformer
+from parser.networks.transformer.pretrained import PretrainedTransformer
 
 LAYER = re.compile(r"\blayers?\.(\d+)\.")
 """Finds the number of the layer in the name of a weight."""

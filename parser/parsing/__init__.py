@@ -1,4 +1,4 @@
-"""Trained models and parsing."""
+"""Parsing by trained models."""
 
 from numbers import Integral
 

@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from parser.models.ensemble import numbers_in
+from parser.models.model import Model
+from parser.networks.stepping.plain_steps import Array, PlainNetwork, PlainParser
 from parser.parsing.constrained_alone import ConstrainedSentence, TransitionArrays
 from parser.parsing.constraints import SentenceConstraints
-from parser.parsing.ensemble import numbers_in
 from parser.parsing.label_choices import LabelChoices
-from parser.parsing.model import Model
 from parser.parsing.parsed_tree import Arcs
-from parser.stepping.plain_steps import Array, PlainNetwork, PlainParser
 from parser.transitions.inventory import Effects, Inventory
 from parser.transitions.system import Place, State
 from parser.treebank.sentence import NO_HEAD

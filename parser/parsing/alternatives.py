@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from parser.models.model import Model
 from parser.parsing.constraints import SentenceConstraints
-from parser.parsing.model import Model
 from parser.parsing.parsed_tree import Alternative
 from parser.parsing.reparsing import ArcsOfSentence, Reparser, SecondOpinion
 from parser.treebank.columns import BLANK

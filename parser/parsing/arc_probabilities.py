@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from parser.stepping.stepper import with_room
+from parser.networks.stepping.stepper import with_room
 from parser.transitions.inventory import Inventory
 from parser.transitions.system import State
 

@@ -14,12 +14,13 @@ import torch
 from torch import Tensor
 
 from parser.batching.device import to_device
+from parser.models.model import Model
 from parser.networks.loss import ILLEGAL_SCORE
 from parser.networks.stack_parser import ReadSentences
+from parser.networks.stepping.stepper import InferenceStepper, Places
 from parser.parsing.constrained_batch import ConstrainedBatch
 from parser.parsing.constraints import SentenceConstraints
 from parser.parsing.label_choices import LabelChoices
-from parser.parsing.model import Model
 from parser.parsing.parsed_tree import Arcs, ParsedTree
 from parser.parsing.reparsing import SecondOpinion
 from parser.parsing.running_batch import (
@@ -29,7 +30,6 @@ from parser.parsing.running_batch import (
     stepper_of,
     steps_at_once,
 )
-from parser.stepping.stepper import InferenceStepper, Places
 from parser.transitions.inventory import Inventory
 from parser.transitions.system import State
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parser.config.settings import CalibrationSettings
-from parser.parsing.model import Model
+from parser.models.model import Model
 
 Floats = NDArray[np.float64]
 LEAST = 1e-6

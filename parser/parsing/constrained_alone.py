@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from parser.networks.stepping.plain_steps import Array, array
 from parser.parsing.constraints import SentenceConstraints
 from parser.parsing.label_choices import ANY_LABEL, LabelChoices
-from parser.stepping.plain_steps import Array, array
 from parser.transitions.given_arcs import NOTHING_GIVEN, obstacles_alone
 from parser.transitions.inventory import Inventory
 from parser.transitions.system import Place

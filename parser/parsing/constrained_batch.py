@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from parser.batching.device import to_device
+from parser.networks.stepping.stepper import with_room
 from parser.parsing.constraints import KEPT_LIMITS, SentenceConstraints
 from parser.parsing.label_choices import OF_LABELS, LabelChoices
-from parser.stepping.stepper import with_room
 from parser.transitions.given_arcs import NOTHING_GIVEN, Obstacles
 from parser.transitions.inventory import Inventory
 from parser.transitions.system import Place, State

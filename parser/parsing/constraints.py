@@ -15,8 +15,8 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from parser.models.model import Model
 from parser.parsing.label_choices import ANY_LABEL, LabelChoices
-from parser.parsing.model import Model
 from parser.parsing.parsed_tree import Arcs
 from parser.system.console import listed, quoted
 from parser.transitions.given_arcs import WordFacts, word_facts

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from parser.batching.device import compute_alone_after_fork, one_memory_error
+from parser.models.model import Model
 from parser.networks.stack_parser import ReadSentences
 from parser.parsing import BATCH_SIZE
 from parser.parsing.alone import AloneParser
@@ -22,7 +23,6 @@ from parser.parsing.alternatives import Alternatives, Wanted, alternatives
 from parser.parsing.beam_search import WIDTH, best_of, search
 from parser.parsing.calibration import Calibration
 from parser.parsing.constraints import ConstraintReader, SentenceConstraints
-from parser.parsing.model import Model
 from parser.parsing.parse_options import TREE_ALONE, ParseOptions
 from parser.parsing.parsed_tree import Arcs, ParsedTree
 from parser.parsing.predicted_tags import predicted_tags, votes_of

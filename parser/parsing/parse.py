@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from parser.models.model import Model
 from parser.parsing import BATCH_SIZE
 from parser.parsing.engine import Engine
-from parser.parsing.model import Model
 from parser.parsing.parse_options import TREE_ALONE, ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.read_ahead import READ_AHEAD

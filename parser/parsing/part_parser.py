@@ -11,18 +11,15 @@ import torch
 
 from parser.batching import Precision
 from parser.batching.functional import set_precision
+from parser.models.column_shares import Counts, column_counts
+from parser.models.ensemble import ModelChoice, load_models
+from parser.models.model import Model
+from parser.models.text_input import reader_with
 from parser.parsing.alternatives import as_text
-from parser.parsing.column_shares import Counts, column_counts
 from parser.parsing.constraints import ConstraintReader
-from parser.parsing.ensemble import ModelChoice, load_models
-from parser.parsing.model import Model
 from parser.parsing.parse import parse_stream
 from parser.parsing.parse_options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
-from parser.parsing.text_input import reader_with
-from parser.text.reading import TextFormat, TextPart
-from parser.text.sentences import as_sentence
-from parser.text.tokenizer_kinds import StoredTokenizer
 from parser.treebank.conllu_output import (
     ALTERNATIVES,
     VIOLATION,
@@ -39,6 +36,9 @@ from parser.treebank.conllu_output import (
 from parser.treebank.faults import Faults
 from parser.treebank.parts import TreebankPart, read_part
 from parser.treebank.sentence import Sentence
+from parser.treebank.text.reading import TextFormat, TextPart
+from parser.treebank.text.sentences import as_sentence
+from parser.treebank.text.tokenizer_kinds import StoredTokenizer
 
 
 class SentenceOutput(NamedTuple):

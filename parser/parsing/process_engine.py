@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from parser.models.model import Model
 from parser.parsing import BATCH_SIZE
 from parser.parsing.engine import Engine
-from parser.parsing.model import Model
 
 
 class ProcessEngine:

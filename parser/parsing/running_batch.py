@@ -20,16 +20,11 @@ from torch import Tensor
 
 from parser.batching.cuda_graph import CudaGraphs, GraphedWork, LostGeneratorError
 from parser.batching.device import to_device
+from parser.models.ensemble import numbers_in
+from parser.models.model import Model
 from parser.networks.loss import ILLEGAL_SCORE
 from parser.networks.stack_parser import ReadSentences
-from parser.parsing.arc_probabilities import ArcProbabilities
-from parser.parsing.constrained_batch import ConstrainedBatch
-from parser.parsing.constraints import SentenceConstraints
-from parser.parsing.ensemble import numbers_in
-from parser.parsing.label_choices import LabelChoices
-from parser.parsing.model import Model
-from parser.parsing.parsed_tree import Arcs
-from parser.stepping.stepper import (
+from parser.networks.stepping.stepper import (
     EnsembleInference,
     InferenceStepper,
     Member,
@@ -37,6 +32,11 @@ from parser.stepping.stepper import (
     inference_stepper,
     with_room,
 )
+from parser.parsing.arc_probabilities import ArcProbabilities
+from parser.parsing.constrained_batch import ConstrainedBatch
+from parser.parsing.constraints import SentenceConstraints
+from parser.parsing.label_choices import LabelChoices
+from parser.parsing.parsed_tree import Arcs
 from parser.transitions.inventory import Inventory
 from parser.transitions.system import State
 from parser.treebank.sentence import NO_HEAD

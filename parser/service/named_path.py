@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from parser.parsing.named_models import find_model, name_of
+from parser.models.named_models import find_model, name_of
 
 
 class NamedPath(NamedTuple):

@@ -12,12 +12,12 @@ from parser.api.parser import refuse_surrogates, sentence_of
 from parser.api.tree import COMMENTS
 from parser.service.short_pauses import with_breaks
 from parser.service.typed_messages import GivenSentence
-from parser.text.reading import TextFormat, TextReader, text_parts
-from parser.text.sentences import TokenizedSentence, as_sentence
 from parser.treebank.conllu import SentenceCheck, bounded_blocks, comment, sentences_before_fault
 from parser.treebank.conllu_output import with_its_end
 from parser.treebank.faults import Faults
 from parser.treebank.sentence import Sentence
+from parser.treebank.text.reading import TextFormat, TextReader, text_parts
+from parser.treebank.text.sentences import TokenizedSentence, as_sentence
 
 KEPT_WORDS = 4_096
 """Maximum words that are kept when an input is read in advance. A longer input is read twice, to bound

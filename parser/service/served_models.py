@@ -9,20 +9,20 @@ from functools import cached_property
 
 import torch
 
+from parser.models.ensemble import ModelChoice, load_models
+from parser.models.model import Model
+from parser.models.text_input import MISSING, has_tokenizer, text_reader
 from parser.parsing.alternatives import refuse_without_scorer
 from parser.parsing.constraints import ConstraintReader
 from parser.parsing.engine import Engine
 from parser.parsing.engine_thread import EngineThread
-from parser.parsing.ensemble import ModelChoice, load_models
-from parser.parsing.model import Model
 from parser.parsing.parse_options import ParseOptions
-from parser.parsing.text_input import MISSING, has_tokenizer, text_reader
 from parser.service.limits import wrong
 from parser.service.named_path import NamedPath
 from parser.service.reading import ReadSentence
 from parser.system.console import quoted
-from parser.text.reading import TextFormat, TextReader
 from parser.treebank.sentence import Sentence
+from parser.treebank.text.reading import TextFormat, TextReader
 
 
 class ServedModel:

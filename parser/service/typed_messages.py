@@ -10,7 +10,7 @@ from typing_extensions import TypedDict  # pydantic does not support typing's ow
 
 from parser.parsing.constraints import MAX_LIMITS, Constraints, NonProjective
 from parser.parsing.parse_options import ParseOptions
-from parser.text.reading import TextFormat
+from parser.treebank.text.reading import TextFormat
 
 Values = Annotated[list[str], Field(min_length=1, fail_fast=True)]
 Head = Annotated[int, Field(ge=0)]

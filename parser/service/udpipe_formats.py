@@ -14,8 +14,8 @@ from parser.service.limits import WORD_CHARACTERS, too_large, wrong
 from parser.service.parsing import ParsedSentence
 from parser.service.reading import ReadSentence, conllu_sentences, longest_between, longest_word
 from parser.system.console import quoted
-from parser.text.udpipe import library
 from parser.treebank.conllu_output import with_tags
+from parser.treebank.text.udpipe import library
 
 CONLLU, HORIZONTAL, VERTICAL = "conllu", "horizontal", "vertical"
 OUTPUTS = CONLLU, HORIZONTAL, VERTICAL

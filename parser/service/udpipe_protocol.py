@@ -24,7 +24,7 @@ from parser.service.service import Service
 from parser.service.udpipe_formats import CONLLU, MODEL, PROGRAM, Write, sentences_in, writer_of
 from parser.service.udpipe_spaces import Spaces
 from parser.system.version import __version__
-from parser.text.reading import TextFormat
+from parser.treebank.text.reading import TextFormat
 
 MODELS, PROCESS = "/models", "/process"
 JSON = "application/json"

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from parser.service.reading import ReadSentence
-from parser.text.sentences import Token
-from parser.text.udpipe import RANGE
 from parser.treebank.columns import BLANK, NO_SPACE
+from parser.treebank.text.sentences import Token
+from parser.treebank.text.udpipe import RANGE
 
 SPACES = re.compile("[\\s\0\ufeff]*")
 BREAKS = re.compile("[\v\f\x1c-\x1f\x85\u2028\u2029\0\ufeff]")

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parser.benchmarks.discovery import entry_of, find, unknown
 from parser.config.file import ConfigFile
 from parser.speed.measuring import external, learning, run
 from parser.speed.measuring.cells import on_this_machine
@@ -17,6 +16,7 @@ from parser.speed.measuring.rows import SKIPPED, WRONG, CellRow, FailedRow, has_
 from parser.speed.measuring.run import RunRows, kept_rows, measure, read_run_config, requested_cells, rows_of
 from parser.speed.measuring.settings import SpeedConfig
 from parser.speed.reporting.speed_ups import ratio_lines, read_ratio
+from parser.speed.tasks.discovery import entry_of, find, unknown
 from parser.system.console import LinesError, say
 from parser.system.files import file_lock, real_path, refuse_folder_of_others
 

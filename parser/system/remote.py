@@ -22,7 +22,7 @@ from parser.system.interruption import later
 from parser.system.machine import is_of_memory, tune_process
 from parser.system.python_processes import environment_for_children
 
-PRELOADED = ("torch", "torch._dynamo", "parser.parsing.parse", "parser.benchmarks.plugin")
+PRELOADED = ("torch", "torch._dynamo", "parser.parsing.parse", "parser.speed.tasks.plugin")
 """Modules needed by processes that measure or train; torch._dynamo is for optimizers."""
 NO_METHOD = ""
 SECONDS_TO_END = 10

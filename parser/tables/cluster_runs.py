@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from parser.config.settings import Config
-from parser.distributed.ray_cluster import cluster, library
 from parser.system.console import LinesError, counted, say
 from parser.system.files import file_lock, real_path
 from parser.system.interruption import StoppedError, stop_request
 from parser.system.lifeline import end, lifeline
+from parser.system.ray_cluster import cluster, library
 from parser.tables.runs import (
     POLL_SECONDS,
     STOPPED,

@@ -11,12 +11,12 @@ from parser.config.measures import OF_COLUMNS
 from parser.config.settings import Config
 from parser.system.files import write_atomically
 from parser.tables.settings import RowSettings
-from parser.text.treebank_text import has_text
 from parser.training.trees import read_training_file
 from parser.treebank.columns import BLANK, NO_SPACE, WORD_COLUMNS
 from parser.treebank.conllu_output import as_conllu
 from parser.treebank.sentence import Sentence
 from parser.treebank.size import TreebankSize
+from parser.treebank.text.treebank_text import has_text
 from parser.treebank.ud_folders import UDTreebank
 
 HELD_OUT, LEAST_HELD_OUT = 10, 5

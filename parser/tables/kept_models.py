@@ -8,10 +8,10 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from parser.parsing.ensemble import contents
-from parser.parsing.model_files import Folder, pack
-from parser.parsing.model_format import CARD, LICENCE, WEIGHTS
-from parser.parsing.named_models import SUFFIX
+from parser.models.ensemble import contents
+from parser.models.model_files import Folder, pack
+from parser.models.model_format import CARD, LICENCE, WEIGHTS
+from parser.models.named_models import SUFFIX
 from parser.system.files import refuse_unwritable, write_atomically
 from parser.tables.found_treebanks import FoundTreebank
 from parser.tables.model_card import CardScores, model_card, scores_of

@@ -13,9 +13,9 @@ import yaml
 from parser.config.data_folder import data_path
 from parser.config.measures import MEASURES, NAMES, shown
 from parser.config.settings import Config
-from parser.parsing.model_card import OF_TAGS, OF_TEXT, OF_TOKENS, Given, read_card
-from parser.parsing.model_files import members_of, model_files
-from parser.parsing.named_models import SUFFIX, name_of
+from parser.models.model_card import OF_TAGS, OF_TEXT, OF_TOKENS, Given, read_card
+from parser.models.model_files import members_of, model_files
+from parser.models.named_models import SUFFIX, name_of
 from parser.system.console import counted
 from parser.tables.found_treebanks import FoundTreebank
 from parser.tables.runs import Row

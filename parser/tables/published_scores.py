@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from parser.config.errors import fault_lines
 from parser.config.measures import TextMeasure
-from parser.parsing.model_card import Given
+from parser.models.model_card import Given
 from parser.system.files import content_of
 
 Percent = Annotated[float, Field(ge=0, le=100)]

@@ -9,7 +9,7 @@ from statistics import mean
 from typing import NamedTuple
 
 from parser.config.measures import NAMES
-from parser.parsing.model_card import OF_TEXT
+from parser.models.model_card import OF_TEXT
 from parser.tables.found_treebanks import FoundTreebank
 from parser.tables.kept_models import package_of
 from parser.tables.model_card import scores_of

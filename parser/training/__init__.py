@@ -1,1 +1,1 @@
-"""From treebanks to a trained model."""
+"""From treebanks to a trained model: data, one training step, the loop, and the folder of a run."""

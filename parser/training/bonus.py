@@ -9,8 +9,8 @@ from typing import Any
 
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.scores import Scores
-from parser.parsing.model import Model
-from parser.parsing.model_format import SCORES
+from parser.models.model import Model
+from parser.models.model_format import SCORES
 from parser.parsing.reparsing import with_bonus
 from parser.system.console import say
 from parser.treebank.sentence import Sentence

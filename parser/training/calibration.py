@@ -10,9 +10,9 @@ import numpy as np
 
 from parser.config.settings import CalibrationSettings
 from parser.evaluation.calibration import Bools, Confidence, calibration_error, confidence_of
+from parser.models.model import Model
+from parser.models.model_format import SCORES
 from parser.parsing.calibration import Calibration, Floats, features, logistic, with_calibration
-from parser.parsing.model import Model
-from parser.parsing.model_format import SCORES
 from parser.parsing.parse import parse
 from parser.parsing.parse_options import ParseOptions
 from parser.system.console import say

@@ -17,13 +17,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from parser.distributed.process_group import ProcessGroup
 from parser.evaluation.scores import Scores
-from parser.optimization.graphed_gradients import Graphs
-from parser.optimization.training_step import TrainingStep
 from parser.system.console import shortened
 from parser.system.files import nameless_file, readable, write_atomically
+from parser.training.distributed.process_group import ProcessGroup
+from parser.training.graphed_gradients import Graphs
 from parser.training.schedule import Schedule
+from parser.training.training_step import TrainingStep
 
 NETWORK, AVERAGE, OPTIMIZER, RANDOM, DEVICE_RANDOM, TOTALS = (
     "network.",

@@ -12,11 +12,11 @@ from torch import Tensor
 
 from parser.config.data_folder import data_path
 from parser.config.settings import Config
-from parser.parsing.column_shares import column_shares
-from parser.parsing.model import Model, system_of
-from parser.parsing.model_files import digest_of
-from parser.replay.examples import Examples
-from parser.replay.source import BatchSource
+from parser.models.column_shares import column_shares
+from parser.models.model import Model, system_of
+from parser.models.model_files import digest_of
+from parser.networks.replay.examples import Examples
+from parser.networks.replay.source import BatchSource
 from parser.training.initial_model import copy_weights, freeze, initial_path, load_initial
 from parser.training.prepared import Prepared, load_prepared, place_of, save_prepared
 from parser.training.size import refuse_too_large
@@ -32,7 +32,7 @@ from parser.treebank.sentence import Sentence
 from parser.treebank.vocabulary import PRETRAINED, Vocabulary
 
 if TYPE_CHECKING:
-    from parser.transformer.pretrained import PretrainedTransformer
+    from parser.networks.transformer.pretrained import PretrainedTransformer
 
 
 @dataclass(frozen=True)

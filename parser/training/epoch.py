@@ -25,25 +25,25 @@ from parser.batching.cuda_graph import refuse_without_generator
 from parser.batching.device import Packed, TooLongError, in_microbatches, one_memory_error, to_device
 from parser.batching.ragged import group_size
 from parser.config.settings import ExplorationSettings, NetworkSettings, TrainingSettings
-from parser.distributed.process_group import ALONE, ProcessGroup, sum_gradients
-from parser.optimization.graphed_gradients import (
-    GraphedGradients,
-    Graphs,
-    PaddedBatch,
-    why_no_common_shapes,
-)
-from parser.optimization.training_step import TrainingStep
-from parser.replay.batch import Batch
-from parser.replay.examples import Examples
-from parser.replay.making import Selection
-from parser.replay.shapes import EPOCHS, common_shapes
-from parser.replay.source import BatchSource
-from parser.stepping.exploration import explore
+from parser.networks.replay.batch import Batch
+from parser.networks.replay.examples import Examples
+from parser.networks.replay.making import Selection
+from parser.networks.replay.shapes import EPOCHS, common_shapes
+from parser.networks.replay.source import BatchSource
+from parser.networks.stepping.exploration import explore
 from parser.system.console import warn
 from parser.system.machine import is_of_memory, return_unused_memory
 from parser.system.progress_bar import ProgressBar
 from parser.training.checkpoint import Progress, TrainingState
 from parser.training.data import TrainingData
+from parser.training.distributed.process_group import ALONE, ProcessGroup, sum_gradients
+from parser.training.graphed_gradients import (
+    GraphedGradients,
+    Graphs,
+    PaddedBatch,
+    why_no_common_shapes,
+)
+from parser.training.training_step import TrainingStep
 from parser.treebank.batches import length_buckets, padding_share
 
 STEPS_BETWEEN_TRIMS = 50

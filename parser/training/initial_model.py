@@ -15,10 +15,10 @@ from parser.config.data_folder import data_path
 from parser.config.dotted_keys import flat
 from parser.config.errors import FAULTS_SHOWN, more_faults
 from parser.config.settings import ParserSettings
+from parser.models.ensemble import numbers_in
+from parser.models.model import Model
+from parser.models.named_models import find_model
 from parser.networks.stack_parser import StackParser
-from parser.parsing.ensemble import numbers_in
-from parser.parsing.model import Model
-from parser.parsing.named_models import find_model
 from parser.system.console import LinesError
 from parser.treebank.vocabulary import CHARACTERS, PRETRAINED
 

@@ -19,13 +19,11 @@ from parser.batching.functional import computing_in
 from parser.batching.ragged import group_size
 from parser.config.measures import MEASURES, Measure
 from parser.config.settings import TrainingSettings
-from parser.distributed.process_group import ALONE, LostProcessError, ProcessGroup
-from parser.distributed.watch import Watch
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.report import score_line
 from parser.evaluation.scores import Scores
-from parser.parsing.model import Model
-from parser.replay.examples import Examples
+from parser.models.model import Model
+from parser.networks.replay.examples import Examples
 from parser.system.console import counted, in_words, say
 from parser.system.files import write_atomically
 from parser.system.interruption import StoppedError, StopRequest
@@ -37,6 +35,8 @@ from parser.training.checkpoint import (
     save_checkpoint,
 )
 from parser.training.data import TrainingData
+from parser.training.distributed.process_group import ALONE, LostProcessError, ProcessGroup
+from parser.training.distributed.watch import Watch
 from parser.training.epoch import EpochPosition, NotANumberError, epoch_metrics, freeing_graphs, train_epoch
 from parser.training.folder import BEST_MODEL, CHECKPOINT, resuming
 from parser.training.record import Record

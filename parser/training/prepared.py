@@ -20,10 +20,10 @@ from torch import Tensor
 from parser.batching.ragged import Ragged
 from parser.config.data_folder import data_path
 from parser.config.settings import Config, ParserSettings
-from parser.parsing.model import system_of
-from parser.parsing.model_files import digest_of
-from parser.replay.examples import Examples
-from parser.replay.flattened import FlatTrajectories
+from parser.models.model import system_of
+from parser.models.model_files import digest_of
+from parser.networks.replay.examples import Examples
+from parser.networks.replay.flattened import FlatTrajectories
 from parser.system.console import say
 from parser.system.files import named_errors, write_atomically
 from parser.training.initial_model import initial_path
@@ -33,7 +33,7 @@ from parser.transitions.inventory import Inventory
 from parser.treebank.vocabulary import Tokens, Vocabulary
 
 if TYPE_CHECKING:
-    from parser.transformer.pretrained import PretrainedTransformer
+    from parser.networks.transformer.pretrained import PretrainedTransformer
 
 OTHERS = "gold", "soft_targets", "soft_heads", "facts"
 """Fields of `Examples` that are flat tensors, besides the tokens and the trajectories."""

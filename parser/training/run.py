@@ -17,21 +17,15 @@ from parser.config.data_folder import data_path
 from parser.config.measures import Measure, shown
 from parser.config.settings import Config, TrainingSettings, TreebankSettings
 from parser.config.small_treebank import changed_settings
-from parser.distributed.joining import own_device
-from parser.distributed.process_group import ALONE, ProcessGroup
-from parser.distributed.watch import watched
 from parser.evaluation.evaluate import evaluate, evaluate_text
 from parser.evaluation.scores import Scores
-from parser.optimization.optimizer import MovingAverage, make_optimizer
-from parser.optimization.training_step import TrainingStep
-from parser.parsing.model import Model
-from parser.parsing.text_input import text_reader
+from parser.models.model import Model
+from parser.models.text_input import text_reader
 from parser.system.console import counted, say, warn
 from parser.system.device_choice import choose_device, described, warn_of_unused_gpu
 from parser.system.files import refuse_to_overwrite
 from parser.system.interruption import stop_request
 from parser.system.stamp import stamp
-from parser.text.reading import TextPart, read_parts
 from parser.training import data
 from parser.training.bonus import BONUS_WITHOUT_DEV, fit_bonus, set_bonus
 from parser.training.calibration import fit_calibration
@@ -44,6 +38,9 @@ from parser.training.checkpoint import (
     refuse_other_format,
     save_checkpoint,
 )
+from parser.training.distributed.joining import own_device
+from parser.training.distributed.process_group import ALONE, ProcessGroup
+from parser.training.distributed.watch import watched
 from parser.training.epoch import epoch_batches, graphs_of
 from parser.training.folder import (
     BEST_MODEL,
@@ -56,16 +53,19 @@ from parser.training.folder import (
     write_config,
 )
 from parser.training.loop import TrainingLoop, has_stopped_early, progress_as_text
+from parser.training.optimizer import MovingAverage, make_optimizer
 from parser.training.prepared import cache_folder
 from parser.training.record import RESULT, Record, Results, write_curves, write_result
 from parser.training.schedule import Schedule, peak_learning_rate
 from parser.training.tokenizer import refuse_untrainable, tokenizer_training
+from parser.training.training_step import TrainingStep
 from parser.training.treebank_size import for_its_treebank
 from parser.training.trees import read_training_trees
 from parser.treebank.columns import BLANK, WORD_COLUMNS
 from parser.treebank.conllu import read_treebank
 from parser.treebank.conllu_output import as_conllu
 from parser.treebank.sentence import Sentence
+from parser.treebank.text.reading import TextPart, read_parts
 
 BAD_BATCH = "bad-batch.conllu"
 MANY_UNKNOWN = 0.2

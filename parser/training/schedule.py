@@ -10,7 +10,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from parser.config.settings import LearningRateSettings, TrainingSettings
-from parser.optimization.optimizer import PEAK, WARMUP_EPOCHS
+from parser.training.optimizer import PEAK, WARMUP_EPOCHS
 
 
 def peak_learning_rate(settings: TrainingSettings) -> float:

@@ -10,15 +10,15 @@ from torch import Tensor
 
 from parser.config.dotted_keys import flat, set_in
 from parser.config.settings import ParserSettings
+from parser.models.model import new_network, system_of
 from parser.networks.shapes import without_values
 from parser.networks.stack_parser import StackParser
-from parser.parsing.model import new_network, system_of
 from parser.system.machine import device_memory
 from parser.transitions.inventory import Inventory
 from parser.treebank.vocabulary import PRETRAINED, Vocabulary
 
 if TYPE_CHECKING:
-    from parser.transformer.pretrained import PretrainedTransformer
+    from parser.networks.transformer.pretrained import PretrainedTransformer
 
 COPIES = 4
 """Tensors for each trained weight: the weight, its gradient, and the two moving averages of Adam."""

@@ -17,12 +17,12 @@ from parser.batching.device import TooLongError, in_microbatches
 from parser.batching.ragged import Ragged
 from parser.config.data_folder import data_path
 from parser.config.settings import DistillationSettings
+from parser.models.ensemble import Transition, load_each, numbered_transitions
+from parser.models.model import Model
+from parser.models.named_models import find_model
 from parser.networks.loss import legal_scores
-from parser.parsing.ensemble import Transition, load_each, numbered_transitions
-from parser.parsing.model import Model
-from parser.parsing.named_models import find_model
-from parser.replay.batch import SoftTargets
-from parser.replay.examples import Examples
+from parser.networks.replay.batch import SoftTargets
+from parser.networks.replay.examples import Examples
 from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
 from parser.transitions.inventory import Inventory
 from parser.treebank.batches import batches_by_length

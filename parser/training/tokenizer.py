@@ -13,16 +13,16 @@ from pathlib import Path
 
 from parser.config.data_folder import data_path
 from parser.config.settings import Config
-from parser.parsing.model_format import TOKENIZER
+from parser.models.model_format import TOKENIZER
 from parser.system.console import in_words, say
 from parser.system.files import write_atomically
 from parser.system.interruption import StoppedError, StopRequest
 from parser.system.lifeline import end, lifeline
-from parser.text.tokenizer import TokenizerKind
-from parser.text.tokenizer_kinds import StoredTokenizer, tokenizer_as_json, tokenizer_from_json
-from parser.text.training_process import as_training_text, start_training
 from parser.training.folder import BEST_MODEL, TOKENIZER_TRAINING, resuming
 from parser.treebank.conllu import stream_sentences
+from parser.treebank.text.tokenizer import TokenizerKind
+from parser.treebank.text.tokenizer_kinds import StoredTokenizer, tokenizer_as_json, tokenizer_from_json
+from parser.treebank.text.training_process import as_training_text, start_training
 
 LOG = "tokenizer.log"
 """File in the folder of the run with the output of the tokenizer's library."""

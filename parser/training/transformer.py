@@ -24,8 +24,8 @@ from torch import Tensor
 from parser.batching.device import TooLongError, in_microbatches
 from parser.config.data_folder import data_path
 from parser.config.settings import TransformerSettings
-from parser.parsing.model import Model
-from parser.parsing.transformer_files import refuse_missing_libraries
+from parser.models.model import Model
+from parser.models.transformer_files import refuse_missing_libraries
 from parser.system.console import say
 from parser.system.interruption import interruptible
 from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
@@ -35,8 +35,8 @@ from parser.treebank.sentence import Sentence
 from parser.treebank.vocabulary import Tokens, WordSource
 
 if TYPE_CHECKING:
+    from parser.networks.transformer.pretrained import PretrainedTransformer
     from parser.networks.transformer_encoder import TransformerEncoder
-    from parser.transformer.pretrained import PretrainedTransformer
 
 
 def pretrained_transformer(
@@ -49,7 +49,7 @@ def pretrained_transformer(
     if settings is None:
         return None
     refuse_missing_libraries()
-    from parser.transformer.pretrained import read_pretrained
+    from parser.networks.transformer.pretrained import read_pretrained
 
     if initial and (encoder := initial.network.tokens.transformer):
         if encoder.settings.model != settings.model:
@@ -62,7 +62,7 @@ def word_source(transformer: PretrainedTransformer | None) -> WordSource | None:
     """The tokenizer of the transformer, as a source of word pieces. Raises ValueError if it is broken."""
     if transformer is None:
         return None
-    from parser.transformer.pieces import PieceTokenizer
+    from parser.networks.transformer.pieces import PieceTokenizer
 
     return PieceTokenizer(transformer.tokenizer)
 

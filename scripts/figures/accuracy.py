@@ -28,7 +28,7 @@ from figures.kept import (
     training_runs,
 )
 from parser.config.measures import ATTACHMENT, TEXT_MEASURES, TextMeasure
-from parser.parsing.model_card import OF_TAGS
+from parser.models.model_card import OF_TAGS
 from parser.tables.published_scores import read_published
 
 UDPIPE = "accuracy/udpipe-ud-2.5.json"

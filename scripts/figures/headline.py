@@ -10,11 +10,11 @@ from typing import NamedTuple
 from pydantic import Field, TypeAdapter
 
 from figures.kept import MEASUREMENTS, processor, speed_run, table
-from parser.benchmarks.plugin import Mode
 from parser.config.yaml_loading import load
 from parser.speed.measuring.rows import SpeedRow
 from parser.speed.measuring.statistics import Estimate, exactly
 from parser.speed.reporting.speed_ups import STEP, bracketed, ratio, seconds_of
+from parser.speed.tasks.plugin import Mode
 from parser.system.settings import Settings
 
 WIDTH = 118

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from statistics import mean
 
 from figures.kept import MEASUREMENTS, SpeedRun, rows, speed_run, table
-from parser.benchmarks.graphs.graph_network_plugin import CHEMICAL_ACCURACIES
 from parser.speed.measuring.learning import Curve, learned
 from parser.speed.measuring.run import read_run_config, rows_of
 from parser.speed.reporting import update_frequency
 from parser.speed.reporting.learning import epochs_to_target
 from parser.speed.reporting.speed_ups import bracketed
+from parser.speed.tasks.graphs.graph_network_plugin import CHEMICAL_ACCURACIES
 
 LEARNING_RUN = "messages/learning"
 """The learning run. It also has the speeds of its cells, and of messages for single nodes and edges."""

@@ -9,7 +9,7 @@ from statistics import fmean, mean
 from typing import NamedTuple
 
 from figures.kept import MEASUREMENTS, OUTPUT, printed, runs_of_table, table
-from parser.parsing.model_card import OF_TEXT, OF_TOKENS, Given
+from parser.models.model_card import OF_TEXT, OF_TOKENS, Given
 from parser.tables.published_scores import read_published
 from parser.tables.report_lines import TreebankScore, mean_score
 from parser.tables.treebank_report import LARGE

@@ -17,7 +17,7 @@ from parser.config.data_folder import data_path
 from parser.config.file import read_config
 from parser.config.settings import Config
 from parser.evaluation.evaluate import evaluate
-from parser.parsing.model import Model
+from parser.models.model import Model
 from parser.training import data
 from parser.training.checkpoint import TrainingState
 from parser.training.data import TrainingData

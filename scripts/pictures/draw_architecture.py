@@ -21,11 +21,9 @@ WIDTH, HEIGHT, COLUMN = 1.86, 0.62, 2.12
 FOLDER_COLOURS = {
     "treebank": "#d9e2ee",
     "transitions": "#dcebd5",
-    "replay": "#fbe3c4",
     "networks": "#f6d3d8",
     "batching": "#e4d9ee",
     "training": "#f4f0d0",
-    "optimization": "#d5ebe8",
 }
 Point = tuple[float, float]
 
@@ -66,11 +64,11 @@ ONCE = [
     Box("projective trees", "treebank/projectivity.py", 2, 5.0),
     Box("integer ids", "treebank/vocabulary.py", 3, 5.0),
     Box("gold trajectories", "transitions/oracle.py", 4, 5.0),
-    Box("stack forests", "replay/examples.py", 5, 5.0),
+    Box("stack forests", "networks/replay/examples.py", 5, 5.0),
 ]
 BATCH = [
     Box("similar lengths", "treebank/batches.py", 0, 3.4),
-    Box("batch, by levels", "replay/batch.py", 1, 3.4),
+    Box("batch, by levels", "networks/replay/batch.py", 1, 3.4),
 ]
 KNOWN_WORDS = Box("word dropout", "training/word_dropout.py", 0, 1.45)
 WORDS = Box("word vectors", "networks/token_encoder.py", 1, 1.45)
@@ -81,7 +79,7 @@ BUFFER = Box("buffer LSTM", "networks/stack_parser.py", 3, 1.0)
 HISTORY = Box("history LSTM", "networks/stack_parser.py", 3, 0.1)
 SCORES = Box("scores of all steps", "networks/stack_parser.py", 4, 1.0)
 LOSS = Box("loss", "networks/loss.py", 5, 1.0)
-UPDATE = Box("gradients, update", "optimization/training_step.py", 5, 0.1)
+UPDATE = Box("gradients, update", "training/training_step.py", 5, 0.1)
 LSTMS = [STACK, BUFFER, HISTORY]
 BOXES = [*ONCE, *BATCH, KNOWN_WORDS, WORDS, COMPOSED, TRANSITIONS, *LSTMS, SCORES, LOSS, UPDATE]
 MARGIN = -1.28

@@ -17,14 +17,14 @@ from torch._ops import OpOverload
 from torch.autograd import Function
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from parser.benchmarks.plugin import Mode, Setup
-from parser.benchmarks.stack_parser.stack_parser_plugin import (
+from parser.config.settings import ParserSettings
+from parser.networks.replay.making import Selection
+from parser.speed.tasks.plugin import Mode, Setup
+from parser.speed.tasks.stack_parser.stack_parser_plugin import (
     REPLAY_GRAPH,
     StackParserPlugin,
     StackParserSettings,
 )
-from parser.config.settings import ParserSettings
-from parser.replay.making import Selection
 from prediction.model import Step
 
 PAPER_NETWORK = {

@@ -20,10 +20,10 @@ from transformers import AutoModel, BertConfig, PreTrainedConfig, XLMRobertaConf
 from parser.config.data_folder import data_path
 from parser.config.file import read_config
 from parser.config.settings import Config
-from parser.optimization.optimizer import make_optimizer
-from parser.optimization.training_step import TrainingStep
 from parser.training import data
 from parser.training.epoch import epoch_batches, training_batch
+from parser.training.optimizer import make_optimizer
+from parser.training.training_step import TrainingStep
 from parser.treebank.conllu import read_treebank
 from prediction.counting import PERCENTILES, counted_functions
 from prediction.model import Step

@@ -11,7 +11,7 @@ import argparse
 import json
 from pathlib import Path
 
-from parser.parsing.model_card import OF_TAGS, OF_TEXT, OF_TOKENS, Given
+from parser.models.model_card import OF_TAGS, OF_TEXT, OF_TOKENS, Given
 from parser.tables.published_scores import PublishedScores
 
 SOURCE = "https://github.com/ufal/udpipe/blob/master/doc/manual_model_ud-2.5.t2t"

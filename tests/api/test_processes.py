@@ -14,7 +14,7 @@ from extended import first_of
 
 import parser
 from parser.config.file import read_config
-from parser.parsing.model_format import TOKENIZER
+from parser.models.model_format import TOKENIZER
 from parser.transitions import SYSTEMS, transition_system
 
 MODEL = "tests/model"

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import parser
-from parser.parsing.model_format import TOKENIZER
-from parser.text.sentences import Token, TokenizedSentence
-from parser.text.treebank_text import treebank_text
+from parser.models.model_format import TOKENIZER
 from parser.treebank.conllu import read_treebank
+from parser.treebank.text.sentences import Token, TokenizedSentence
+from parser.treebank.text.treebank_text import treebank_text
 
 pytest.importorskip("spacy")
 
@@ -21,7 +21,7 @@ import spacy
 
 from parser.api.spacy_factory import make_tokenizer
 
-KEPT = Path("tests/text/tokenizer.json")
+KEPT = Path("tests/treebank/text/tokenizer.json")
 TEXT = " The cat  sleeps. Don't\twake it!\n\n\n It's old.\n"
 
 

@@ -7,10 +7,10 @@ from typing import get_args, get_origin
 import pytest
 from programs import SCRIPTS, script
 
-from parser.benchmarks.discovery import find, installed
 from parser.config.description import in_words
 from parser.config.settings import Config
 from parser.speed.measuring.settings import SpeedConfig
+from parser.speed.tasks.discovery import find, installed
 from parser.system.settings import Settings
 from parser.tables.settings import TableConfig
 

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from parser.config.yaml_loading import BoundedLoader, load
-from parser.parsing.model_card import read_card
-from parser.parsing.model_files import Folder
+from parser.models.model_card import read_card
+from parser.models.model_files import Folder
 
 LEVELS = 9
 BOMB = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(

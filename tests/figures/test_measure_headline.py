@@ -6,10 +6,10 @@ import pytest
 from figures.headline import CONFIG, read_groups
 from programs import script
 
-from parser.benchmarks.discovery import find
 from parser.config.file import read_settings
 from parser.speed.measuring.cells import cells_of
 from parser.speed.measuring.settings import SpeedConfig
+from parser.speed.tasks.discovery import find
 
 QUICK = """
 Tasks:

@@ -10,7 +10,7 @@ from small_parsers import SOME_TREES, assert_equal, examples, loss_and_gradients
 
 from parser.networks import arc_scorer
 from parser.networks.arc_scorer import LENGTH_RATIO, ArcScorer, groups_of
-from parser.replay.batch import SoftTargets
+from parser.networks.replay.batch import SoftTargets
 from parser.transitions import SYSTEMS
 from parser.treebank.sentence import NO_HEAD
 

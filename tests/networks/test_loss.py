@@ -19,8 +19,8 @@ from small_parsers import (
 from parser.config.file import read_config
 from parser.config.settings import ExplorationSettings
 from parser.networks.loss import transition_loss
-from parser.replay.examples import Examples
-from parser.stepping.exploration import explore
+from parser.networks.replay.examples import Examples
+from parser.networks.stepping.exploration import explore
 from parser.training.run import train
 
 OBJECTIVES = ("likelihood", "best", "margin")

@@ -7,9 +7,9 @@ from small_transformers import KINDS, make_transformer
 
 from parser.batching.ragged import Ragged
 from parser.config.settings import TransformerSettings
+from parser.networks.transformer.pretrained import read_pretrained
 from parser.networks.transformer_encoder import TransformerEncoder
 from parser.networks.transformer_weights import layers_above, weights_without_adapters
-from parser.transformer.pretrained import read_pretrained
 from parser.treebank.vocabulary import Tokens
 
 SENTENCES = [

@@ -16,11 +16,11 @@ from random_parsers import model, numbered_sentence
 
 from parser import Constraints, load
 from parser.cli import main
+from parser.models.model import Model
 from parser.networks.stack_parser import ReadSentences
 from parser.parsing import engine
 from parser.parsing.beam_search import WIDTH, search
 from parser.parsing.engine import Engine
-from parser.parsing.model import Model
 from parser.parsing.parse import parse
 from parser.parsing.parse_options import ParseOptions
 from parser.parsing.reparsing import Reparser

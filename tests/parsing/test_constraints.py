@@ -15,6 +15,7 @@ from plain_parser import all_trees, is_tree, projective_trees, sentence
 from random_parsers import model, numbered_sentence
 
 from parser.config.settings import CalibrationSettings
+from parser.models.model import Model
 from parser.networks.stack_parser import ReadSentences
 from parser.parsing import engine
 from parser.parsing.calibration import with_calibration
@@ -22,7 +23,6 @@ from parser.parsing.constrained_batch import ConstrainedBatch
 from parser.parsing.constraints import ConstraintReader, Constraints
 from parser.parsing.engine import Engine
 from parser.parsing.label_choices import LabelChoices
-from parser.parsing.model import Model
 from parser.parsing.parse import parse
 from parser.parsing.parse_options import ParseOptions
 from parser.parsing.running_batch import RunningBatch

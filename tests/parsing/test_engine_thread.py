@@ -356,7 +356,7 @@ from pathlib import Path
 import torch
 from parser.parsing.engine import Engine
 from parser.parsing.engine_thread import EngineThread
-from parser.parsing.model import Model
+from parser.models.model import Model
 from parser.parsing.parse_options import ParseOptions
 from parser.treebank.conllu import read_treebank
 engine = EngineThread(Engine(Model.load(Path("tests/model"), torch.device("cpu"))))

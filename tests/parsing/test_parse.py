@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from plain_parser import PlainParser, is_tree, sentence
 from random_parsers import model
 
-from parser.baselines.parsing import parse_batch, parse_one
-from parser.benchmarks.stack_parser.stack_parser_plugin import parse_tokens
+from parser.models.model import Model
+from parser.networks.stepping import stepper
 from parser.parsing import engine
 from parser.parsing.engine import Engine
-from parser.parsing.model import Model
 from parser.parsing.parse import parse
 from parser.parsing.parse_options import ParseOptions
 from parser.parsing.running_batch import RunningBatch
-from parser.stepping import stepper
+from parser.speed.tasks.stack_parser.greedy_parsing import parse_batch, parse_one
+from parser.speed.tasks.stack_parser.stack_parser_plugin import parse_tokens
 from parser.transitions import SYSTEMS
 from parser.treebank.projectivity import is_projective
 

@@ -12,9 +12,9 @@ from plain_parser import plain_label_scores, projective_trees, sentence
 from small_parsers import SMALL
 
 from parser.config.settings import ArcSettings, NetworkSettings, ParserSettings
+from parser.models.model import Model
 from parser.parsing import reparsing
 from parser.parsing.constraints import ConstraintReader, Constraints
-from parser.parsing.model import Model
 from parser.parsing.parse import parse
 from parser.parsing.parse_options import ParseOptions
 from parser.parsing.parsed_tree import Arcs

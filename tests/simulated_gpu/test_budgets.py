@@ -13,11 +13,11 @@ from small_parsers import SOME_TREES, examples, network, stepped
 from parser.cli import main
 from parser.networks.arc_scorer import groups_of
 from parser.networks.loss import BatchLoss, transition_loss
-from parser.optimization.training_step import TrainingStep
+from parser.networks.replay.source import BatchSource
 from parser.parsing.running_batch import STEPS_BETWEEN_REFILLS
 from parser.parsing.running_batch import STEPS_BETWEEN_SYNCHRONISATIONS as PARSING_STEPS
-from parser.replay.source import BatchSource
 from parser.training.epoch import STEPS_BETWEEN_SYNCHRONISATIONS as TRAINING_STEPS
+from parser.training.training_step import TrainingStep
 from parser.treebank.conllu import stream_sentences
 
 pytestmark = pytest.mark.extended
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.extended
 CUDA = torch.device("cuda")
 TREEBANK = Path("data/quickstart/train.conllu")
 SENTENCES, BATCH_SIZE = 240, 4
-MOVED = {"parser/parsing/model.py", "parser/transitions/inventory.py", "parser/replay/examples.py"}
+MOVED = {"parser/models/model.py", "parser/transitions/inventory.py", "parser/networks/replay/examples.py"}
 """A model and the training examples are moved to the device once."""
 STEPPED = "parser/parsing/running_batch.py"
 PARSED = {STEPPED, "parser/parsing/predicted_tags.py"}

@@ -32,12 +32,12 @@ def test_no_operator_is_refused_as_not_deterministic(config_file, tmp_path, comp
 
 
 ONCE = {
-    "parser/parsing/model.py",
+    "parser/models/model.py",
     "parser/transitions/inventory.py",
-    "parser/replay/examples.py",
+    "parser/networks/replay/examples.py",
     "parser/training/checkpoint.py",
     "parser/training/transformer.py",
-    "parser/parsing/transformer_files.py",
+    "parser/models/transformer_files.py",
 }
 """Files that move or read a whole model or all examples, or compute a frozen transformer's vectors."""
 AS_WITHOUT = {

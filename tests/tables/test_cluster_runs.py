@@ -11,7 +11,7 @@ from programs import running, wait_until
 from ud_folders import make_treebank, sentences
 
 from parser.cli import main
-from parser.parsing.model_files import Package
+from parser.models.model_files import Package
 
 pytestmark = [pytest.mark.extended, pytest.mark.filterwarnings("default")]  # Ray's own warnings
 

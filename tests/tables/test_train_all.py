@@ -15,7 +15,7 @@ from ud_folders import HEAD, LEMMA, blanked, make_treebank, sentences
 from parser import load
 from parser.cli import main
 from parser.config.settings import Config
-from parser.parsing.model_files import Package
+from parser.models.model_files import Package
 from parser.tables import model_card
 
 OTHERS = {"raw text": {"las": 12.3}, "gold tokens": {"uas": 45.6}}

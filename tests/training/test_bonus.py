@@ -7,7 +7,7 @@ import torch
 
 from parser.config.file import read_config
 from parser.evaluation.evaluate import evaluate
-from parser.parsing.model import Model
+from parser.models.model import Model
 from parser.parsing.reparsing import with_bonus
 from parser.training import bonus
 from parser.training.run import train_and_score

@@ -9,8 +9,8 @@ import torch
 from parser.config.file import read_config
 from parser.config.settings import CalibrationSettings
 from parser.evaluation.calibration import Confidence, calibration_error
+from parser.models.model import Model
 from parser.parsing.calibration import Calibration
-from parser.parsing.model import Model
 from parser.training.calibration import fitted
 from parser.training.run import train_and_score
 

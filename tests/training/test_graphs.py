@@ -12,11 +12,10 @@ from stopped_runs import LONG, left_behind
 
 from parser.config.file import read_config
 from parser.networks.stack_parser import StackParser
-from parser.optimization import graphed_gradients
-from parser.optimization.training_step import TrainingStep
 from parser.system.interruption import StoppedError
-from parser.training import epoch
+from parser.training import epoch, graphed_gradients
 from parser.training.run import train
+from parser.training.training_step import TrainingStep
 
 GRAPHS = "training.cuda_graphs=true"
 WITHOUT_CHANCE = ["training.epochs=2", "training.unknown_probability=0", "training.average=0.9"]

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from parser.config.file import read_config
+from parser.models.model import Model
 from parser.networks.stack_parser import StackParser
-from parser.parsing.model import Model
 from parser.training import data, loop
 from parser.training.epoch import epoch_batches
 from parser.training.loop import mean_loss

@@ -14,7 +14,7 @@ from parser.cli import main
 from parser.config.file import read_config
 from parser.config.settings import SilverSettings, TreebankSettings
 from parser.evaluation.evaluate import evaluate
-from parser.parsing.ensemble import ModelChoice, load_models
+from parser.models.ensemble import ModelChoice, load_models
 from parser.training import data
 from parser.training.run import train
 from parser.training.trees import Mixture, drawn_counts, read_training_trees, treebank_names

@@ -12,7 +12,7 @@ from plain_parser import is_projective, projective_trees, sentence
 
 from parser.config.file import read_config
 from parser.config.settings import TreebankSettings
-from parser.parsing.model import Model
+from parser.models.model import Model
 from parser.training import data
 from parser.training.epoch import training_batch
 from parser.training.run import new_training, train

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from parser.config.settings import LearningRateSettings, TrainingSettings
-from parser.optimization.optimizer import PEAK, WARMUP_EPOCHS
+from parser.training.optimizer import PEAK, WARMUP_EPOCHS
 from parser.training.schedule import Schedule, peak_learning_rate
 
 

@@ -11,8 +11,8 @@ from extended import extended, first_of
 
 from parser.config.file import read_config
 from parser.evaluation.scores import Scores
+from parser.models.model import Model
 from parser.networks.loss import transition_loss
-from parser.parsing.model import Model
 from parser.training import data, epoch
 from parser.training.epoch import epoch_batches, epoch_metrics, train_epoch
 from parser.training.run import new_training, train

@@ -16,11 +16,11 @@ from stopped_runs import left_behind
 from parser.batching.ragged import Ragged
 from parser.cli import main
 from parser.config.file import read_config
+from parser.models.ensemble import numbered_transitions
+from parser.models.model import Model
 from parser.networks.loss import transition_loss
-from parser.parsing.ensemble import numbered_transitions
-from parser.parsing.model import Model
-from parser.replay.batch import SoftTargets
-from parser.replay.examples import Examples
+from parser.networks.replay.batch import SoftTargets
+from parser.networks.replay.examples import Examples
 from parser.training import data, teachers
 from parser.training.run import train
 from parser.training.trees import read_training_trees

@@ -18,16 +18,16 @@ from parser.api.parser import load
 from parser.batching.functional import computing_in
 from parser.cli import main
 from parser.config.file import read_config
-from parser.distributed.process_group import ALONE
 from parser.evaluation.evaluate import evaluate
-from parser.parsing.ensemble import ModelChoice, contents, load_models
-from parser.parsing.model import Model
+from parser.models.ensemble import ModelChoice, contents, load_models
+from parser.models.model import Model
+from parser.networks.transformer.pieces import PieceTokenizer
+from parser.networks.transformer.pretrained import read_pretrained
 from parser.system.interruption import Interrupted, StoppedError
 from parser.training import data, size, transformer
+from parser.training.distributed.process_group import ALONE
 from parser.training.prepared import cache_folder
 from parser.training.run import train
-from parser.transformer.pieces import PieceTokenizer
-from parser.transformer.pretrained import read_pretrained
 from parser.treebank.conllu import read_treebank
 
 CPU = torch.device("cpu")

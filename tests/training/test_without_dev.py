@@ -8,7 +8,7 @@ from safetensors.torch import load_file
 
 from parser.cli import main
 from parser.config.file import read_config
-from parser.parsing.model import Model
+from parser.models.model import Model
 from parser.system.interruption import StoppedError
 from parser.training import loop
 from parser.training.bonus import BONUS_WITHOUT_DEV

@@ -7,8 +7,8 @@ import torch
 
 from parser.api.tree import Tags, Tree
 from parser.config.settings import NetworkSettings, ParserSettings
-from parser.parsing.column_shares import InputColumnCheck
-from parser.parsing.model import Model
+from parser.models.column_shares import InputColumnCheck
+from parser.models.model import Model
 from parser.parsing.parse import parse
 from parser.treebank.columns import FORM, MISC, TITLES, WORD_COLUMNS, WordColumn, annotation_columns
 from parser.treebank.conllu import read_treebank

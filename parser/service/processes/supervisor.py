@@ -14,7 +14,6 @@ from contextlib import ExitStack, suppress
 from logging import Logger
 from operator import attrgetter
 
-from parser.distributed.launcher import lost_process
 from parser.service.listening import PAUSE, lacks_resources, url_of
 from parser.service.log import tell
 from parser.service.processes.questions import QuestionPairs
@@ -22,6 +21,7 @@ from parser.service.processes.worker import WorkerProcess
 from parser.service.signals import handled_by_loop
 from parser.system.interruption import Interrupted
 from parser.system.lifeline import lifeline
+from parser.training.distributed.launcher import lost_process
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
 """Seconds before a process that has ended is replaced. The pause doubles each time, up to the longest one. It

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from parser.batching import Precision
-from parser.benchmarks.discovery import find_or_none
-from parser.benchmarks.plugin import NO_BATCHING, AnyPlugin, Mode, Plugin, SettingsT, examples_counted
 from parser.config.errors import fault_lines
 from parser.speed.measuring.settings import SpeedConfig
+from parser.speed.tasks.discovery import find_or_none
+from parser.speed.tasks.plugin import NO_BATCHING, AnyPlugin, Mode, Plugin, SettingsT, examples_counted
 from parser.system.device_choice import choose_device
 
 INTERLEAVED = ("experiment", "plugin", "mode", "device", "threads")

@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from parser.benchmarks.discovery import find
 from parser.speed.measuring.cell_process import MeasuredCell
 from parser.speed.measuring.cells import Cell, methods_of, settings_of
 from parser.speed.measuring.origin import origin
 from parser.speed.measuring.rows import SKIPPED, FailedRow, LearningRow, RowFile, new_row
 from parser.speed.measuring.settings import SpeedConfig
+from parser.speed.tasks.discovery import find
 from parser.system.console import say
 from parser.system.progress_bar import ProgressBar
 from parser.system.remote import Remote, RemoteError

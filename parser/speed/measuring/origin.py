@@ -9,10 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from parser.benchmarks.discovery import find
-from parser.benchmarks.plugin import AnyPlugin
 from parser.config.data_folder import data_path
 from parser.speed.measuring.cells import Cell
+from parser.speed.tasks.discovery import find
+from parser.speed.tasks.plugin import AnyPlugin
 from parser.system.stamp import commit_of, own_commit
 
 

@@ -10,8 +10,6 @@ from statistics import median, quantiles
 from typing import Any
 
 from parser.batching import Precision
-from parser.benchmarks.conformance import ROUNDING, disagreement, gradient_disagreement
-from parser.benchmarks.plugin import Work
 from parser.speed.measuring.cell_process import ComparedResults, Finished, MeasuredCell, Started, Turn
 from parser.speed.measuring.cells import Cell
 from parser.speed.measuring.origin import origin
@@ -20,6 +18,8 @@ from parser.speed.measuring.rows import SKIPPED, WRONG, CellRow, FailedRow, Spee
 from parser.speed.measuring.settings import SpeedConfig
 from parser.speed.measuring.statistics import median_of
 from parser.speed.measuring.stopwatch import Ceiling
+from parser.speed.tasks.conformance import ROUNDING, disagreement, gradient_disagreement
+from parser.speed.tasks.plugin import Work
 from parser.system.remote import Remote, RemoteError
 
 IF_KILLED = "lower `together` in the config"

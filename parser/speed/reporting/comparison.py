@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
-from parser.benchmarks.plugin import OTHER, PHASES
 from parser.speed.measuring.rows import CellRow, FailedRow, SpeedRow
 from parser.speed.measuring.run import RunRows
 from parser.speed.reporting.document import Section, Table, cells_at
@@ -26,6 +25,7 @@ from parser.speed.reporting.speed_ups import (
     ratio,
     sizes_of,
 )
+from parser.speed.tasks.plugin import OTHER, PHASES
 from parser.system.machine import MemoryUse
 
 PARALLEL = (

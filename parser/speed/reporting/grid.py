@@ -14,14 +14,14 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from parser.benchmarks.discovery import find_or_none
-from parser.benchmarks.plugin import grid_over
 from parser.speed.measuring.cells import COMPARED, Cell
 from parser.speed.measuring.run import RunRows
 from parser.speed.reporting.document import Section, Table, cells_at
 from parser.speed.reporting.plot_style import HEIGHT, LABEL_SIZE, TITLE_SIZE, WIDTH, places_of
 from parser.speed.reporting.speed_ups import CELLS_FORWARD, STEP, Comparison, comparisons, gains_of_parts
 from parser.speed.reporting.titles import method_title, plot_title
+from parser.speed.tasks.discovery import find_or_none
+from parser.speed.tasks.plugin import grid_over
 
 Grid = Mapping[int, Mapping[int, float]]
 """Speed-up over `none` at the same batch size, by value of the setting and batch size."""

@@ -10,7 +10,6 @@ from itertools import accumulate
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from parser.benchmarks.plugin import NO_BATCHING
 from parser.speed.measuring.learning import Curve
 from parser.speed.measuring.rows import FailedRow
 from parser.speed.measuring.run import RunRows
@@ -19,6 +18,7 @@ from parser.speed.reporting.asynchrony import ASYNCHRONY, METHOD, line_and_place
 from parser.speed.reporting.document import Section, Table, cells_at
 from parser.speed.reporting.plot_style import REFERENCE, draw_panels, places_of
 from parser.speed.reporting.titles import method_title, plot_title
+from parser.speed.tasks.plugin import NO_BATCHING
 
 COLUMNS = (
     *("method", "batch", "epochs", "seconds", f"of those of {NO_BATCHING}"),

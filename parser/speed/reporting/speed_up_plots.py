@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from parser.benchmarks.plugin import CELLS, CELLS_BACKWARD, NO_BATCHING, OTHER, PHASES
 from parser.speed.measuring.rows import SpeedRow
 from parser.speed.measuring.statistics import Estimate, exactly
 from parser.speed.reporting.plot_style import (
@@ -44,6 +43,7 @@ from parser.speed.reporting.speed_ups import (
     sizes_of,
 )
 from parser.speed.reporting.titles import method_title, plot_title
+from parser.speed.tasks.plugin import CELLS, CELLS_BACKWARD, NO_BATCHING, OTHER, PHASES
 
 HATCHES = ("", "////", "\\\\\\\\", "xxxx", "||||", "----", "++++", "//", "\\\\", "xx")
 PHASE_TITLES = {CELLS: "modules, forward", CELLS_BACKWARD: "modules, backward"}

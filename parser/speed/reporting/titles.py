@@ -7,9 +7,9 @@ from pathlib import PurePosixPath
 from textwrap import wrap
 from typing import Any
 
-from parser.benchmarks.discovery import find_or_none
-from parser.benchmarks.plugin import method_titles
 from parser.speed.measuring.cells import Cell
+from parser.speed.tasks.discovery import find_or_none
+from parser.speed.tasks.plugin import method_titles
 
 MODES = {"train": "training", "infer": "inference"}
 GENERATED = "generated data"

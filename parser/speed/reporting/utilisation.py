@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from matplotlib.axes import Axes
 
-from parser.benchmarks.discovery import find_or_none
-from parser.benchmarks.plugin import NO_BATCHING, layer_sizes
 from parser.speed.measuring.cells import COMPARED, Cell
 from parser.speed.measuring.rows import SpeedRow
 from parser.speed.measuring.run import RunRows
@@ -21,6 +19,8 @@ from parser.speed.reporting.document import Section, Table, cells_at
 from parser.speed.reporting.plot_style import draw_panels, places_of, scale_by_size
 from parser.speed.reporting.speed_ups import MFU, by_method, comparisons
 from parser.speed.reporting.titles import method_title, plot_title
+from parser.speed.tasks.discovery import find_or_none
+from parser.speed.tasks.plugin import NO_BATCHING, layer_sizes
 
 Lines = Mapping[str, Mapping[int, SpeedRow]]
 """Label of a line -> batch size, or size of the layers -> row."""

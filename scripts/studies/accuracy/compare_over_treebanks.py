@@ -22,7 +22,7 @@ from torch import Tensor
 
 from parser.config.data_folder import data_path
 from parser.evaluation.scores import score
-from parser.parsing.model import Model
+from parser.models.model import Model
 from parser.parsing.parse import parse
 from parser.parsing.parsed_tree import ParsedTree
 from parser.system.bootstrap import interval, resampled

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from parser.evaluation.scores import score
-from parser.parsing.model import Model
+from parser.models.model import Model
 from parser.parsing.parse import parse
 from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.conllu import read_treebank

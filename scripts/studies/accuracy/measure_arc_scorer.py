@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 
 from parser.evaluation.calibration import area_of_errors, calibration_error
 from parser.evaluation.scores import Scores
+from parser.models.model import Model
 from parser.parsing.calibration import with_calibration
-from parser.parsing.model import Model
 from parser.parsing.parse import parse
 from parser.parsing.parse_options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree

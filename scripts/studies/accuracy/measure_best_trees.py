@@ -22,7 +22,7 @@ import torch
 from measure_arc_scorer import opinions_of, without_scorers
 
 from parser.evaluation.scores import score
-from parser.parsing.model import Model
+from parser.models.model import Model
 from parser.parsing.parse import parse
 from parser.parsing.parse_options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree

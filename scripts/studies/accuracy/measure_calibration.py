@@ -23,8 +23,8 @@ from parser.evaluation.calibration import (
     calibration_error,
     confidence_of,
 )
+from parser.models.model import Model
 from parser.parsing.calibration import Calibration, Floats, features, logistic, with_calibration
-from parser.parsing.model import Model
 from parser.parsing.parse import parse
 from parser.parsing.parse_options import ParseOptions
 from parser.system.machine import tune_process

@@ -24,9 +24,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from measuring import compare, per_second
 
+from parser.models.model import Model
 from parser.parsing.constraints import Constraints
 from parser.parsing.label_choices import LabelChoices
-from parser.parsing.model import Model
 from parser.parsing.parse import parse
 from parser.parsing.parse_options import TREE_ALONE, ParseOptions
 from parser.parsing.parsed_tree import ParsedTree

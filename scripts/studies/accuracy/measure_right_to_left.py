@@ -43,9 +43,9 @@ from mirror_treebank import mirrored, mirrored_heads
 
 from parser.config.data_folder import data_path
 from parser.evaluation.scores import score
+from parser.models.ensemble import ModelChoice, load_models
+from parser.models.model import Model
 from parser.parsing.eisner import is_projective_tree, projective_trees
-from parser.parsing.ensemble import ModelChoice, load_models
-from parser.parsing.model import Model
 from parser.parsing.parse import parse
 from parser.parsing.parse_options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree

@@ -4,7 +4,7 @@
 
 The gold trees of the training file stand for what people would annotate. Each seed starts with the same
 random sentences for all ways of selection. Each step trains a parser from random weights, uses it to select
-sentences from the rest (`parser/annotation/selection.py`), and adds their trees. For `disagreement` several
+sentences from the rest (`parser/evaluation/selection.py`), and adds their trees. For `disagreement` several
 parsers with different seeds are trained, and the first one is scored. The script prints a line of JSON for
 each step: way, seed, step, sentences, words and the scores on dev and test. Finished steps are kept below the
 folder, so that the same command continues, and other processes can train other seeds.
@@ -23,11 +23,11 @@ from typing import Any, get_args
 
 import torch
 
-from parser.annotation.selection import By, FileSentence, select
 from parser.config.data_folder import data_path
 from parser.config.file import read_config
 from parser.config.settings import Config
-from parser.parsing.model import Model
+from parser.evaluation.selection import By, FileSentence, select
+from parser.models.model import Model
 from parser.system.machine import tune_process
 from parser.training.run import train_and_score
 from parser.treebank.conllu import read_treebank

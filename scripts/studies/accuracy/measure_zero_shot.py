@@ -10,7 +10,7 @@ from pathlib import Path
 
 from parser import evaluate, load
 from parser.config.data_folder import data_path
-from parser.parsing.named_models import SUFFIX
+from parser.models.named_models import SUFFIX
 from parser.treebank.ud_folders import find_treebanks
 
 

@@ -16,9 +16,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from parser.benchmarks.digits.mnist import DIGIT_CLASSES
-from parser.benchmarks.digits.mnist_mlp_plugin import DigitClassifier, MnistSettings, load_digits
-from parser.benchmarks.message_training import accuracy
+from parser.speed.tasks.digits.mnist import DIGIT_CLASSES
+from parser.speed.tasks.digits.mnist_mlp_plugin import DigitClassifier, MnistSettings, load_digits
+from parser.speed.tasks.message_training import accuracy
 from parser.system.machine import tune_process
 from parser.system.stamp import append_stamped
 

@@ -21,17 +21,17 @@ from typing import Any, NamedTuple
 
 import torch
 
-from parser.benchmarks.operation_training import in_batches
-from parser.benchmarks.plugin import Mode, Setup
-from parser.benchmarks.programs.answers import make_lesson
-from parser.benchmarks.programs.examples import ProgramExample, ProgramExecutorSettings, prepare_lesson
-from parser.benchmarks.programs.program_executor import BY_LEVELS
-from parser.benchmarks.programs.program_executor_plugin import ProgramExecutorPlugin
-from parser.benchmarks.programs.questions import Question
-from parser.benchmarks.programs.scenes import Scene, read_scenes
 from parser.commands.shared_arguments import positive
 from parser.config.data_folder import data_path
 from parser.speed.measuring.stopwatch import synchronise
+from parser.speed.tasks.operation_training import in_batches
+from parser.speed.tasks.plugin import Mode, Setup
+from parser.speed.tasks.programs.answers import make_lesson
+from parser.speed.tasks.programs.examples import ProgramExample, ProgramExecutorSettings, prepare_lesson
+from parser.speed.tasks.programs.program_executor import BY_LEVELS
+from parser.speed.tasks.programs.program_executor_plugin import ProgramExecutorPlugin
+from parser.speed.tasks.programs.questions import Question
+from parser.speed.tasks.programs.scenes import Scene, read_scenes
 from parser.system.device_choice import choose_device
 from parser.system.machine import tune_process
 from parser.system.stamp import append_stamped

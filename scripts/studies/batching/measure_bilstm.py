@@ -18,8 +18,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 from measuring import in_turns, processor_seconds
 
 from parser.batching.device import fix_workspaces
-from parser.benchmarks.hand_batched_bilstm import BiLSTM
 from parser.networks.bilstm import bilstm, bilstm_by_levels, bilstm_padded
+from parser.speed.tasks.hand_batched_bilstm import BiLSTM
 from parser.system.stamp import machine
 
 SIZES = (64, 100, 200)

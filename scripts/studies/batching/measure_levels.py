@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from parser.replay.examples import Examples
+from parser.networks.replay.examples import Examples
 from parser.transitions import SYSTEMS
 from parser.transitions.inventory import Inventory
 from parser.treebank.conllu import read_treebank

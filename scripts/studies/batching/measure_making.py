@@ -25,8 +25,8 @@ from measuring import processor_seconds
 from parser.batching.device import HasTensors
 from parser.config.file import read_config
 from parser.config.settings import TrainingSettings
-from parser.replay.batch import Batch
-from parser.replay.making import Selection
+from parser.networks.replay.batch import Batch
+from parser.networks.replay.making import Selection
 from parser.system.machine import tune_process
 from parser.system.stamp import append_stamped
 from parser.training import data

@@ -34,25 +34,25 @@ from measuring import in_turns, large_products, processor_seconds
 from parser.batching.groups import Groups, Runs
 from parser.batching.operations.operation import Operation, OperationBatch
 from parser.batching.operations.parameter_gradients import ParameterGradients
-from parser.benchmarks.experts.calls import CalledExperts, CallsByRun
-from parser.benchmarks.experts.mixture_of_experts_plugin import MixtureOfExperts, MixtureOfExpertsSettings
-from parser.benchmarks.operation_training import in_batches
-from parser.benchmarks.programs.examples import (
+from parser.config.file import read_settings
+from parser.speed.measuring.settings import SpeedConfig
+from parser.speed.tasks.experts.calls import CalledExperts, CallsByRun
+from parser.speed.tasks.experts.mixture_of_experts_plugin import MixtureOfExperts, MixtureOfExpertsSettings
+from parser.speed.tasks.operation_training import in_batches
+from parser.speed.tasks.programs.examples import (
     ProgramExecutorSettings,
     executor_sizes,
     load_questions,
     prepare_question,
 )
-from parser.benchmarks.programs.image_blocks import operation_of
-from parser.benchmarks.programs.program_executor import (
+from parser.speed.tasks.programs.image_blocks import operation_of
+from parser.speed.tasks.programs.program_executor import (
     LABELLINGS,
     ExecutorSizes,
     ProgramCalls,
     ProgramExecutor,
     number_calls,
 )
-from parser.config.file import read_settings
-from parser.speed.measuring.settings import SpeedConfig
 from parser.system.machine import tune_process
 
 IMAGES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)

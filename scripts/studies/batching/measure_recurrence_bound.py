@@ -32,7 +32,7 @@ from parser.batching.recurrence.forward import ACTIVATIONS, is_only_added
 from parser.batching.recurrence.layer_graph import Layer, LayerGraph
 from parser.batching.recurrence.unrolled import training_operations
 from parser.batching.recurrence.weights import Weights
-from parser.benchmarks.language_model.network import RECURRENCE_METHODS, LayeredModel
+from parser.speed.tasks.language_model.network import RECURRENCE_METHODS, LayeredModel
 
 FRAMES = 1024
 """The number of frames of all streams in a step."""

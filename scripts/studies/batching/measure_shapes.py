@@ -19,7 +19,7 @@ from torch import Tensor
 
 from parser.config.file import read_config
 from parser.config.settings import TrainingSettings
-from parser.replay.shapes import EPOCHS, common_shapes, fitting
+from parser.networks.replay.shapes import EPOCHS, common_shapes, fitting
 from parser.system.stamp import append_stamped
 from parser.training import data
 from parser.training.epoch import epoch_batches

@@ -29,8 +29,12 @@ from parser.batching.messages.asynchronous_updates import Parameterised, mean_st
 from parser.batching.messages.controller import Report
 from parser.batching.messages.processes import Processes
 from parser.batching.messages.workers import Span
-from parser.benchmarks.discovery import find
-from parser.benchmarks.message_training import (
+from parser.config.file import read_settings
+from parser.speed.measuring.cells import validated
+from parser.speed.measuring.settings import SpeedConfig
+from parser.speed.reporting.plot_style import COLOURS, LABEL_SIZE, WIDTH, svg
+from parser.speed.tasks.discovery import find
+from parser.speed.tasks.message_training import (
     ACTIVE,
     AsynchronySettings,
     BatchMessagePlugin,
@@ -38,11 +42,7 @@ from parser.benchmarks.message_training import (
     MessageTraining,
     accuracy,
 )
-from parser.benchmarks.plugin import Setup
-from parser.config.file import read_settings
-from parser.speed.measuring.cells import validated
-from parser.speed.measuring.settings import SpeedConfig
-from parser.speed.reporting.plot_style import COLOURS, LABEL_SIZE, WIDTH, svg
+from parser.speed.tasks.plugin import Setup
 from parser.system.machine import tune_process
 
 SHOWN = 90

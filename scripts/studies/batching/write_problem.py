@@ -27,14 +27,14 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from same_work import problem
 
-from parser.benchmarks.discovery import find
-from parser.benchmarks.feature_parser.dynamic_oracle import FeatureSentence
-from parser.benchmarks.graphs.network import GraphBatch
-from parser.benchmarks.plugin import AnyPlugin, Setup
-from parser.benchmarks.tagged_text import TaggedSentence
-from parser.benchmarks.tree_lstm.network import BinaryTree
 from parser.speed.commands import read_config
 from parser.speed.measuring.cells import validated
+from parser.speed.tasks.discovery import find
+from parser.speed.tasks.feature_parser.dynamic_oracle import FeatureSentence
+from parser.speed.tasks.graphs.network import GraphBatch
+from parser.speed.tasks.plugin import AnyPlugin, Setup
+from parser.speed.tasks.tagged_text import TaggedSentence
+from parser.speed.tasks.tree_lstm.network import BinaryTree
 from parser.system.console import say
 
 Array = NDArray[Any]

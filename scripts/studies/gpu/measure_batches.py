@@ -26,7 +26,7 @@ from gpu_visit.kernels import described, profiled
 from gpu_visit.reporting import report
 from gpu_visit.training import GRAPHS, Run, config_maker
 
-from parser.replay.source import BatchSource
+from parser.networks.replay.source import BatchSource
 from parser.training.epoch import epoch_batches, gold_batches
 
 STEPS, REHEARSED_STEPS = 40, 4

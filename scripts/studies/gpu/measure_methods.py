@@ -35,13 +35,13 @@ from gpu_visit.reporting import report
 from gpu_visit.training import few_sentences
 from measuring import in_turns
 
-from parser.benchmarks import conformance
-from parser.benchmarks.discovery import find
-from parser.benchmarks.plugin import AnyPlugin, Setup
-from parser.benchmarks.stack_parser import stack_parser_plugin
-from parser.replay.examples import Examples
+from parser.networks.replay.examples import Examples
 from parser.speed.commands import read_config
 from parser.speed.measuring.statistics import median_of
+from parser.speed.tasks import conformance
+from parser.speed.tasks.discovery import find
+from parser.speed.tasks.plugin import AnyPlugin, Setup
+from parser.speed.tasks.stack_parser import stack_parser_plugin
 from parser.system.machine import is_of_memory
 
 CONFIG = Path("configs/speed/gpu.yaml")

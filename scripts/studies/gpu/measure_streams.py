@@ -28,7 +28,7 @@ from gpu_visit.training import Run, config_maker
 from parser.batching.forest import lstm_over_forest
 from parser.batching.lstm import outputs_of
 from parser.batching.ragged import flatten, gather_rows
-from parser.replay.batch import Batch
+from parser.networks.replay.batch import Batch
 from parser.training.epoch import epoch_batches, training_batch
 
 SHARES = 0.25, 0.5, 0.75

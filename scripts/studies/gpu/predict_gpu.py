@@ -46,7 +46,7 @@ from simulated_cuda.device import SimulatedCuda
 
 from parser.batching import Precision
 from parser.batching.functional import set_precision
-from parser.benchmarks.stack_parser.stack_parser_plugin import REPLAY_GRAPH, StackParserSettings
+from parser.speed.tasks.stack_parser.stack_parser_plugin import REPLAY_GRAPH, StackParserSettings
 from parser.system.machine import tune_process
 from parser.system.stamp import append_stamped
 

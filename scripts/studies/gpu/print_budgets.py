@@ -21,9 +21,9 @@ from prediction.counting import PAPER_NETWORK, Cell, stack_parser_settings
 from simulated_cuda.counts import LAUNCHES, UPLOADS, WAITS_OF_A_TRAINING_STEP
 from simulated_cuda.device import SimulatedCuda
 
-from parser.benchmarks.stack_parser.stack_parser_plugin import StackParserSettings
 from parser.parsing import running_batch
 from parser.parsing.running_batch import STEPS_BETWEEN_SYNCHRONISATIONS
+from parser.speed.tasks.stack_parser.stack_parser_plugin import StackParserSettings
 
 SIZES = 1, 8, 64, 256
 PARSED = 64

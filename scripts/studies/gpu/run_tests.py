@@ -18,13 +18,13 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 from gpu_visit.reporting import TestReporter, report
 
 ONCE_FAILED = (
-    "tests/optimization/test_graphed_gradients.py",
+    "tests/training/test_graphed_gradients.py",
     "tests/networks/test_token_encoder.py",
-    "tests/benchmarks/test_operation_training.py::test_taggers_are_equal",
-    "tests/benchmarks/test_operation_training.py::test_feature_parsers_are_equal",
+    "tests/speed/tasks/test_operation_training.py::test_taggers_are_equal",
+    "tests/speed/tasks/test_operation_training.py::test_feature_parsers_are_equal",
     "tests/batching/test_functional.py",
     "tests/batching/test_lstm.py",
-    "tests/benchmarks/stack_parser/test_stack_parser_plugin.py::test_every_method_gives_the_cpus_results_on_the_device",
+    "tests/speed/tasks/stack_parser/test_stack_parser_plugin.py::test_every_method_gives_the_cpus_results_on_the_device",
     "tests/parsing/test_parse.py",
 )
 ALL = "tests"

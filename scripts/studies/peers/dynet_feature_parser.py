@@ -19,7 +19,7 @@ from same_work.problem import Problem
 
 sys.path.insert(0, str(Path(__file__).parents[3]))  # modules of the program that need only NumPy
 
-from parser.benchmarks.feature_parser.dynamic_oracle import HINGE_MARGIN, Decisions, FeatureSentence
+from parser.speed.tasks.feature_parser.dynamic_oracle import HINGE_MARGIN, Decisions, FeatureSentence
 
 
 def sentences_of(problem: Problem) -> list[FeatureSentence]:

@@ -29,10 +29,10 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from measuring import write_sentences
 
-from parser.corpus.files import find_files
-from parser.corpus.run import Summary, parse_corpus
-from parser.corpus.workers import WorkerSettings, cut_into_parts
-from parser.parsing.ensemble import ModelChoice
+from parser.models.ensemble import ModelChoice
+from parser.parsing.corpus.files import find_files
+from parser.parsing.corpus.run import Summary, parse_corpus
+from parser.parsing.corpus.workers import WorkerSettings, cut_into_parts
 from parser.parsing.parse_options import TREE_ALONE
 from parser.system.files import refuse_to_overwrite
 from parser.system.stamp import append_stamped

@@ -18,9 +18,9 @@ import torch
 
 from parser.cli import main as stack_parser
 from parser.config.settings import NetworkSettings, ParserSettings
-from parser.parsing.model import Model
+from parser.models.model import Model
+from parser.networks.replay.examples import Examples
 from parser.parsing.parse import parse_stream
-from parser.replay.examples import Examples
 from parser.system.machine import tune_process
 from parser.treebank.conllu import read_treebank
 from parser.treebank.projectivity import projectivized

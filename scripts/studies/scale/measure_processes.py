@@ -34,7 +34,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 from measuring import parsed_per_second, speeds_in_turns, write_sentences
 
 from parser.batching.functional import times_transposed
-from parser.corpus.run import report_path
+from parser.parsing.corpus.run import report_path
 from parser.speed.measuring.statistics import median_of, ratio_of
 
 SECONDS = 5.0

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 from measuring import compare, parsed_per_second, write_sentences
 
 from parser.config.settings import ParserSettings
-from parser.parsing.model import VECTORS, Model
+from parser.models.model import VECTORS, Model
 
 
 def main() -> None:

@@ -19,14 +19,14 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from measuring import compare, per_second
 
-from parser.parsing.model import Model
+from parser.models.model import Model
+from parser.models.text_input import text_reader
 from parser.parsing.parse import parse_stream
 from parser.parsing.part_parser import output_of
-from parser.parsing.text_input import text_reader
 from parser.system.machine import tune_process
-from parser.text.reading import TextPart, read_parts
-from parser.text.treebank_text import treebank_text
 from parser.treebank.conllu import read_treebank
+from parser.treebank.text.reading import TextPart, read_parts
+from parser.treebank.text.treebank_text import treebank_text
 
 
 def main() -> None:

@@ -4,12 +4,12 @@ import pytest
 from extended import first_of
 from speed_rows import cell
 
-from parser.benchmarks.discovery import find
 from parser.speed import commands
 from parser.speed.measuring import run
 from parser.speed.measuring.cells import cells_of, interleaved_groups, passes, read_filter
 from parser.speed.measuring.learning import learning_cells
 from parser.speed.measuring.settings import Experiment, SpeedConfig
+from parser.speed.tasks.discovery import find
 from parser.system.settings import Settings
 
 

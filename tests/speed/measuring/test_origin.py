@@ -3,8 +3,8 @@ import subprocess
 
 import pytest
 
-from parser.benchmarks.discovery import find
 from parser.speed.measuring.origin import data_checksums, plugin_commit
+from parser.speed.tasks.discovery import find
 
 
 def git(folder, *arguments):

@@ -13,8 +13,8 @@ from extended import extended
 from programs import script
 from same_work.problem import Problem, write
 
-from parser.benchmarks.discovery import find
 from parser.speed.commands import read_config
+from parser.speed.tasks.discovery import find
 
 CONFIG, ALTERNATIVES = "configs/speed/peers-batching.yaml", "configs/speed/alternatives.yaml"
 TINY = """

@@ -5,10 +5,10 @@ from dataclasses import asdict, replace
 import pytest
 from speed_rows import cell, failed_row, speed_row
 
-from parser.benchmarks.plugin import Work
 from parser.speed.measuring.cell_process import Finished, Started, Turn
 from parser.speed.measuring.rows import FailedRow, RowFile, SpeedRow, new_row
 from parser.speed.measuring.turns import speed_row as row_of_turns
+from parser.speed.tasks.plugin import Work
 from parser.system.machine import MemoryUse
 from parser.system.stamp import stamp
 

@@ -6,7 +6,6 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from speed_rows import cell, run_of, speed_row
 
-from parser.benchmarks.discovery import find, installed
 from parser.speed.measuring.statistics import Estimate, exactly
 from parser.speed.reporting.document import Heading, Picture, Section, Table, write_document
 from parser.speed.reporting.plot_style import (
@@ -22,6 +21,7 @@ from parser.speed.reporting.plot_style import (
 )
 from parser.speed.reporting.report import write_pictures
 from parser.speed.reporting.titles import data_title, method_title, plot_title, without_files
+from parser.speed.tasks.discovery import find, installed
 
 
 def curves(count):

@@ -1,6 +1,6 @@
 // The parser over BiLSTM features in DyNet, beside ours: the same weights, batches, decisions and steps.
 //
-// States and decisions are those of parser/benchmarks/feature_parser/dynamic_oracle.py, for one sentence.
+// States and decisions are those of parser/speed/tasks/feature_parser/dynamic_oracle.py, for one sentence.
 #include <limits>
 
 #include "training.h"

@@ -1,1 +1,0 @@
-"""Selecting sentences for annotation, and writing the reliable parts of their trees."""

@@ -1,0 +1,79 @@
+"""The reader of text that belongs to a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from parser.config.errors import fault_lines
+from parser.models.model_files import members_of, model_files, refuse_without_model
+from parser.models.model_format import TOKENIZER
+from parser.treebank.text.divided import Lines
+from parser.treebank.text.reading import TextFormat, TextReader
+from parser.treebank.text.tokenizer_kinds import StoredTokenizer, tokenizer_from_json
+
+MISSING = (
+    "the model has no tokenizer. Train it with `tokenizer: {kind: udpipe}`; a finished run gets one by "
+    "`stack-parser train --resume RUN --set tokenizer.kind=udpipe`; tokenized text needs none (--tokenized)"
+)
+
+
+def text_reader(model: Path, form: TextFormat) -> TextReader:
+    """A reader with the tokenizer of a model, which is a folder or a package.
+
+    Safe for untrusted models. Raises ValueError if there is no tokenizer, if it is broken, or if a package
+    that it needs is missing.
+    """
+    return reader_of_model(model, form, tokenizer_of(model, form))
+
+
+def reader_of_model(model: Path, form: TextFormat, tokenizer: StoredTokenizer) -> TextReader:
+    """Like `text_reader`. tokenizer: that of the model, whose path is only used in messages."""
+    try:
+        return reader_with(form, tokenizer)
+    except ValueError as error:
+        raise ValueError(f"{model}: {TOKENIZER}: {error}") from None
+
+
+def has_tokenizer(model: Path) -> bool:
+    """Whether a model has a tokenizer, which may be broken. Raises ValueError if there is no model."""
+    found = model_files(model)
+    refuse_without_model(found)
+    return members_of(found)[0].has(TOKENIZER)
+
+
+def tokenizer_of(model: Path, form: TextFormat) -> StoredTokenizer:
+    """The tokenizer that finds the divisions that the text does not mark; `reader_with` opens it.
+
+    See `text_reader`.
+    """
+    if form == "tokenized":
+        return StoredTokenizer(Lines(kind="lines"))
+    found = model_files(model)
+    refuse_without_model(found)
+    files = members_of(found)[0]
+    if not files.has(TOKENIZER):
+        raise ValueError(f"{model}: {MISSING}")
+    try:
+        content = files.content(TOKENIZER)
+    except ValueError as error:
+        raise ValueError(f"{model}: {TOKENIZER}: {error}") from None
+    return tokenizer_in(content, str(model))
+
+
+def tokenizer_in(content: bytes, model: str) -> StoredTokenizer:
+    """Like `tokenizer_of`. content: that of the file. model: the model's name for messages."""
+    try:
+        tokenizer = tokenizer_from_json(content)
+        tokenizer.settings.refuse_unsound(tokenizer.content)
+        return tokenizer
+    except ValidationError as error:
+        raise ValueError(f"{model}: {TOKENIZER}: {'; '.join(fault_lines(error))}") from None
+    except ValueError as error:
+        raise ValueError(f"{model}: {TOKENIZER}: {error}") from None
+
+
+def reader_with(form: TextFormat, tokenizer: StoredTokenizer) -> TextReader:
+    """A reader with a tokenizer. Raises what `TokenizerKind.opened` raises."""
+    return TextReader(form, tokenizer.settings.opened(tokenizer.content))

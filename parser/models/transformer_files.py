@@ -1,0 +1,98 @@
+"""The pretrained transformer of a model, in the model's folder.
+
+Hugging Face's library can read the folder `transformer`, but it contains only the weights that the parser has
+not trained. The trained weights are among those of the parser.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+
+from parser.config.settings import NetworkSettings, TransformerSettings
+from parser.models.model_files import ModelFiles, text_of
+from parser.models.model_format import (
+    TRANSFORMER_CLASS,
+    TRANSFORMER_CONFIG,
+    TRANSFORMER_TOKENIZER,
+    TRANSFORMER_WEIGHTS,
+)
+from parser.system.extras import to_install
+from parser.system.files import write_atomically
+
+if TYPE_CHECKING:
+    from parser.networks.transformer.pretrained import PretrainedTransformer
+    from parser.networks.transformer_encoder import TransformerEncoder
+
+FOR_OTHERS = TRANSFORMER_CLASS, b'{"tokenizer_class": "PreTrainedTokenizerFast"}\n'
+"""A file without which the library would not read all of the tokenizer."""
+DIGEST = "digest"
+
+
+def refuse_missing_libraries(files: ModelFiles | None = None) -> None:
+    """Raises ValueError with what to install if packages are missing.
+
+    files: those of a model, which may need no packages.
+    """
+    if files and not files.has(TRANSFORMER_CONFIG):
+        return
+    try:
+        import peft  # noqa: F401
+        import tokenizers  # noqa: F401
+        import transformers  # noqa: F401
+    except ImportError:
+        needed = "a parser with a pretrained transformer needs transformers and peft"
+        raise ValueError(f"{needed}: {to_install('transformers')}") from None
+
+
+def make_encoder(settings: TransformerSettings, pretrained: PretrainedTransformer) -> TransformerEncoder:
+    """An encoder. Raises ValueError if packages are missing or the transformer does not suit the settings."""
+    refuse_missing_libraries()
+    from parser.networks.transformer_encoder import TransformerEncoder
+
+    return TransformerEncoder(settings, pretrained)
+
+
+def read_transformer(files: ModelFiles, network: NetworkSettings) -> PretrainedTransformer | None:
+    """The transformer of a model; None if it has none. Raises what the libraries raise for a broken one."""
+    if not network.transformer:
+        return None
+    has_weights = network.transformer.train != "all"
+    needed = TRANSFORMER_CONFIG, TRANSFORMER_TOKENIZER, *([TRANSFORMER_WEIGHTS] if has_weights else [])
+    if missing := [name for name in needed if not files.has(name)]:
+        raise ValueError(f"{', '.join(missing)} missing")
+    from parser.networks.transformer.pretrained import PretrainedTransformer
+
+    weights = files.weights(TRANSFORMER_WEIGHTS) if has_weights else {}
+    for name, weight in weights.items():
+        if not weight.is_floating_point() or not weight.isfinite().all():
+            raise ValueError(f"{TRANSFORMER_WEIGHTS}: {name} has values that are no finite numbers")
+    exact = {name: weight.float() for name, weight in weights.items()}
+    texts = text_of(files, TRANSFORMER_CONFIG), text_of(files, TRANSFORMER_TOKENIZER)
+    return PretrainedTransformer(*texts, exact)
+
+
+def write_transformer(folder: Path, encoder: TransformerEncoder) -> None:
+    """Write the files, each atomically. Weights that are already there are not written again."""
+    pretrained = encoder.pretrained
+    (folder / TRANSFORMER_CONFIG).parent.mkdir(exist_ok=True)
+    write_atomically(folder / TRANSFORMER_CONFIG, pretrained.config.encode())
+    write_atomically(folder / TRANSFORMER_TOKENIZER, pretrained.tokenizer.encode())
+    name, content = FOR_OTHERS
+    write_atomically(folder / name, content)
+    weights = encoder.frozen_weights()
+    if weights and _digest_in(folder / TRANSFORMER_WEIGHTS) != pretrained.digest:
+        exact = {name: weight.contiguous() for name, weight in weights.items()}
+        # A single entry: the order of several is random, and equal models should give equal files.
+        write_atomically(folder / TRANSFORMER_WEIGHTS, save(exact, {DIGEST: pretrained.digest}))
+
+
+def _digest_in(path: Path) -> str | None:
+    try:
+        with safe_open(path, "pt") as file:
+            return (file.metadata() or {}).get(DIGEST)
+    except (SafetensorError, OSError):
+        return None

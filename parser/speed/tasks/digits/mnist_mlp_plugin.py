@@ -1,0 +1,218 @@
+"""Linear layers on images of digits, trained by asynchronous messages (Gaunt et al. 2017, section 6).
+
+`none` trains batch by batch; `active-n` has n batches in flight, and the layers are distributed over workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from parser.batching.messages.asynchronous_updates import Updates
+from parser.batching.messages.control_flow import Broadcast
+from parser.batching.messages.controller import Controller, Entry, Instance
+from parser.batching.messages.grouping import ConcatenatePayloads
+from parser.batching.messages.message_graph import CONTROLLER, MessageGraph
+from parser.batching.messages.node import Loss, Losses, Transform, losses_of
+from parser.config.data_folder import data_path
+from parser.speed.tasks.digits.mnist import DIGIT_CLASSES, generate_digits, read_images, read_labels
+from parser.speed.tasks.message_training import (
+    ACTIVE,
+    MESSAGE_METHODS,
+    MESSAGE_TITLES,
+    NEEDS_CPU,
+    BatchMessagePlugin,
+    MessageSettings,
+    MessageTraining,
+)
+from parser.speed.tasks.operation_training import missing_file
+from parser.speed.tasks.plugin import Methods, Plugin, Setup, Work
+
+
+class DigitClassifier(nn.Module):
+    """Linear layers with ReLUs in between. Each tile of a layer computes a slice of its outputs."""
+
+    def __init__(self, widths: Sequence[int], tiles: Sequence[int]):
+        """widths: of the input and of each layer's output; tiles: the number in each layer but the last.
+
+        Raises ValueError if a layer cannot be divided into tiles of equal size.
+        """
+        super().__init__()
+        for width, count in zip(widths[1:-1], tiles, strict=True):
+            if width % count:
+                raise ValueError(f"{width} outputs cannot be cut into {count} tiles of equal size")
+        counts = [*tiles, 1]
+        self.layers = [
+            [nn.Linear(inputs, outputs // count) for _ in range(count)]
+            for (inputs, outputs), count in zip(pairwise(widths), counts, strict=True)
+        ]
+        """The tiles of each layer."""
+        self._layers = nn.ModuleList(map(nn.ModuleList, self.layers))
+
+    def losses(self, batch: tuple[Tensor, Tensor]) -> Losses:
+        """batch: images [images, pixels] and labels [images]"""
+        rows, labels = batch
+        for number, tiles in enumerate(self.layers, 1):
+            rows = torch.cat([tile(rows) for tile in tiles], dim=1)
+            if number < len(self._layers):
+                rows = F.relu(rows)
+        return losses_of(rows, labels)
+
+    def replicas(self) -> Sequence[Sequence[nn.Module]]:
+        """No replicas."""
+        return ()
+
+    def graph(self, updates: Updates, workers: int) -> MessageGraph:
+        """Tiles of a layer are on different workers. Adjacent layers of a single tile share a worker."""
+        graph = MessageGraph()
+        graph.add(CONTROLLER, Controller(outputs=2))
+        last = CONTROLLER
+        for number, tiles in enumerate(self.layers):
+            own = number * workers // len(self._layers)
+            is_last = number + 1 == len(self._layers)
+            parts = [tile if is_last else nn.Sequential(tile, nn.ReLU()) for tile in tiles]
+            last = _add_layer(graph, f"layer {number + 1}", last, parts, updates, own, workers)
+        graph.add("loss", Loss(losses_of), workers - 1)
+        graph.chain(last, "loss", CONTROLLER)
+        graph.connect((CONTROLLER, 1), ("loss", 1))
+        return graph
+
+    @staticmethod
+    def instance(number: int, batch: tuple[Tensor, Tensor], training: bool) -> Instance:
+        """batch: as in `losses`."""
+        images, labels = batch
+        return Instance(number, [Entry(0, (images,)), Entry(1, (labels,))], training=training)
+
+
+def _add_layer(
+    graph: MessageGraph,
+    name: str,
+    before: str,
+    tiles: Sequence[nn.Module],
+    updates: Updates,
+    worker: int,
+    workers: int,
+) -> str:
+    """Add a layer, and return its last node. worker: runs the layer, or the node that joins its tiles."""
+    if len(tiles) == 1:
+        graph.add(name, updates.of(tiles[0]), worker)
+        graph.connect(before, name)
+        return name
+    copies, parts, whole = f"{name}: copies", f"{name}: parts", f"{name}: whole"
+    graph.add(copies, Broadcast(len(tiles)), worker)
+    graph.add(parts, ConcatenatePayloads(len(tiles)), worker)
+    graph.add(whole, Transform(lambda _, *columns: torch.cat(columns, dim=1)), worker)
+    graph.chain(before, copies)
+    for place, tile in enumerate(tiles):
+        own = f"{name}, tile {place + 1}"
+        graph.add(own, updates.of(tile), place % workers)
+        graph.connect((copies, place), own)
+        graph.connect(own, (parts, place))
+    graph.connect(parts, whole)
+    return whole
+
+
+class MnistSettings(MessageSettings):
+    images: str | None = None
+    """File of images in MNIST's idx format; ${PARSER_DATA} stands for the data folder. null: synthetic
+    digits."""
+    labels: str | None = None
+    made: int = Field(256, gt=0)
+    """Number of synthetic digits."""
+    held_out: int = Field(0, ge=0)
+    """Number of images at the end that are held out."""
+    hidden_size: int = Field(784, gt=0)
+    tiles: list[Annotated[int, Field(gt=0)]] = Field([1, 1, 1], min_length=1)
+    """Number of tiles of each layer, on different workers. The last layer is not listed; it has one tile."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> MnistSettings:
+        if bool(self.images) != bool(self.labels):
+            raise ValueError("images and labels: give both, or none for synthetic digits")
+        if wrong := next((count for count in self.tiles if self.hidden_size % count), None):
+            raise ValueError(
+                f"tiles: hidden_size {self.hidden_size} cannot be cut into {wrong} tiles of equal size"
+            )
+        return self
+
+
+DigitBatch = tuple[Tensor, Tensor]
+"""[images, pixels], from 0 to 1, and labels [images]."""
+
+
+class MnistPlugin(BatchMessagePlugin):
+    name = "mnist_mlp"
+    paper = "Gaunt et al. 2017, Table 1 (MNIST)"
+    methods: ClassVar[Methods] = {"train": MESSAGE_METHODS}
+    method_titles: ClassVar[dict[str, str]] = MESSAGE_TITLES
+    example_name: ClassVar[str] = "images"
+    Settings = MnistSettings
+
+    def skip(self, setup: Setup[MnistSettings]) -> str | None:
+        settings = setup.settings
+        if setup.device.type != "cpu":
+            return NEEDS_CPU
+        given = (settings.images, settings.labels)
+        return next((reason for path in given if path and (reason := missing_file(data_path(path)))), None)
+
+    def prepare(self, setup: Setup[MnistSettings]) -> None:
+        self.setup = setup
+        settings = setup.settings
+        images, labels = load_digits(settings, setup.seed)
+        end = len(images) - settings.held_out
+        if end < 1:
+            raise ValueError(f"held_out: {settings.held_out} of {len(images)} images leave none to train on")
+        self._train, self._held_out = (images[:end], labels[:end]), (images[end:], labels[end:])
+        torch.manual_seed(setup.seed)
+        widths = [images.shape[1], *[settings.hidden_size] * len(settings.tiles), DIGIT_CLASSES]
+        self._network = DigitClassifier(widths, settings.tiles)
+        active = ACTIVE.get(setup.method)
+        self.messages = MessageTraining(setup, self._network, self._network, settings.updates, active)
+
+    def training_batches(self, seed: int) -> list[DigitBatch]:
+        order = torch.randperm(len(self._train[0]), generator=torch.Generator().manual_seed(seed))
+        return self._cut(self._train, order)
+
+    def held_out_batches(self) -> list[DigitBatch]:
+        return self._cut(self._held_out, torch.arange(len(self._held_out[0])))
+
+    def checked_batches(self) -> list[DigitBatch]:
+        return self._cut(self._train, torch.arange(len(self._train[0]))[: self.setup.checked])
+
+    def work(self, batch: Sequence[DigitBatch]) -> Work:
+        images = sum(len(labels) for _, labels in batch)
+        weights = [layer.weight.numel() for tiles in self._network.layers for layer in tiles]
+        first = sum(layer.weight.numel() for layer in self._network.layers[0])
+        # The backward pass needs two products for each forward product, but the images need no gradient.
+        return Work(
+            images, images, 2.0 * images * (3 * sum(weights) - first), padding=0.0, batches=len(batch)
+        )
+
+    def _cut(self, images_and_labels: DigitBatch, places: Tensor) -> list[DigitBatch]:
+        images, labels = images_and_labels
+        return [(images[own], labels[own]) for own in places.split(self.setup.batch_size)]
+
+
+def load_digits(settings: MnistSettings, seed: int) -> DigitBatch:
+    """Read or generate digits. Raises ValueError for broken files, and if they do not belong together."""
+    if settings.images and settings.labels:
+        images, labels = (
+            read_images(Path(data_path(settings.images))),
+            read_labels(Path(data_path(settings.labels))),
+        )
+    else:
+        images, labels = generate_digits(settings.made, seed)
+    if len(images) != len(labels):
+        given = f"{settings.images} has {len(images)} images, but {settings.labels} {len(labels)} labels"
+        raise ValueError(given)
+    return images.flatten(1).float() / 255, labels
+
+
+PLUGIN: type[Plugin[MnistSettings]] = MnistPlugin

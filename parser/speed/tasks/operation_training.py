@@ -1,0 +1,175 @@
+"""Training steps of networks that run in a graph, as a static structure, or by autograd."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from parser.batching.levels import Integers
+from parser.batching.operations.computation import Computation
+from parser.batching.operations.layout import Step
+from parser.batching.operations.operation_graph import Graph
+from parser.batching.operations.static_computation import StaticApplications, StaticComputation
+from parser.batching.operations.value import Values
+from parser.speed.tasks.embedding_tables import optimizers
+from parser.speed.tasks.plugin import AnySetup, fingerprints, gradients_of
+
+OPERATION_TITLES = {
+    "depth": "batched on the fly, by depth",
+    "agenda": "batched on the fly, by agenda",
+    "manual": "batched by hand",
+    "library": "packed sequences, PyTorch's LSTM",
+    "padded": "padded, PyTorch's LSTM",
+    "compiled": "by hand, the cell by torch.compile",
+    "nested": "nested tensors",
+    "vmap": "padded, by torch.func.vmap",
+}
+
+
+def missing_file(path: str) -> str | None:
+    """Return why a plugin that reads the file cannot be measured, or None if the file exists."""
+    return None if Path(path).is_file() else f"no file {path}"
+
+
+def in_batches(examples: Sequence[Any], size: int) -> list[list[Any]]:
+    """Split the examples into batches of the given size; the last one may be smaller."""
+    return [list(examples[start : start + size]) for start in range(0, len(examples), size)]
+
+
+def shuffled(examples: Sequence[Any], seed: int) -> list[Any]:
+    """The examples in random order, which depends only on the seed."""
+    found = list(examples)
+    random.Random(seed).shuffle(found)
+    return found
+
+
+def epoch_of_sentences(sentences: Sequence[Any], setup: AnySetup, similar_lengths: bool) -> list[list[Any]]:
+    """The batches of an epoch, of random sentences or of sentences of similar lengths."""
+    order = shuffled(sentences, setup.seed)
+    if similar_lengths:
+        order.sort(key=lambda sentence: -len(sentence.words))
+    return sentence_batches(order, setup.batch_size)
+
+
+def sentence_batches(sentences: Sequence[Any], size: int) -> list[list[Any]]:
+    """Batches of sentences, sorted by decreasing length, so that sentences still running come first."""
+    return [sorted(batch, key=lambda sentence: -len(sentence.words)) for batch in in_batches(sentences, size)]
+
+
+class Forward(NamedTuple):
+    """A loss, and a function that adds its gradients to those of the parameters."""
+
+    loss: Tensor
+    backward: Callable[[], object]
+
+
+class OperationTraining:
+    """Steps of Adam on the sum of a batch's losses."""
+
+    def __init__(self, setup: AnySetup, network: nn.Module, forward: Callable[[Any], Forward], rate: float):
+        """forward: the forward pass of a batch, which also reports its phases."""
+        self._setup, self._network, self._forward = setup, network, forward
+        self._weights = [weight for weight in network.parameters() if weight.requires_grad]
+        self._optimizers = optimizers(network, rate)
+
+    def step(self, batch: Any) -> None:
+        phase = self._setup.phase
+        _, backward = self._forward(batch)
+        with phase("backward"):
+            self._clear_gradients()
+            backward()
+        with phase("update"):
+            for optimizer in self._optimizers:
+                optimizer.step()
+
+    def change_rate(self, rate: float) -> None:
+        """Set the learning rate, from the next step on."""
+        for optimizer in self._optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+
+    def loss_and_gradients(self, batches: Sequence[Any]) -> Tensor:
+        """[1 + 2 * weights] The loss of some batches, and the fingerprints of its gradients."""
+        self._clear_gradients()
+        losses = []
+        for batch in batches:
+            loss, backward = self._forward(batch)
+            backward()
+            losses.append(loss.detach())
+        results = torch.cat(
+            [torch.stack(losses).sum().cpu()[None], fingerprints(gradients_of(self._weights))]
+        )
+        self._clear_gradients()
+        return results
+
+    def _clear_gradients(self) -> None:
+        for weight in self._weights:
+            weight.grad = None
+
+
+class GraphForward:
+    """A forward pass that is recorded in a graph."""
+
+    def __init__(self, setup: AnySetup, record: Callable[[Graph, Any], Values], method: str):
+        """record: records a batch, and returns its losses; method: the batching method of the graph."""
+        self._setup, self._record, self._method = setup, record, method
+
+    @classmethod
+    def by_example(cls, setup: AnySetup, record: Callable[[Graph, Any], Values]) -> GraphForward:
+        """Record example by example, with the batching method of the setup. record: records one example."""
+
+        def record_all(graph: Graph, batch: Any) -> Values:
+            return Values(graph, [number for example in batch for number in record(graph, example).numbers])
+
+        return cls(setup, record_all, setup.method)
+
+    def __call__(self, batch: Any) -> Forward:
+        setup = self._setup
+        with setup.phase("graph"):
+            graph = Graph(self._method, setup.device)
+            losses = self._record(graph, batch)
+        with setup.phase("scheduling"):
+            steps = graph.schedule()
+        return _run(setup, graph, steps, np.array(losses.numbers))
+
+
+class StaticForward:
+    """The forward pass of a static structure."""
+
+    def __init__(self, setup: AnySetup, calls: Callable[[Any], tuple[list[StaticApplications], Integers]]):
+        """calls: returns the calls of a batch, and the numbers of its losses."""
+        self._setup, self._calls = setup, calls
+
+    def __call__(self, batch: Any) -> Forward:
+        setup = self._setup
+        with setup.phase("scheduling"):
+            computation = StaticComputation(setup.device)
+            calls, losses = self._calls(batch)
+            steps = computation.schedule(calls)
+        return _run(setup, computation, steps, losses)
+
+
+def _run(setup: AnySetup, computation: Computation, steps: list[Step], losses: Integers) -> Forward:
+    """Run the forward pass of a computation. losses: [losses], the numbers of the losses."""
+    with setup.phase("forward"), torch.no_grad():
+        computation.run(steps)
+        loss = computation.rows(losses, 1).sum()
+    return Forward(loss, lambda: computation.backward(losses))
+
+
+class AutogradForward:
+    """A forward pass that is batched by hand and differentiated by autograd."""
+
+    def __init__(self, setup: AnySetup, loss: Callable[[Any], Tensor]):
+        self._setup, self._loss = setup, loss
+
+    def __call__(self, batch: Any) -> Forward:
+        with self._setup.phase("forward"):
+            loss = self._loss(batch)
+        return Forward(loss, loss.backward)

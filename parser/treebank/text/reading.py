@@ -1,0 +1,197 @@
+"""Reading the sentences of a text, in parts of bounded size: raw, one sentence per line, or tokenized."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import count
+from typing import Literal, NamedTuple
+
+from parser.treebank.parts import LAST_SPACE
+from parser.treebank.sentence import Sentence
+from parser.treebank.text.sentences import TokenizedSentence, as_sentence
+from parser.treebank.text.tokenizer import Tokenizer
+from parser.treebank.text.treebank_text import divided_text, treebank_text
+from parser.treebank.text_files import BYTE_ORDER_MARK, MAX_LINE_LENGTH, TOO_LONG, open_bytes
+from parser.treebank.waiting_input import chunks_as_they_come, waits
+
+PART_BYTES = 1 << 18
+"""About two thousand sentences. Larger parts fill batches better; smaller ones let processes end together."""
+LONGEST_PARAGRAPH = 1 << 19
+"""In bytes. A longer paragraph is divided at the end of a line, or else at a blank: a tokenizer reads a whole
+paragraph at once, and other threads wait."""
+BLANK_LINE = re.compile(rb"\n[ \t\r]*\n")
+CUTS = b"\n", b" "
+CONTINUES, STARTS = 0x80, 0xC0
+"""The two highest bits of a UTF-8 byte that continues a character, and their mask."""
+
+
+MOST_BYTES = 4
+"""Maximum number of bytes of a character."""
+
+
+class TextPart(NamedTuple):
+    """Consecutive paragraphs of a text."""
+
+    offset: int
+    """Number of characters of the text before the part."""
+    content: str
+
+
+def stream_text(path: str, one_sentence_per_line: bool = False) -> Iterator[TextPart]:
+    """Read a text part by part: plain, `.gz` or, for "-", from standard input.
+
+    one_sentence_per_line: whether parts can end after any line, not only after paragraphs. Raises ValueError,
+    with the line number, if the text is not UTF-8.
+    """
+    with open_bytes(path) as file:
+        pieces = iter(partial(file.read1, PART_BYTES), b"")
+        yield from text_parts(pieces, path, one_sentence_per_line)
+
+
+def text_parts(pieces: Iterable[bytes], name: str, one_sentence_per_line: bool = False) -> Iterator[TextPart]:
+    """Like `stream_text`, but from the pieces of a text. name: the name of the text, for messages."""
+    yield from filter(None, _parts(name, _contents(pieces, one_sentence_per_line), one_sentence_per_line))
+
+
+def text_as_it_comes(path: str, one_sentence_per_line: bool = False) -> Iterator[TextPart | None]:
+    """Like `stream_text`, but yields None, after all complete parts, if standard input must be waited for."""
+    if waits(path):
+        contents = _contents(chunks_as_they_come(), one_sentence_per_line)
+        yield from _parts(path, contents, one_sentence_per_line)
+    else:
+        yield from stream_text(path, one_sentence_per_line)
+
+
+def _parts(path: str, contents: Iterable[bytes | None], by_lines: bool) -> Iterator[TextPart | None]:
+    offset, line = 0, 1
+    for content in contents:
+        if content is None:
+            yield None
+            continue
+        if b"\n" not in content and len(content) > MAX_LINE_LENGTH * MOST_BYTES:
+            raise ValueError(f"{path}:{line}: {TOO_LONG}")
+        try:
+            text = content.decode("utf-8")
+        except UnicodeDecodeError as error:
+            line += content.count(b"\n", 0, error.start)
+            byte = content[error.start]
+            message = f"byte 0x{byte:02x} is not UTF-8; convert the file to UTF-8"
+            raise ValueError(f"{path}:{line}: {message}") from None
+        for number, own in enumerate(text.split("\n") if by_lines else (), line):
+            if len(own) > MAX_LINE_LENGTH:
+                raise ValueError(f"{path}:{number}: {TOO_LONG}")
+        line += content.count(b"\n")
+        yield TextPart(offset, text)
+        offset += len(text)
+
+
+def _contents(pieces: Iterable[bytes | None], by_lines: bool) -> Iterator[bytes | None]:
+    """The bytes of the parts. Each part except the last one ends after a line that can end it."""
+    pending, searched, most = b"", 0, PART_BYTES
+    for piece in pieces:
+        pending += piece or b""
+        if piece is not None and len(pending) < most:
+            continue
+        if end := pending.rfind(b"\n") + 1 if by_lines else _last_end(pending, searched):
+            yield pending[:end]
+            pending, searched, most = pending[end:], 0, PART_BYTES
+        elif by_lines and len(pending) > MAX_LINE_LENGTH * MOST_BYTES:
+            yield pending  # `_parts` refuses it
+            pending = b""
+        elif piece is not None:  # no blank line: read more at a time, so that the search is linear
+            searched, most = max(0, len(pending) - PART_BYTES), 2 * len(pending)
+        if piece is None:
+            yield None
+    if pending:
+        yield pending
+
+
+def _last_end(content: bytes, start: int) -> int:
+    """The end of the last paragraph that is complete, or 0 if there is none yet."""
+    end = 0
+    for found in BLANK_LINE.finditer(content, start):
+        end = found.end()
+    if end or len(content) < LONGEST_PARAGRAPH:
+        return end
+    for cut in CUTS:
+        if end := content.rfind(cut) + 1:
+            return end
+    end = len(content) - 1
+    while end and content[end] & STARTS == CONTINUES:
+        end -= 1
+    return end
+
+
+TextFormat = Literal["raw", "one-sentence-per-line", "tokenized"]
+BLANK_LINES = re.compile(r"\n\s*\n")
+"""The separator of paragraphs."""
+LINE = re.compile(r"[^\n]+")
+NUL = 0
+"""A character that would end the text for a library in C."""
+SPACES = [code for code in range(LAST_SPACE + 1) if chr(code).isspace() and code != ord("\n")]
+BLANKS = dict.fromkeys([NUL, *SPACES, ord(BYTE_ORDER_MARK)], " ")
+"""Characters that are replaced by a blank. Byte-order marks remain when files are joined."""
+
+
+class TextReader:
+    """Divides texts into sentences."""
+
+    def __init__(self, form: TextFormat, tokenizer: Tokenizer):
+        self._form, self._tokenizer = form, tokenizer
+
+    def of_form(self, form: TextFormat) -> TextReader:
+        """A reader of another format with the same tokenizer."""
+        return TextReader(form, self._tokenizer)
+
+    def sentences(self, text: str, offset: int = 0) -> Iterator[TokenizedSentence]:
+        """The sentences of a text, or of a part of a text that begins after `offset` characters.
+
+        Blank lines end paragraphs, and so sentences.
+        """
+        for code, blank in BLANKS.items():  # far faster than `str.translate`
+            text = text.replace(chr(code), blank)
+        is_sentence = self._form != "raw"
+        for start, end in _lines(text) if is_sentence else _paragraphs(text):
+            yield from self._tokenizer.sentences(text[start:end], offset + start, is_sentence)
+
+    def text_of(self, treebank: Iterable[Sentence]) -> str:
+        """The text of a treebank: divided if the tokenizer reads only divided text, else raw."""
+        return (divided_text if self._tokenizer.reads_divided_text else treebank_text)(treebank)
+
+
+def read_parts(reader: TextReader, parts: Iterable[TextPart]) -> Iterator[Sentence]:
+    """The sentences of a text of any length, numbered from 1."""
+    return (one for one in read_parts_as_they_come(reader, parts) if one is not None)
+
+
+def read_parts_as_they_come(
+    reader: TextReader, parts: Iterable[TextPart | None]
+) -> Iterator[Sentence | None]:
+    """Like `read_parts`, but also yields each None of the parts."""
+    ordinals = count(1)
+    for part in parts:
+        if part is None:
+            yield None
+            continue
+        for found in reader.sentences(part.content, part.offset):
+            yield as_sentence(found, next(ordinals))
+
+
+def _lines(text: str) -> Iterator[tuple[int, int]]:
+    """The start and the end of each line that is not blank."""
+    for line in LINE.finditer(text):
+        if not line[0].isspace():
+            yield line.span()
+
+
+def _paragraphs(text: str) -> Iterator[tuple[int, int]]:
+    """The start and the end of each paragraph."""
+    start = 0
+    for blank in BLANK_LINES.finditer(text):
+        if not text[start : blank.start()].isspace() and blank.start() > start:
+            yield start, blank.start()
+        start = blank.end()
+    if start < len(text) and not text[start:].isspace():
+        yield start, len(text)

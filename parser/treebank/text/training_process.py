@@ -1,0 +1,62 @@
+"""Training a tokenizer on a treebank, in a separate process.
+
+A library may train in one call that no signal interrupts, but the process can be killed. Its arguments are
+the settings of a tokenizer as JSON, the files of training and dev text, and the output file.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from parser.system import lifeline
+from parser.system.python_processes import environment, python
+from parser.treebank.columns import BLANK, BLANK_COLUMNS, NO_SPACE
+from parser.treebank.sentence import Sentence
+from parser.treebank.text.tokenizer import TokenizerKind
+from parser.treebank.text.tokenizer_kinds import AnyTokenizer
+from parser.treebank.text.treebank_text import begins_paragraph, surface_tokens
+
+
+def start_training(
+    settings: TokenizerKind, train: Path, dev: Path, output: Path, log: Path, line: int
+) -> subprocess.Popen[bytes]:
+    """Start a process that trains a tokenizer and writes the result of `TokenizerKind.train` to `output`.
+
+    train, dev: files with text from `as_training_text`. log: file for the output of the library. line: the
+    lifeline with which the process ends.
+    """
+    module = python("-m", "parser.treebank.text.training_process")
+    command = [*module, settings.model_dump_json(), str(train), str(dev), str(output)]
+    with log.open("wb") as file:
+        return lifeline.start_process(command, line, env=environment(), stdout=file, stderr=file)
+
+
+def as_training_text(sentences: Iterable[Sentence]) -> str:
+    """The tokens, words and spaces of sentences in CoNLL-U, without anything else."""
+    return "".join(line for sentence in sentences for line in _lines(sentence))
+
+
+def _lines(sentence: Sentence) -> Iterator[str]:
+    if begins_paragraph(sentence):
+        yield "# newpar\n"
+    number = 0
+    for token in surface_tokens(sentence):
+        miscellaneous = BLANK if token.space_after else NO_SPACE
+        if token.words > 1:
+            yield f"{number + 1}-{number + token.words}\t{token.form}\t{BLANK_COLUMNS}\t{miscellaneous}\n"
+            miscellaneous = BLANK
+        for _ in range(token.words):
+            yield f"{number + 1}\t{sentence.forms[number]}\t{BLANK_COLUMNS}\t{miscellaneous}\n"
+            number += 1
+    yield "\n"
+
+
+if __name__ == "__main__":
+    told, *places = sys.argv[1:]
+    tokenizer, (train, dev, output) = TypeAdapter(AnyTokenizer).validate_json(told), map(Path, places)
+    output.write_bytes(tokenizer.train(train.read_text(encoding="utf-8"), dev.read_text(encoding="utf-8")))

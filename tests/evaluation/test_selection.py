@@ -1,0 +1,208 @@
+"""Which sentences are selected, and how they are written."""
+
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pages.small_trees import parsed, sentence
+from parsing.test_reparsing import model_of
+
+from parser.cli import main
+from parser.evaluation import selection
+from parser.evaluation.selected_sentences import lines_of
+from parser.evaluation.selection import Candidate, FileSentence, most_valuable, select
+from parser.parsing.parse import parse
+from parser.parsing.parse_options import ParseOptions
+from parser.parsing.parsed_tree import ParsedTree
+from parser.treebank.conllu import read_treebank
+
+MODEL, TREEBANK = "tests/model", "data/quickstart/dev.conllu"
+SENTENCES = read_treebank(TREEBANK)[:60]
+ONE, OTHER = model_of(1), model_of(2)
+DOGS = parsed(sentence("Dogs NOUN 2 nsubj", "bark VERB 0 root", "loudly ADV 2 advmod", comments=["# x = y"]))[
+    0
+]
+
+
+def sources(sentences=SENTENCES, file="dev.conllu"):
+    return [FileSentence(file, one) for one in sentences]
+
+
+def candidate(value, words=1):
+    own = replace(DOGS, forms=("x",) * words)
+    return Candidate("a", own, ParsedTree((), ()), (), value)
+
+
+def expected_errors(one, model=ONE):
+    [tree] = parse(model, [one], options=ParseOptions(probabilities=True))
+    return len(one) - sum(tree.probabilities)
+
+
+def group_of(sentence):
+    """Sentences of 1 to 5 words are one group, those of 6 to 10 the next, and so on."""
+    return (len(sentence) - 1) // 5
+
+
+def assert_most_doubtful(found, doubts):
+    """Check that each selected sentence has a larger share of doubtful arcs than others of its length.
+
+    doubts: the shares of all sentences, by their words. A sentence's value is the share of sentences of its
+    length that are less doubtful, counting itself as a half.
+    """
+    selected = {own.sentence.forms for own in found}
+    for own in found:
+        alike = {forms: doubt for forms, doubt in doubts.items() if group_of(forms) == group_of(own.sentence)}
+        doubt = alike[own.sentence.forms]
+        less = sum(other < doubt - 1e-5 for other in alike.values())
+        no_more = sum(other < doubt + 1e-5 for other in alike.values())
+        assert less < own.value * len(alike) < no_more
+        assert all(doubt > other - 1e-5 for forms, other in alike.items() if forms not in selected)
+    assert [own.value for own in found] == sorted((own.value for own in found), reverse=True)
+
+
+def test_the_sentences_with_most_expected_errors_of_their_length_come_first():
+    found = select(ONE, sources(), 60)
+    assert_most_doubtful(found, {one.forms: expected_errors(one) / len(one) for one in SENTENCES})
+    lengths = [len(own.sentence) for own in found]
+    assert sum(lengths) >= 60 > sum(lengths[:-1])
+
+
+def test_an_ensemble_selects_those_on_which_its_models_disagree():
+    together = replace(ONE, others=(OTHER,))
+    [trees, *alone] = [parse(model, SENTENCES) for model in (together, ONE, OTHER)]
+    agreements = {}
+    for number, one in enumerate(SENTENCES):
+        arcs = list(zip(trees[number].heads, trees[number].labels, strict=True))
+        of_models = [list(zip(tree[number].heads, tree[number].labels, strict=True)) for tree in alone]
+        agreements[one.forms] = [
+            sum(own[word] == arc for own in of_models) / 2 for word, arc in enumerate(arcs)
+        ]
+    found = select(together, sources(), 60, "disagreement")
+    assert all(own.confidence == tuple(agreements[own.sentence.forms]) for own in found)
+    assert_most_doubtful(found, {one: 1 - sum(shares) / len(shares) for one, shares in agreements.items()})
+    with pytest.raises(ValueError, match="a single model cannot disagree"):
+        select(ONE, sources(), 200, "disagreement")
+
+
+def test_random_ones_depend_on_the_seed_alone():
+    first, again, other = (
+        [own.sentence.line for own in select(ONE, sources(), 100, "random", seed)] for seed in (1, 1, 2)
+    )
+    assert first == again != other
+
+
+def test_of_the_same_words_the_first_counts():
+    found = select(ONE, [*sources(file="one"), *sources(file="other")], 10_000)
+    assert {own.file for own in found} == {"one"}
+    assert len({own.sentence.forms for own in found}) == len(found)
+
+
+def words_of(candidates):
+    return sum(len(own.sentence) for own in candidates)
+
+
+LENGTHS_AND_VALUES = st.lists(st.tuples(st.integers(1, 40), st.floats(0, 1)), max_size=60)
+
+
+@given(LENGTHS_AND_VALUES, st.integers(1, 60))
+def test_what_is_left_out_early_would_not_be_selected_later(values, words):
+    """Compared with a selection that leaves nothing out early."""
+    candidates = [candidate(value, own) for own, value in values]
+    groups = {}  # in the order of their first sentences
+    for own in candidates:
+        groups.setdefault(group_of(own.sentence), []).append(own)
+    ranked = [
+        own._replace(value=1 - (rank + 0.5) / len(group))
+        for group in groups.values()
+        for rank, own in enumerate(sorted(group, key=lambda one: -one.value))
+    ]
+    ranked.sort(key=lambda own: -own.value)
+    expected = [own for place, own in enumerate(ranked) if words_of(ranked[:place]) < words]
+    assert most_valuable(candidates, words, "confidence") == expected
+
+
+@given(LENGTHS_AND_VALUES, st.integers(1, 60))
+def test_random_ones_are_compared_with_all(values, words):
+    candidates = [candidate(value, own) for own, value in values]
+    ranked = sorted(candidates, key=lambda own: -own.value)
+    expected = [own.sentence for place, own in enumerate(ranked) if words_of(ranked[:place]) < words]
+    assert [own.sentence for own in most_valuable(candidates, words, "random")] == expected
+
+
+def test_chunks_change_nothing(monkeypatch):
+    whole = select(ONE, sources(), 60)
+    monkeypatch.setattr(selection, "CHUNK", 7)
+    parts = select(ONE, sources(), 60)
+    assert [own.sentence for own in parts] == [own.sentence for own in whole]
+
+
+def test_doubtful_arcs_are_left_out_and_the_reason_is_told():
+    tree = ParsedTree((2, 0, 1), ("obj", "root", "advmod"))
+    own = Candidate("dogs.conllu", DOGS, tree, (0.5, 0.8, 0.79), 1.0)
+    lines = lines_of(own, 3, "confidence", 0.8)
+    assert [line.split("\t")[6:8] for line in lines if line[0].isdigit()] == [
+        ["_", "_"],
+        ["0", "root"],
+        ["_", "_"],
+    ]
+    comments = [line for line in lines if line.startswith("#")]
+    reason = "0.9 of 3 arcs are expected to be wrong; 2 left out, with a confidence below 0.8\n"
+    assert comments[-1] == f"# selected = 3, dogs.conllu:1: {reason}"
+    assert comments[:-1] == [line for line in DOGS.lines if line.startswith("#")]
+    again = lines_of(own._replace(sentence=replace(DOGS, lines=lines, word_lines=(3, 4, 5))), 9, "random", 0)
+    assert [line for line in again if "selected" in line] == [
+        "# selected = 9, dogs.conllu:1: at random; 0 left out, with a confidence below 0, of 3 arcs\n"
+    ]
+
+
+def test_what_was_said_of_another_tree_goes(tmp_path):
+    scored, output = tmp_path / "scored.conllu", tmp_path / "todo.conllu"
+    assert main(["parse", MODEL, TREEBANK, "-o", str(scored), "--probabilities"]) == 0
+    assert "ArcProbability=" in scored.read_text()
+    assert main(["select", MODEL, str(scored), "--words", "50", "-o", str(output)]) == 0
+    assert "ArcProbability=" not in output.read_text()
+
+
+def test_the_command_writes_what_parse_finds(tmp_path, capsys):
+    output = tmp_path / "todo.conllu"
+    arguments = ["select", MODEL, TREEBANK, "--words", "50", "-o", str(output)]
+    assert main([*arguments, "--doubtful", "0"]) == 0
+    found = read_treebank(str(output))
+    assert sum(map(len, found)) >= 50
+    assert str(output) in capsys.readouterr().err
+    assert main([*arguments, "--doubtful", "1.5"]) == 2
+    assert "from 0 to 1" in capsys.readouterr().err
+    assert main([*arguments[:-1], TREEBANK]) == 2
+    assert "would overwrite" in capsys.readouterr().err
+    assert main([*arguments[:-1], str(tmp_path / "nowhere" / "todo.conllu")]) == 2
+    assert "nowhere" in capsys.readouterr().err
+    assert main([*arguments, "--by", "disagreement"]) == 2
+    assert "--ensemble" in capsys.readouterr().err
+
+
+def test_selected_sentences_can_stand_in_any_order(tmp_path):
+    """Even if a file starts with a blank line or ends without one."""
+    blocks = Path(TREEBANK).read_text(encoding="utf-8").split("\n\n")[:3]
+    files = [tmp_path / name for name in ("a.conllu", "b.conllu", "c.conllu")]
+    for file, content in zip(files, (f"\n{blocks[0]}", blocks[1], f"{blocks[2]}\n"), strict=True):
+        file.write_text(content, encoding="utf-8")
+    output = tmp_path / "todo.conllu"
+    command = ["select", MODEL, *map(str, files), "--words", "1000", "--doubtful", "0", "-o"]
+    assert main([*command, str(output)]) == 0
+    found = {one.forms for one in read_treebank(str(output))}
+    assert found == {one.forms for one in SENTENCES[:3]}
+
+
+@pytest.mark.parametrize(
+    ("name", "escaped"), [(b"\xff.conllu", r"\udcff.conllu"), (b"a\n1\tb.conllu", r"a\n1\tb.conllu")]
+)
+def test_files_of_any_name_are_named_in_one_line_of_utf_8(tmp_path, name, escaped):
+    treebank, output = tmp_path / os.fsdecode(name), tmp_path / "todo.conllu"
+    shutil.copy(TREEBANK, treebank)
+    assert main(["select", MODEL, str(treebank), "--words", "50", "--doubtful", "0", "-o", str(output)]) == 0
+    assert f"# selected = 1, {escaped}:" in output.read_bytes().decode()
+    assert read_treebank(str(output))
