@@ -76,9 +76,8 @@ def _components(model: ServedModel) -> list[str]:
 async def _parameters(request: Request, service: Service) -> Parameters:
     """Return the parameters of the query and the body; the body takes precedence. Raises RefusedError."""
     query = urlencoded(request.scope["query_string"].decode())
-    if request.method == "GET":
-        return query
-    if not (body := await request.body()):
+    body = await request.body()  # refuses one that is too large, also that of a GET
+    if request.method == "GET" or not body:
         return query
     read = partial(form_in, request.headers.get("content-type", ""), body)
     return query | await service.threads.run(len(body), read)
