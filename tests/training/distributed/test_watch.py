@@ -96,7 +96,8 @@ def trained_with_sums_of_gpus(processes, path, changes, run, dies_at, resume):
             yield watch
 
     ProcessGroup.add_up, StackParser.replay_words, training_run.watched = add_up, replay_and_die, watched
-    epoch.STEPS_BETWEEN_SYNCHRONISATIONS, loop.SECONDS_BETWEEN_COPIES = 2, 0
+    epoch.STEPS_BETWEEN_SYNCHRONISATIONS = 2
+    loop.SECONDS_BETWEEN_COPIES, loop.SHARE_OF_COPIES = 0, 1e9
     try:
         training_run.train(read_config(path, changes), run, torch.device("cpu"), resume, processes)
     except LostProcessError as error:
