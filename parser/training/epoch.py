@@ -228,8 +228,8 @@ def gold_batches(
             return None
         try:
             own = source.shape(rows)
-            shape = graphs.shape_for(own) if graphs else None
-            return PaddedBatch.of(source, rows, own, shape) if shape else source.prepared(rows, own)
+            padded = graphs.padded(source, rows, own) if graphs else None
+            return padded or source.prepared(rows, own)
         except (RuntimeError, MemoryError) as error:
             if is_of_memory(error):
                 return None

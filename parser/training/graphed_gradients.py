@@ -155,3 +155,8 @@ class Graphs(NamedTuple):
         """The shape to which a batch of a shape is padded; None if it is computed without a graph."""
         shape = fitting(self.shapes, own)
         return shape if shape and self.gradients.may_have_graph(shape) else None
+
+    def padded(self, source: BatchSource, rows: Tensor, own: Shape) -> PaddedBatch | None:
+        """The padded batch of the sentences `rows` [batch]; None if it has no graph. own: its shape."""
+        shape = self.shape_for(own)
+        return PaddedBatch.of(source, rows, own, shape) if shape else None

@@ -76,7 +76,7 @@ class Cell:
     def _prepared(self, rows: Tensor) -> Selection:
         examples = self.plugin._examples
         own = examples.shape(rows)
-        common = self.plugin._graphed.shape_of(rows) if self.setup.method == REPLAY_GRAPH else None
+        common = self.plugin._graphed.shape_for(own) if self.setup.method == REPLAY_GRAPH else None
         return examples.select(rows, own, common)
 
 

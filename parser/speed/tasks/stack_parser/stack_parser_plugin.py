@@ -30,7 +30,7 @@ from parser.networks.loss import BatchLoss
 from parser.networks.replay.batch import Batch
 from parser.networks.replay.examples import Examples
 from parser.networks.replay.making import Selection
-from parser.networks.replay.shapes import EPOCHS, Shape, common_shapes, fitting
+from parser.networks.replay.shapes import EPOCHS, Shape, common_shapes
 from parser.networks.replay.source import BatchSource
 from parser.networks.stack_parser import ReadSentences, StackParser
 from parser.parsing.parsed_tree import Arcs
@@ -41,7 +41,7 @@ from parser.speed.tasks.stack_parser.paper_decoder import score_with_paper_decod
 from parser.speed.tasks.stack_parser.stepper import score_by_stepping
 from parser.speed.tasks.stack_parser.unbatched import score_sentence
 from parser.system.settings import Settings
-from parser.training.graphed_gradients import GraphedGradients, PaddedBatch, why_no_common_shapes
+from parser.training.graphed_gradients import GraphedGradients, Graphs, PaddedBatch, why_no_common_shapes
 from parser.training.optimizer import make_optimizer
 from parser.training.training_step import Phase, TrainingStep
 from parser.transitions.inventory import Inventory
@@ -61,26 +61,24 @@ class GraphedSteps:
     def __init__(self, source: BatchSource, step: TrainingStep, epochs: Iterable[list[Tensor]], phase: Phase):
         """epochs: the batches that determine the shapes, from epochs other than the measured ones."""
         self._source, self._step, self._phase = source, step, phase
-        self._shapes = common_shapes(map(source.shape, chain.from_iterable(epochs)))
-        self._graphs = GraphedGradients(step, source)
+        shapes = common_shapes(map(source.shape, chain.from_iterable(epochs)))
+        self._graphs = Graphs(shapes, GraphedGradients(step, source))
 
     def capture(self, batches: Sequence[Tensor]) -> None:
         """Capture a graph for each shape of the batches. Raises RuntimeError if one cannot be captured."""
         for padded in {each.shape: each for each in map(self._padded, batches) if each}.values():
             for _ in range(2):
-                self._graphs(padded)
+                self._graphs.gradients(padded)
         self._step.network.zero_grad()
-        if self._graphs.failed:
+        if self._graphs.gradients.failed:
             raise RuntimeError("a CUDA graph could not be captured")
 
-    def shape_of(self, rows: Tensor) -> Shape | None:
-        """The shape to which the batch of the sentences `rows` is padded; None if no graph fits it."""
-        return fitting(self._shapes, self._source.shape(rows))
+    def shape_for(self, own: Shape) -> Shape | None:
+        """See `Graphs.shape_for`."""
+        return self._graphs.shape_for(own)
 
     def _padded(self, rows: Tensor) -> PaddedBatch | None:
-        own = self._source.shape(rows)
-        shape = fitting(self._shapes, own)
-        return PaddedBatch.of(self._source, rows, own, shape) if shape else None
+        return self._graphs.padded(self._source, rows, self._source.shape(rows))
 
     def gradients(self, rows: Tensor) -> Tensor:
         """Like `TrainingStep.gradients`, but returns only the loss."""
@@ -90,14 +88,14 @@ class GraphedSteps:
             loss, _ = self._step.gradients([self._source.batch(rows)])
             return loss
         with self._phase("forward"):  # and backward: the graph contains both
-            loss, _ = self._graphs(padded)
+            loss, _ = self._graphs.gradients(padded)
         return loss
 
     def checked(self, rows: Tensor) -> Tensor:
         """Like `gradients`, but with much padding, by a separate graph that is captured and replayed."""
         graphs = GraphedGradients(self._step, self._source)
         own = self._source.shape(rows)
-        padded = PaddedBatch.of(self._source, rows, own, Shape.around([own, *self._shapes[-1:]]))
+        padded = PaddedBatch.of(self._source, rows, own, Shape.around([own, *self._graphs.shapes[-1:]]))
         for _ in range(3):
             loss, _ = graphs(padded)
         return loss
@@ -309,7 +307,8 @@ class StackParserPlugin:
         rows = rows[tokens.lengths[rows].argsort(descending=True)]
         needed = sum(int(part.lengths[rows].sum()) for part in (tokens, steps, nodes)) + len(rows)
         if self._setup.method == REPLAY_GRAPH:
-            return 1 - needed / (self._graphed.shape_of(rows) or self._source.shape(rows)).lstm_rows
+            own = self._source.shape(rows)
+            return 1 - needed / (self._graphed.shape_for(own) or own).lstm_rows
         of_buffer = Padding.of(tokens.lengths[rows] + 1, self._group()).rows
         of_history = Padding.of(steps.lengths[rows], self._group()).rows
         of_stack = int(nodes.lengths[rows].sum()) if self._setup.method == "replay" else of_history
