@@ -21,7 +21,7 @@ from parser.evaluation.scores import Scores
 from parser.system.console import shortened
 from parser.system.files import nameless_file, readable, write_atomically
 from parser.training.distributed.process_group import ProcessGroup
-from parser.training.graphed_gradients import Graphs
+from parser.training.graphed_gradients import GraphedGradients
 from parser.training.schedule import Schedule
 from parser.training.training_step import TrainingStep
 
@@ -71,7 +71,7 @@ class TrainingState:
     totals: Tensor
     """[3] Sums over this epoch: loss, number of transitions, norms of the gradients."""
     progress: Progress
-    graphs: Graphs | None = None
+    graphs: GraphedGradients | None = None
 
 
 def random_state(device: torch.device) -> RandomState:

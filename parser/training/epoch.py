@@ -1,9 +1,7 @@
-"""One epoch of training: its batches, and a training step for each.
+"""One epoch of training: a training step for each of its batches.
 
-A step replays the batch along gold trajectories, or along trajectories that the parser itself chooses:
-during exploration, and for trees that are only partly known. The step is computed in microbatches if memory
-is short, and shared among the processes if several train together. For a GPU, batches are prepared ahead,
-and can be padded to the shapes of CUDA graphs.
+A step is computed in microbatches if memory is short, and shared among the processes if several train
+together. For a GPU, batches are prepared ahead, and can be padded to the shapes of CUDA graphs.
 """
 
 from __future__ import annotations
@@ -13,38 +11,28 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, suppress
-from dataclasses import dataclass, replace
-from itertools import chain, repeat
+from contextlib import closing
+from functools import partial
+from itertools import repeat
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from parser.batching.cuda_graph import refuse_without_generator
-from parser.batching.device import Packed, TooLongError, in_microbatches, one_memory_error, to_device
-from parser.batching.ragged import group_size
-from parser.config.settings import ExplorationSettings, NetworkSettings, TrainingSettings
+from parser.batching.device import Packed, in_microbatches, to_device
+from parser.config.settings import ExplorationSettings, TrainingSettings
 from parser.networks.replay.batch import Batch
-from parser.networks.replay.examples import Examples
 from parser.networks.replay.making import Selection
-from parser.networks.replay.shapes import EPOCHS, common_shapes
 from parser.networks.replay.source import BatchSource
-from parser.networks.stepping.exploration import explore
-from parser.system.console import warn
 from parser.system.machine import is_of_memory, return_unused_memory
 from parser.system.progress_bar import ProgressBar
+from parser.training.batches import epoch_batches, training_batch
 from parser.training.checkpoint import Progress, TrainingState
 from parser.training.data import TrainingData
 from parser.training.distributed.process_group import ALONE, ProcessGroup, sum_gradients
-from parser.training.graphed_gradients import (
-    GraphedGradients,
-    Graphs,
-    PaddedBatch,
-    why_no_common_shapes,
-)
-from parser.training.training_step import TrainingStep
-from parser.treebank.batches import length_buckets, padding_share
+from parser.training.graphed_gradients import GraphedGradients, PaddedBatch, freeing_graphs
+from parser.treebank.batches import padding_share
 
 STEPS_BETWEEN_TRIMS = 50
 """Steps after which unused memory is returned to the system; without this, EWT needs half a GiB more."""
@@ -55,6 +43,127 @@ AHEAD = 2
 GoldBatch = Packed[Selection] | Packed[Batch] | PaddedBatch | None
 """None if the batch is made when needed: without a GPU, or if memory was too short to prepare it ahead."""
 Item = TypeVar("Item")
+
+
+def train_epoch(
+    training_data: TrainingData,
+    settings: TrainingSettings,
+    training: TrainingState,
+    processes: ProcessGroup = ALONE,
+    wants_save: Callable[[], bool] = lambda: False,
+) -> Iterator[EpochPosition]:
+    """Continue the current epoch of `training` to its end; yields after each batch.
+
+    wants_save: returns whether this process asks the others to stop or to save. Raises NotANumberError, up
+    to a few batches after the one that caused it, TooLongError, LostProcessError, and LostGeneratorError.
+    """
+    refuse_without_generator()  # parsing dev sentences may have lost it
+    progress = training.progress
+    batches = epoch_batches(training_data, settings, progress.epoch)
+    position = EpochPosition(progress, batches)
+    if not progress.batches:
+        training.totals.zero_()
+    training.step.network.train()
+
+    left = batches[progress.batches :]
+    shares = [processes.deal(rows, training_data.train.tokens.lengths) for rows in left]
+    exploration = settings.exploration
+    if exploration and progress.epoch < exploration.from_epoch:
+        exploration = None
+    # Trajectories that the parser chooses follow the weights of their step.
+    is_ahead = exploration is None and training_data.train.facts is None
+    gold_ahead = gold_batches(training_data.source, shares, training.graphs, is_ahead)
+
+    sentences, seen = sum(map(len, batches)), sum(map(len, batches[: progress.batches]))
+    is_hidden = None if processes.is_first else True
+    bar = ProgressBar(
+        total=sentences,
+        initial=seen,
+        desc=f"epoch {progress.epoch}",
+        unit="sentence",
+        leave=False,
+        disable=is_hidden,
+    )
+    with bar, closing(gold_ahead):
+        for rows, share in zip(left, shares, strict=True):
+            began = time.monotonic()
+            training.schedule.before_step(progress.epoch - 1 + seen / sentences)
+            explored = (
+                exploration if exploration and _explores(exploration, settings.seed, progress) else None
+            )
+            gold = next(gold_ahead)
+            loss, norm, requests = train_step(
+                training, training_data, rows, share, gold, explored, processes, wants_save
+            )
+            progress.batches += 1
+            seen += len(rows)
+            if progress.batches % STEPS_BETWEEN_TRIMS == 0:
+                return_unused_memory()
+            position.add(loss, norm, requests)
+            bar.update(len(rows))
+            if progress.batches % STEPS_BETWEEN_SYNCHRONISATIONS == 0 or progress.batches == len(batches):
+                best = {"best_LAS": f"{progress.best.las:.2f}"} if training_data.dev_sentences else {}
+                bar.set_postfix({"loss": f"{running_loss(training):.3f}", **best}, refresh=False)
+            progress.seconds += time.monotonic() - began
+            yield position
+
+
+def train_step(
+    training: TrainingState,
+    training_data: TrainingData,
+    rows: Tensor,
+    share: Tensor,
+    gold: GoldBatch = None,
+    exploration: ExplorationSettings | None = None,
+    processes: ProcessGroup = ALONE,
+    wants_save: Callable[[], bool] = lambda: False,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """One update of the weights by the gradient of the mean loss per transition of a batch.
+
+    Returns scalars on the device: the sum of the transitions' losses, the norm of the gradients, and how many
+    processes ask to stop or to save. rows: [batch] the batch's sentences; share: those of this process; gold:
+    their gold trajectories, if prepared ahead. exploration: None if the batch does not explore. Raises
+    TooLongError, LostProcessError, LostGeneratorError.
+    """
+    step, tokens = training.step, training_data.train.tokens
+
+    def forward_backward(parts: Sequence[Tensor]) -> tuple[Tensor, int]:
+        prepared = gold if len(parts) == 1 and not isinstance(gold, PaddedBatch) else None
+        return step.forward_backward(
+            training_batch(step, training_data, part, exploration, prepared) for part in parts
+        )
+
+    def in_parts(parts: Sequence[Tensor]) -> tuple[Tensor, int]:
+        return freeing_graphs(training.graphs, partial(forward_backward, parts))
+
+    sums = None
+    if isinstance(gold, PaddedBatch) and training.graphs:
+        sums = training.graphs.forward_backward_or_none(gold)
+    if sums is None:
+        # With fewer sentences than processes, some have none.
+        sums = in_microbatches(in_parts, share, tokens.lengths) if len(share) else step.forward_backward([])
+    loss, count = sums
+
+    numbers = torch.stack([loss, torch.full_like(loss, count), torch.full_like(loss, wants_save())])  # [3]
+    if processes.count > 1:
+        changed = step.network.tokens.changed_rows(tokens.select(rows))
+        on_device = {
+            weight: to_device(changed_rows, weight.device) for weight, changed_rows in changed.items()
+        }
+        numbers = sum_gradients(processes, step.network, on_device, numbers)
+    loss, transitions, requests = numbers
+
+    step.normalize_gradients(transitions)
+    norm = step.update()
+    training.totals.add_(torch.stack([loss, transitions, norm]))
+    return loss, norm, requests
+
+
+def _explores(exploration: ExplorationSettings, seed: int, progress: Progress) -> bool:
+    """Whether the next batch explores, drawn from its number so that all processes agree."""
+    number = (seed * 1_000_003 + progress.epoch) * 1_000_003 + progress.batches
+    generator = torch.Generator().manual_seed(number % 2**63)
+    return bool(torch.rand((), generator=generator) < exploration.probability)
 
 
 class NotANumberError(ValueError):
@@ -102,82 +211,6 @@ class EpochPosition:
                 raise NotANumberError(self._progress.epoch, batch + 1, self._batches[batch])
 
 
-def train_epoch(
-    training_data: TrainingData,
-    settings: TrainingSettings,
-    training: TrainingState,
-    processes: ProcessGroup = ALONE,
-    wants_save: Callable[[], bool] = lambda: False,
-) -> Iterator[EpochPosition]:
-    """Continue the current epoch of `training` to its end; yields after each batch.
-
-    wants_save: returns whether this process asks the others to stop or to save. Raises NotANumberError, up
-    to a few batches after the one that caused it, LostProcessError, and LostGeneratorError.
-    """
-    refuse_without_generator()  # parsing dev sentences may have lost it
-    progress, schedule = training.progress, training.schedule
-    batches = epoch_batches(training_data, settings, progress.epoch)
-    total = sum(map(len, batches))
-    exploration = _exploration(settings, progress.epoch)
-    training.step.network.train()
-    seen = sum(map(len, batches[: progress.batches]))
-    if not progress.batches:
-        training.totals.zero_()
-    position = EpochPosition(progress, batches)
-    gradients = BatchGradients(training_data, training, processes)
-    left = batches[progress.batches :]
-    shares = list(map(gradients.own_rows, left))
-    # Trajectories that the parser chooses follow the weights of their step.
-    ahead = exploration is None and training_data.train.facts is None
-    gold = gold_batches(training_data.source, shares, training.graphs, ahead)
-    with _bar(progress.epoch, total, seen, processes.is_first) as bar, closing(gold):
-        for rows, share in zip(left, shares, strict=True):
-            began = time.monotonic()
-            schedule.before_step(progress.epoch - 1 + seen / total)
-            explored = exploration if _explores(exploration, settings.seed, progress) else None
-            # next(gold) is None if batches are not prepared ahead, for example on a CPU.
-            loss, transitions, requests = gradients.compute(rows, share, explored, next(gold), wants_save)
-            norm = training.step.update()
-            training.totals.add_(torch.stack([loss, transitions, norm]))
-            progress.batches += 1
-            seen += len(rows)
-            if progress.batches % STEPS_BETWEEN_TRIMS == 0:
-                return_unused_memory()
-            position.add(loss, norm, requests)
-            bar.update(len(rows))
-            if progress.batches % STEPS_BETWEEN_SYNCHRONISATIONS == 0 or progress.batches == len(batches):
-                best = {"best_LAS": f"{progress.best.las:.2f}"} if training_data.dev_sentences else {}
-                bar.set_postfix({"loss": f"{running_loss(training):.3f}", **best}, refresh=False)
-            progress.seconds += time.monotonic() - began
-            yield position
-
-
-def _exploration(settings: TrainingSettings, epoch: int) -> ExplorationSettings | None:
-    """The exploration settings, or None if the epoch does not explore."""
-    exploration = settings.exploration
-    return exploration if exploration and epoch >= exploration.from_epoch else None
-
-
-def _explores(exploration: ExplorationSettings | None, seed: int, progress: Progress) -> bool:
-    """Whether the next batch explores, drawn from its number so that all processes agree."""
-    if not exploration:
-        return False
-    number = (seed * 1_000_003 + progress.epoch) * 1_000_003 + progress.batches
-    generator = torch.Generator().manual_seed(number % 2**63)
-    return bool(torch.rand((), generator=generator) < exploration.probability)
-
-
-def _bar(epoch: int, sentences: int, seen: int, is_shown: bool) -> ProgressBar:
-    return ProgressBar(
-        total=sentences,
-        initial=seen,
-        desc=f"epoch {epoch}",
-        unit="sentence",
-        leave=False,
-        disable=None if is_shown else True,
-    )
-
-
 def running_loss(training: TrainingState) -> float:
     """The mean loss per transition in this epoch so far."""
     return float(training.totals[0] / training.totals[1])
@@ -199,27 +232,17 @@ def epoch_metrics(
     }
 
 
-def epoch_batches(training_data: TrainingData, settings: TrainingSettings, epoch: int) -> list[Tensor]:
-    """The batches of an epoch. They depend only on the seed and the epoch's number."""
-    generator = torch.Generator().manual_seed((settings.seed * 1_000_003 + epoch) % 2**63)
-    by_words = settings.batch_unit == "words"
-    drawn = training_data.mixture.draw(epoch, generator)
-    lengths = training_data.train.tokens.lengths[drawn]
-    batches = length_buckets(lengths, settings.batch_size, by_words, generator, settings.max_batch_words)
-    return [drawn[batch] for batch in batches]
-
-
 def gold_batches(
     source: BatchSource,
     batches: Sequence[Tensor],
-    graphs: Graphs | None = None,
-    ahead: bool = True,
+    graphs: GraphedGradients | None = None,
+    is_ahead: bool = True,
 ) -> Generator[GoldBatch]:
     """Yields the gold trajectories of each batch, or None for batches that are not prepared ahead.
 
-    graphs: batches are padded to their shapes. ahead: False to prepare no batch ahead.
+    graphs: batches are padded to their shapes. is_ahead: False to prepare no batch ahead.
     """
-    if source.device.type != "cuda" or not ahead:
+    if source.device.type != "cuda" or not is_ahead:
         yield from repeat(None, len(batches))
         return
 
@@ -227,9 +250,9 @@ def gold_batches(
         if not len(rows):  # the batch has fewer sentences than there are processes
             return None
         try:
-            own = source.shape(rows)
-            padded = graphs.padded(source, rows, own) if graphs else None
-            return padded or source.prepared(rows, own)
+            shape = source.shape(rows)
+            padded = graphs.padded(rows, shape) if graphs else None
+            return padded or source.prepared(rows, shape)
         except (RuntimeError, MemoryError) as error:
             if is_of_memory(error):
                 return None
@@ -256,149 +279,3 @@ def prepared_ahead(prepare: Callable[[Tensor], Item], batches: Iterable[Tensor])
         finally:
             for future in waiting:
                 future.cancel()
-
-
-@dataclass(frozen=True)
-class BatchGradients:
-    """Computes the gradients of batches, in one process or shared among several."""
-
-    training_data: TrainingData
-    training: TrainingState
-    processes: ProcessGroup
-
-    def own_rows(self, rows: Tensor) -> Tensor:
-        """The sentences of a batch that this process computes."""
-        return self.processes.deal(rows, self.training_data.train.tokens.lengths)
-
-    def compute(
-        self,
-        rows: Tensor,
-        share: Tensor,
-        exploration: ExplorationSettings | None,
-        prepared: GoldBatch,
-        wants_save: Callable[[], bool],
-    ) -> Tensor:
-        """Compute the gradients of the mean loss per transition; they are equal in all processes.
-
-        Returns [3]: the sum of the transitions' losses, the number of transitions, and how many processes ask
-        to stop or save. rows: numbers of the batch's sentences; share: the result of `own_rows` for them.
-        prepared: the gold trajectories of this share, if prepared ahead. wants_save: returns whether this
-        process asks the others to stop or save. Raises TooLongError, LostProcessError, LostGeneratorError.
-        """
-        step = self.training.step
-        loss, transitions = self._sums(share, exploration, prepared) if len(share) else step.sums([])
-        numbers = torch.stack([loss, torch.full_like(loss, transitions), torch.full_like(loss, wants_save())])
-        if self.processes.count > 1:
-            numbers = sum_gradients(self.processes, step.network, self._changed_rows(rows), numbers)
-        step.divide(numbers[1])
-        return numbers
-
-    def _sums(
-        self, rows: Tensor, exploration: ExplorationSettings | None, prepared: GoldBatch
-    ) -> tuple[Tensor, int]:
-        """`TrainingStep.sums` of the sentences `rows`, in microbatches if memory is short."""
-        graphs = self.training.graphs
-
-        def compute(microbatches: Sequence[Tensor]) -> tuple[Tensor, int]:
-            whole = prepared if len(microbatches) == 1 else None
-            if isinstance(whole, PaddedBatch):
-                assert graphs
-                if graphs.gradients.may_have_graph(whole.shape):  # this may have changed since it was padded
-                    with suppress(torch.OutOfMemoryError):
-                        return graphs.gradients.sums(whole)
-                whole = None
-
-            def plainly() -> tuple[Tensor, int]:
-                return self.training.step.sums(
-                    training_batch(self.training.step, self.training_data, part, exploration, whole)
-                    for part in microbatches
-                )
-
-            return freeing_graphs(graphs, plainly)
-
-        return in_microbatches(compute, rows, self.training_data.train.tokens.lengths)
-
-    def _changed_rows(self, rows: Tensor) -> dict[Tensor, Tensor]:
-        """`TokenEncoder.changed_rows` for the sentences `rows`, on the device."""
-        tokens = self.training_data.train.tokens.select(rows)
-        found = self.training.step.network.tokens.changed_rows(tokens)
-        return {weight: to_device(changed, weight.device) for weight, changed in found.items()}
-
-
-def freeing_graphs(graphs: Graphs | None, compute: Callable[[], Item]) -> Item:
-    """compute(). If memory is too small while there are graphs, they are freed, and it is called again."""
-    if graphs and graphs.gradients.hold_memory:
-        with suppress(TooLongError, torch.OutOfMemoryError), one_memory_error():
-            return compute()
-        graphs.gradients.free()
-    return compute()
-
-
-def training_batch(
-    step: TrainingStep,
-    training_data: TrainingData,
-    rows: Tensor,
-    exploration: ExplorationSettings | None = None,
-    prepared: Packed[Selection] | Packed[Batch] | None = None,
-) -> Batch:
-    """A batch of training sentences, on the device of the network.
-
-    rows: [batch] numbers of the sentences. exploration: None for gold trajectories, or for partly known trees
-    the most probable correct ones. prepared: the gold trajectories, if they were prepared ahead.
-    """
-    examples, source = training_data.train, training_data.source
-    which = torch.ones_like(rows, dtype=torch.bool) if exploration else examples.are_partial(rows)
-    if which.any():
-        longest_first = examples.tokens.lengths[rows].argsort(descending=True, stable=True)
-        rows, which = rows[longest_first], which[longest_first]
-        explored = _explored(step, examples, rows[which], exploration)
-        examples = examples.with_other_trajectories(rows, which, explored)
-        batch = examples.batch(torch.arange(len(rows)), group_size(step.device)).to(step.device)
-    elif prepared:
-        batch = source.made(prepared.to(step.device))
-    else:
-        batch = source.batch(rows)
-    return replace(batch, tokens=training_data.word_dropout(batch.tokens))
-
-
-def _explored(
-    step: TrainingStep, examples: Examples, rows: Tensor, exploration: ExplorationSettings | None
-) -> Examples:
-    """Examples of the sentences `rows` [batch] along trajectories that the parser chooses."""
-    tokens, gold = examples.tokens.select(rows), examples.gold.select(rows)
-    facts = examples.facts.select(rows) if examples.facts else None
-    trajectory = explore(step.network, step.inventory, tokens, gold, exploration, facts)
-    return Examples.of_trajectory(examples.inventory, tokens, gold, trajectory.to(torch.device("cpu")))
-
-
-def graphs_of(
-    settings: TrainingSettings,
-    network: NetworkSettings,
-    device: torch.device,
-    training_data: TrainingData,
-    step: TrainingStep,
-    processes: ProcessGroup,
-) -> Graphs | None:
-    """The CUDA graphs of a run; None if it asks for none, or, with a warning, if it can have none."""
-    if not settings.cuda_graphs:
-        return None
-    reason = why_no_common_shapes(network) if device.type == "cuda" else "only a GPU has them"
-    if settings.exploration and settings.exploration.from_epoch == 1:
-        reason = "epochs that explore have none"
-    if training_data.train.facts:
-        reason = "batches with trees that are known in part have none"
-    if reason:
-        warn(f"training.cuda_graphs: {reason}; training without CUDA graphs")
-        return None
-    lengths = training_data.train.tokens.lengths
-    epochs = (
-        [
-            own
-            for rows in epoch_batches(training_data, settings, epoch)
-            if len(own := processes.deal(rows, lengths))
-        ]
-        for epoch in range(1, EPOCHS + 1)
-    )
-    shapes = map(training_data.source.shape, chain.from_iterable(epochs))
-    gradients = GraphedGradients(step, training_data.source, training_data.word_dropout)
-    return Graphs(common_shapes(shapes, settings.max_batch_words), gradients)

@@ -27,6 +27,7 @@ from parser.system.files import refuse_to_overwrite
 from parser.system.interruption import stop_request
 from parser.system.stamp import stamp
 from parser.training import data
+from parser.training.batches import epoch_batches
 from parser.training.bonus import BONUS_WITHOUT_DEV, fit_bonus, set_bonus
 from parser.training.calibration import fit_calibration
 from parser.training.checkpoint import (
@@ -41,7 +42,6 @@ from parser.training.checkpoint import (
 from parser.training.distributed.joining import own_device
 from parser.training.distributed.process_group import ALONE, ProcessGroup
 from parser.training.distributed.watch import watched
-from parser.training.epoch import epoch_batches, graphs_of
 from parser.training.folder import (
     BEST_MODEL,
     CHECKPOINT,
@@ -52,6 +52,7 @@ from parser.training.folder import (
     refuse_without_checkpoint,
     write_config,
 )
+from parser.training.graphed_gradients import graphs_of
 from parser.training.loop import TrainingLoop, has_stopped_early, progress_as_text
 from parser.training.optimizer import MovingAverage, make_optimizer
 from parser.training.prepared import cache_folder
@@ -240,7 +241,7 @@ def new_training(
         average,
         forward=partial(model.network, objective=settings.objective),
     )
-    graphs = graphs_of(settings, config.parser.network, model.device, training_data, step, processes)
+    graphs = graphs_of(settings, config.parser.network, training_data, step, processes)
     return TrainingState(step, schedule, totals, progress, graphs)
 
 

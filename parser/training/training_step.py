@@ -1,6 +1,6 @@
-"""One training step: forward, loss, backward, gradient clipping, optimizer, moving average.
+"""What a training step does with the network: forward, backward, normalise, clip, update, average.
 
-`stack-parser train` runs this step, and the speed harness measures it.
+`stack-parser train` does this in `train_step`, and the speed harness measures it.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ class TrainingStep:
 
         Returns the sum of the transitions' losses (a scalar on the device) and the number of transitions.
         """
-        loss, transitions = self.sums(microbatches)
-        self.divide(transitions)
+        loss, transitions = self.forward_backward(microbatches)
+        self.normalize_gradients(transitions)
         return loss, transitions
 
-    def sums(self, microbatches: Iterable[Batch]) -> tuple[Tensor, int]:
+    def forward_backward(self, microbatches: Iterable[Batch]) -> tuple[Tensor, int]:
         """Like `gradients`, but for the sum of the transitions' losses.
 
         A weight that no sentence uses gets a gradient of zeros.
@@ -63,7 +63,7 @@ class TrainingStep:
         losses: list[Tensor] = []
         transitions = 0
         for batch in microbatches:
-            losses.append(self.accumulate(batch))
+            losses.append(self.add_gradients(batch))
             transitions += len(batch.transitions)
             del batch  # free its memory before the next batch is made
         for weight in self.network.parameters():
@@ -72,7 +72,7 @@ class TrainingStep:
         nothing = [] if losses else [torch.zeros((), device=self.device)]
         return reduce(torch.add, losses + nothing), transitions
 
-    def accumulate(self, batch: Batch) -> Tensor:
+    def add_gradients(self, batch: Batch) -> Tensor:
         """Add the gradients of a microbatch; returns the sum of its transitions' losses."""
         compute = self.forward or self.network
         with self.phase("forward"):
@@ -81,14 +81,14 @@ class TrainingStep:
             loss.total.backward()
         return loss.transitions.detach()
 
-    def divide(self, transitions: int | Tensor) -> None:
+    def normalize_gradients(self, transitions: int | Tensor) -> None:
         """Divide the summed gradients by the number of transitions, a scalar."""
         with self.phase("backward"):
             gradients = [weight.grad for weight in self.network.parameters() if weight.grad is not None]
             torch._foreach_div_(gradients, transitions)
 
     def update(self) -> Tensor:
-        """Clip the gradients and update the weights; returns the norm of the gradients before clipping."""
+        """Clip the gradients, update the weights and their average; returns the norm before clipping."""
         with self.phase("update"):
             weights = [weight for group in self.optimizer.param_groups for weight in group["params"]]
             norm = torch.nn.utils.clip_grad_norm_(weights, self.max_grad_norm)

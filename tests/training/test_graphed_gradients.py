@@ -56,7 +56,7 @@ def test_graphs_train_as_plain_steps_do(system, word_features, device, capsys):
     gradients = GraphedGradients(graphed, source)
     found = []
     for rows, *shapes in batches_and_shapes(prepared):
-        by_graph = gradients(PaddedBatch.of(source, rows, *shapes))
+        by_graph = gradients.gradients(PaddedBatch.of(source, rows, *shapes))
         results = plain.gradients([prepared.batch(rows).to(device)]), by_graph
         found.append(
             [
@@ -68,7 +68,7 @@ def test_graphs_train_as_plain_steps_do(system, word_features, device, capsys):
     torch.testing.assert_close(by_graph, by_plain, rtol=1e-6, atol=1e-6)
     for weight, expected in zip(graphed.network.parameters(), plain.network.parameters(), strict=True):
         torch.testing.assert_close(weight, expected, rtol=1e-7, atol=1e-7)
-    assert len(gradients._graphs._by_work) == len({common for *_, common in batches_and_shapes(prepared)})
+    assert len(gradients.cuda_graphs._by_work) == len({common for *_, common in batches_and_shapes(prepared)})
 
 
 def test_each_replay_draws_other_random_numbers(device):
@@ -79,7 +79,7 @@ def test_each_replay_draws_other_random_numbers(device):
     batch = PaddedBatch.of(source, *batches_and_shapes(prepared)[0])
     step = training_step(network(inventory, dropout=0.5, device=device), inventory)
     gradients = GraphedGradients(step, source)
-    losses = [float(gradients(batch)[0]) for _ in range(ROUNDS + 3)]
+    losses = [float(gradients.gradients(batch)[0]) for _ in range(ROUNDS + 3)]
     assert len(set(losses)) == len(losses)
 
 
@@ -95,9 +95,11 @@ def test_tokens_are_changed_anew_in_each_replay(device):
         seen.add_(tokens.words)
         return tokens
 
-    gradients = GraphedGradients(training_step(network(inventory, device=device), inventory), source, count)
+    gradients = GraphedGradients(
+        training_step(network(inventory, device=device), inventory), source, change_tokens=count
+    )
     for _ in range(ROUNDS + 1):
-        gradients(batch)
+        gradients.gradients(batch)
     assert seen.item() == (ROUNDS + 1) * batch.shape.words
 
 

@@ -13,7 +13,7 @@ from stopped_runs import LONG, left_behind
 from parser.config.file import read_config
 from parser.networks.stack_parser import StackParser
 from parser.system.interruption import StoppedError
-from parser.training import epoch, graphed_gradients
+from parser.training import graphed_gradients
 from parser.training.run import train
 from parser.training.training_step import TrainingStep
 
@@ -45,8 +45,8 @@ def mixed(config_file, tmp_path):
 @pytest.mark.parametrize(("features", "left"), [("true", slice(None)), ("false", slice(0, None, 2))])
 def test_a_run_learns_what_it_learns_without(mixed, tmp_path, monkeypatch, capsys, features, left):
     """left: the common shapes that the run uses; batches that fit none of them have no graph."""
-    found, common = [], epoch.common_shapes
-    monkeypatch.setattr(epoch, "common_shapes", lambda *of: common(*of)[left])
+    found, common = [], graphed_gradients.common_shapes
+    monkeypatch.setattr(graphed_gradients, "common_shapes", lambda *of: common(*of)[left])
     fitting = graphed_gradients.fitting
     monkeypatch.setattr(graphed_gradients, "fitting", lambda *of: found.append(fitting(*of)) or found[-1])
     changes = [*WITHOUT_CHANCE, f"parser.network.word_features={features}"]
@@ -123,8 +123,10 @@ def test_graphs_are_freed_for_a_batch_that_needs_their_memory(mixed, tmp_path, m
         return replay(network, table, batch)
 
     monkeypatch.setattr(StackParser, "replay_words", replay_or_fail)
-    common = epoch.common_shapes
-    monkeypatch.setattr(epoch, "common_shapes", lambda *of: common(*of)[::2])  # others have no graph
+    common = graphed_gradients.common_shapes
+    monkeypatch.setattr(
+        graphed_gradients, "common_shapes", lambda *of: common(*of)[::2]
+    )  # others have no graph
     with SimulatedCuda() as cuda:
         train(read_config(mixed, ["training.epochs=3", GRAPHS]), tmp_path / "run", cuda.name)
     assert len(left_behind(tmp_path / "run")[0]) == 3

@@ -8,7 +8,7 @@ from parser.config.file import read_config
 from parser.models.model import Model
 from parser.networks.stack_parser import StackParser
 from parser.training import data, loop
-from parser.training.epoch import epoch_batches
+from parser.training.batches import epoch_batches
 from parser.training.loop import mean_loss
 from parser.training.run import train
 from parser.training.word_dropout import WordDropout

@@ -14,7 +14,7 @@ from parser.config.file import read_config
 from parser.config.settings import TreebankSettings
 from parser.models.model import Model
 from parser.training import data
-from parser.training.epoch import training_batch
+from parser.training.batches import training_batch
 from parser.training.run import new_training, train
 from parser.training.trees import projective, read_training_trees
 from parser.treebank.conllu import read_treebank

@@ -14,7 +14,8 @@ from parser.evaluation.scores import Scores
 from parser.models.model import Model
 from parser.networks.loss import transition_loss
 from parser.training import data, epoch
-from parser.training.epoch import epoch_batches, epoch_metrics, train_epoch
+from parser.training.batches import epoch_batches
+from parser.training.epoch import epoch_metrics, train_epoch
 from parser.training.run import new_training, train
 
 CPU = torch.device("cpu")

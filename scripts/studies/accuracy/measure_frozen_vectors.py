@@ -32,7 +32,7 @@ from parser.config.file import read_config
 from parser.config.settings import Config
 from parser.system.machine import tune_process
 from parser.training import data
-from parser.training.epoch import epoch_batches, training_batch
+from parser.training.batches import epoch_batches, training_batch
 from parser.training.optimizer import make_optimizer
 from parser.training.training_step import TrainingStep
 from parser.treebank.conllu import read_treebank

@@ -30,7 +30,7 @@ from parser.networks.replay.making import Selection
 from parser.system.machine import tune_process
 from parser.system.stamp import append_stamped
 from parser.training import data
-from parser.training.epoch import epoch_batches
+from parser.training.batches import epoch_batches
 from parser.training.prepared import cache_folder
 
 BATCHES, REPETITIONS = 40, 5

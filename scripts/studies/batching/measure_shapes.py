@@ -22,7 +22,7 @@ from parser.config.settings import TrainingSettings
 from parser.networks.replay.shapes import EPOCHS, common_shapes, fitting
 from parser.system.stamp import append_stamped
 from parser.training import data
-from parser.training.epoch import epoch_batches
+from parser.training.batches import epoch_batches
 from parser.training.prepared import cache_folder
 
 MEASURED = 4

@@ -27,7 +27,8 @@ from gpu_visit.reporting import report
 from gpu_visit.training import GRAPHS, Run, config_maker
 
 from parser.networks.replay.source import BatchSource
-from parser.training.epoch import epoch_batches, gold_batches
+from parser.training.batches import epoch_batches
+from parser.training.epoch import gold_batches
 
 STEPS, REHEARSED_STEPS = 40, 4
 

@@ -29,7 +29,7 @@ from parser.batching.forest import lstm_over_forest
 from parser.batching.lstm import outputs_of
 from parser.batching.ragged import flatten, gather_rows
 from parser.networks.replay.batch import Batch
-from parser.training.epoch import epoch_batches, training_batch
+from parser.training.batches import epoch_batches, training_batch
 
 SHARES = 0.25, 0.5, 0.75
 """Which batches of an epoch are run, by their length."""

@@ -41,7 +41,7 @@ from parser.speed.tasks.stack_parser.paper_decoder import score_with_paper_decod
 from parser.speed.tasks.stack_parser.stepper import score_by_stepping
 from parser.speed.tasks.stack_parser.unbatched import score_sentence
 from parser.system.settings import Settings
-from parser.training.graphed_gradients import GraphedGradients, Graphs, PaddedBatch, why_no_common_shapes
+from parser.training.graphed_gradients import GraphedGradients, PaddedBatch, why_no_common_shapes
 from parser.training.optimizer import make_optimizer
 from parser.training.training_step import Phase, TrainingStep
 from parser.transitions.inventory import Inventory
@@ -62,7 +62,7 @@ class GraphedSteps:
         """epochs: the batches that determine the shapes, from epochs other than the measured ones."""
         self._source, self._step, self._phase = source, step, phase
         shapes = common_shapes(map(source.shape, chain.from_iterable(epochs)))
-        self._graphs = Graphs(shapes, GraphedGradients(step, source))
+        self._graphs = GraphedGradients(step, source, shapes)
 
     def capture(self, batches: Sequence[Tensor]) -> None:
         """Capture a graph for each shape of the batches. Raises RuntimeError if one cannot be captured."""
@@ -70,15 +70,15 @@ class GraphedSteps:
             for _ in range(2):
                 self._graphs.gradients(padded)
         self._step.network.zero_grad()
-        if self._graphs.gradients.failed:
+        if self._graphs.cuda_graphs.failed:
             raise RuntimeError("a CUDA graph could not be captured")
 
     def shape_for(self, own: Shape) -> Shape | None:
-        """See `Graphs.shape_for`."""
+        """See `GraphedGradients.shape_for`."""
         return self._graphs.shape_for(own)
 
     def _padded(self, rows: Tensor) -> PaddedBatch | None:
-        return self._graphs.padded(self._source, rows, self._source.shape(rows))
+        return self._graphs.padded(rows, self._source.shape(rows))
 
     def gradients(self, rows: Tensor) -> Tensor:
         """Like `TrainingStep.gradients`, but returns only the loss."""
@@ -97,7 +97,7 @@ class GraphedSteps:
         own = self._source.shape(rows)
         padded = PaddedBatch.of(self._source, rows, own, Shape.around([own, *self._graphs.shapes[-1:]]))
         for _ in range(3):
-            loss, _ = graphs(padded)
+            loss, _ = graphs.gradients(padded)
         return loss
 
 
