@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from parser.api.training import TrainingResult, evaluate, train
     from parser.api.tree import Tree
     from parser.evaluation.scores import Scores
-    from parser.parsing.constraints import Constraints
+    from parser.parsing.options import Constraints
     from parser.parsing.parsed_tree import Alternative
     from parser.system.interruption import StoppedError
     from parser.treebank.text.sentences import Token
@@ -40,7 +40,7 @@ __all__ = [
 ]
 _HOMES = {
     "Alternative": "parser.parsing.parsed_tree",
-    "Constraints": "parser.parsing.constraints",
+    "Constraints": "parser.parsing.options",
     "Parser": "parser.api.parser",
     "load": "parser.api.parser",
     "spacy_pipeline": "parser.api.spacy_pipeline",

@@ -26,10 +26,10 @@ from parser.models.named_models import find_model, model_in
 from parser.models.text_input import reader_of_model, tokenizer_of
 from parser.parsing import BATCH_SIZE, refuse_count
 from parser.parsing.alternatives import refuse_without_scorer
-from parser.parsing.constraints import UNCONSTRAINED, ConstraintReader, Constraints
+from parser.parsing.constraints import ConstraintReader
 from parser.parsing.engine import Engine
 from parser.parsing.engine_thread import EngineThread
-from parser.parsing.parse_options import ParseOptions
+from parser.parsing.options import UNCONSTRAINED, Constraints, ParseOptions
 from parser.parsing.parsed_tree import Alternative, ParsedTree
 from parser.parsing.process_engine import ProcessEngine
 from parser.parsing.read_ahead import READ_AHEAD
@@ -358,15 +358,17 @@ class Parser:
 
     def _options(self, probabilities: bool, constraints: Constraints, trees: int = 1) -> ParseOptions:
         """Given heads and labels are kept. Raises ValueError for what the model cannot do."""
-        self._constraints.refuse_unable(constraints)
-        return ParseOptions(probabilities, replace(constraints, keep="given"), trees=trees)
+        values = vars(constraints) | {"keep": "given"}
+        options = ParseOptions.of(probabilities=probabilities, trees=trees, **values)
+        self._constraints.refuse_unable(options, constraints.keep is not None)
+        return options
 
     def _read(
         self, given: Given | TokenList, number: int, options: ParseOptions, keeps: bool = False
     ) -> Sentence:
         """See `sentence_of`. Raises ValueError if no tree can contain what is given."""
         sentence = sentence_of(given, number, keeps)
-        for word, message in self._constraints.faults(sentence, options.constraints):
+        for word, message in self._constraints.faults(sentence, options):
             raise ValueError(f"sentence {number}: word {word}: {message}")
         return sentence
 

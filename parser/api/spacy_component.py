@@ -8,7 +8,7 @@ from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from threading import Lock
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from spacy.attrs import DEP, HEAD, LEMMA, MORPH, POS, SENT_START, TAG
@@ -19,6 +19,7 @@ from spacy.tokens import Doc, Token
 from spacy.util import minibatch
 from spacy.vocab import Vocab
 
+from parser.api.spacy_factory import ComponentSettings
 from parser.models.column_shares import InputColumnCheck, column_counts
 from parser.models.ensemble import ModelChoice, contents, load_models, model_paths
 from parser.models.model import Model
@@ -26,8 +27,8 @@ from parser.models.model_files import write_package
 from parser.models.model_format import SETTINGS
 from parser.models.named_models import find_model
 from parser.parsing import BATCH_SIZE, refuse_count
-from parser.parsing.constraints import ConstraintReader, Constraints
-from parser.parsing.parse_options import ParseOptions
+from parser.parsing.constraints import ConstraintReader
+from parser.parsing.options import Constraints, ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.process_engine import ProcessEngine
 from parser.parsing.read_ahead import READ_AHEAD
@@ -70,10 +71,10 @@ class LoadedModel(NamedTuple):
     process_engine: ProcessEngine
 
     @classmethod
-    def of(cls, path: Path, device: str, treebank: str | None, batch_size: int) -> LoadedModel:
+    def of(cls, path: Path, settings: ComponentSettings) -> LoadedModel:
         """Load a model from a folder or a package. Raises ValueError."""
-        model = load_models(ModelChoice((path,), treebank), choose_device(device))
-        return cls(model, contents([path]), model.watch(), ProcessEngine(model, batch_size))
+        model = load_models(ModelChoice((path,), settings.treebank), choose_device(settings.device))
+        return cls(model, contents([path]), model.watch(), ProcessEngine(model, settings.batch_size))
 
 
 class SentenceTokens(NamedTuple):
@@ -88,30 +89,17 @@ class SentenceTokens(NamedTuple):
 class SpacyComponent(Pipe):
     """Adds trees and, if the model predicts them, tags and lemmas to documents. Threads can share it."""
 
-    def __init__(
-        self,
-        name: str,
-        model: str | None,
-        device: str,
-        batch_size: int,
-        overwrite: bool,
-        treebank: str | None = None,
-        keep: Literal["given"] | None = None,
-    ):
+    def __init__(self, name: str, model: str | None, settings: ComponentSettings):
         """model: folder, file or name of a model. If it cannot be loaded, the first use raises an error.
 
         This is because the config of a saved pipeline still names the model, although the pipeline contains
-        its own copy. batch_size: the number of sentences parsed at the same time. overwrite: whether tags and
-        lemmas of earlier components are replaced. treebank: the treebank whose annotation a model follows, if
-        it was trained on several. keep: whether heads and labels in the documents stay, see `_given_tree`.
-        Raises ValueError.
+        its own copy. Raises ValueError.
         """
-        refuse_count("batch_size", batch_size)
-        choose_device(device)  # which refuses what is not there
-        self.name = name
+        refuse_count("batch_size", settings.batch_size)
+        choose_device(settings.device)  # which refuses what is not there
+        self.name, self._settings = name, settings
         self.scorer = parser_score
-        self._device, self._batch_size, self._overwrite = device, batch_size, overwrite
-        self._treebank, self._options = treebank, ParseOptions(constraints=Constraints(keep))
+        self._options = ParseOptions(**vars(Constraints(settings.keep)))
         self._loaded: LoadedModel | None = None
         self._missing = "it has no model: give add_pipe the config {'model': MODEL}"
         if model is not None:
@@ -157,7 +145,7 @@ class SpacyComponent(Pipe):
             for number, place in enumerate(found, 1)
             if place.words
         ]
-        if self._options.constraints.keep:
+        if self._options.keep:
             sentences = self._with_given(docs, places, sentences)
         with _COUNTING:
             check.add(column_counts(lexicons, sentences), _warn)
@@ -166,7 +154,7 @@ class SpacyComponent(Pipe):
         trees = iter([tree for _, tree in parsing])
         for doc, found in zip(docs, places, strict=True):
             parsed = [(place, next(trees) if place.words else ParsedTree((), ())) for place in found]
-            _set_tags(doc, parsed, model.predicted_columns, self._overwrite)
+            _set_tags(doc, parsed, model.predicted_columns, self._settings.overwrite)
             _set_trees(doc, parsed)
 
     def _with_given(
@@ -179,7 +167,7 @@ class SpacyComponent(Pipe):
             for place in of_doc:
                 if place.words:
                     sentence = _given_tree(doc, place.words, next(following))
-                    for word, message in reader.faults(sentence, self._options.constraints):
+                    for word, message in reader.faults(sentence, self._options):
                         named = doc[place.words[word - 1]]
                         raise ValueError(f"the component {self.name}: token {named.i}, {named}: {message}")
                     found.append(sentence)
@@ -215,12 +203,10 @@ class SpacyComponent(Pipe):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the component, for processes that are not forked."""
-        own = self.name, None, self._device, self._batch_size, self._overwrite, self._treebank
-        options = *own, self._options.constraints.keep
-        return _unpickled, (options, self.to_bytes(), self.get_error_handler())
+        return _unpickled, (self.name, self._settings, self.to_bytes(), self.get_error_handler())
 
     def _load(self, path: Path) -> None:
-        loaded = LoadedModel.of(path, self._device, self._treebank, self._batch_size)
+        loaded = LoadedModel.of(path, self._settings)
         lexicons = [each.vocabulary.predicted.get("upos") for each in loaded.model.members]
         predicted = {upos for lexicon in lexicons if lexicon for upos in lexicon.strings}
         if unknown := sorted(predicted - {BLANK, *UPOS_OF_SPACY}):
@@ -236,11 +222,9 @@ class SpacyComponent(Pipe):
 
 
 def _unpickled(
-    options: tuple[str, None, str, int, bool, str | None, Literal["given"] | None],
-    content: bytes,
-    error_handler: Callable[..., Any],
+    name: str, settings: ComponentSettings, content: bytes, error_handler: Callable[..., Any]
 ) -> SpacyComponent:
-    component = SpacyComponent(*options).from_bytes(content)
+    component = SpacyComponent(name, None, settings).from_bytes(content)
     component.set_error_handler(error_handler)
     return component
 

@@ -6,7 +6,7 @@ The spaCy of another environment also imports it, if it is started in a folder w
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, NamedTuple
 
 from spacy import registry
 from spacy.language import Language
@@ -14,11 +14,26 @@ from spacy.pipeline import Pipe
 
 from parser.api.spacy_missing import naming_missing
 from parser.parsing import BATCH_SIZE
+from parser.parsing.options import Keep
 
 if TYPE_CHECKING:
     from parser.api.spacy_tokenizer import PipelineTokenizer
 
 TOKENIZER = "stack_parser.Tokenizer.v1"
+
+
+class ComponentSettings(NamedTuple):
+    """The settings of the component in a pipeline's config, without the model."""
+
+    device: str = "auto"
+    batch_size: int = BATCH_SIZE
+    """The number of sentences parsed at the same time."""
+    overwrite: bool = False
+    """Whether tags and lemmas of earlier components are replaced."""
+    treebank: str | None = None
+    """The treebank whose annotation a model follows, if it was trained on several."""
+    keep: Keep = None
+    """Whether heads and labels in the documents stay, see `spacy_component`."""
 
 
 @Language.factory(
@@ -27,14 +42,7 @@ TOKENIZER = "stack_parser.Tokenizer.v1"
         *("token.dep", "token.head", "token.is_sent_start", "doc.sents"),
         *("token.pos", "token.tag", "token.morph", "token.lemma"),
     ],
-    default_config={
-        "model": None,
-        "device": "auto",
-        "batch_size": BATCH_SIZE,
-        "overwrite": False,
-        "treebank": None,
-        "keep": None,
-    },
+    default_config={"model": None, **ComponentSettings()._asdict()},
     default_score_weights={"dep_uas": 0.5, "dep_las": 0.5, "dep_las_per_type": None, "sents_f": 0.0},
 )
 def make_component(
@@ -45,12 +53,13 @@ def make_component(
     batch_size: int,
     overwrite: bool,
     treebank: str | None,
-    keep: Literal["given"] | None,
+    keep: Keep,
 ) -> Pipe:
     """Create a `SpacyComponent`. Raises ImportError if a package that it needs is not installed."""
     with naming_missing(f"the component {name}"):
         from parser.api.spacy_component import SpacyComponent
-    return SpacyComponent(name, model, device, batch_size, overwrite, treebank, keep)
+    settings = ComponentSettings(device, batch_size, overwrite, treebank, keep)
+    return SpacyComponent(name, model, settings)
 
 
 @registry.tokenizers(TOKENIZER)

@@ -11,15 +11,14 @@ from typing import Any, NoReturn
 
 from parser.commands.shared_arguments import (
     MODEL_HELP,
-    add_alternatives,
     add_computing,
     add_config,
-    add_constraints,
     add_deps,
     add_ensemble,
     add_model,
     add_models,
     add_overrides,
+    add_parse_options,
     add_processes,
     add_punctuation,
     add_roots,
@@ -155,12 +154,9 @@ def _add_parse(commands: Commands) -> None:
         metavar="OUT",
         help="output file (default: standard output)",
     )
-    command.add_argument(
-        "--probabilities", action="store_true", help="write the probability of each arc and its label to MISC"
-    )
-    add_alternatives(command)
+    add_parse_options(command, "probabilities", "alternatives", "trees")
     add_tags(command)
-    add_constraints(command)
+    add_parse_options(command, "keep", "non_projective", "at_most_one", "not_root")
     add_deps(command)
     add_text(command, "IN is")
     command.set_defaults(run="parser.commands.parse:parse_file")
@@ -178,10 +174,9 @@ def _add_parse_corpus(commands: Commands) -> None:
         "--address",
         help="address of a Ray cluster whose machines share the folders (default: only this machine)",
     )
-    command.add_argument("--probabilities", action="store_true", help="as in parse")
-    add_alternatives(command)
+    add_parse_options(command, "probabilities", "alternatives", "trees")
     add_tags(command)
-    add_constraints(command)
+    add_parse_options(command, "keep", "non_projective", "at_most_one", "not_root")
     add_deps(command)
     add_text(command, "the files are")
     command.set_defaults(run="parser.commands.parse_corpus:parse_folder")

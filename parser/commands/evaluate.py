@@ -19,8 +19,8 @@ from parser.models.model import Model
 from parser.models.text_input import text_reader
 from parser.pages.report_page import report_page
 from parser.parsing.calibration import Calibration, with_calibration
+from parser.parsing.options import ParseOptions
 from parser.parsing.parse import parse_stream
-from parser.parsing.parse_options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.worker_processes import answers, start_workers
 from parser.system.console import say
@@ -76,7 +76,9 @@ def _of_text(options: argparse.Namespace, model: Model) -> TextScores:
 def _with_report(options: argparse.Namespace, model: Model) -> Scores:
     """Write the page of the report, and return the scores."""
     gold = list(with_column_warnings(model, read_treebank(options.treebank, options.roots), options.treebank))
-    parsed = parse_stream(with_calibration(model, None), gold, options.batch_size, ParseOptions(True))
+    parsed = parse_stream(
+        with_calibration(model, None), gold, options.batch_size, ParseOptions(probabilities=True)
+    )
     trees = [tree for _, tree in parsed]
     errors = find_errors(gold, trees, known_forms(model), not options.no_punct)
     title = f"{', '.join(map(str, models_of(options).paths))} on {options.treebank}"

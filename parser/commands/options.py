@@ -11,9 +11,11 @@ from parser.batching.functional import set_precision
 from parser.models.column_shares import AnySentence
 from parser.models.ensemble import ModelChoice, load_models
 from parser.models.model import Model
+from parser.models.text_input import tokenizer_of
 from parser.parsing.alternatives import refuse_without_scorer
-from parser.parsing.constraints import ConstraintReader, Constraints
-from parser.parsing.parse_options import ParseOptions
+from parser.parsing.constraints import ConstraintReader
+from parser.parsing.options import ParseOptions
+from parser.parsing.part_parser import PartSettings
 from parser.system.console import counted, warn
 from parser.system.device_choice import choose_device, warn_of_unused_gpu
 from parser.system.machine import tune_process
@@ -66,17 +68,27 @@ def parse_options(options: argparse.Namespace) -> ParseOptions:
         raise ValueError("--keep given is for treebanks: raw text has no heads")
     if options.non_projective == "given" and not options.keep:
         raise ValueError("--non-projective given is for arcs that are kept: add --keep given")
-    return ParseOptions(
-        options.probabilities,
-        Constraints(options.keep, options.non_projective, options.at_most_one, options.not_root),
-        options.alternatives,
-        options.trees,
+    return ParseOptions.of(**{name: getattr(options, name) for name in ParseOptions.model_fields})
+
+
+def part_settings(options: argparse.Namespace, models: ModelChoice, wanted: ParseOptions) -> PartSettings:
+    """Return the settings of processes that parse. Raises ValueError if a tokenizer is missing."""
+    return PartSettings(
+        models=models,
+        threads=options.threads,
+        precision=options.precision,
+        batch_size=options.batch_size,
+        options=wanted,
+        tags=options.tags,
+        deps=options.deps,
+        form=options.form,
+        tokenizer=tokenizer_of(models.paths[0], options.form) if options.form else None,
     )
 
 
 def refuse_parse_options(wanted: ParseOptions, model: Model) -> None:
     """Raises ValueError for options that the model does not support."""
-    ConstraintReader(model).refuse_unable(wanted.constraints)
+    ConstraintReader(model).refuse_unable(wanted, wanted.keep is not None)
     if wanted.alternatives:
         refuse_without_scorer(model)
 

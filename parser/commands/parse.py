@@ -15,6 +15,7 @@ from parser.commands.options import (
     model_of,
     models_of,
     parse_options,
+    part_settings,
     refuse_parse_options,
     refuse_to_write_tags,
     tell_dropped,
@@ -23,10 +24,10 @@ from parser.commands.options import (
     with_column_warnings,
 )
 from parser.models.model import Model
-from parser.models.text_input import text_reader, tokenizer_of
+from parser.models.text_input import text_reader
 from parser.parsing.constraints import ConstraintReader
+from parser.parsing.options import ParseOptions
 from parser.parsing.parse import parse_stream
-from parser.parsing.parse_options import ParseOptions
 from parser.parsing.part_parser import PartParser, output_of
 from parser.parsing.worker_processes import answers, start_workers
 from parser.system.console import LinesError, counted, lines_of, warn
@@ -100,7 +101,7 @@ def _by_one_process(options: argparse.Namespace, wanted: ParseOptions, model: Mo
         text = text_as_it_comes(options.input, one_sentence_per_line=options.form != "raw")
         sentences = read_parts_as_they_come(reader, text)
     else:
-        check = ConstraintReader(model).check(wanted.constraints)
+        check = ConstraintReader(model).check(wanted)
         sentences = sentences_as_they_come(options.input, tree=check is not None, partial=check)
     read = with_column_warnings(model, sentences, options.input, bool(options.form))
     for sentence, tree in parse_stream(model, read, options.batch_size, wanted):
@@ -110,11 +111,8 @@ def _by_one_process(options: argparse.Namespace, wanted: ParseOptions, model: Mo
 
 def _workers(options: argparse.Namespace, wanted: ParseOptions) -> AbstractContextManager[list[Remote]]:
     """Return processes that have loaded the model; none if this process parses."""
-    parsing = options.threads, options.precision, options.batch_size
-    tokenizer = tokenizer_of(options.model, options.form) if options.form else None
-    output = wanted, options.tags, options.deps
-    arguments = (models_of(options), *parsing, *output, options.form, tokenizer)
-    return start_workers(PartParser, arguments, options.processes if options.processes > 1 else 0)
+    settings = part_settings(options, models_of(options), wanted)
+    return start_workers(PartParser, [settings], options.processes if options.processes > 1 else 0)
 
 
 def _by_processes(options: argparse.Namespace, model: Model, workers: Sequence[Remote]) -> Iterator[_Parsed]:

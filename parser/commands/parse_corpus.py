@@ -8,6 +8,7 @@ from pathlib import Path
 from parser.commands.options import (
     models_of,
     parse_options,
+    part_settings,
     prepared_device,
     refuse_parse_options,
     refuse_to_write_tags,
@@ -17,9 +18,8 @@ from parser.commands.options import (
 )
 from parser.models.column_shares import Counts, InputColumnCheck
 from parser.models.ensemble import load_models
-from parser.models.text_input import tokenizer_of
 from parser.parsing.corpus.run import Summary, parse_corpus, report_path
-from parser.parsing.corpus.workers import WorkerSettings
+from parser.parsing.part_parser import PartSettings
 from parser.system.cluster_address import refuse_silent
 from parser.system.console import LinesError, counted, warn
 from parser.system.files import real_path, refuse_to_overwrite
@@ -54,7 +54,7 @@ def parse_folder(options: argparse.Namespace) -> None:
     _tell(report, options.target)
 
 
-def _settings(options: argparse.Namespace) -> tuple[WorkerSettings, InputColumnCheck]:
+def _settings(options: argparse.Namespace) -> tuple[PartSettings, InputColumnCheck]:
     """Return the settings of workers, and a check that warns if the input lacks columns that the model reads.
 
     Raises ValueError, before any work is done, if the model does not support the options.
@@ -68,18 +68,7 @@ def _settings(options: argparse.Namespace) -> tuple[WorkerSettings, InputColumnC
     model = load_models(models, device)
     refuse_to_write_tags(options, model)
     refuse_parse_options(wanted, model)
-    settings = WorkerSettings(
-        models=models,
-        threads=options.threads,
-        precision=options.precision,
-        batch_size=options.batch_size,
-        options=wanted,
-        tags=options.tags,
-        deps=options.deps,
-        form=options.form,
-        tokenizer=tokenizer_of(models.paths[0], options.form) if options.form else None,
-    )
-    return settings, model.watch(bool(options.form))
+    return part_settings(options, models, wanted), model.watch(bool(options.form))
 
 
 def _tell(report: dict, target: Path) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from parser.batching import PRECISIONS
 from parser.models.named_models import FOLDER, find_model
 from parser.parsing import BATCH_SIZE
+from parser.parsing.options import Flag, ParseOptions
 from parser.system import MOST_THREADS
 from parser.system.files import STANDARD
 from parser.treebank.conllu import Roots
@@ -128,50 +129,25 @@ def add_processes(command: argparse.ArgumentParser, what: str = PARTS) -> None:
     )
 
 
-def add_constraints(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--keep",
-        choices=["given"],
-        help="keep the heads and labels that the input contains, and predict those that are _",
-    )
-    command.add_argument(
-        "--non-projective",
-        choices=["refuse", "given"],
-        default="refuse",
-        help="what to do with a given arc that crosses others: report an error, or restore it after parsing "
-        "(default: %(default)s)",
-    )
-    command.add_argument(
-        "--at-most-one",
-        type=_names,
-        default=(),
-        metavar="LABEL,…",
-        help="allow a head only one dependent with each of these labels or its subtypes, such as nsubj,obj",
-    )
-    command.add_argument(
-        "--not-root",
-        type=_names,
-        default=(),
-        metavar="UPOS,…",
-        help="do not make words with these tags, such as PUNCT,DET, the root if another word can be",
-    )
+def add_parse_options(command: argparse.ArgumentParser, *names: str) -> None:
+    """Add the flags of some options of a parse, see `ParseOptions`."""
+    for name in names:
+        field = ParseOptions.model_fields[name]
+        [flag] = [each for each in field.metadata if isinstance(each, Flag)]
+        how: dict[str, Any] = {"default": field.default, "help": flag.help}
+        if field.annotation is bool:
+            how["action"] = "store_true"
+        elif choices := _literals(field.annotation):
+            how["choices"] = choices
+        else:
+            how |= {"type": positive if field.annotation is int else _names, "metavar": flag.metavar}
+        command.add_argument(f"--{name.replace('_', '-')}", **how)
 
 
-def add_alternatives(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--alternatives",
-        type=positive,
-        default=0,
-        metavar="K",
-        help="write the K most probable heads of each word, with labels, to MISC",
-    )
-    command.add_argument(
-        "--trees",
-        type=positive,
-        default=1,
-        metavar="K",
-        help="write the K best trees of each sentence, found by a beam search, as separate sentences",
-    )
+def _literals(annotation: Any) -> list[str]:
+    """The values of a literal type, which may be optional."""
+    parts = get_args(annotation)
+    return [one for part in parts for one in ([part] if isinstance(part, str) else _literals(part))]
 
 
 def _names(text: str) -> tuple[str, ...]:

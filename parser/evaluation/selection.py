@@ -18,8 +18,8 @@ from typing import Literal, NamedTuple
 
 from parser.models.model import Model
 from parser.parsing import BATCH_SIZE
+from parser.parsing.options import ParseOptions
 from parser.parsing.parse import parse
-from parser.parsing.parse_options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.sentence import Sentence
 
@@ -136,7 +136,7 @@ def _candidates(
 ) -> Iterator[Candidate]:
     while chunk := list(islice(sources, CHUNK)):
         sentences = [source.sentence for source in chunk]
-        trees = parse(model, sentences, batch_size, ParseOptions(by != "disagreement"))
+        trees = parse(model, sentences, batch_size, ParseOptions(probabilities=by != "disagreement"))
         if by == "disagreement":
             of_arcs = _agreement(model, sentences, trees, batch_size)
         else:

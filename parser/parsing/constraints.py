@@ -7,16 +7,16 @@ has no other choice left, and the parsed tree lists the violations.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parser.models.model import Model
 from parser.parsing.label_choices import ANY_LABEL, LabelChoices
+from parser.parsing.options import ParseOptions
 from parser.parsing.parsed_tree import Arcs
 from parser.system.console import listed, quoted
 from parser.transitions.given_arcs import WordFacts, word_facts
@@ -35,42 +35,6 @@ KEPT_LIMITS = 256
 """Lists of limits whose bits are kept. A bound is needed because strangers can keep sending new lists."""
 SHOWN = 8
 """Labels shown in a message."""
-NonProjective = Literal["refuse", "given"]
-
-
-@dataclass(frozen=True)
-class Constraints:
-    """Conditions on the trees of an input."""
-
-    keep: Literal["given"] | None = None
-    """given: heads and labels of the sentences stay; those that are `NO_HEAD` or `_` are predicted."""
-    non_projective: NonProjective = "refuse"
-    """What happens to a given arc that crosses others. refuse: it is an error. given: its word is parsed as
-    if no head were given, and the arc is put back afterwards."""
-    at_most_one: tuple[str, ...] = ()
-    """Labels that each head has on at most one dependent; a label without a subtype includes its subtypes."""
-    not_root: tuple[str, ...] = ()
-    """UPOS tags of words that must not be the root."""
-
-    def __post_init__(self) -> None:
-        """Raises ValueError for unknown values, and for a string instead of several strings, because its
-        letters would be taken for names."""
-        if self.keep not in (None, "given"):
-            raise ValueError(f"keep is {self.keep!r}; it should be 'given' or None")
-        if self.non_projective not in get_args(NonProjective):
-            raise ValueError(f"non_projective is {self.non_projective!r}; it should be 'given' or 'refuse'")
-        for name, values in (("at_most_one", self.at_most_one), ("not_root", self.not_root)):
-            if isinstance(values, str):
-                raise ValueError(f"{name}: {quoted(values)} is one string; give a tuple: ({quoted(values)},)")
-            if not isinstance(values, Iterable) or not all(isinstance(value, str) for value in values):
-                raise ValueError(f"{name} is {values!r}; it should be a tuple of strings")
-            object.__setattr__(self, name, tuple(values))  # of a list, which has no hash
-
-    def __bool__(self) -> bool:
-        return bool(self.keep or self.at_most_one or self.not_root)
-
-
-UNCONSTRAINED = Constraints()
 
 
 class SentenceConstraints(NamedTuple):
@@ -205,9 +169,9 @@ class ConstraintReader:
     def choices(self) -> LabelChoices:
         return LabelChoices.of(self._vocabulary)
 
-    def refuse_unable(self, wanted: Constraints) -> None:
-        """Raises ValueError if the model cannot do what is asked for."""
-        if (wanted.keep or wanted.not_root) and not self._system.keeps_given_arcs:
+    def refuse_unable(self, wanted: ParseOptions, keeps: bool) -> None:
+        """Raises ValueError if the model cannot do what is asked for. keeps: whether given arcs are kept."""
+        if (keeps or wanted.not_root) and not self._system.keeps_given_arcs:
             raise ValueError(
                 f"a parser with {self._system.name} cannot tell which transitions keep given arcs or a root "
                 "possible: train one with parser.system arc-hybrid or arc-eager"
@@ -231,7 +195,7 @@ class ConstraintReader:
         """The labels without the marks of lifted words; cached, as each sentence with limits needs them."""
         return {label.partition(MARK)[0] for label in self._vocabulary.labels.strings}
 
-    def check(self, wanted: Constraints) -> SentenceCheck | None:
+    def check(self, wanted: ParseOptions) -> SentenceCheck | None:
         """A check that returns the faults of a sentence of a file; None if nothing given is kept."""
         if not wanted.keep:
             return None
@@ -244,12 +208,12 @@ class ConstraintReader:
 
         return faults
 
-    def faults(self, sentence: Sentence, wanted: Constraints) -> list[tuple[int, str]]:
+    def faults(self, sentence: Sentence, wanted: ParseOptions) -> list[tuple[int, str]]:
         """The words whose given heads or labels allow no tree, each with a message."""
         return self._given(sentence, wanted).faults
 
     def read(
-        self, sentence: Sentence, wanted: Constraints, tags: Mapping[str, Sequence[str]]
+        self, sentence: Sentence, wanted: ParseOptions, tags: Mapping[str, Sequence[str]]
     ) -> SentenceConstraints | None:
         """The constraints of a sentence; None if all trees satisfy them.
 
@@ -259,7 +223,7 @@ class ConstraintReader:
         given = self._given(sentence, wanted)
         if not (given.has_any or wanted.at_most_one or wanted.not_root):
             return None
-        self.refuse_unable(wanted if given.has_any else replace(wanted, keep=None))
+        self.refuse_unable(wanted, given.has_any)
         for word, message in given.faults:
             raise ValueError(f"sentence {sentence.identifier}: word {word}: {message}")
         no_roots = self._no_roots(sentence, wanted, tags)
@@ -278,7 +242,7 @@ class ConstraintReader:
             no_roots=no_roots,
         )
 
-    def _given(self, sentence: Sentence, wanted: Constraints) -> _Given:
+    def _given(self, sentence: Sentence, wanted: ParseOptions) -> _Given:
         if not wanted.keep or not _has_any(sentence):
             return _Given.nothing(len(sentence))
         faults, heads, aside = self._label_faults(sentence), self._heads(sentence), []
@@ -334,7 +298,7 @@ class ConstraintReader:
         return first if any(first) else fitting
 
     def _no_roots(
-        self, sentence: Sentence, wanted: Constraints, tags: Mapping[str, Sequence[str]]
+        self, sentence: Sentence, wanted: ParseOptions, tags: Mapping[str, Sequence[str]]
     ) -> tuple[bool, ...]:
         if not wanted.not_root:
             return (False,) * len(sentence)

@@ -23,7 +23,7 @@ from parser.parsing.alternatives import Alternatives, Wanted, alternatives
 from parser.parsing.beam_search import WIDTH, best_of, search
 from parser.parsing.calibration import Calibration
 from parser.parsing.constraints import ConstraintReader, SentenceConstraints
-from parser.parsing.parse_options import TREE_ALONE, ParseOptions
+from parser.parsing.options import TREE_ALONE, ParseOptions
 from parser.parsing.parsed_tree import Arcs, ParsedTree
 from parser.parsing.predicted_tags import predicted_tags, votes_of
 from parser.parsing.read_ahead import READ_AHEAD, ReadAhead
@@ -388,8 +388,8 @@ class Engine:
             votes.append(votes_of(model.vocabulary, words, tag_scores))
         tags = predicted_tags(votes, sentences)
         constraints = [
-            self._constraints.read(request.sentence, request.options.constraints, own)
-            if request.options.constraints
+            self._constraints.read(request.sentence, request.options, own)
+            if request.options.are_constrained
             else None
             for request, own in zip(group, tags, strict=True)
         ]

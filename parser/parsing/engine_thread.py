@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from parser.parsing.engine import Engine
-from parser.parsing.parse_options import TREE_ALONE, ParseOptions
+from parser.parsing.options import TREE_ALONE, ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.request import Request
 from parser.parsing.scheduler import RequestSource

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from parser.models.model import Model
 from parser.parsing import BATCH_SIZE
 from parser.parsing.engine import Engine
-from parser.parsing.parse_options import TREE_ALONE, ParseOptions
+from parser.parsing.options import TREE_ALONE, ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.read_ahead import READ_AHEAD
 from parser.treebank.sentence import Sentence

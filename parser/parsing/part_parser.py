@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import NamedTuple
 
@@ -17,8 +18,8 @@ from parser.models.model import Model
 from parser.models.text_input import reader_with
 from parser.parsing.alternatives import as_text
 from parser.parsing.constraints import ConstraintReader
+from parser.parsing.options import ParseOptions
 from parser.parsing.parse import parse_stream
-from parser.parsing.parse_options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.conllu_output import (
     ALTERNATIVES,
@@ -64,23 +65,29 @@ class ParsedPart(NamedTuple):
     """Counts of the values in the columns that the model reads."""
 
 
+@dataclass(frozen=True)
+class PartSettings:
+    """What a process that parses parts is told."""
+
+    models: ModelChoice
+    threads: int
+    precision: Precision
+    batch_size: int
+    options: ParseOptions
+    tags: TagsToWrite
+    deps: Deps
+    form: TextFormat | None = None
+    """That of the text, if the input is not a treebank."""
+    tokenizer: StoredTokenizer | None = None
+    """See `tokenizer_of`."""
+
+
 class PartParser:
-    def __init__(
-        self,
-        models: ModelChoice,
-        threads: int,
-        precision: Precision,
-        batch_size: int,
-        options: ParseOptions,
-        tags: TagsToWrite,
-        deps: Deps,
-        form: TextFormat | None = None,
-        tokenizer: StoredTokenizer | None = None,
-    ):
-        """form: that of the text, if the input is not a treebank. tokenizer: see `tokenizer_of`."""
-        self._model = model_of_worker(models, threads, precision)
-        self._batch_size, self._options, self._tags, self._deps = batch_size, options, tags, deps
-        self._check = ConstraintReader(self._model).check(options.constraints)
+    def __init__(self, settings: PartSettings):
+        self._settings = settings
+        self._model = model_of_worker(settings.models, settings.threads, settings.precision)
+        self._check = ConstraintReader(self._model).check(settings.options)
+        form, tokenizer = settings.form, settings.tokenizer
         self._reader = reader_with(form, tokenizer) if form and tokenizer else None
 
     def run(self, part: TreebankPart | TextPart) -> ParsedPart:
@@ -91,8 +98,9 @@ class PartParser:
         """Parse parts as if they were one, because small parts would leave batches half empty."""
         read = [self._read(part) for part in parts]
         all_sentences = chain.from_iterable(sentences for sentences, _ in read)
-        parsed = parse_stream(self._model, all_sentences, self._batch_size, self._options)
-        lines = (output_of(sentence, tree, self._tags, self._deps) for sentence, tree in parsed)
+        settings = self._settings
+        parsed = parse_stream(self._model, all_sentences, settings.batch_size, settings.options)
+        lines = (output_of(sentence, tree, settings.tags, settings.deps) for sentence, tree in parsed)
         lexicons = self._model.read_lexicons
         found = []
         for sentences, faults in read:

@@ -7,7 +7,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Literal
 
 from parser.batching.device import TooLongError
-from parser.parsing.parse_options import ParseOptions
+from parser.parsing.options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.system.machine import is_of_memory
 from parser.treebank.sentence import Sentence

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from parser.parsing.engine_thread import AwaitedRequest, EngineThread
-from parser.parsing.parse_options import ParseOptions
+from parser.parsing.options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.read_ahead import ReadAhead
 from parser.parsing.scheduler import RequestSource

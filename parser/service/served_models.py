@@ -16,7 +16,7 @@ from parser.parsing.alternatives import refuse_without_scorer
 from parser.parsing.constraints import ConstraintReader
 from parser.parsing.engine import Engine
 from parser.parsing.engine_thread import EngineThread
-from parser.parsing.parse_options import ParseOptions
+from parser.parsing.options import ParseOptions
 from parser.service.limits import wrong
 from parser.service.named_path import NamedPath
 from parser.service.reading import ReadSentence
@@ -54,7 +54,7 @@ class ServedModel:
     def refuse_unable(self, options: ParseOptions) -> None:
         """Raises RefusedError if the model does not support the options."""
         try:
-            self.constraints.refuse_unable(options.constraints)
+            self.constraints.refuse_unable(options, options.keep is not None)
             if options.alternatives:
                 refuse_without_scorer(self._model)
         except ValueError as error:

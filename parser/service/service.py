@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 
-from parser.parsing.parse_options import TREE_ALONE, ParseOptions
+from parser.parsing.options import TREE_ALONE, ParseOptions
 from parser.service.admission import Admission
 from parser.service.answer import HELD_BYTES, Answer
 from parser.service.limits import Limits

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Literal, Required
+from typing import Annotated, Any, Required
 
 from pydantic import BaseModel, ConfigDict, Field, SkipValidation, model_validator, with_config
 from typing_extensions import TypedDict  # pydantic does not support typing's own
 
-from parser.parsing.constraints import MAX_LIMITS, Constraints, NonProjective
-from parser.parsing.parse_options import ParseOptions
+from parser.parsing.constraints import MAX_LIMITS
+from parser.parsing.options import Keep, NonProjective, ParseOptions
 from parser.treebank.text.reading import TextFormat
 
 Values = Annotated[list[str], Field(min_length=1, fail_fast=True)]
+Names = Annotated[list[str], Field(fail_fast=True, max_length=MAX_LIMITS)]
 Head = Annotated[int, Field(ge=0)]
 MOST_ALTERNATIVES = 10
 """The maximum for each word, because an answer is kept until it is written."""
@@ -34,6 +35,13 @@ class GivenSentence(TypedDict, total=False):
     text: str | None
 
 
+def _option(name: str, **bounds: Any) -> Any:
+    """The field of an option of a parse, with its default and its description."""
+    option = ParseOptions.model_fields[name]
+    default = list(option.default) if isinstance(option.default, tuple) else option.default
+    return Field(default, description=option.description, **bounds)
+
+
 class ParseRequest(BaseModel):
     """A request contains exactly one of texts, sentences and conllu."""
 
@@ -49,32 +57,12 @@ class ParseRequest(BaseModel):
     )
     """Validated while they are read, see `GivenSentences`: there may be a hundred thousand of them."""
     conllu: str | None = Field(None, description="Sentences in CoNLL-U")
-    probabilities: bool = Field(False, description="Whether to return the probability of each arc")
-    alternatives: int = Field(
-        0,
-        ge=0,
-        le=MOST_ALTERNATIVES,
-        description="How many probable heads to return for each word",
-    )
-    keep: Literal["given"] | None = Field(
-        None, description="given: heads and labels in sentences and conllu stay, missing ones are predicted"
-    )
-    non_projective: NonProjective = Field(
-        "refuse",
-        description="Whether a given arc that crosses other arcs is refused, or put back after parsing",
-    )
-    at_most_one: list[str] = Field(
-        [],
-        description="Labels that each head has on at most one dependent, subtypes included",
-        fail_fast=True,
-        max_length=MAX_LIMITS,
-    )
-    not_root: list[str] = Field(
-        [],
-        description="UPOS tags of words that are not the root if another word can be",
-        fail_fast=True,
-        max_length=MAX_LIMITS,
-    )
+    probabilities: bool = _option("probabilities")
+    alternatives: int = _option("alternatives", ge=0, le=MOST_ALTERNATIVES)
+    keep: Keep = _option("keep")
+    non_projective: NonProjective = _option("non_projective")
+    at_most_one: Names = _option("at_most_one")
+    not_root: Names = _option("not_root")
 
     @model_validator(mode="after")
     def _one_input(self) -> ParseRequest:
@@ -92,9 +80,8 @@ class ParseRequest(BaseModel):
 
     @property
     def options(self) -> ParseOptions:
-        limits = tuple(self.at_most_one), tuple(self.not_root)
-        constraints = Constraints(self.keep, self.non_projective, *limits)
-        return ParseOptions(self.probabilities, constraints, self.alternatives)
+        names = ParseOptions.model_fields.keys() & type(self).model_fields
+        return ParseOptions(**{name: getattr(self, name) for name in names})
 
 
 class AnsweredToken(BaseModel):

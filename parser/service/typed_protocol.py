@@ -10,7 +10,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from parser.parsing.constraints import Constraints
+from parser.parsing.options import ParseOptions
 from parser.service.answer import HELD_BYTES
 from parser.service.parsing import Input
 from parser.service.reading import (
@@ -61,7 +61,7 @@ def typed_routes(service: Service) -> APIRouter:
         accept = ", ".join(request.headers.getlist("accept"))
         form = answer_format(accept, model.name, len(wanted.texts or ()))
         model.refuse_unable(options := wanted.options)
-        given = _input(service, model, wanted, options.constraints, len(await request.body()))
+        given = _input(service, model, wanted, options, len(await request.body()))
         found = service.parse(model, given, record, options)
 
         async def chunks() -> AsyncGenerator[bytes, None]:
@@ -80,7 +80,7 @@ def typed_routes(service: Service) -> APIRouter:
 
 
 def _input(
-    service: Service, model: ServedModel, wanted: ParseRequest, constraints: Constraints, size: int
+    service: Service, model: ServedModel, wanted: ParseRequest, options: ParseOptions, size: int
 ) -> Input:
     """Return the input of a request. size: the size of its body. Raises RefusedError if the model cannot read
     it.
@@ -91,9 +91,9 @@ def _input(
         return Input.of_text(lambda: service.limits.check(text_sentences(reader, form, texts)), size)
     read: Callable[[], Iterator[ReadSentence]]
     if wanted.conllu is not None:
-        check = model.constraints.check(constraints)
+        check = model.constraints.check(options)
         read = partial(conllu_sentences, wanted.conllu, "conllu", check and service.limits.before(check))
     else:
-        faults = service.limits.before(partial(model.constraints.faults, wanted=constraints))
+        faults = service.limits.before(partial(model.constraints.faults, wanted=options))
         read = partial(word_sentences, wanted.sentences or [], faults)
     return Input(partial(read_in_advance, lambda: service.limits.check(read())), size)

@@ -13,8 +13,8 @@ from parser.evaluation.calibration import Bools, Confidence, calibration_error, 
 from parser.models.model import Model
 from parser.models.model_format import SCORES
 from parser.parsing.calibration import Calibration, Floats, features, logistic, with_calibration
+from parser.parsing.options import ParseOptions
 from parser.parsing.parse import parse
-from parser.parsing.parse_options import ParseOptions
 from parser.system.console import say
 from parser.treebank.sentence import Sentence
 

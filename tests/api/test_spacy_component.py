@@ -36,6 +36,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from parser.api import spacy_component
+from parser.api.spacy_factory import ComponentSettings
 
 MODEL = "tests/model"
 CAT = "The cat sleeps."
@@ -448,6 +449,6 @@ def test_heads_that_no_tree_has_are_an_error():
     with pytest.raises(ValueError, match="token 0, The: the heads of the words 1, 2 form a cycle"):
         nlp(given_document(nlp, [1, 0, 2, 3], ["det", "det", "", ""]))
     with pytest.raises(ValueError, match="keep is 'all'; it should be 'given' or None"):
-        spacy_component.SpacyComponent("parser", MODEL, "cpu", 8, False, keep="all")
+        spacy_component.SpacyComponent("parser", MODEL, ComponentSettings("cpu", keep="all"))
     again = pickle.loads(pickle.dumps(nlp.get_pipe("stack_parser")))
     assert again(given_document(nlp, [2, 2, 2, 3], ["dep", "", "", ""]))[0].head.i == 2

@@ -15,8 +15,8 @@ from parser.cli import main
 from parser.evaluation import selection
 from parser.evaluation.selected_sentences import lines_of
 from parser.evaluation.selection import Candidate, FileSentence, most_valuable, select
+from parser.parsing.options import ParseOptions
 from parser.parsing.parse import parse
-from parser.parsing.parse_options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.conllu import read_treebank
 

@@ -17,8 +17,8 @@ from parser.cli import main
 from parser.config.settings import NetworkSettings, ParserSettings
 from parser.models.ensemble import ModelChoice, load_models
 from parser.models.model import Model
+from parser.parsing.options import ParseOptions
 from parser.parsing.parse import parse
-from parser.parsing.parse_options import ParseOptions
 from parser.transitions import SYSTEMS
 from parser.treebank.lemma_rules import lemma_rule
 from parser.treebank.vocabulary import Lexicon, Vocabulary

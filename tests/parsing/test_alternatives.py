@@ -10,11 +10,10 @@ from parsing.test_reparsing import model_of
 from parser.api.parser import Parser
 from parser.cli import main
 from parser.parsing.alternatives import as_text
-from parser.parsing.constraints import Constraints
 from parser.parsing.engine import FEW, Engine
 from parser.parsing.engine_thread import EngineThread
+from parser.parsing.options import ParseOptions
 from parser.parsing.parse import parse_stream
-from parser.parsing.parse_options import ParseOptions
 from parser.parsing.parsed_tree import Alternative
 from parser.parsing.reparsing import Reparser
 from parser.treebank.conllu import read_treebank
@@ -66,7 +65,7 @@ def test_a_word_has_no_more_than_there_are_others():
 @pytest.mark.parametrize("number", [1, 50])
 def test_a_label_that_is_given_is_that_of_all_alternatives(number):
     """Also in the thread of an engine."""
-    options = ParseOptions(constraints=Constraints("given"), alternatives=3)
+    options = ParseOptions(keep="given", alternatives=3)
     with EngineThread(Engine(MODEL)) as thread:
         given = replace(SENTENCES[0], heads=(NO_HEAD,) * len(SENTENCES[0]))
         given = replace(given, labels=("_", "conj", *given.labels[2:]))

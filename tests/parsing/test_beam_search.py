@@ -14,15 +14,15 @@ from parsing.test_reparsing import model_of
 from plain_parser import PlainParser, is_tree
 from random_parsers import model, numbered_sentence
 
-from parser import Constraints, load
+from parser import load
 from parser.cli import main
 from parser.models.model import Model
 from parser.networks.stack_parser import ReadSentences
 from parser.parsing import engine
 from parser.parsing.beam_search import WIDTH, search
 from parser.parsing.engine import Engine
+from parser.parsing.options import ParseOptions
 from parser.parsing.parse import parse
-from parser.parsing.parse_options import ParseOptions
 from parser.parsing.reparsing import Reparser
 from parser.treebank.conllu import read_treebank
 from parser.treebank.projectivity import deprojectivize
@@ -191,13 +191,12 @@ def test_requests_for_one_tree_and_for_several_are_parsed_beside_each_other():
 @pytest.mark.parametrize("system", ["arc-hybrid", "arc-eager"])
 def test_all_trees_keep_what_is_given(system):
     parser = ensemble_of(system, False, 1)
-    constraints = Constraints("given", at_most_one=("det",))
     for seed in range(5):
         torch.manual_seed(seed)
         heads = [NO_HEAD, 4, NO_HEAD, NO_HEAD, 4]
         given = replace(numbered_sentence(seed, 5), heads=tuple(heads), labels=("_", "_", "obj", "_", "_"))
         free = replace(given, heads=(NO_HEAD,) * 5, labels=("_",) * 5)
-        options = ParseOptions(constraints=constraints, trees=6)
+        options = ParseOptions(keep="given", at_most_one=("det",), trees=6)
         tree, other = parse(parser, [given, free], options=options)
         assert len(tree.others) == len(other.others) == 5
         for each in all_of(tree):

@@ -12,8 +12,8 @@ from parsing.test_reparsing import model_of
 from parser.config.settings import CalibrationSettings
 from parser.parsing.calibration import Calibration, with_calibration
 from parser.parsing.engine import FEW
+from parser.parsing.options import ParseOptions
 from parser.parsing.parse import parse
-from parser.parsing.parse_options import ParseOptions
 from parser.treebank.conllu import read_treebank
 
 SENTENCES = read_treebank("data/quickstart/dev.conllu")[:40]

@@ -20,11 +20,11 @@ from parser.networks.stack_parser import ReadSentences
 from parser.parsing import engine
 from parser.parsing.calibration import with_calibration
 from parser.parsing.constrained_batch import ConstrainedBatch
-from parser.parsing.constraints import ConstraintReader, Constraints
+from parser.parsing.constraints import ConstraintReader
 from parser.parsing.engine import Engine
 from parser.parsing.label_choices import LabelChoices
+from parser.parsing.options import Constraints, ParseOptions
 from parser.parsing.parse import parse
-from parser.parsing.parse_options import ParseOptions
 from parser.parsing.running_batch import RunningBatch
 from parser.treebank.faults import cycles
 from parser.treebank.projectivity import deprojectivize
@@ -32,10 +32,8 @@ from parser.treebank.sentence import NO_HEAD
 from parser.treebank.set_aside import set_aside
 
 SYSTEMS = "arc-hybrid", "arc-eager"
-KEEP = Constraints(keep="given")
-KEEPING = ParseOptions(constraints=KEEP)
-KEEP_ALL = Constraints(keep="given", non_projective="given")
-KEEPING_ALL = ParseOptions(constraints=KEEP_ALL)
+KEEP = ParseOptions(keep="given")
+KEEP_ALL = ParseOptions(keep="given", non_projective="given")
 LIFTED = sentence((2, 0, 2, 3, 2), labels=["det", "root", "obj", "det↑obj", "nsubj"])
 SUBTYPES = sentence((2, 0, 2, 2), labels=["nsubj:pass", "root", "obj↑det", "punct"])
 WORD_LABELS = "det", "obj", "punct", "nsubj", "nsubj:pass"
@@ -103,7 +101,7 @@ def test_trees_are_those_of_a_plain_parser_that_looks_at_all_trees(
     system, composition = ways
     torch.manual_seed(seed)
     parser = constrained_model(system, composition)
-    options = ParseOptions(constraints=Constraints("given", "refuse", at_most_one, not_root))
+    options = ParseOptions(keep="given", at_most_one=at_most_one, not_root=not_root)
     for few in (0, 1000):
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(engine, "FEW", few)
@@ -138,7 +136,7 @@ def test_all_subsets_of_the_arcs_of_all_trees_are_kept(system, words, few):
         partial(heads, with_labels(heads, number)) for number, heads in enumerate(subsets_of_trees(words))
     ]
     parser = constrained_model(system)
-    for one, tree in zip(sentences, parse(parser, sentences, options=KEEPING), strict=True):
+    for one, tree in zip(sentences, parse(parser, sentences, options=KEEP), strict=True):
         assert_kept(one, tree)
 
 
@@ -152,7 +150,7 @@ def test_arcs_that_cross_are_put_back(words, few):
         for chosen in range(1 << words)
     ]
     sentences = list({one.heads: one for one in sentences}.values())
-    for one, tree in zip(sentences, parse(constrained_model(), sentences, options=KEEPING_ALL), strict=True):
+    for one, tree in zip(sentences, parse(constrained_model(), sentences, options=KEEP_ALL), strict=True):
         assert_kept(one, tree)
 
 
@@ -164,7 +162,7 @@ def test_a_whole_tree_stays_as_it_is(system, few):
         for words in (1, 3, 4)
         for tree in all_trees(words)
     ]
-    for one, tree in zip(sentences, parse(parser, sentences, options=KEEPING_ALL), strict=True):
+    for one, tree in zip(sentences, parse(parser, sentences, options=KEEP_ALL), strict=True):
         assert (tree.heads, tree.labels) == (one.heads, one.labels)
 
 
@@ -186,7 +184,7 @@ def test_random_subsets_of_random_trees_are_kept(system, sentences):
     possible = ConstraintReader(parser := constrained_model(system))
     given_ones = [one for one in given_ones if not possible.faults(one, KEEP_ALL)]
     assert len(given_ones) > 0.8 * sentences
-    for one, tree in zip(given_ones, parse(parser, given_ones, options=KEEPING_ALL), strict=True):
+    for one, tree in zip(given_ones, parse(parser, given_ones, options=KEEP_ALL), strict=True):
         assert_kept(one, tree)
 
 
@@ -198,8 +196,8 @@ def test_what_is_not_constrained_is_parsed_as_ever(few):
     requests = []
     for number, one in enumerate(free):
         requests.append(run.add(one, ParseOptions(probabilities=True)))
-        limits = Constraints("given", at_most_one=("obj",) if number % 2 else ())
-        run.add(partial([NO_HEAD, 1, NO_HEAD], ["_", "obj", "_"]), ParseOptions(True, limits))
+        limits = ParseOptions(probabilities=True, keep="given", at_most_one=("obj",) if number % 2 else ())
+        run.add(partial([NO_HEAD, 1, NO_HEAD], ["_", "obj", "_"]), limits)
     for request, tree in zip(requests, expected, strict=True):
         found = run.result(request)
         assert (found.heads, found.labels) == (tree.heads, tree.labels)
@@ -210,7 +208,7 @@ def test_sentences_that_begin_anew_count_anew(monkeypatch):
     """Sentences are removed from a batch while they are parsed."""
     monkeypatch.setattr(engine, "FEW", 0)
     parser = constrained_model()
-    limits = ParseOptions(constraints=Constraints("given", at_most_one=("det", "obj")))
+    limits = ParseOptions(keep="given", at_most_one=("det", "obj"))
     sentences = [partial([NO_HEAD] * words, ["_"] * (words - 1) + ["obj"]) for words in (9, 4, 12, 30, 7, 5)]
     expected = parse(parser, sentences, batch_size=6, options=limits)
     monkeypatch.setattr("parser.parsing.running_batch.MAX_FRAMES", 40)
@@ -226,7 +224,7 @@ def test_a_batch_forgets_limits_that_no_sentence_has(monkeypatch):
     reader, running = ConstraintReader(parser), RunningBatch([parser], 3, in_graph=False)
     sentences = [numbered_sentence(number, 5 + 7 * (number % 3)) for number in range(20)]
     constraints = [
-        reader.read(one, Constraints(at_most_one=limits), {})
+        reader.read(one, ParseOptions(at_most_one=limits), {})
         for one, limits in zip(sentences, permutations(WORD_LABELS, 2), strict=True)
     ]
 
@@ -262,7 +260,7 @@ def test_new_limits_move_tensors_seldom():
     given = partial([NO_HEAD] * 3, ["_"] * 3)
 
     def join(limits):
-        return batch.join([8], [reader.read(given, Constraints("given", at_most_one=limits), {})])
+        return batch.join([8], [reader.read(given, ParseOptions(keep="given", at_most_one=limits), {})])
 
     assert not join(())
     moves = [join(limits) for limits in permutations(WORD_LABELS, 3)]
@@ -278,7 +276,7 @@ def test_the_probability_of_what_is_given_is_one(few):
         partial([2, 0, 2], ["det", "root", "obj"]),
         partial([3, 4, NO_HEAD, NO_HEAD], ["det", "obj", "_", "nsubj"]),  # the second arc is put back
     ]
-    whole, part = parse(parser, sentences, options=replace(KEEPING_ALL, probabilities=True))
+    whole, part = parse(parser, sentences, options=KEEP_ALL.model_copy(update={"probabilities": True}))
     assert whole.probabilities == (1, 1, 1)
     assert part.heads[:2] == (3, 4)
     assert part.probabilities[:2] == (1, 1)
@@ -291,8 +289,7 @@ def test_the_device_keeps_constraints_in_a_graph(device, capsys):
     sentences = [
         partial(heads, with_labels(heads, number)) for number, heads in enumerate(subsets_of_trees(4)[::5])
     ]
-    limits = Constraints("given", at_most_one=("nsubj", "obj"), not_root=("NOUN",))
-    options = ParseOptions(constraints=limits)
+    options = ParseOptions(keep="given", at_most_one=("nsubj", "obj"), not_root=("NOUN",))
     on_cpu = parse(parser, sentences, batch_size=4, options=options)
     parser.network.to(device)
     moved = Model(parser.settings, parser.vocabulary, parser.inventory.to(device), parser.network)
@@ -327,7 +324,7 @@ def test_what_no_tree_can_have_is_told(heads, labels, word, message, few):
     [(place, told)] = ConstraintReader(parser).faults(one, KEEP)
     assert place == word
     run = Engine(parser)
-    other, refused = run.add(sentence((0, 1))), run.add(one, KEEPING)
+    other, refused = run.add(sentence((0, 1))), run.add(one, KEEP)
     assert is_tree(run.result(other).heads)
     with pytest.raises(ValueError, match=f"sentence made up: word {word}: .*{message}"):
         run.result(refused)
@@ -350,47 +347,47 @@ def test_an_unknown_choice_is_refused(name):
 
 
 def test_a_label_of_the_root_alone_makes_the_root(few):
-    [tree] = parse(constrained_model(), [partial([NO_HEAD] * 3, ["_", "_", "root"])], options=KEEPING)
+    [tree] = parse(constrained_model(), [partial([NO_HEAD] * 3, ["_", "_", "root"])], options=KEEP)
     assert tree.heads[2] == 0
 
 
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        (Constraints(at_most_one=("nsbj",)), "at most one 'nsbj': the model knows no such label, but det, "),
+        (ParseOptions(at_most_one=("nsbj",)), "at most one 'nsbj': the model knows no such label, but det, "),
         (
-            Constraints(not_root=("NOWN",)),
+            ParseOptions(not_root=("NOWN",)),
             "not root 'NOWN': the model knows no such UPOS, but ADP, NOUN, VERB",
         ),
-        (Constraints(at_most_one=("obj",) * 61), "61 labels; at most 60"),
+        (ParseOptions(at_most_one=("obj",) * 61), "61 labels; at most 60"),
     ],
 )
 def test_what_a_model_does_not_know_is_refused(wanted, message):
     with pytest.raises(ValueError, match=message):
-        ConstraintReader(constrained_model()).refuse_unable(wanted)
+        ConstraintReader(constrained_model()).refuse_unable(wanted, wanted.keep is not None)
 
 
 def test_without_any_tag_nothing_says_what_is_no_root():
     words = replace(sentence((2, 0)), upos=("_", "_"))
     with pytest.raises(ValueError, match="no word has a UPOS, which says what is not root, and the model pr"):
-        parse(constrained_model(), [words], options=ParseOptions(constraints=Constraints(not_root=("NOUN",))))
+        parse(constrained_model(), [words], options=ParseOptions(not_root=("NOUN",)))
 
 
-@pytest.mark.parametrize("wanted", [KEEP, Constraints(not_root=("NOUN",))])
+@pytest.mark.parametrize("wanted", [KEEP, ParseOptions(not_root=("NOUN",))])
 def test_a_system_without_obstacles_refuses_given_arcs(wanted):
     parser = constrained_model("arc-standard")
     with pytest.raises(ValueError, match=r"arc-standard cannot tell .* arc-hybrid or arc-eager"):
-        ConstraintReader(parser).refuse_unable(wanted)
+        ConstraintReader(parser).refuse_unable(wanted, wanted.keep is not None)
     with pytest.raises(ValueError, match="arc-standard cannot tell"):
-        parse(parser, [partial([NO_HEAD, 1], "__")], options=KEEPING)
+        parse(parser, [partial([NO_HEAD, 1], "__")], options=KEEP)
 
 
 def test_any_system_limits_dependents(few):
     torch.manual_seed(1)
-    parser, limits = constrained_model("arc-standard"), Constraints(at_most_one=("nsubj", "obj", "punct"))
+    parser, limits = constrained_model("arc-standard"), ParseOptions(at_most_one=("nsubj", "obj", "punct"))
     sentences = [numbered_sentence(number, 2 + number) for number in range(20)]
     free = parse(parser, sentences)
-    for tree in parse(parser, sentences, options=ParseOptions(constraints=limits)):
+    for tree in parse(parser, sentences, options=limits):
         assert is_tree(tree.heads)
         assert tree.violations == violations(tree, limits.at_most_one, ()) == ()
     assert any(violations(tree, limits.at_most_one, ()) for tree in free)
@@ -403,7 +400,7 @@ def test_an_ensemble_keeps_what_is_given(few):
     sentences = [
         partial(heads, with_labels(heads, number)) for number, heads in enumerate(subsets_of_trees(4)[::7])
     ]
-    for one, tree in zip(sentences, parse(together, sentences, options=KEEPING), strict=True):
+    for one, tree in zip(sentences, parse(together, sentences, options=KEEP), strict=True):
         assert_kept(one, tree)
 
 

@@ -16,8 +16,8 @@ from random_parsers import numbered_sentence as of
 from parser.parsing import engine as engine_module
 from parser.parsing.alone import AloneParser
 from parser.parsing.engine import Engine
+from parser.parsing.options import TREE_ALONE, ParseOptions
 from parser.parsing.parse import parse
-from parser.parsing.parse_options import TREE_ALONE, ParseOptions
 from parser.parsing.request import Request
 from parser.parsing.running_batch import RunningBatch, _Blocks
 from parser.parsing.scheduler import RequestSource
@@ -52,7 +52,9 @@ def _hand_in_and_cancel(parser, actions, batch_size):
         if what == "add":
             length, probabilities, source = values
             requests.append(
-                engine.add(of(len(requests), length), ParseOptions(probabilities), sources[source])
+                engine.add(
+                    of(len(requests), length), ParseOptions(probabilities=probabilities), sources[source]
+                )
             )
         elif what == "step":
             engine.step()

@@ -23,8 +23,8 @@ from random_parsers import numbered_sentence as of
 from parser.parsing import engine as engine_module
 from parser.parsing.engine import Engine
 from parser.parsing.engine_thread import AwaitedRequest, EngineThread
+from parser.parsing.options import ParseOptions
 from parser.parsing.parse import parse
-from parser.parsing.parse_options import ParseOptions
 from parser.parsing.scheduler import RequestSource
 
 SECONDS = 120
@@ -104,7 +104,11 @@ class Clients:
             wish["sentence"] = of(number, wish["length"]) if wish["length"] else BAD
 
     def arguments(self, wish):
-        return wish["sentence"], ParseOptions(wish["probabilities"]), self.sources[wish["source"]]
+        return (
+            wish["sentence"],
+            ParseOptions(probabilities=wish["probabilities"]),
+            self.sources[wish["source"]],
+        )
 
     def hand_in(self, wishes):
         requests = [self.engine.add(*self.arguments(wish)) for wish in wishes]
@@ -357,7 +361,7 @@ import torch
 from parser.parsing.engine import Engine
 from parser.parsing.engine_thread import EngineThread
 from parser.models.model import Model
-from parser.parsing.parse_options import ParseOptions
+from parser.parsing.options import ParseOptions
 from parser.treebank.conllu import read_treebank
 engine = EngineThread(Engine(Model.load(Path("tests/model"), torch.device("cpu"))))
 requests = [engine.add(one) for one in read_treebank("data/quickstart/train.conllu")]

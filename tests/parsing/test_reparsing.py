@@ -14,9 +14,9 @@ from small_parsers import SMALL
 from parser.config.settings import ArcSettings, NetworkSettings, ParserSettings
 from parser.models.model import Model
 from parser.parsing import reparsing
-from parser.parsing.constraints import ConstraintReader, Constraints
+from parser.parsing.constraints import ConstraintReader
+from parser.parsing.options import ParseOptions
 from parser.parsing.parse import parse
-from parser.parsing.parse_options import ParseOptions
 from parser.parsing.parsed_tree import Arcs
 from parser.parsing.reparsing import Reparser, SecondOpinion, with_bonus
 from parser.treebank.conllu import read_treebank
@@ -162,7 +162,9 @@ def test_parsing_gives_these_trees_to_one_sentence_as_to_many(size):
     expected = reparser.reparse(reparser.opinions(tokens.lengths, [words]), own, NONE * len(own))
     assert expected != own
     groups = (SENTENCES[start : start + size] for start in range(0, len(SENTENCES), size))
-    found = [tree for group in groups for tree in parse(model, group, options=ParseOptions(True))]
+    found = [
+        tree for group in groups for tree in parse(model, group, options=ParseOptions(probabilities=True))
+    ]
     assert [list(tree.heads) for tree in found] == [tree.heads for tree in expected]
     assert [list(map(number, tree.labels)) for tree in found] == [tree.labels for tree in expected]
     assert all(0 < probability <= 1 for tree in found for probability in tree.probabilities)
@@ -177,7 +179,7 @@ def test_trees_are_the_best_of_those_with_all_given_arcs(lengths, seed):
         tree = candidates[random.integers(len(candidates))]
         heads = np.where(random.random(length) < 0.5, tree, NO_HEAD).tolist()
         one = replace(sentence([0] * length), heads=tuple(heads), labels=("_",) * length)
-        wanted = Constraints("given", not_root=("NOUN",))
+        wanted = ParseOptions(keep="given", not_root=("NOUN",))
         constraints = reader.read(one, wanted, {})
         roots = {word for word, tag in enumerate(one.upos, 1) if tag != "NOUN"}
         fitting = [
@@ -213,7 +215,7 @@ def test_reparsed_trees_keep_constraints(size):
             for keep, values, blank in zip(drawn, (one.heads, one.labels), (NO_HEAD, "_"), strict=True)
         )
         sentences.append(replace(one, heads=heads, labels=labels))
-    wanted = ParseOptions(constraints=Constraints("given", "given", at_most_one))
+    wanted = ParseOptions(keep="given", non_projective="given", at_most_one=at_most_one)
     groups = (sentences[start : start + size] for start in range(0, len(sentences), size))
     found = [tree for group in groups for tree in parse(model, group, options=wanted)]
     alone = parse(with_bonus(model, None), sentences, options=wanted)

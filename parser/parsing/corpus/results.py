@@ -9,7 +9,8 @@ from functools import partial
 from typing import Any
 
 from parser.parsing.corpus.files import CorpusFile
-from parser.parsing.corpus.workers import CorpusWorker, Row, WorkerSettings, cut_into_parts
+from parser.parsing.corpus.workers import CorpusWorker, Row, cut_into_parts
+from parser.parsing.part_parser import PartSettings
 from parser.system.ray_cluster import library
 
 BLOCK_BYTES = 1 << 20
@@ -23,7 +24,7 @@ CUTTERS, WORKERS_OF_CUTTER = 2, 100
 own core can supply about twice as many workers."""
 
 
-def results(files: Sequence[CorpusFile], settings: WorkerSettings, workers: int) -> Generator[Row]:
+def results(files: Sequence[CorpusFile], settings: PartSettings, workers: int) -> Generator[Row]:
     """A row for each part when a worker finishes it; see `CorpusWorker.__call__`.
 
     A worker that dies is replaced, and its work is repeated. Close the generator before leaving the cluster,

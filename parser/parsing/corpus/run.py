@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from statistics import median
@@ -20,7 +20,8 @@ from parser.models.model_files import digest_of
 from parser.parsing.corpus.files import PARTS, SETTINGS, CorpusFile, FoundFiles, earlier_folder, find_files
 from parser.parsing.corpus.parts import PartOutputs, PartResult, forget_attempts
 from parser.parsing.corpus.results import results
-from parser.parsing.corpus.workers import Row, WorkerSettings, is_of_disk
+from parser.parsing.corpus.workers import Row, is_of_disk
+from parser.parsing.part_parser import PartSettings
 from parser.system.console import lines_of
 from parser.system.files import file_lock, real_path, write_atomically
 from parser.system.ray_cluster import cluster
@@ -65,7 +66,7 @@ class Summary:
 def parse_corpus(
     source: Path,
     target: Path,
-    settings: WorkerSettings,
+    settings: PartSettings,
     address: str | None = None,
     workers: int | None = None,
     progress: Callable[[Summary, int], None] = lambda summary, files: None,
@@ -195,14 +196,14 @@ def _leave_failures(corpus: FoundFiles, summary: Summary) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _refuse_other_start(source: Path, target: Path, own: Path, settings: WorkerSettings) -> None:
+def _refuse_other_start(source: Path, target: Path, own: Path, settings: PartSettings) -> None:
     """Raises ValueError if the folder contains trees of other files or with other options."""
     now = {
         "source": str(source),
         "model": digest_of(settings.models.paths),
         "text": settings.form,
         "precision": settings.precision,
-        "options": json.loads(json.dumps(asdict(settings.options))),  # as they are when read again
+        "options": settings.options.model_dump(mode="json"),
         "tags": settings.tags,
         "deps": settings.deps,
         **({"treebank": settings.models.treebank} if settings.models.treebank else {}),

@@ -10,22 +10,17 @@ import errno
 import hashlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
-from parser.batching import Precision
 from parser.batching.device import one_memory_error
-from parser.models.ensemble import ModelChoice
 from parser.parsing.corpus.files import CorpusFile
 from parser.parsing.corpus.parts import NumberedPart, PartOutputs, numbered_parts
-from parser.parsing.parse_options import ParseOptions
-from parser.parsing.part_parser import PartParser
+from parser.parsing.part_parser import PartParser, PartSettings
 from parser.system.machine import tune_process
-from parser.treebank.conllu_output import Deps, TagsToWrite
 from parser.treebank.parts import TreebankPart
 from parser.treebank.text.reading import TextFormat, TextPart
-from parser.treebank.text.tokenizer_kinds import StoredTokenizer
 
 MOST_ATTEMPTS = 5
 """Maximum number of attempts for a part. A part that kills each worker would otherwise be tried forever."""
@@ -33,20 +28,6 @@ RESULT = "name", "number", "is_last", "error", "is_disk_full", "seconds"
 """The columns of rows of results. The seconds for parts that were parsed together are in the row of the first
 part."""
 Row = dict[str, Any]
-
-
-class WorkerSettings(NamedTuple):
-    """The arguments of `PartParser`."""
-
-    models: ModelChoice
-    threads: int
-    precision: Precision
-    batch_size: int
-    options: ParseOptions
-    tags: TagsToWrite
-    deps: Deps
-    form: TextFormat | None
-    tokenizer: StoredTokenizer | None
 
 
 def cut_into_parts(row: Row, form: TextFormat | None) -> Iterator[Row]:
@@ -84,10 +65,10 @@ def _row_of(numbered: NumberedPart, outputs: PartOutputs) -> Row:
 class CorpusWorker:
     """A process that holds the model."""
 
-    def __init__(self, settings: WorkerSettings):
+    def __init__(self, settings: PartSettings):
         tune_process()
         self._form = settings.form
-        self._parser = PartParser(*settings)
+        self._parser = PartParser(settings)
 
     def __call__(self, rows: Mapping[str, Sequence[Any]]) -> Mapping[str, Sequence[Any]]:
         """Parse the parts of a block; return the columns `RESULT` of each part for the driver."""

@@ -30,8 +30,8 @@ from parser.evaluation.calibration import area_of_errors, calibration_error
 from parser.evaluation.scores import Scores
 from parser.models.model import Model
 from parser.parsing.calibration import with_calibration
+from parser.parsing.options import ParseOptions
 from parser.parsing.parse import parse
-from parser.parsing.parse_options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.reparsing import MAX_WORDS, ArcsOfSentence, Reparser, SecondOpinion, with_bonus
 from parser.system.machine import tune_process
@@ -118,7 +118,9 @@ def scores_of(sentences: Sequence[Sentence], trees: Sequence[ParsedTree]) -> str
 
 def measure(model: Model, sentences: Sequence[Sentence], crossing: bool) -> None:
     """Print all results for a model."""
-    own = parse(with_calibration(without_scorers(model), None), sentences, options=ParseOptions(True))
+    own = parse(
+        with_calibration(without_scorers(model), None), sentences, options=ParseOptions(probabilities=True)
+    )
     opinions = opinions_of(model, sentences)
     print(f"parser alone: {scores_of(sentences, own)}")
     for bonus in BONUSES:

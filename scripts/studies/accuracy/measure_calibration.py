@@ -25,8 +25,8 @@ from parser.evaluation.calibration import (
 )
 from parser.models.model import Model
 from parser.parsing.calibration import Calibration, Floats, features, logistic, with_calibration
+from parser.parsing.options import ParseOptions
 from parser.parsing.parse import parse
-from parser.parsing.parse_options import ParseOptions
 from parser.system.machine import tune_process
 from parser.training.calibration import fitted
 from parser.treebank.conllu import read_treebank

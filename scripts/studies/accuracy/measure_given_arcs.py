@@ -25,10 +25,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 from measuring import compare, per_second
 
 from parser.models.model import Model
-from parser.parsing.constraints import Constraints
 from parser.parsing.label_choices import LabelChoices
+from parser.parsing.options import TREE_ALONE, ParseOptions
 from parser.parsing.parse import parse
-from parser.parsing.parse_options import TREE_ALONE, ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.system.machine import tune_process
 from parser.treebank.columns import BLANK
@@ -36,7 +35,7 @@ from parser.treebank.conllu import read_treebank
 from parser.treebank.labels import without_subtype
 from parser.treebank.sentence import NO_HEAD, Sentence
 
-KEEP = ParseOptions(constraints=Constraints(keep="given", non_projective="given"))
+KEEP = ParseOptions(keep="given", non_projective="given")
 
 
 def partly_given(sentence: Sentence, share: float, choices: LabelChoices, draw: random.Random) -> Sentence:

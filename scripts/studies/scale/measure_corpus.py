@@ -32,8 +32,9 @@ from measuring import write_sentences
 from parser.models.ensemble import ModelChoice
 from parser.parsing.corpus.files import find_files
 from parser.parsing.corpus.run import Summary, parse_corpus
-from parser.parsing.corpus.workers import WorkerSettings, cut_into_parts
-from parser.parsing.parse_options import TREE_ALONE
+from parser.parsing.corpus.workers import cut_into_parts
+from parser.parsing.options import TREE_ALONE
+from parser.parsing.part_parser import PartSettings
 from parser.system.files import refuse_to_overwrite
 from parser.system.stamp import append_stamped
 from parser.treebank.conllu import stream_sentences
@@ -66,8 +67,8 @@ def main() -> None:
 
     keep({"measured": "finding", **found(FOUND_FILES)})
     keep({"measured": "cutting", **cutting(given.treebank, given.sentences)})
-    settings = WorkerSettings(
-        ModelChoice((given.model.resolve(),)), 1, "float32", 256, TREE_ALONE, "missing", "drop", None, None
+    settings = PartSettings(
+        ModelChoice((given.model.resolve(),)), 1, "float32", 256, TREE_ALONE, "missing", "drop"
     )
     for size in FILE_SIZES:
         for workers in WORKERS:
@@ -124,7 +125,7 @@ def _contents(texts: Iterable[str], size: int) -> Iterator[str]:
         yield "".join(content)
 
 
-def parsed(folder: Path, settings: WorkerSettings, workers: int) -> dict[str, Any]:
+def parsed(folder: Path, settings: PartSettings, workers: int) -> dict[str, Any]:
     """The time and memory needed to parse the files in `folder`/in. Memory is in bytes."""
     source, target = folder / "in", folder / "out"
     summaries: list[Summary] = []
