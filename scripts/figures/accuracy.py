@@ -4,35 +4,41 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from statistics import mean, median
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from statistics import fmean, mean, median
+from typing import NamedTuple
 
 from figures.kept import (
     MEASUREMENTS,
-    OUTPUT,
+    PRINTED_OF_SPEED,
     SMALL,
     SPLITS,
     TREEBANKS,
     Row,
+    RunTable,
+    cells,
     code,
-    las_difference,
-    mean_las,
-    mean_minutes,
-    minutes,
+    grid,
+    grouped,
+    matches,
     only_runs,
     printed,
+    printed_json,
     runs_of_table,
-    scores,
-    spread_las,
+    shown,
     table,
     training_runs,
 )
 from parser.config.measures import ATTACHMENT, TEXT_MEASURES, TextMeasure
-from parser.models.model_card import OF_TAGS
+from parser.models.model_card import OF_TAGS, OF_TEXT, OF_TOKENS, Given
 from parser.tables.published_scores import read_published
+from parser.tables.report_lines import TreebankScore, mean_score
+from parser.tables.treebank_report import LARGE
 
-UDPIPE = "accuracy/udpipe-ud-2.5.json"
-"""The scores that UDPipe's authors publish for its models."""
+PUBLISHED, PUBLISHED_OF_FEW = "accuracy/udpipe-ud-2.5.json", "accuracy/udpipe-conll-2018.json"
+"""The scores that UDPipe's authors publish for its models, and those at CoNLL 2018."""
+GIVEN: tuple[Given, ...] = OF_TEXT, OF_TOKENS
 TRAINING = {
     "Ancient Greek PTNK": (727, 18_440),
     "Uyghur UDT": (1_656, 19_262),
@@ -43,7 +49,7 @@ TRAINING = {
 SHIPPED = "english-ewt"
 QUICK_START = "stack-parser train configs/quickstart.yaml"
 UNTAGGED: tuple[TextMeasure, ...] = "upos", "xpos", "ufeats", "lemmas", "uas", "las", "mlas", "blex"
-OF_TEXT: tuple[TextMeasure, ...] = (
+RAW_TEXT: tuple[TextMeasure, ...] = (
     "tokens",
     "sentences",
     "words",
@@ -54,93 +60,68 @@ OF_TEXT: tuple[TextMeasure, ...] = (
     "mlas",
     "blex",
 )
+RAW_TEXT_HEADINGS = [TEXT_MEASURES[measure] for measure in RAW_TEXT]
 DEFAULT_ARCS = "weight 0.5"
 """The row of the table `arcs` that is the unchanged `ud-fast`."""
-TARGETS = 82, 84, 85, 86, 88
-SIZES = 8, 16, 32, 64, 128, 256
-ENGLISH = ", from English"
+LAS = ("dev LAS", "dev las"), ("test LAS", "test las")
+LAS_SPREAD = ("dev LAS", "dev las spread"), ("test LAS", "test las spread")
+SCORES = LAS[0], ("test UAS", "test uas"), LAS[1]
+MINUTES, MEAN_MINUTES = ("minutes", "minutes"), ("minutes", "mean minutes")
 
 
 def treebanks_beside_udpipe() -> str:
-    runs = only_runs("treebanks")
+    runs, published = runs_of_table("treebanks"), read_published(MEASUREMENTS / PUBLISHED).scores
+
+    def udpipe(name: str) -> list[str]:
+        """UDPipe's UAS and LAS with gold tokens and morphology, where they are published."""
+        language, _, treebank = name.rpartition(" ")
+        scores = published.get(f"UD_{language.replace(' ', '_')}-{treebank}", {}).get(OF_TAGS, {})
+        return [f"{scores[measure]:.1f}" if measure in scores else "" for measure in ATTACHMENT]
+
     header = ("", "dev LAS", "test UAS", "test LAS", "minutes", "UDPipe 1, test UAS", "test LAS")
-    which = "dev las", "test uas", "test las"
-    lines = ((name, *scores(runs[name], *which), minutes(runs[name]), *udpipe_of(name)) for name in TREEBANKS)
-    return table(header, lines)
-
-
-def udpipe_of(name: str) -> list[str]:
-    """UDPipe's UAS and LAS with gold tokens and morphology; empty for a treebank without published scores."""
-    language, _, own = name.rpartition(" ")
-    published = read_published(MEASUREMENTS / UDPIPE).scores
-    found = published.get(f"UD_{language.replace(' ', '_')}-{own}", {}).get(OF_TAGS, {})
-    return [f"{found[measure]:.1f}" if measure in found else "" for measure in ATTACHMENT]
-
-
-def treebanks() -> str:
-    """Scores by treebank, with the settings from before the search and from after it."""
-    runs = only_runs("treebanks")
-    header = ("", "dev LAS", "test UAS", "test LAS", "minutes", "before, dev LAS", "test LAS")
-    return table(
-        header,
-        (
-            (
-                name,
-                *scores(runs[name], "dev las", "test uas", "test las"),
-                minutes(runs[name]),
-                *scores(runs[f"{name}, before"], "dev las", "test las"),
-            )
-            for name in TREEBANKS
-        ),
-    )
+    which = "dev las", "test uas", "test las", "minutes"
+    return table(header, ((name, *cells(runs[name], *which), *udpipe(name)) for name in TREEBANKS))
 
 
 def crossing_arcs() -> str:
     runs = only_runs("treebanks")
-    names = [name + end for end in ("", ", before") for name in TREEBANKS]
-    found = ((name, runs[name]["test"]) for name in names)
+    tests = {name + end: runs[name + end]["test"] for end in ("", ", before") for name in TREEBANKS}
     return table(
         ("", "crossing arcs of test", "with the right head"),
-        ((name, test["crossing_arcs"], f"{test['crossing_recall']:.0f} %") for name, test in found),
+        ((name, test["crossing_arcs"], f"{test['crossing_recall']:.0f} %") for name, test in tests.items()),
     )
 
 
 def english_by_input() -> str:
     """Test LAS on English EWT of parsers with different inputs."""
-    plain, untagged = only_runs("treebanks")["English EWT"], only_runs("arcs-untagged")["English EWT"]
+    tagged, untagged = (runs_of_table(name)["English EWT"] for name in ("treebanks", "arcs-untagged"))
     fast = runs_of_table("arcs")[DEFAULT_ARCS]
     return table(
         ("English EWT", "reads", "test LAS", "minutes of training"),
         (
-            ("`ud-any`", "gold words and tags", *scores(plain, "test las"), minutes(plain)),
-            (
-                "`ud-fast`, mean of three seeds",
-                "gold words and UPOS",
-                mean_las(fast, "test"),
-                mean_minutes(fast),
-            ),
-            ("`ud-untagged`", "gold words", *scores(untagged, "test las"), minutes(untagged)),
-            ("`ud-untagged`", "raw text", *scores(untagged, "text las"), ""),
+            ("`ud-any`", "gold words and tags", *cells(tagged, "test las", "minutes")),
+            ("`ud-fast`, mean of three seeds", "gold words and UPOS", *cells(fast, "test las", "minutes")),
+            ("`ud-untagged`", "gold words", *cells(untagged, "test las", "minutes")),
+            ("`ud-untagged`", "raw text", *cells(untagged, "text las"), ""),
         ),
     )
 
 
 def english_ewt_all() -> str:
-    _, run = training_runs(None)
-    which = "dev uas", "dev las", "test uas", "test las"
+    which = "dev uas", "dev las", "test uas", "test las", "minutes"
     header = ("", "dev UAS", "LAS", "test UAS", "LAS", "minutes")
-    return table(header, [("`ud-english-ewt-all`", *scores(run, *which), minutes(run))])
+    return table(header, [("`ud-english-ewt-all`", *cells(training_runs(None)[1:], *which))])
 
 
 def plain_parser() -> str:
-    run, _ = training_runs(None)
-    header = ("", "UAS", "LAS", "LAS, full labels", "CLAS", "crossing arcs with the right head")
+    run = training_runs(None)[0]
+    columns = {"UAS": "uas", "LAS": "las", "LAS, full labels": "las_full", "CLAS": "clas"}
     return table(
-        header,
+        ("", *columns, "crossing arcs with the right head"),
         (
             (
                 split,
-                *scores(run, *(f"{split} {measure}" for measure in ("uas", "las", "las_full", "clas"))),
+                *cells([run], *(f"{split} {measure}" for measure in columns.values())),
                 f"{run[split]['crossing_recall']:.0f} % of {run[split]['crossing_arcs']}",
             )
             for split in SPLITS
@@ -148,61 +129,43 @@ def plain_parser() -> str:
     )
 
 
-def untagged() -> str:
-    """Test scores of parsers that read only forms and characters."""
-    runs = only_runs("untagged")
-    which = ["dev las", *(f"test {measure}" for measure in UNTAGGED)]
-    header = ("", "dev LAS", *(TEXT_MEASURES[measure] for measure in UNTAGGED), "minutes")
-    return table(header, ((name, *scores(runs[name], *which), minutes(runs[name])) for name in TREEBANKS))
-
-
-def raw_text() -> str:
-    """Test scores from raw text."""
-    runs = only_runs("text")
-    which = [f"text {measure}" for measure in OF_TEXT]
-    lines = ((name, *scores(runs[name], *which)) for name in (*TREEBANKS, "shipped treebank"))
-    return table(("", *(TEXT_MEASURES[measure] for measure in OF_TEXT)), lines)
-
-
 def raw_text_beside_udpipe() -> str:
     """Scores from raw text of this program and of UDPipe, on the same words."""
-    names, *lines = [line for line in printed(OUTPUT, "udpipe_pipeline") if line.strip()]
-    places = [names.split().index(TEXT_MEASURES[measure]) for measure in OF_TEXT]
-    found = []
-    for line in lines:
-        match = re.fullmatch(r"(\S.*?)\s+([\d. ]+)", line)
-        assert match, line
-        found.append((match[1], *(match[2].split()[place] for place in places)))
-    return table(("", *(TEXT_MEASURES[measure] for measure in OF_TEXT)), found)
+    names, *lines = [line for line in printed("udpipe_pipeline") if line.strip()]
+    positions = [names.split().index(heading) for heading in RAW_TEXT_HEADINGS]
+    scores = ((name, numbers.split()) for name, numbers in matches(r"(\S.*?)\s+([\d. ]+)", lines))
+    return table(
+        ("", *RAW_TEXT_HEADINGS),
+        ((name, *(numbers[position] for position in positions)) for name, numbers in scores),
+    )
 
 
 def time_to_accuracy() -> str:
     """Means of three seeds, and the median seconds until each dev LAS is reached."""
-    header = ("config", "dev LAS", "test LAS", "minutes", *TARGETS)
+    targets = 82, 84, 85, 86, 88
+
+    def seconds_to(runs: Sequence[Row], target: float) -> str:
+        times = []
+        for run in runs:
+            passed = 0.0
+            for epoch in run["curve"]:
+                passed += epoch["seconds"] + epoch["preparation_seconds"]
+                if epoch["dev_las"] >= target:
+                    times.append(passed)
+                    break
+        return f"{median(times):.0f}" if len(times) == len(runs) else ""
+
     return table(
-        header,
+        ("config", "dev LAS", "test LAS", "minutes", *targets),
         (
             (
                 f"`{name}`" if "," not in name else name,
-                *(mean_las(runs, split) for split in SPLITS),
-                mean_minutes(runs),
-                *(_seconds_to(runs, target) for target in TARGETS),
+                *cells(runs, "dev las", "test las", "mean minutes"),
+                *(seconds_to(runs, target) for target in targets),
             )
             for name, runs in runs_of_table("time-to-accuracy").items()
         ),
     )
-
-
-def _seconds_to(runs: Sequence[Row], target: float) -> str:
-    times = []
-    for run in runs:
-        passed = 0.0
-        for epoch in run["curve"]:
-            passed += epoch["seconds"] + epoch["preparation_seconds"]
-            if epoch["dev_las"] >= target:
-                times.append(passed)
-                break
-    return f"{median(times):.0f}" if len(times) == len(runs) else ""
 
 
 def parts() -> str:
@@ -210,13 +173,11 @@ def parts() -> str:
     found = runs_of_table("parts")
 
     def line(name: str, runs: Sequence[Row]) -> list[str]:
-        cells = [f"{name} (three seeds)" if len(runs) > 1 else name]
+        texts = [f"{name} (three seeds)" if len(runs) > 1 else name]
         for split in SPLITS:
-            cells += [
-                mean_las(runs, split),
-                las_difference(runs, found["plain"], split) if name != "plain" else "",
-            ]
-        return [*cells, mean_minutes(runs)]
+            over = shown(runs, f"{split} las over", found["plain"]) if name != "plain" else ""
+            texts += [shown(runs, f"{split} las"), over]
+        return [*texts, shown(runs, "mean minutes")]
 
     header = ("", "dev LAS", "over plain", "test LAS", "over plain", "minutes")
     return table(header, (line(name, runs) for name, runs in found.items()))
@@ -225,39 +186,29 @@ def parts() -> str:
 def composition() -> str:
     """LAS of `ud-fast` with and without composition, for the first seed, the only one trained with it."""
     runs = {"without": runs_of_table("arcs")[DEFAULT_ARCS], **runs_of_table("composition")}
-    lines = [(name, *scores(own[0], "dev las", "test las")) for name, own in runs.items()]
-    by_side = re.findall(r"LAS ([\d.]+)", " ".join(printed(OUTPUT, "composition by side")))
+    by_side = re.findall(r"LAS ([\d.]+)", " ".join(printed("composition by side")))
+    lines = [(name, *cells(own[:1], "dev las", "test las")) for name, own in runs.items()]
     header = ("`ud-fast`, composition", "dev LAS", "test LAS")
     return table(header, [*lines, ("a matrix for each side of the head", *by_side)])
 
 
 def batch_sizes() -> str:
     """Mean scores of three seeds, with the lowest and the highest, by batch size."""
-    found = runs_of_table("batch-size")
-    both = ("warm-up", "none")
+    found, ways = runs_of_table("batch-size"), ("warm-up", "none")
+
+    def line(size: int) -> list[object]:
+        runs = [found[f"{size}, {way}"] for way in ways]
+        scores = [text for own in runs for text in cells(own, "dev las spread", "test las spread")]
+        return [size, *scores, " and ".join(f"{mean(run['best_epoch'] for run in own):.0f}" for own in runs)]
+
     header = ("batch", "dev LAS, warm-up of 5 epochs", "test LAS", "dev LAS, none", "test LAS", "best epochs")
-    return table(
-        header,
-        (
-            (
-                size,
-                *(spread_las(found[f"{size}, {how}"], split) for how in both for split in SPLITS),
-                " and ".join(
-                    f"{mean(run['best_epoch'] for run in found[f'{size}, {how}']):.0f}" for how in both
-                ),
-            )
-            for size in SIZES
-        ),
-    )
+    return table(header, map(line, (8, 16, 32, 64, 128, 256)))
 
 
 def predicted_tags() -> str:
     """Mean scores with the lowest and the highest, and the accuracy of the predicted tags."""
-    lines = printed(OUTPUT, "predict_tags.py")
-    right = [
-        next(match[1] for line in lines if (match := re.search(rf"/{split}\.conllu.* UPOS ([\d.]+) %", line)))
-        for split in SPLITS
-    ]
+    lines = matches(r".*/(dev|test)\.conllu.* UPOS ([\d.]+) %.*", printed("predict_tags.py"))
+    right = [share for _, share in sorted(lines)]
     kinds = {
         "gold": (["100", "100"], runs_of_table("batch-size")["64, warm-up"]),
         "predicted": (right, runs_of_table("predicted-tags")["predicted tags"]),
@@ -265,100 +216,59 @@ def predicted_tags() -> str:
     return table(
         ("tags", "right in dev, %", "in test", "runs", "dev LAS", "test LAS"),
         (
-            (kind, *shares, len(runs), *(spread_las(runs, split) for split in SPLITS))
+            (kind, *shares, len(runs), *cells(runs, "dev las spread", "test las spread"))
             for kind, (shares, runs) in kinds.items()
         ),
-    )
-
-
-def large_batches() -> str:
-    return runs_of_one_seed("large-batches", "dev las", "test las")
-
-
-def search() -> str:
-    return runs_of_one_seed("search", "dev las")
-
-
-def distillation() -> str:
-    return runs_of_one_seed("distillation", "dev las", "test uas", "test las")
-
-
-def runs_of_one_seed(name: str, *which: str) -> str:
-    """Scores and training minutes of all rows of a table of runs with one seed."""
-    header = ("", *(each.replace("las", "LAS").replace("uas", "UAS") for each in which), "minutes")
-    return table(
-        header, ((name, *scores(run, *which), minutes(run)) for name, run in only_runs(name).items())
     )
 
 
 def random_search() -> str:
     """Dev LAS of the same settings on a small and a large treebank, sorted by the small one, best first."""
     small, large = (only_runs(f"search-{size}") for size in ("small", "large"))
+
+    def line(run: Row) -> list[object]:
+        training, network = run["config"]["training"], run["config"]["parser"]["network"]
+        on_large = large.get(run["name"])
+        return [
+            run["name"].partition(":")[0].replace("as it is", "before"),
+            f"{training['learning_rate']['peak']:.4f}",
+            f"{training['optimizer']['weight_decay']:g}",
+            training["average"],
+            training["word_dropout"],
+            network["dropout"],
+            network["embedding_dropout"],
+            network["characters"]["dropout"],
+            shown([run], "dev las"),
+            shown([on_large], "dev las") if on_large else "",
+        ]
+
     header = (
         *("", "learning rate", "L2", "`average`", "`word_dropout`", "`dropout`", "`embedding_dropout`"),
         *("of characters", "Uyghur", "English"),
     )
-    by_las = sorted(small.values(), key=lambda run: -run["dev"]["las"])
-    return table(header, (_searched(run, large.get(run["name"])) for run in by_las))
-
-
-def _searched(run: Row, on_large: Row | None) -> list[object]:
-    training, network = run["config"]["training"], run["config"]["parser"]["network"]
-    return [
-        run["name"].partition(":")[0].replace("as it is", "before"),
-        f"{training['learning_rate']['peak']:.4f}",
-        f"{training['optimizer']['weight_decay']:g}",
-        training["average"],
-        training["word_dropout"],
-        network["dropout"],
-        network["embedding_dropout"],
-        network["characters"]["dropout"],
-        *scores(run, "dev las"),
-        *(scores(on_large, "dev las") if on_large else [""]),
-    ]
-
-
-def exploration() -> str:
-    found = runs_of_table("exploration")
-    header = ("`follow`", "dev LAS", "test LAS", "difference on test")
-    return table(header, (_over_none(name, found) for name in found))
-
-
-def transformer() -> str:
-    found = runs_of_table("transformer")
-    header = ("`train`", "dev LAS", "test LAS", "difference on test", "minutes")
-    return table(header, ((*_over_none(name, found), mean_minutes(runs)) for name, runs in found.items()))
-
-
-def _over_none(name: str, found: Mapping[str, Sequence[Row]]) -> list[str]:
-    """The mean LAS over the seeds, and the difference on test to the row called `none`."""
-    gain = las_difference(found[name], found["none"], "test") if name != "none" else ""
-    return [f"`{name}`", *(mean_las(found[name], split) for split in SPLITS), gain]
+    return table(header, map(line, sorted(small.values(), key=lambda run: -run["dev"]["las"])))
 
 
 def exploration_arc_eager() -> str:
     """The gain of `errors` over no exploration with the arc-eager system, on dev and test."""
     found = runs_of_table("exploration")
     errors, none = found["errors, arc-eager"], found["none, arc-eager"]
-    header = ("arc-eager", *(f"difference on {split}" for split in SPLITS))
+    gains = (shown(errors, f"{split} las over", none) for split in SPLITS)
     return table(
-        header, [("`errors` over `none`", *(las_difference(errors, none, split) for split in SPLITS))]
+        ("arc-eager", *(f"difference on {split}" for split in SPLITS)), [("`errors` over `none`", *gains)]
     )
 
 
 def exploration_errors() -> str:
     """Percentages of wrong transitions, means of three seeds."""
-    found: dict[tuple[str, str], list[list[float]]] = {}
-    for line in printed(OUTPUT, "count_errors"):
-        match = re.search(r"runs/(\w+)-seed-.*, (\w+):", line)
-        assert match, line
-        shares = [float(share) for share in re.findall(r"([\d.]+)%", line)]
-        found.setdefault((match[1], match[2]), []).append(shares)
-    means = {key: [mean(column) for column in zip(*seeds, strict=True)] for key, seeds in found.items()}
-    ways = ("parsing", "gold")
-    header = [f"{way}, {where}" for way in ways for where in ("up to the first error", "after it")]
+    lines = printed("count_errors")
+    pattern = r"runs/(\w+)-seed-.*, (\w+):"
+    named = [(re.search(pattern, line), re.findall(r"([\d.]+)%", line)) for line in lines]
+    shares = grouped((match.groups(), list(map(float, own))) for match, own in named if match)
+    means = {key: [mean(column) for column in zip(*seeds, strict=True)] for key, seeds in shares.items()}
+    ways = "parsing", "gold"
     return table(
-        ("`follow`", *header),
+        ("`follow`", *(f"{way}, {where}" for way in ways for where in ("up to the first error", "after it"))),
         (
             (f"`{name}`", *(f"{share:.2f} %" for way in ways for share in means[name, way]))
             for name in ("none", "errors", "samples")
@@ -368,16 +278,14 @@ def exploration_errors() -> str:
 
 def fine_tuning() -> str:
     """Test LAS of trainings started from random weights and from English, in the order of the rows."""
-    tuned, whole = only_runs("fine-tuning"), only_runs("treebanks")
-
-    def from_random(name: str) -> Row:
-        return tuned[name] if name in tuned else whole[f"{name.removesuffix(', all sentences')}, before"]
-
-    names = [name.removesuffix(ENGLISH) for name in tuned if name.endswith(ENGLISH)]
+    tuned, whole = runs_of_table("fine-tuning"), runs_of_table("treebanks")
+    names = [name.removesuffix(", from English") for name in tuned if name.endswith(", from English")]
+    from_random = {f"{name}, all sentences": whole[f"{name}, before"] for name in TREEBANKS}
+    from_random |= {name: whole[f"{name}, before"] for name in TREEBANKS} | tuned
     return table(
         ("training trees", "from random weights", "from English"),
         (
-            (name, *scores(from_random(name), "test las"), *scores(tuned[name + ENGLISH], "test las"))
+            (name, shown(from_random[name], "test las"), shown(tuned[f"{name}, from English"], "test las"))
             for name in names
         ),
     )
@@ -385,35 +293,30 @@ def fine_tuning() -> str:
 
 def several_treebanks() -> str:
     """LAS of small treebanks when trained alone, after English, and together with others."""
-    found = only_runs("treebanks") | only_runs("fine-tuning") | only_runs("treebanks-together")
-    ends = ", before", ENGLISH, ", with English", ", with English and French"
-    return table(
-        ("", "alone", "after English", "with English", "with English and French"),
-        (
-            (f"{name}, {split} LAS", *(scores(found[name + end], f"{split} las")[0] for end in ends))
-            for name in SMALL
-            for split in SPLITS
-        ),
+    runs = runs_of_table("treebanks") | runs_of_table("fine-tuning") | runs_of_table("treebanks-together")
+    return grid(
+        "",
+        {
+            "alone": ", before",
+            "after English": ", from English",
+            "with English": ", with English",
+            "with English and French": ", with English and French",
+        },
+        {f"{name}, {split} LAS": (name, split) for name in SMALL for split in SPLITS},
+        lambda line, end: shown(runs[line[0] + end], f"{line[1]} las"),
     )
-
-
-def precision_of_training() -> str:
-    found = runs_of_table("precision")
-    lines = ((name, *(spread_las(runs, split) for split in SPLITS)) for name, runs in found.items())
-    return table(("three seeds each", "dev LAS", "test LAS"), lines)
 
 
 def pretraining() -> str:
     """The mean loss of a masked piece after some epochs of pretraining."""
     told = json.loads((MEASUREMENTS / "accuracy/pretraining.json").read_text(encoding="utf-8"))
-    losses = told["losses"]
-    epochs = (1, 9, len(losses))
+    epochs = (1, 9, len(told["losses"]))
     return table(
         ("", *(f"epoch {epoch}" for epoch in epochs), "held-out text", "sentences", "minutes of one core"),
         [
             (
                 f"{told['layers']} layers of {told['hidden']} numbers, mean loss of a masked piece",
-                *(f"{losses[epoch - 1]:.2f}" for epoch in epochs),
+                *(f"{told['losses'][epoch - 1]:.2f}" for epoch in epochs),
                 f"{told['held_out_loss']:.2f}",
                 f"{told['sentences']:,}",
                 f"{told['minutes']:.0f}",
@@ -423,54 +326,49 @@ def pretraining() -> str:
 
 
 def shipped_treebank() -> str:
-    """The sizes of data/quickstart, and the scores of baselines that only guess."""
-    lines = [line.split("  ") for line in printed("speed/printed.jsonl", "make_treebank.py")]
-    guesses = [[part.strip() for part in line if part] for line in lines[-3:]]
-    return table(("guess on dev", "UAS", "LAS"), guesses)
-
-
-def quick_start_scores() -> str:
-    lines = printed(OUTPUT, QUICK_START)
-    return code(line for line in lines if re.match(r"(dev|test|text) +\S", line))
+    """The scores on data/quickstart of baselines that only guess."""
+    lines = printed("make_treebank.py", PRINTED_OF_SPEED)[-3:]
+    return table(
+        ("guess on dev", "UAS", "LAS"),
+        ([part.strip() for part in line.split("  ") if part] for line in lines),
+    )
 
 
 def shipped_model_scores() -> str:
-    [line] = (line for line in printed(OUTPUT, f"evaluate {SHIPPED}") if line.startswith("{"))
-    found = json.loads(line)
-    return code(["  ".join(f"{TEXT_MEASURES[name]} {found[name]:.2f}" for name in OF_TEXT)])
+    [scores] = printed_json(f"evaluate {SHIPPED}")
+    return code(["  ".join(f"{TEXT_MEASURES[name]} {scores[name]:.2f}" for name in RAW_TEXT)])
 
 
-def quick_start_tree() -> str:
-    lines = printed(OUTPUT, f"parse {SHIPPED} --text")
-    return code(line for line in lines if re.match(r"[╭╰│├─ ]", line))
-
-
-def weights_in_16_bits() -> str:
-    return code(printed(OUTPUT, "compare_precisions.py"))
+def lines_like(words: str, pattern: str) -> str:
+    """The printed lines that begin with the pattern."""
+    return code(line for line in printed(words) if re.match(pattern, line))
 
 
 def small_treebanks() -> str:
     """Scores of configs on Wolof WTB and on a part of it, sorted by size and score."""
-    found = sorted(training_runs("sizes"), key=lambda run: (_trees_in_name(run), run["test"]["las"]))
-    which = "dev las", "test uas", "test las"
-
-    def lines() -> Iterable[tuple[object, ...]]:
-        for run in found:
-            config = run["name"].split(", ")[1]
-            yield f"{_trees_in_name(run):,}", f"`{config}`", run["epochs"], *scores(run, *which)
-
-    return table(("training trees", "config", "epochs", "dev LAS", "test UAS", "test LAS"), lines())
-
-
-def _trees_in_name(run: Row) -> int:
-    """The number of trees with which the run's name starts."""
-    return int(run["name"].partition(", ")[0].replace(",", ""))
+    by_size = grouped(
+        (int(run["name"].partition(", ")[0].replace(",", "")), run) for run in training_runs("sizes")
+    )
+    return table(
+        ("training trees", "config", "epochs", "dev LAS", "test UAS", "test LAS"),
+        (
+            (
+                f"{trees:,}",
+                f"`{run['name'].split(', ')[1]}`",
+                run["epochs"],
+                *cells([run], "dev las", "test uas", "test las"),
+            )
+            for trees, runs in sorted(by_size.items())
+            for run in sorted(runs, key=lambda run: run["test"]["las"])
+        ),
+    )
 
 
 def minutes_by_size() -> str:
     """Training minutes by treebank, with the configs' epochs. Only English was trained with `ud-fast`."""
-    fast = {"English EWT": mean_minutes(runs_of_table("arcs")[DEFAULT_ARCS])}
-    tagged, untagged = only_runs("treebanks"), only_runs("untagged") | only_runs("arcs-untagged")
+    fast = {"English EWT": shown(runs_of_table("arcs")[DEFAULT_ARCS], "mean minutes")}
+    tagged = runs_of_table("treebanks")
+    untagged = runs_of_table("untagged") | runs_of_table("arcs-untagged")
     return table(
         ("", "training trees", "words", "`ud-fast`", "`ud-any`", "`ud-untagged`"),
         (
@@ -479,46 +377,185 @@ def minutes_by_size() -> str:
                 f"{trees:,}",
                 f"{words:,}",
                 fast.get(name, ""),
-                minutes(tagged[name]),
-                minutes(untagged[name]),
+                *(shown(runs[name], "minutes") for runs in (tagged, untagged)),
             )
             for name, (trees, words) in TRAINING.items()
         ),
     )
 
 
+class _Trained(NamedTuple):
+    """A treebank of `stack-parser train-all`: LAS of its parser and the published LAS, by what is given."""
+
+    name: str
+    words: int
+    minutes: float
+    las: dict[Given, TreebankScore]
+    published: dict[Given, float | None]
+
+
+def _trained(others: str) -> Iterator[_Trained]:
+    """The trained treebanks with their scores. others: file with published scores."""
+    published = read_published(MEASUREMENTS / others)
+    index = (MEASUREMENTS / "accuracy/all-treebanks.json").read_text(encoding="utf-8")
+    for model in json.loads(index)["models"]:
+        scores = {own["from"]: own for own in model["scores"] if own["on"] == "test"}
+        yield _Trained(
+            model["treebank"].removeprefix("UD_").replace("_", " ").replace("-", " "),
+            model["training_words"],
+            model["seconds"] / 60,
+            {given: TreebankScore(scores[given]["las"], scores[given].get("las_error")) for given in GIVEN},
+            {given: published.las(model["treebank"], given) for given in GIVEN},
+        )
+
+
+def all_treebanks() -> str:
+    """Test LAS, the smallest treebank first, and averages over the treebanks that UDPipe has, too."""
+    trained = sorted(_trained(PUBLISHED), key=lambda own: own.words)
+    compared = [own for own in trained if None not in own.published.values()]
+    large = [own for own in compared if own.words >= LARGE]
+
+    def scores(treebanks: Sequence[_Trained]) -> Iterator[str]:
+        """The cells of one treebank, or the means of several."""
+        for given in GIVEN:
+            las, error = mean_score([own.las[given] for own in treebanks])
+            yield f"{las:.2f}" if error is None else f"{las:.2f} ± {error:.2f}"
+            known = [each for own in treebanks if (each := own.published[given]) is not None]
+            # Published scores have one decimal.
+            yield f"{mean(known):.2f}" if len(treebanks) > 1 else "".join(f"{each:.1f}" for each in known)
+            yield f"{las - mean(known):+.1f}" if known else ""
+
+    header = (
+        *("", "words of train", "LAS from raw text", "UDPipe 1.2", "difference"),
+        *("LAS with gold tokens", "UDPipe 1.2", "difference", "minutes"),
+    )
+    lines = [[own.name, f"{own.words:,}", *scores([own]), f"{own.minutes:.0f}"] for own in trained]
+    means = {
+        f"average of the {len(compared)} that both have": compared,
+        f"average of the {len(large)} of these with {LARGE:,} words or more": large,
+    }
+    return table(header, [*lines, *([name, "", *scores(own), ""] for name, own in means.items())])
+
+
+def few_sentences() -> str:
+    """LAS of treebanks of a few dozen sentences, by how the parser was trained."""
+    whole = {own.name: own for own in _trained(PUBLISHED_OF_FEW)}
+    columns: list[tuple[str, ...]] = [
+        (
+            "",
+            "own sentences",
+            "own sentences, mean of folds of train",
+            "from the parser of Uyghur UDT",
+            "the best parser of another treebank",
+            "UDPipe at CoNLL 2018",
+        )
+    ]
+    for name, runs in runs_of_table("related-treebank").items():
+        study = f"measure_zero_shot.py runs/models ${{PARSER_DATA}}/ud/UD_{name.replace(' ', '-')}"
+        other, _, scores = printed(study)[1].partition(": ")
+        best: dict[Given, str] = {OF_TEXT: "", OF_TOKENS: f"{scores.partition('LAS ')[2]} (`{other}`)"}
+        for given, part in zip(GIVEN, ("text", "test"), strict=True):
+            las, published = whole[name].las[given].value, whole[name].published[given]
+            means = (f"{score:.2f}" for score in (las, _mean_of_folds(name, given)))
+            related = shown(runs, f"{part} las")
+            columns.append((f"{name}, {given}", *means, related, best[given], f"{published or ''}"))
+    header, *lines = zip(*columns, strict=True)
+    return table(header, lines)
+
+
+def _mean_of_folds(treebank: str, given: Given) -> float:
+    """LAS of a cross-validation: the mean over the words of its test sets, which differ in length."""
+    path = MEASUREMENTS / f"accuracy/{treebank.lower().replace(' ', '-')}-folds.json"
+    models = json.loads(path.read_text(encoding="utf-8"))["models"]
+    # Each word is in the train parts of all folds but one.
+    words = sum(model["training_words"] for model in models) // (len(models) - 1)
+    tested = [words - model["training_words"] for model in models]
+    las = [own["las"] for model in models for own in model["scores"] if own["from"] == given]
+    return fmean(las, tested)
+
+
+def small_treebank_settings() -> str:
+    """LAS of each treebank with each variant of the settings, and the mean difference to the first."""
+    las: dict[str, dict[str, float]] = {}
+    for name, runs in runs_of_table("small-treebank-settings").items():
+        treebank, _, variant = name.partition("; ")
+        las.setdefault(variant, {})[treebank] = mean(run["test"]["las"] for run in runs)
+    before = las[""]
+    lines = (
+        (
+            variant or "before",
+            *(f"{own[treebank]:.2f}" for treebank in before),
+            f"{mean(own[treebank] - before[treebank] for treebank in before):+.2f}" if variant else "",
+        )
+        for variant, own in las.items()
+    )
+    return table(("", *before, "mean difference"), lines)
+
+
 FIGURES: dict[str, Callable[[], str]] = {
+    "all-treebanks": all_treebanks,
     "batch-sizes": batch_sizes,
     "composition": composition,
     "crossing-arcs": crossing_arcs,
-    "distillation": distillation,
+    "distillation": RunTable("distillation", (*SCORES, MINUTES)),
     "english-by-input": english_by_input,
     "english-ewt-all": english_ewt_all,
-    "exploration": exploration,
+    "exploration": RunTable(
+        "exploration",
+        (*LAS, ("difference on test", "test las over")),
+        base="none",
+        heading="`follow`",
+        title="`{}`",
+    ),
     "exploration-arc-eager": exploration_arc_eager,
     "exploration-errors": exploration_errors,
+    "few-sentences": few_sentences,
     "fine-tuning": fine_tuning,
-    "large-batches": large_batches,
+    "large-batches": RunTable("large-batches", (*LAS, MINUTES)),
     "minutes-by-size": minutes_by_size,
     "parts": parts,
     "plain-parser": plain_parser,
-    "precision-of-training": precision_of_training,
+    "precision-of-training": RunTable("precision", LAS_SPREAD, heading="three seeds each"),
     "predicted-tags": predicted_tags,
     "pretraining": pretraining,
-    "quick-start-scores": quick_start_scores,
-    "quick-start-tree": quick_start_tree,
-    "shipped-model-scores": shipped_model_scores,
+    "quick-start-scores": partial(lines_like, QUICK_START, r"(dev|test|text) +\S"),
+    "quick-start-tree": partial(lines_like, f"parse {SHIPPED} --text", r"[╭╰│├─ ]"),
     "random-search": random_search,
-    "raw-text": raw_text,
+    "raw-text": RunTable(
+        "text",
+        [(TEXT_MEASURES[measure], f"text {measure}") for measure in RAW_TEXT],
+        (*TREEBANKS, "shipped treebank"),
+    ),
     "raw-text-beside-udpipe": raw_text_beside_udpipe,
-    "search": search,
-    "small-treebanks": small_treebanks,
+    "search": RunTable("search", (LAS[0], MINUTES)),
     "several-treebanks": several_treebanks,
+    "shipped-model-scores": shipped_model_scores,
     "shipped-treebank": shipped_treebank,
+    "small-treebank-settings": small_treebank_settings,
+    "small-treebanks": small_treebanks,
     "time-to-accuracy": time_to_accuracy,
-    "transformer": transformer,
-    "treebanks": treebanks,
+    "transformer": RunTable(
+        "transformer",
+        (*LAS, ("difference on test", "test las over"), MEAN_MINUTES),
+        base="none",
+        heading="`train`",
+        title="`{}`",
+    ),
+    "treebanks": RunTable(
+        "treebanks",
+        (
+            *SCORES,
+            MINUTES,
+            ("before, dev LAS", "dev las", "{}, before"),
+            ("test LAS", "test las", "{}, before"),
+        ),
+        TREEBANKS,
+    ),
     "treebanks-beside-udpipe": treebanks_beside_udpipe,
-    "untagged": untagged,
-    "weights-in-16-bits": weights_in_16_bits,
+    "untagged": RunTable(
+        "untagged",
+        (LAS[0], *((TEXT_MEASURES[measure], f"test {measure}") for measure in UNTAGGED), MINUTES),
+        TREEBANKS,
+    ),
+    "weights-in-16-bits": partial(lines_like, "compare_precisions.py", ""),
 }

@@ -1,23 +1,30 @@
-"""The tables of speed-ups over no batching, which headline_plot.py draws."""
+"""The tables of speed-ups over no batching, and their plot in README."""
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
-from typing import NamedTuple
+from textwrap import fill
+from typing import Any, NamedTuple
 
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import NullLocator
 from pydantic import Field, TypeAdapter
 
 from figures.kept import MEASUREMENTS, processor, speed_run, table
 from parser.config.yaml_loading import load
 from parser.speed.measuring.rows import SpeedRow
 from parser.speed.measuring.statistics import Estimate, exactly
+from parser.speed.reporting.plot_style import COLOURS, LABEL_SIZE
 from parser.speed.reporting.speed_ups import STEP, bracketed, ratio, seconds_of
 from parser.speed.tasks.plugin import Mode
 from parser.system.settings import Settings
 
-WIDTH = 118
+TEXT_WIDTH = 118
 CONFIG = MEASUREMENTS / "speed/headline.yaml"
 RUNS = "headline"
 """The folder of speed runs, one for each config."""
@@ -30,6 +37,30 @@ COLUMNS = (
     "over the best simple way",
     "over others",
 )
+
+Look = dict[str, Any]
+"""Keyword arguments of Matplotlib."""
+WIDTH = 8.6
+"""Width of the plot, in inches."""
+SMALL = LABEL_SIZE - 1
+HEIGHT = 0.34
+"""Height of a line, in inches."""
+TITLE_WIDTH = 75
+"""Characters per line of a title."""
+TICKS = 1, 2, 5, 10, 20, 50, 100
+BAR: Look = {"facecolor": COLOURS[5], "edgecolor": "0.3", "linewidth": 0.6}
+PAPER: Look = {
+    "color": COLOURS[1],
+    "marker": "D",
+    "markersize": 5,
+    "linewidth": 3,
+    "markeredgecolor": "black",
+}
+BEST_SIMPLE: Look = {"color": "black", "marker": "o", "markersize": 5, "linestyle": "none"}
+OTHER_SIMPLE: Look = {**BEST_SIMPLE, "markerfacecolor": "white"}
+NOTE: Look = {"textcoords": "offset points", "va": "center", "fontsize": SMALL}
+METHOD_OF_PAPER: Look = {"bbox": {"boxstyle": "square,pad=0.15", "facecolor": "white", "edgecolor": "none"}}
+INTERVAL: Look = {"color": "black", "capsize": 3, "linewidth": 1.2}
 
 
 class PaperSettings(Settings):
@@ -115,46 +146,41 @@ def headlines(config: Path) -> list[Group]:
 
     Raises ValueError if a line has no rows, or a group those of several machines or commits.
     """
-    return [_group(title, group) for title, group in read_groups(config).items()]
-
-
-def _group(title: str, group: GroupSettings) -> Group:
-    lines = [_headline(task, line, group.method) for task, line in group.lines.items()]
-    rows = [row for line in lines for row in (line.best, line.baseline, *line.simple)]
-    places = {f"{_machine(row)}, at commit {row.commit}" for row in rows}
-    if len(places) > 1:
-        found = " and of ".join(sorted(places))
-        raise ValueError(f"{title} has rows of {found}: measure all at one commit, on one machine")
-    return Group(title, group.baseline, _machine(rows[0]), str(rows[0].commit)[:8], lines)
+    groups = []
+    for title, group in read_groups(config).items():
+        lines = [_headline(task, line, group.method) for task, line in group.lines.items()]
+        rows = [row for line in lines for row in (line.best, line.baseline, *line.simple)]
+        origins = {f"{_machine(row)}, at commit {row.commit}" for row in rows}
+        if len(origins) > 1:
+            several = " and of ".join(sorted(origins))
+            raise ValueError(f"{title} has rows of {several}: measure all at one commit, on one machine")
+        groups.append(Group(title, group.baseline, _machine(rows[0]), str(rows[0].commit)[:8], lines))
+    return groups
 
 
 def _machine(row: SpeedRow) -> str:
     """The processor, and the number of cores that were used."""
-    cores = f"{row.threads} cores" if row.threads > 1 else "one core"
-    return f"{processor(row.machine.cpu, row.machine.vectors)}, {cores}"
+    return f"{processor(asdict(row.machine))}, {f'{row.threads} cores' if row.threads > 1 else 'one core'}"
 
 
 def _headline(task: str, line: LineSettings, baseline: str) -> Headline:
-    wanted = line.experiment, line.mode
     rows = speed_run(f"{RUNS}/{line.config}").rows
-    measured = [row for row in rows if (row.experiment, row.mode) == wanted]
-    of_size = [row for row in measured if line.batch_size in (None, row.batch_size)]
-    best = next(iter(_by_speed(of_size, line.best, line.part)), None)
+    measured = [row for row in rows if (row.experiment, row.mode) == (line.experiment, line.mode)]
+
+    def by_speed(methods: list[str], size: int | None) -> list[SpeedRow]:
+        """The rows of these methods, the fastest first."""
+        of_methods = [row for row in measured if row.method in methods and size in (None, row.batch_size)]
+        return sorted(of_methods, key=lambda row: seconds_of(row, line.part))
+
     where = f"in {line.experiment} of {line.config}"
+    best = next(iter(by_speed(line.best, line.batch_size)), None)
     if best is None:
         raise ValueError(f"{task}: there is no row of {', '.join(line.best)} {where}")
-    unbatched = [row for row in measured if (row.method, row.batch_size) == (baseline, best.batch_size)]
+    unbatched = by_speed([baseline], best.batch_size)
     if not unbatched:
         raise ValueError(f"{task}: there is no row of {baseline} at {best.batch_size} {where}")
-    at_same_size = [row for row in measured if row.batch_size == best.batch_size]
-    simple = _by_speed(at_same_size, line.simple, line.part)
+    simple = by_speed(line.simple, best.batch_size)
     return Headline(task, best, unbatched[0], simple, line.part, line.paper)
-
-
-def _by_speed(rows: list[SpeedRow], methods: list[str], part: str) -> list[SpeedRow]:
-    """The rows of these methods, the fastest first."""
-    own = [row for row in rows if row.method in methods]
-    return sorted(own, key=lambda row: seconds_of(row, part))
 
 
 def headline_tables(groups: list[Group]) -> str:
@@ -162,29 +188,32 @@ def headline_tables(groups: list[Group]) -> str:
     parts = []
     for group in groups:
         rule = f"{group.title}: over {group.baseline}. Measured on {group.machine}, at commit {group.commit}."
-        parts += [textwrap.fill(rule, WIDTH), table(COLUMNS, map(_cells, group.lines))]
+        parts += [fill(rule, TEXT_WIDTH), table(COLUMNS, map(_cells, group.lines))]
     lines = [line for group in groups for line in group.lines]
     papers = dict.fromkeys(f"{line.paper.name} ({line.paper.how})" for line in lines if line.paper.how)
     if papers:
-        parts.append(textwrap.fill(f"The papers: {'; '.join(papers)}.", WIDTH))
+        parts.append(fill(f"The papers: {'; '.join(papers)}.", TEXT_WIDTH))
     return "\n\n".join(parts)
 
 
 def _cells(line: Headline) -> list[str]:
     best = line.best
-    gains = [line.gain(best, row) for row in line.simple]
-    texts = [in_words(gain, 2) for gain in gains[:1]] + [f"{gain.value:.2f}" for gain in gains[1:]]
-    of_paper = f" `{line.method_of_paper}`" if line.method_of_paper else ""
-    named = [
-        f"{bracketed(text, [best, row])} `{row.method}`" for text, row in zip(texts, line.simple, strict=True)
-    ]
+    simple: list[str] = []
+    for row in line.simple:
+        gain = line.gain(best, row)
+        text = f"{gain.value:.2f}" if simple else in_words(gain, 2)
+        simple.append(f"{bracketed(text, [best, row])} `{row.method}`")
+    of_paper = ""
+    if line.paper.over_none:
+        low, high = line.paper.over_none
+        of_paper = f"{low:g}" if low == high else f"{low:g} to {high:g}"
     return [
         line.task,
         f"`{best.method}`, {best.batch_size:,}",
         bracketed(in_words(line.over_baseline, 1), [best, line.baseline]),
-        _range(line.paper.over_none) + of_paper,
-        "".join(named[:1]),
-        ", ".join(named[1:]),
+        of_paper + (f" `{line.method_of_paper}`" if line.method_of_paper else ""),
+        "".join(simple[:1]),
+        ", ".join(simple[1:]),
     ]
 
 
@@ -195,11 +224,68 @@ def in_words(estimate: Estimate, digits: int) -> str:
     return f"{estimate:.{digits}f}"
 
 
-def _range(bounds: tuple[float, float] | None) -> str:
-    if bounds is None:
-        return ""
-    low, high = bounds
-    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
+def draw(groups: list[Group]) -> Figure:
+    """A panel for each group: horizontal bars that start at 1, with marks for simple ways and papers."""
+    lines = sum(len(group.lines) for group in groups)
+    figure = Figure(figsize=(WIDTH, 1.9 + HEIGHT * lines), layout="constrained")
+    panels = figure.subplots(
+        len(groups), 1, sharex=True, squeeze=False, height_ratios=[len(group.lines) for group in groups]
+    )[:, 0]
+    for axes, group in zip(panels, groups, strict=True):
+        title = fill(f"{group.title}, on {group.machine}: 1 is {group.baseline}", TITLE_WIDTH)
+        axes.set_title(title, fontsize=LABEL_SIZE + 1, loc="left")
+        _draw_lines(axes, group.lines)
+    panels[-1].set_xscale("log")
+    panels[-1].set_xticks(TICKS, map(str, TICKS), fontsize=LABEL_SIZE)
+    panels[-1].xaxis.set_minor_locator(NullLocator())
+    panels[-1].set_xlabel("speed-up by the best method", fontsize=LABEL_SIZE)
+    figure.legend(
+        handles=_legend(),
+        loc="outside lower center",
+        ncols=2,
+        fontsize=LABEL_SIZE,
+    )
+    return figure
+
+
+def _draw_lines(axes: Axes, lines: list[Headline]) -> None:
+    for position, line in enumerate(lines):
+        gain = line.over_baseline
+        axes.barh(position, gain.value - 1, left=1, height=0.62, **BAR)
+        if any(gain.errors):
+            axes.errorbar(gain.value, position, xerr=[[error] for error in gain.errors], **INTERVAL)
+        for number, row in enumerate(line.simple):
+            value = line.gain(row, line.baseline).value
+            axes.plot(value, position, **(OTHER_SIMPLE if number else BEST_SIMPLE))
+        if line.paper.over_none:
+            axes.plot(line.paper.over_none, (position, position), **PAPER)
+            if method := line.method_of_paper:
+                end = line.paper.over_none[1], position
+                axes.annotate(method, end, (6, 0), **NOTE, **METHOD_OF_PAPER)
+        text = bracketed(in_words(gain, 1), [line.best, line.baseline])
+        axes.text(1.01, position, text, fontsize=SMALL, va="center", transform=axes.get_yaxis_transform())
+    axes.axvline(1, color="black", linewidth=0.8)
+    axes.set_yticks(range(len(lines)), [_label(line) for line in lines], fontsize=SMALL)
+    axes.set_ylim(len(lines) - 0.4, -0.6)
+    axes.grid(True, axis="x", color="0.9")
+    axes.set_axisbelow(True)
+
+
+def _label(line: Headline) -> str:
+    simple = f"; simple: {line.simple[0].method}" if line.simple else ""
+    return f"{line.task}\n{line.best.method}, batches of {line.best.batch_size:,}{simple}"
+
+
+def _legend() -> list[Patch | Line2D]:
+    interval = "95 % interval, over the turns of one run on one machine"
+    paper = "the paper, on its machine, over its own baseline;\nits method if it is not that of the bar"
+    return [
+        Patch(label="this program", **BAR),
+        Line2D([], [], label=interval, color="black", marker="|"),
+        Line2D([], [], label="the best simple way: by hand, or PyTorch's layers", **BEST_SIMPLE),
+        Line2D([], [], label="other simple ways", **OTHER_SIMPLE),
+        Line2D([], [], label=paper, **PAPER),
+    ]
 
 
 FIGURES: dict[str, Callable[[], str]] = {"headline": lambda: headline_tables(headlines(CONFIG))}

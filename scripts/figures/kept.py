@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from statistics import mean
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from parser.speed.measuring.rows import OK, CellRow, FailedRow, RowFile, SpeedRow, read_content
 from parser.speed.measuring.statistics import Estimate
-from parser.speed.reporting.speed_ups import ratio
+from parser.speed.reporting.speed_ups import bracketed, ratio
 from parser.tables.report import difference
 
 MEASUREMENTS = Path(__file__).parent.parent.parent / "docs/measurements"
-TRAINING_RUNS, OUTPUT = "accuracy/rows.jsonl", "accuracy/printed.jsonl"
+TRAINING_RUNS, PRINTED = "accuracy/rows.jsonl", "accuracy/printed.jsonl"
 """The rows of training runs, and the output of commands on trained parsers."""
+PRINTED_OF_SPEED, PRINTED_OF_SCALE = "speed/printed.jsonl", "scale/printed.jsonl"
 Row = dict[str, Any]
+Key = TypeVar("Key")
+Line = TypeVar("Line")
+Column = TypeVar("Column")
 SPLITS = "dev", "test"
 TREEBANKS = "English EWT", "French Sequoia", "Ancient Greek PTNK", "Uyghur UDT"
 SMALL = "Uyghur UDT", "Ancient Greek PTNK"
@@ -34,41 +39,66 @@ def rows(path: str) -> list[Row]:
     return [json.loads(line) for line in content.splitlines()]
 
 
-def latest(path: str) -> list[Row]:
-    """The last row of each program in a file, if its measurement succeeded."""
-    found = {row["name"]: row for row in rows(path)}
-    return [row for row in found.values() if row["status"] == OK]
+def grouped(items: Iterable[tuple[Key, Line]]) -> dict[Key, list[Line]]:
+    """The values of each key, both in the order of the items."""
+    groups: dict[Key, list[Line]] = {}
+    for key, value in items:
+        groups.setdefault(key, []).append(value)
+    return groups
 
 
-def printed(file: str, words: str) -> list[str]:
-    """The lines that commands printed, by `kept_output`."""
-    return [line for row in kept_output(file, words) for line in row["printed"]]
+def latest(path: str) -> dict[str, Row]:
+    """The last row of each program in a file, if its measurement succeeded, by the program's name."""
+    last = {row["name"]: row for row in rows(path)}
+    return {name: row for name, row in last.items() if row["status"] == OK}
 
 
-def kept_output(file: str, words: str) -> list[Row]:
+def printed_rows(file: str, words: str) -> list[Row]:
     """The rows of commands. Raises ValueError if there is no such command.
 
     file: written by scripts/keep_output.py. words: the name of rows or their whole command; otherwise all
     commands that contain these words are taken.
     """
     named = [row for row in rows(file) if words in (row.get("name"), " ".join(row["command"]))]
-    kept = named or [row for row in rows(file) if words in " ".join(row["command"])]
-    if not kept:
+    chosen = named or [row for row in rows(file) if words in " ".join(row["command"])]
+    if not chosen:
         raise ValueError(f"{file} has no command with {words!r}")
-    return kept
+    return chosen
 
 
-def processor(cpu: str, vectors: str) -> str:
+def printed(words: str, file: str = PRINTED) -> list[str]:
+    """The lines that commands printed, as in `printed_rows`."""
+    return [line for row in printed_rows(file, words) for line in row["printed"]]
+
+
+def printed_json(words: str) -> list[Row]:
+    """The printed lines that are JSON objects."""
+    return [json.loads(line) for line in printed(words) if line.startswith("{")]
+
+
+def matches(pattern: str, lines: Iterable[str]) -> list[tuple[str, ...]]:
+    """The groups of the pattern in the lines that it matches as a whole."""
+    return [match.groups() for line in lines if (match := re.fullmatch(pattern, line))]
+
+
+def means_of_printed(words: str, pattern: str) -> dict[str, list[float]]:
+    """The means of the printed numbers, by name. pattern: of whole lines; its first group is the name."""
+    numbers = grouped((name, list(map(float, own))) for name, *own in matches(pattern, printed(words)))
+    return {name: [mean(column) for column in zip(*lines, strict=True)] for name, lines in numbers.items()}
+
+
+def processor(machine: Mapping[str, Any]) -> str:
     """The name of a processor and its vector instructions."""
-    return f"{cpu.replace('(R)', '').replace(' Processor', '')}, {vectors.replace('AVX512', 'AVX-512')}"
+    name = machine["cpu"].replace("(R)", "").replace(" Processor", "")
+    return f"{name}, {machine['vectors'].replace('AVX512', 'AVX-512')}"
 
 
 def training_runs(table: str | None) -> list[Row]:
     """The training runs of a table, or of no table if it is None. Raises ValueError if there are none."""
-    found = [run for run in rows(TRAINING_RUNS) if run["table"] == table]
-    if not found:
+    chosen = [run for run in rows(TRAINING_RUNS) if run["table"] == table]
+    if not chosen:
         raise ValueError(f"{TRAINING_RUNS} has no row of the table {table}")
-    return found
+    return chosen
 
 
 def tables() -> list[str]:
@@ -78,10 +108,7 @@ def tables() -> list[str]:
 
 def runs_of_table(name: str) -> dict[str, list[Row]]:
     """The training runs of each row of a table."""
-    found: dict[str, list[Row]] = {}
-    for run in training_runs(name):
-        found.setdefault(run["name"], []).append(run)
-    return found
+    return grouped((run["name"], run) for run in training_runs(name))
 
 
 def only_runs(name: str) -> dict[str, Row]:
@@ -89,19 +116,77 @@ def only_runs(name: str) -> dict[str, Row]:
     return {name: runs[0] for name, runs in runs_of_table(name).items()}
 
 
+def shown(runs: Sequence[Row], what: str, base: Sequence[Row] = ()) -> str:
+    """A cell about the runs of a row.
+
+    what: `SPLIT MEASURE` for the mean of a score; followed by `spread`, with the lowest and the highest; by
+    `each`, those of all runs; by `over`, the mean difference to the runs of `base` with equal seeds, with its
+    interval if there are several. Or `minutes` of training; `mean minutes` always have a decimal.
+    """
+    if what.endswith("minutes"):
+        taken = mean(run["seconds"] for run in runs) / 60
+        return f"{taken:.1f}" if taken < 10 or what == "mean minutes" else f"{taken:.0f}"
+    split, measure, *form = what.split()
+    scores = [run[split][measure] for run in runs]
+    if form == ["over"]:
+        ours, theirs = ({run["seed"]: run[split][measure] for run in each} for each in (runs, base))
+        return re.sub(r", (one seed|\d+ seeds)$", "", difference(ours, theirs))
+    if form == ["each"]:
+        return " and ".join(f"{score:.2f}" for score in scores)
+    spread = f" ({min(scores):.2f}, {max(scores):.2f})" if form == ["spread"] else ""
+    return f"{mean(scores):.2f}{spread}"
+
+
+def cells(runs: Sequence[Row], *what: str) -> list[str]:
+    """Cells as of `shown`."""
+    return [shown(runs, each) for each in what]
+
+
+@dataclass(frozen=True)
+class RunTable:
+    """A table of training runs, with a line for each name, by default for each row of the table."""
+
+    table: str
+    columns: Sequence[tuple[object, str] | tuple[object, str, str]]
+    """Headings, what is `shown`, and of which row: `{}` is the line's name, `TABLE: ROW` of another table."""
+    names: Sequence[str] = ()
+    base: str = ""
+    """The row to which differences are shown."""
+    heading: str = ""
+    title: str = "{}"
+
+    def __call__(self) -> str:
+        names = self.names or list(runs_of_table(self.table))
+        return table((self.heading, *(column[0] for column in self.columns)), map(self._line, names))
+
+    def _line(self, name: str) -> list[str]:
+        base, line = self.base.format(name), [self.title.format(name)]
+        for _, what, *of in self.columns:
+            row = of[0].format(name) if of else name
+            if what.endswith(" over"):
+                line.append(shown(self._runs(row), what, self._runs(base)) if row != base else "")
+            else:
+                line.append(shown(self._runs(row), what))
+        return line
+
+    def _runs(self, row: str) -> list[Row]:
+        of, _, name = row.rpartition(": ")
+        return runs_of_table(of or self.table)[name]
+
+
 class SpeedRun(NamedTuple):
-    """The completely measured cells of a run of `stack-parser speed`."""
+    """The completely measured cells of a run of `stack-parser speed`. A cell is named METHOD@BATCH_SIZE."""
 
     rows: list[SpeedRow]
 
-    def cell(self, experiment: str, cell: str, mode: str = "train", precision: str = "float32") -> SpeedRow:
-        """The row of a cell. cell: METHOD@BATCH_SIZE. Raises ValueError if it was not measured."""
+    def cell(self, experiment: str, cell: str, mode: str = "train") -> SpeedRow:
+        """The row of a cell in float32. Raises ValueError if it was not measured."""
         method, _, size = cell.rpartition("@")
-        wanted = experiment, method, int(size), mode, precision
+        wanted = experiment, method, int(size), mode, "float32"
         for row in self.rows:
             if (row.experiment, row.method, row.batch_size, row.mode, row.precision) == wanted:
                 return row
-        raise ValueError(f"{experiment}: {cell} was not measured in {mode}, {precision}")
+        raise ValueError(f"{experiment}: {cell} was not measured in {mode}, float32")
 
     def has(self, experiment: str, cell: str, mode: str = "train") -> bool:
         method, _, size = cell.rpartition("@")
@@ -112,6 +197,16 @@ class SpeedRun(NamedTuple):
         """The speed of the first cell over that of the second, in one experiment."""
         return ratio(self.cell(experiment, first, mode), self.cell(experiment, second, mode))
 
+    def over(self, experiment: str, first: str, second: str, digits: int = 2) -> str:
+        """The ratio with its interval; empty if one of the cells was not measured."""
+        if not (self.has(experiment, first) and self.has(experiment, second)):
+            return ""
+        return f"{self.ratio(experiment, first, second):.{digits}f}"
+
+    def speed(self, experiment: str, cell: str, what: str = "sentences_per_second") -> str:
+        """The speed of training; empty if it was not measured."""
+        return short_speed(getattr(self.cell(experiment, cell), what)) if self.has(experiment, cell) else ""
+
 
 @cache
 def speed_run(name: str) -> SpeedRun:
@@ -120,70 +215,51 @@ def speed_run(name: str) -> SpeedRun:
     return SpeedRun([row for row in file.rows if isinstance(row, SpeedRow)])
 
 
+def short_speed(value: float) -> str:
+    """A speed with one decimal below 100, and with none from 100 on."""
+    return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+
+
+def ratios(
+    run: SpeedRun, lines: Iterable[tuple[str, str, str, str]], digits: int = 2, marked: bool = False
+) -> str:
+    """A table of ratios of speeds in training.
+
+    lines: the title, the experiment, and METHOD@BATCH_SIZE of both cells. marked: ratios of cells that were
+    not measured in turns are in brackets.
+    """
+
+    def line(what: str, experiment: str, first: str, second: str) -> tuple[str, ...]:
+        text = f"{run.ratio(experiment, first, second):.{digits}f}"
+        if marked:
+            text = bracketed(text, [run.cell(experiment, cell) for cell in (first, second)])
+        return what, f"`{first}`", f"`{second}`", text
+
+    return table(("", "speed of", "over that of", "ratio"), (line(*each) for each in lines))
+
+
 def table(header: Sequence[object], lines: Iterable[Sequence[object]]) -> str:
     """A Markdown table. Raises ValueError for a line whose length differs from the header's."""
-    body = [_line(header), "|" + "---|" * len(header)]
-    for cells in lines:
-        if len(cells) != len(header):
-            raise ValueError(f"{len(cells)} cells in a table of {len(header)} columns: {cells}")
-        body.append(_line(cells))
-    return "\n".join(body)
+    body = [header, *lines]
+    for line in body:
+        if len(line) != len(header):
+            raise ValueError(f"{len(line)} cells in a table of {len(header)} columns: {line}")
+    texts = ["|" + "|".join(f" {cell} " if cell != "" else " " for cell in line) + "|" for line in body]
+    return "\n".join([texts[0], "|" + "---|" * len(header), *texts[1:]])
 
 
-def _line(cells: Sequence[object]) -> str:
-    return "|" + "|".join(f" {cell} " if cell != "" else " " for cell in cells) + "|"
+def grid(
+    corner: str,
+    columns: Mapping[Any, Column],
+    lines: Mapping[str, Line],
+    cell: Callable[[Line, Column], object],
+    *more: Sequence[object],
+) -> str:
+    """A table with a cell for each line and column, by their titles. more: whole lines after these."""
+    made = ((title, *(cell(line, column) for column in columns.values())) for title, line in lines.items())
+    return table((corner, *columns), [*made, *more])
 
 
 def code(lines: Iterable[str]) -> str:
     """Lines as a Markdown code block."""
     return "\n".join(f"    {line}".rstrip() for line in lines)
-
-
-def scores(run: Row, *which: str) -> list[str]:
-    """The scores of a run with two decimals. which: such as `test las`."""
-    parts = (each.split() for each in which)
-    return [f"{run[split][measure]:.2f}" for split, measure in parts]
-
-
-def mean_las(runs: Sequence[Row], split: str) -> str:
-    return f"{mean(run[split]['las'] for run in runs):.2f}"
-
-
-def spread_las(runs: Sequence[Row], split: str) -> str:
-    """The mean LAS of runs, with the lowest and the highest."""
-    found = [run[split]["las"] for run in runs]
-    return f"{mean(found):.2f} ({min(found):.2f}, {max(found):.2f})"
-
-
-def las_difference(ours: Sequence[Row], theirs: Sequence[Row], split: str) -> str:
-    """The mean difference in LAS between runs with equal seeds, with its interval if there are several."""
-    own, other = ({run["seed"]: run[split]["las"] for run in runs} for runs in (ours, theirs))
-    return re.sub(r", (one seed|\d+ seeds)$", "", difference(own, other))
-
-
-def minutes(run: Row) -> str:
-    taken = run["seconds"] / 60
-    return f"{taken:.1f}" if taken < 10 else f"{taken:.0f}"
-
-
-def mean_minutes(runs: Sequence[Row]) -> str:
-    return f"{mean(run['seconds'] for run in runs) / 60:.1f}"
-
-
-def plain_speed(value: float) -> str:
-    """A speed with one decimal below 100, and with none from 100 on."""
-    return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
-
-
-def ratios(run: SpeedRun, lines: Iterable[tuple[str, str, str, str]], digits: int = 2) -> str:
-    """A table of ratios of speeds in training.
-
-    lines: the title, the experiment, and METHOD@BATCH_SIZE of both cells.
-    """
-    return table(
-        ("", "speed of", "over that of", "ratio"),
-        (
-            (what, f"`{first}`", f"`{second}`", f"{run.ratio(experiment, first, second):.{digits}f}")
-            for what, experiment, first, second in lines
-        ),
-    )

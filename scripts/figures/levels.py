@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
-from figures.kept import SpeedRun, printed, rows, speed_run, table
+from figures.kept import PRINTED_OF_SPEED, grid, matches, printed, rows, speed_run, table
 from parser.speed.measuring.statistics import Estimate
 from parser.speed.reporting.speed_ups import STEP, comparisons, gains_of_parts
 
@@ -13,6 +12,7 @@ FORWARD, WHOLE_FORWARD = "cells, forward", "forward"
 BACKWARD, WHOLE_BACKWARD = "cells, backward", "backward"
 SIMPLE_WAYS = "none", "loop", "library"
 SIZES = 1, 8, 64, 320, 640, 850
+TENFOLD = {f"{size:,}": size for size in (1, 10, 100, 1000, 10_000)}
 PAPERS_GRID = (
     ("1,190", "676", "89.0", "10.7", "1.79"),
     ("699", "87.4", "9.80", "1.65", "0.86"),
@@ -26,17 +26,16 @@ Read by the figure's colours. Its digits are transposed: the authors' `MOE.py` w
 """
 
 
-def gain(run: SpeedRun, experiment: str, mode: str, part: str, method: str, size: int) -> str:
+def gain(of: str, experiment: str, mode: str, part: str, method: str, size: int) -> str:
     """Speed-up of a part of a step over `none` at this batch size; empty if it was not measured."""
-    own = [row for row in run.rows if (row.experiment, row.mode) == (experiment, mode)]
+    own = [row for row in speed_run(of).rows if (row.experiment, row.mode) == (experiment, mode)]
     [comparison] = comparisons(own)
-    return short(gains_of_parts(comparison).get(part, {}).get(method, {}).get(size))
+    value = gains_of_parts(comparison).get(part, {}).get(method, {}).get(size)
+    return "" if value is None else short(value)
 
 
-def short(value: float | None) -> str:
-    """A number with three digits; empty if there is none."""
-    if value is None:
-        return ""
+def short(value: float) -> str:
+    """A number with three digits."""
     return f"{value:.2f}" if value < 10 else f"{value:.1f}"
 
 
@@ -48,9 +47,6 @@ def programs() -> str:
     """Speed-ups of training small networks on CLEVR's questions, and the numbers of calls."""
     run = speed_run("levels")
 
-    def gains(part: str) -> list[str]:
-        return [gain(run, "programs", "train", part, "levels", size) for size in SIZES]
-
     def over_columns(size: int) -> str:
         if not run.has("programs", f"columns@{size}"):
             return ""
@@ -58,238 +54,221 @@ def programs() -> str:
         return short(speeds[0] / speeds[1])
 
     def calls(size: int) -> str:
-        counts = run.cell("programs", f"levels@{size}").counts
-        by = {"levels": counts["calls of modules"], "agenda": counts["calls by agenda"]}
+        levels = run.cell("programs", f"levels@{size}").counts
+        columns = "-"
         if run.has("programs", f"columns@{size}"):
-            by["columns"] = run.cell("programs", f"columns@{size}").counts["calls of modules"]
-        return ", ".join(f"{by[way]:.0f}" if way in by else "-" for way in ("levels", "columns", "agenda"))
+            columns = f"{run.cell('programs', f'columns@{size}').counts['calls of modules']:.0f}"
+        return f"{levels['calls of modules']:.0f}, {columns}, {levels['calls by agenda']:.0f}"
 
-    return table(
-        ("`levels` over `none`, batches of", *SIZES),
-        (
-            ("cells, forward", *gains(FORWARD)),
-            ("cells, backward", *gains(BACKWARD)),
-            ("whole step", *gains(STEP)),
-            ("`levels` over `columns`, whole step", *map(over_columns, SIZES)),
-            ("calls by `levels`, `columns`, `agenda`", *map(calls, SIZES)),
-        ),
+    return grid(
+        "`levels` over `none`, batches of",
+        {size: size for size in SIZES},
+        {part: part for part in (FORWARD, BACKWARD, STEP)},
+        lambda part, size: gain("levels", "programs", "train", part, "levels", size),
+        ("`levels` over `columns`, whole step", *map(over_columns, SIZES)),
+        ("calls by `levels`, `columns`, `agenda`", *map(calls, SIZES)),
     )
 
 
 def programs_elsewhere() -> str:
     """Speed-ups on CLEVR's questions at other sizes and on another machine."""
-    cells = (
+    measured = (
         ("on a quiet machine", "levels/quiet", "programs", (64, 320, 640)),
         ("32 channels", "levels", "programs-32", (64,)),
         ("the paper's sizes, generated questions", "levels", "programs-paper", (64,)),
     )
-    lines = []
-    for what, folder, experiment, sizes in cells:
-        run = speed_run(folder)
-        for size in sizes:
-            parts = (FORWARD, BACKWARD, STEP)
-            lines.append(
-                (what, size, *(gain(run, experiment, "train", part, "levels", size) for part in parts))
-            )
-    return table(("`levels` over `none`", "batch", "cells, forward", "cells, backward", "whole step"), lines)
+    parts = FORWARD, BACKWARD, STEP
+    return table(
+        ("`levels` over `none`", "batch", *parts),
+        (
+            (what, size, *(gain(folder, experiment, "train", part, "levels", size) for part in parts))
+            for what, folder, experiment, sizes in measured
+            for size in sizes
+        ),
+    )
 
 
 def sliced_programs() -> str:
     """Speed-ups when rows are gathered and scattered, and when they are sliced as in the authors' code."""
-    run = speed_run("levels")
+    parts = WHOLE_FORWARD, WHOLE_BACKWARD
     return table(
-        ("over `none`", "batch", "forward", "backward"),
+        ("over `none`", "batch", *parts),
         (
-            (
-                f"`{method}`",
-                size,
-                *(
-                    gain(run, "programs", "train", part, method, size)
-                    for part in (WHOLE_FORWARD, WHOLE_BACKWARD)
-                ),
-            )
+            (f"`{way}`", size, *(gain("levels", "programs", "train", part, way, size) for part in parts))
             for size in (640, 850)
-            for method in ("levels", "sliced")
+            for way in ("levels", "sliced")
         ),
     )
 
 
 def programs_at_paper_sizes() -> str:
     """Speed-ups over `none` on CLEVR's questions. The largest batches were measured on another machine."""
-    here, large = speed_run("levels/paper-sizes"), speed_run("levels/batches-of-1024")
-    cells = [(here, size) for size in (1, 8, 64, 256)] + [(large, 1024)]
     experiment = "programs-paper"
+    columns = {f"{size:,}": ("levels/paper-sizes", size) for size in (1, 8, 64, 256)}
+    columns["1,024"] = "levels/batches-of-1024", 1024
+    parts = {
+        "calls of modules, forward (the paper: 14.1)": FORWARD,
+        "calls of modules, backward": BACKWARD,
+        "forward pass (5.5)": WHOLE_FORWARD,
+        "backward pass (2)": WHOLE_BACKWARD,
+    }
 
-    def over_none(run: SpeedRun, size: int) -> str:
+    def over_none(of: str, size: int) -> str:
+        run = speed_run(of)
         base = next(cell for cell in (f"none@{size}", "none@64") if run.has(experiment, cell))
         return short_estimate(run.ratio(experiment, f"levels@{size}", base))
 
-    def part(name: str) -> list[str]:
-        return [gain(run, experiment, "train", name, "levels", size) for run, size in cells]
-
-    gibibytes = [run.cell(experiment, f"levels@{size}").memory.host / 2**30 for run, size in cells]
-    return table(
-        ("`levels` over `none`, batches of", *(f"{size:,}" for _, size in cells)),
-        [
-            ("calls of modules, forward (the paper: 14.1)", *part(FORWARD)),
-            ("calls of modules, backward", *part(BACKWARD)),
-            ("forward pass (5.5)", *part(WHOLE_FORWARD)),
-            ("backward pass (2)", *part(WHOLE_BACKWARD)),
-            ("whole step", *(over_none(run, size) for run, size in cells)),
-            ("MFU", *(f"{run.cell(experiment, f'levels@{size}').mfu:.2f}" for run, size in cells)),
-            ("GiB of memory", *(f"{size:.1f}" for size in gibibytes)),
-        ],
+    cells = [speed_run(of).cell(experiment, f"levels@{size}") for of, size in columns.values()]
+    return grid(
+        "`levels` over `none`, batches of",
+        columns,
+        parts,
+        lambda part, column: gain(column[0], experiment, "train", part, "levels", column[1]),
+        ("whole step", *(over_none(*column) for column in columns.values())),
+        ("MFU", *(f"{cell.mfu:.2f}" for cell in cells)),
+        ("GiB of memory", *(f"{cell.memory.host / 2**30:.1f}" for cell in cells)),
     )
-
-
-def single_modules() -> str:
-    """The possible gain from pooling, computed from the times of single modules."""
-    networks = {"128 channels, as in the paper": "programs-paper", "16 channels": "programs"}
-    pattern = r"levels +at +(\d+): .* ([\d.]+) times .* forward, ([\d.]+) backward, ([\d.]+) both"
-    found = []
-    for title, experiment in networks.items():
-        lines = printed_of_modules(experiment)
-        alone = shares_of_products(lines, "unary")[1]
-        matches = (re.fullmatch(pattern, line) for line in lines)
-        found += [(title, f"{alone:.2f}", *match.groups()) for match in matches if match]
-    header = (
-        "",
-        "a call with one image, share of large products",
-        "batches of",
-        "forward",
-        "backward",
-        "both",
-    )
-    return table(header, found)
-
-
-def single_experts() -> str:
-    """The possible gain for experts: a call's share of the speed of large products, and the bound from it."""
-    rows_each = 1, 10, 100, 1000, 10_000
-    found = []
-    for title, experiment in (("one expert", "experts-1"), ("100 experts in turn", "experts-100")):
-        shares = shares_of_products(printed_of_modules(experiment), "expert")
-        found += [
-            (f"{title}, share of large products", *(f"{shares[rows]:.3f}" for rows in rows_each)),
-            (f"{title}, over single rows", *(f"{shares[rows] / shares[1]:.1f}" for rows in rows_each)),
-        ]
-    return table(("rows in each call", *(f"{rows:,}" for rows in rows_each)), found)
 
 
 def printed_of_modules(experiment: str) -> list[str]:
     """The lines that the study of single modules printed for an experiment."""
-    return printed("speed/printed.jsonl", f"measure_modules.py configs/speed/levels.yaml {experiment} ")
+    return printed(f"measure_modules.py configs/speed/levels.yaml {experiment} ", PRINTED_OF_SPEED)
 
 
 def shares_of_products(lines: Sequence[str], module: str) -> dict[int, float]:
     """A module's share of the speed of large products, by the number of images or rows in a call."""
     pattern = rf"{module} +(\d+) .*; forward ([\d.]+) of large products"
-    matches = (re.fullmatch(pattern, line) for line in lines)
-    return {int(match[1]): float(match[2]) for match in matches if match}
+    return {int(number): float(share) for number, share in matches(pattern, lines)}
+
+
+def single_modules() -> str:
+    """The possible gain from pooling, computed from the times of single modules."""
+    pattern = r"levels +at +(\d+): .* ([\d.]+) times .* forward, ([\d.]+) backward, ([\d.]+) both"
+    lines = []
+    for title, experiment in (
+        ("128 channels, as in the paper", "programs-paper"),
+        ("16 channels", "programs"),
+    ):
+        of_modules = printed_of_modules(experiment)
+        alone = f"{shares_of_products(of_modules, 'unary')[1]:.2f}"
+        lines += [(title, alone, *numbers) for numbers in matches(pattern, of_modules)]
+    alone = "a call with one image, share of large products"
+    return table(("", alone, "batches of", "forward", "backward", "both"), lines)
+
+
+def single_experts() -> str:
+    """The possible gain for experts: a call's share of the speed of large products, and the bound from it."""
+    lines = []
+    for title, experiment in (("one expert", "experts-1"), ("100 experts in turn", "experts-100")):
+        shares = shares_of_products(printed_of_modules(experiment), "expert")
+        own = [shares[size] for size in TENFOLD.values()]
+        lines += [
+            (f"{title}, share of large products", *(f"{share:.3f}" for share in own)),
+            (f"{title}, over single rows", *(f"{share / shares[1]:.1f}" for share in own)),
+        ]
+    return table(("rows in each call", *TENFOLD), lines)
 
 
 def experts_grid() -> str:
     """Figure 3: the speed-up of batched calls of experts over single calls, here and in the paper."""
-    run, sizes = speed_run("levels"), (10_000, 1000, 100, 10, 1)
-    experiments = [f"experts-{number}" for number in reversed(sizes)]
-    ours = [[gain(run, name, "infer", FORWARD, "static", size) for name in experiments] for size in sizes]
-    return table(
-        (
-            "batches of; the paper's in parentheses",
-            "1 expert",
-            *(f"{size:,} experts" for size in sizes[-2::-1]),
-        ),
-        (
-            (f"{size:,}", *(f"{own} ({theirs})" for own, theirs in zip(line, paper, strict=True)))
-            for size, line, paper in zip(sizes, ours, PAPERS_GRID, strict=True)
+    return grid(
+        "batches of; the paper's in parentheses",
+        {"1 expert": (0, 1)}
+        | {f"{10**power:,} experts": (power, 10**power) for power in range(1, len(TENFOLD))},
+        dict(zip(reversed(TENFOLD), zip(reversed(TENFOLD.values()), PAPERS_GRID, strict=True), strict=True)),
+        lambda line, column: (
+            f"{gain('levels', f'experts-{column[1]}', 'infer', FORWARD, 'static', line[0])} "
+            f"({line[1][column[0]]})"
         ),
     )
 
 
 def experts() -> str:
     """Speed-ups over `none` in inference with 100 experts, one of which is chosen."""
-    run, sizes = speed_run("levels"), (1, 10, 100, 1000, 10_000)
-
-    def line(title: str, part: str, method: str) -> list[str]:
-        return [title, *(gain(run, "experts-100", "infer", part, method, size) for size in sizes)]
-
     return table(
-        ("100 experts, batches of", *(f"{size:,}" for size in sizes)),
+        ("100 experts, batches of", *TENFOLD),
         (
-            line("cells, `static`", FORWARD, "static"),
-            line("with gate, sorting and gathering", WHOLE_FORWARD, "static"),
-            line("cells, `grouped`", FORWARD, "grouped"),
-            line("with gate, sorting and gathering", WHOLE_FORWARD, "grouped"),
+            (
+                title,
+                *(gain("levels", "experts-100", "infer", part, way, size) for size in TENFOLD.values()),
+            )
+            for way in ("static", "grouped")
+            for title, part in (
+                (f"cells, `{way}`", FORWARD),
+                ("with gate, sorting and gathering", WHOLE_FORWARD),
+            )
         ),
     )
 
 
 def largest_batches_of_experts() -> str:
     """Speed-ups in batches of 10,000: on a quiet machine, and with 10,000 experts."""
-    cells = (
-        ("100 experts, on a quiet machine", "levels/quiet", "experts-100"),
-        ("10,000 experts, which take 5 GB", "levels", "experts-10000"),
+    measured = {
+        "100 experts, on a quiet machine": ("levels/quiet", "experts-100"),
+        "10,000 experts, which take 5 GB": ("levels", "experts-10000"),
+    }
+    return table(
+        ("batches of 10,000", "`static`, cells", "in all", "`grouped`, cells", "in all"),
+        (
+            (
+                title,
+                *(
+                    gain(*of, "infer", part, way, 10_000)
+                    for way in ("static", "grouped")
+                    for part in (FORWARD, WHOLE_FORWARD)
+                ),
+            )
+            for title, of in measured.items()
+        ),
     )
-    lines = []
-    for title, folder, experiment in cells:
-        gains = [
-            gain(speed_run(folder), experiment, "infer", part, method, 10_000)
-            for method in ("static", "grouped")
-            for part in (FORWARD, WHOLE_FORWARD)
-        ]
-        lines.append((title, *gains))
-    return table(("batches of 10,000", "`static`, cells", "in all", "`grouped`, cells", "in all"), lines)
 
 
 def simple_ways_of_experts() -> str:
     """The speeds of our methods over no batching, and over the way of `transformers`."""
     run = speed_run("levels/experts")
     modes = {"infer": "inference", "train": "training"}
-    ours = {100: ["static"], 1000: ["static"], 10_000: ["static", "grouped"]}
+    cells = [("static", 100), ("static", 1000), ("static", 10_000), ("grouped", 10_000)]
     kinds = {"one chosen": "experts-100", "one, noisy gate": "experts-100-noisy", "two": "experts-100-top-2"}
-    lines = [
-        (title, modes[mode], f"`{method}`, {size:,}", *over(run, experiment, method, size, mode))
-        for title, experiment in kinds.items()
-        for mode in modes
-        for size in ours
-        for method in ours[size]
-        if run.has(experiment, f"{method}@{size}", mode)
-    ]
-    return table(("100 experts", "", "batches of", *(f"over `{other}`" for other in SIMPLE_WAYS)), lines)
 
+    def over(experiment: str, method: str, size: int, mode: str) -> list[str]:
+        """The speed of a method over that of each simple way in the same turns."""
+        others = (f"{other}@{size}" for other in SIMPLE_WAYS)
+        return [short_estimate(run.ratio(experiment, f"{method}@{size}", cell, mode)) for cell in others]
 
-def over(run: SpeedRun, experiment: str, method: str, size: int, mode: str) -> list[str]:
-    """The speed of a method over that of each simple way in the same turns."""
-    cells = (f"{other}@{size}" for other in SIMPLE_WAYS)
-    return [short_estimate(run.ratio(experiment, f"{method}@{size}", cell, mode)) for cell in cells]
+    return table(
+        ("100 experts", "", "batches of", *(f"over `{other}`" for other in SIMPLE_WAYS)),
+        (
+            (title, modes[mode], f"`{method}`, {size:,}", *over(experiment, method, size, mode))
+            for title, experiment in kinds.items()
+            for mode in modes
+            for method, size in cells
+            if run.has(experiment, f"{method}@{size}", mode)
+        ),
+    )
 
 
 def chosen_experts() -> str:
     """Speed-ups by the number of chosen experts: with more per example, each call has more rows."""
     run = speed_run("levels/paper-sizes")
-    names = {
-        "one chosen": "experts-100",
-        "two": "experts-100-top-2",
-        "four": "experts-100-top-4",
-    }
-    cells = (*((size, "infer") for size in (100, 1000, 10_000)), (10_000, "train"))
-
-    def over_none(experiment: str, size: int, mode: str) -> str:
-        return short_estimate(run.ratio(experiment, f"static@{size}", f"none@{size}", mode))
-
-    header = [f"{size:,}{', training' if mode == 'train' else ''}" for size, mode in cells]
-    lines = ((title, *(over_none(name, *cell) for cell in cells)) for title, name in names.items())
-    return table(("100 experts, `static` over `none`", *header), lines)
+    return grid(
+        "100 experts, `static` over `none`",
+        {"100": (100, "infer"), "1,000": (1000, "infer"), "10,000": (10_000, "infer")}
+        | {"10,000, training": (10_000, "train")},
+        {"one chosen": "experts-100", "two": "experts-100-top-2", "four": "experts-100-top-4"},
+        lambda name, column: short_estimate(
+            run.ratio(name, f"static@{column[0]}", f"none@{column[0]}", column[1])
+        ),
+    )
 
 
 def learned_programs() -> str:
     """Accuracy of the learned programs by kind of question."""
     kept = sorted(rows("speed/levels/learned-programs.jsonl"), key=lambda row: (row["epoch"], row["method"]))
     header = [f"`{row['method']}`, {row['epoch']} epochs" for row in kept]
-    lines: list[Sequence[str]] = [
+    lines = (
         (kind.replace("_", " "), f"{guessed:.1f}", *(f"{row['accuracy'][kind]:.1f}" for row in kept))
         for kind, guessed in kept[0]["majority"].items()
-    ]
+    )
     return table(("accuracy, %", "most frequent answer of each kind", *header), lines)
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
-from figures.kept import plain_speed, ratios, speed_run, table
+from figures.kept import ratios, speed_run, table
 
 RUN = "on-the-fly"
-TASKS = "tagger", "char-tagger", "trees", "parser"
-TITLES = "tagger", "with characters", "Tree-LSTM", "transition parser"
+TASKS = {
+    "tagger": "tagger",
+    "with characters": "char-tagger",
+    "Tree-LSTM": "trees",
+    "transition parser": "parser",
+}
 PAPER = {
     "none": ("16.8", "15.7", "50.2", "16.8"),
     "depth": ("139", "93.8", "348", "61.0"),
@@ -18,7 +22,6 @@ PAPER = {
 PAPER_RATIOS = "9.3", "8.4", "7.1", "3.6"
 PAPER_SIZES = "256, 256, 256", "256, 256, 256", "256, 256", "100, 200, 100"
 """Sizes of words, LSTM and middle layer: from Appendix C, and for the parser from the authors' script."""
-SIZES = "word_size", "hidden_size", "middle_size"
 METHODS = {
     "none": "none",
     "depth": "depth",
@@ -29,108 +32,96 @@ METHODS = {
     "levels": "by levels, static",
 }
 SIMPLE = "manual", "library", "padded"
+Line = tuple[str, ...]
+
+
+def for_tasks(title: str, cell: Callable[[str], str], ending: str = "") -> Line:
+    """A line with a cell for each task. ending: of the experiments' names."""
+    return (title, *(cell(task + ending) for task in TASKS.values()))
+
+
+def sizes(task: str) -> str:
+    """The sizes of the measured network; the middle layer can be missing."""
+    settings = speed_run(RUN).cell(task, "agenda@64").settings
+    names = "word_size", "hidden_size", "middle_size"
+    return ", ".join(str(settings[size] or "none") for size in names if size in settings)
+
+
+def over_simple(experiment: str) -> str:
+    """The agenda's speed over that of the best simple way, which is named; empty if none was measured."""
+    run = speed_run(RUN)
+    rows = [run.cell(experiment, f"{way}@64") for way in SIMPLE if run.has(experiment, f"{way}@64")]
+    if not rows:
+        return ""
+    best = max(rows, key=lambda row: row.sentences_per_second).method
+    return f"{run.ratio(experiment, 'agenda@64', f'{best}@64')} (`{best}`)"
+
+
+def over_none(experiment: str) -> str:
+    return speed_run(RUN).over(experiment, "agenda@64", "none@64", 1)
+
+
+def variants() -> list[Line]:
+    """Comparisons of the agenda with the best simple way in other experiments on the tasks."""
+    return [
+        for_tasks("the same with single operations, as in the paper", over_simple, "-operations"),
+        for_tasks("the same in batches of similar lengths", over_simple, "-similar-lengths"),
+    ]
+
+
+def of_tasks(*lines: Line) -> str:
+    """A table of the lines that do not only have a title."""
+    return table(("", *TASKS), [line for line in lines if any(line[1:])])
 
 
 def summary() -> str:
     run = speed_run(RUN)
-    speeds = [run.cell(task, "agenda@64").sentences_per_second for task in TASKS]
-    over_none = [run.ratio(task, "agenda@64", "none@64").value for task in TASKS]
-    return table(
-        ("", *TITLES),
-        (
-            ("sizes of words, LSTM, middle layer", *map(_sizes, TASKS)),
-            ("the paper's sizes", *PAPER_SIZES),
-            ("agenda, examples/s", *(f"{speed:.0f}" for speed in speeds)),
-            (
-                f"speed-up over no batching (the paper: {', '.join(PAPER_RATIOS)})",
-                *(f"{value:.1f}" for value in over_none),
-            ),
-            ("share of the speed of the best simple way", *map(_over_simple, TASKS)),
-            *_variants(),
+    return of_tasks(
+        for_tasks("sizes of words, LSTM, middle layer", sizes),
+        ("the paper's sizes", *PAPER_SIZES),
+        for_tasks(
+            "agenda, examples/s", lambda task: f"{run.cell(task, 'agenda@64').sentences_per_second:.0f}"
         ),
+        for_tasks(
+            f"speed-up over no batching (the paper: {', '.join(PAPER_RATIOS)})",
+            lambda task: f"{run.ratio(task, 'agenda@64', 'none@64').value:.1f}",
+        ),
+        for_tasks("share of the speed of the best simple way", over_simple),
+        *variants(),
     )
 
 
 def beside_paper() -> str:
     """Speeds next to the paper's. In brackets: with single operations recorded, as in the paper."""
-    lines: list[tuple[str, ...]] = [
+    run = speed_run(RUN)
+
+    def speed(task: str, method: str) -> str:
+        operations = run.speed(f"{task}-operations", f"{method}@64") if method not in SIMPLE else ""
+        return run.speed(task, f"{method}@64") + (f" ({operations})" if operations else "")
+
+    def recording(task: str) -> str:
+        shares = []
+        for experiment in (task, f"{task}-operations"):
+            if run.has(experiment, "agenda@64"):
+                phases = run.cell(experiment, "agenda@64").phase_seconds
+                shares.append((phases["graph"] + phases["scheduling"]) / sum(phases.values()))
+        return " ".join([f"{shares[0]:.2f}", *(f"({share:.2f})" for share in shares[1:])])
+
+    return of_tasks(
         ("paper: sizes of words, LSTM, middle layer", *PAPER_SIZES),
-        ("ours", *map(_sizes, TASKS)),
-    ]
-    lines += [(f"paper: {method}", *speeds) for method, speeds in PAPER.items()]
-    lines += [
-        (f"ours: {title}", *(_speed(task, method) for task in TASKS)) for method, title in METHODS.items()
-    ]
-    lines += [
-        ("paper: agenda / none", *PAPER_RATIOS),
-        ("ours: agenda / none", *(_over_none(task) for task in TASKS)),
-        *_measured(
-            [("the same with single operations", *(_over_none(f"{task}-operations") for task in TASKS))]
+        for_tasks("ours", sizes),
+        *((f"paper: {method}", *speeds) for method, speeds in PAPER.items()),
+        *(
+            (f"ours: {title}", *(speed(task, method) for task in TASKS.values()))
+            for method, title in METHODS.items()
         ),
-        ("agenda / the best simple way", *map(_over_simple, TASKS)),
-        *_variants(),
-        ("recording and scheduling, share of a step", *map(_recording, TASKS)),
-    ]
-    return table(("", *TITLES), lines)
-
-
-def _sizes(task: str) -> str:
-    """The sizes of the measured network; the middle layer can be missing."""
-    settings = speed_run(RUN).cell(task, "agenda@64").settings
-    return ", ".join(str(settings[size] or "none") for size in SIZES if size in settings)
-
-
-def _speed(task: str, method: str) -> str:
-    run, cell = speed_run(RUN), f"{method}@64"
-    if not run.has(task, cell):
-        return ""
-    speed = plain_speed(run.cell(task, cell).sentences_per_second)
-    operations = f"{task}-operations"
-    if method in SIMPLE or not run.has(operations, cell):
-        return speed
-    return f"{speed} ({plain_speed(run.cell(operations, cell).sentences_per_second)})"
-
-
-def _over_none(experiment: str) -> str:
-    run = speed_run(RUN)
-    if not run.has(experiment, "none@64"):
-        return ""
-    return f"{run.ratio(experiment, 'agenda@64', 'none@64'):.1f}"
-
-
-def _variants() -> list[tuple[str, ...]]:
-    """Comparisons of the agenda with the best simple way in other experiments on the tasks."""
-    titles = {
-        "operations": "the same with single operations, as in the paper",
-        "similar-lengths": "the same in batches of similar lengths",
-    }
-    return _measured(
-        (title, *(_over_simple(f"{task}-{end}") for task in TASKS)) for end, title in titles.items()
+        ("paper: agenda / none", *PAPER_RATIOS),
+        for_tasks("ours: agenda / none", over_none),
+        for_tasks("the same with single operations", over_none, "-operations"),
+        for_tasks("agenda / the best simple way", over_simple),
+        *variants(),
+        for_tasks("recording and scheduling, share of a step", recording),
     )
-
-
-def _measured(lines: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """The lines without those that contain only a title."""
-    return [line for line in lines if any(line[1:])]
-
-
-def _over_simple(experiment: str) -> str:
-    """The agenda's speed over that of the best simple way, which is named."""
-    run = speed_run(RUN)
-    measured = [f"{method}@64" for method in SIMPLE if run.has(experiment, f"{method}@64")]
-    if not measured:
-        return ""
-    best = max(measured, key=lambda cell: run.cell(experiment, cell).sentences_per_second)
-    return f"{run.ratio(experiment, 'agenda@64', best)} (`{best.removesuffix('@64')}`)"
-
-
-def _recording(task: str) -> str:
-    shares = []
-    measured = [name for name in (task, f"{task}-operations") if speed_run(RUN).has(name, "agenda@64")]
-    for experiment in measured:
-        phases = speed_run(RUN).cell(experiment, "agenda@64").phase_seconds
-        shares.append((phases["graph"] + phases["scheduling"]) / sum(phases.values()))
-    return " ".join([f"{shares[0]:.2f}", *(f"({share:.2f})" for share in shares[1:])])
 
 
 def more_ratios() -> str:
@@ -159,8 +150,7 @@ def more_ratios() -> str:
         ("trees, by levels", "trees", "levels@64", "manual@64"),
         ("a single tree (the paper: 2.0)", "trees", "agenda@1", "none@1"),
     )
-    measured = [line for line in lines if all(run.has(line[1], cell) for cell in line[2:])]
-    return ratios(run, measured)
+    return ratios(run, [line for line in lines if all(run.has(line[1], cell) for cell in line[2:])])
 
 
 FIGURES: dict[str, Callable[[], str]] = {

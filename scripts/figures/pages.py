@@ -10,21 +10,15 @@ from tempfile import TemporaryDirectory
 
 from figures import (
     accuracy,
-    annotation,
-    choosing,
     gpu,
     headline,
-    headline_plot,
-    latency,
+    joint,
     levels,
-    libraries,
     messages,
+    methods,
     on_the_fly,
     recurrence,
-    service,
     speed,
-    together,
-    treebanks,
 )
 from figures.kept import MEASUREMENTS, tables, training_runs
 from parser.commands.table import read_table
@@ -38,23 +32,7 @@ from parser.tables.runs import rows_of as rows_of_table
 BEGIN = re.compile(r"^<!-- rows: (\S+) -->$", re.MULTILINE)
 END = re.compile(r"^<!-- end -->$", re.MULTILINE)
 MARKED = re.compile(r"^(<!-- rows: (\S+) -->\n)(.*?)^(<!-- end -->)$", re.MULTILINE | re.DOTALL)
-MODULES = (
-    accuracy,
-    annotation,
-    choosing,
-    gpu,
-    headline,
-    latency,
-    levels,
-    libraries,
-    messages,
-    on_the_fly,
-    recurrence,
-    service,
-    speed,
-    together,
-    treebanks,
-)
+MODULES = accuracy, gpu, headline, joint, levels, messages, methods, on_the_fly, recurrence, speed
 """The modules with functions that write figures."""
 TABLES = MEASUREMENTS.parent.parent / "configs/tables"
 Draw = Callable[[Path], None]
@@ -68,11 +46,11 @@ OF_REPORTS = {
 
 def names_in(text: str) -> list[str]:
     """The names of the figures in a page. Raises ValueError for a mark whose counterpart is missing."""
-    found = MARKED.findall(text)
+    blocks = MARKED.findall(text)
     begins, ends = len(BEGIN.findall(text)), len(END.findall(text))
-    if begins != ends or len(found) != begins or any(BEGIN.search(shown) for _, _, shown, _ in found):
+    if begins != ends or len(blocks) != begins or any(BEGIN.search(shown) for _, _, shown, _ in blocks):
         raise ValueError("each mark `<!-- rows: NAME -->` needs an `<!-- end -->` before the next one")
-    return [name for _, name, _, _ in found]
+    return [name for _, name, _, _ in blocks]
 
 
 def with_figures(text: str, figures: Mapping[str, str]) -> str:
@@ -89,20 +67,21 @@ def without_figures(text: str) -> str:
 
 def figures_by_name() -> dict[str, Callable[[], str]]:
     """The functions that write figures, by name. Raises ValueError if two have the same name."""
-    found: dict[str, Callable[[], str]] = {}
+    figures: dict[str, Callable[[], str]] = {}
     for module in MODULES:
-        if twice := found.keys() & module.FIGURES.keys():
+        if twice := figures.keys() & module.FIGURES.keys():
             raise ValueError(f"there are two figures {', '.join(sorted(twice))}")
-        found.update(module.FIGURES)
-    return found
+        figures.update(module.FIGURES)
+    return figures
 
 
 def reports() -> dict[str, Draw]:
     """The functions that draw reports, by the report's name, which is also the name of its folder."""
     runs = sorted(path.parent for path in MEASUREMENTS.rglob(CONFIG))
-    found = {run.relative_to(MEASUREMENTS).as_posix(): partial(draw_run, run) for run in runs}
-    found |= {f"accuracy/{name}": partial(draw_table, name) for name in tables()}
-    return {**found, gpu.FOLDER: gpu.draw_report}
+    of_runs: dict[str, Draw] = {
+        run.relative_to(MEASUREMENTS).as_posix(): partial(draw_run, run) for run in runs
+    }
+    return of_runs | {f"accuracy/{name}": partial(draw_table, name) for name in tables()}
 
 
 def draw_run(run: Path, folder: Path) -> None:
@@ -120,8 +99,8 @@ def draw_table(name: str, folder: Path) -> None:
 def pictures() -> dict[str, str]:
     """All pictures as SVG, by the names of their files in docs/."""
     drawn = {
-        "headline.svg": svg(headline_plot.draw(headline.headlines(headline.CONFIG))),
-        "latency.svg": svg(latency.draw()),
+        "headline.svg": svg(headline.draw(headline.headlines(headline.CONFIG))),
+        "latency.svg": svg(speed.draw_latency()),
     }
     for name, (report, plot) in OF_REPORTS.items():
         with TemporaryDirectory() as folder:

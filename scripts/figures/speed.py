@@ -1,6 +1,5 @@
-"""Tables of the speeds of the StackLSTM parser and of whole parsers, and of the output of commands on speed,
-memory and many processes.
-"""
+"""Tables of the speeds of the StackLSTM parser and of whole parsers, of latency, the service, memory and many
+processes."""
 
 from __future__ import annotations
 
@@ -8,17 +7,30 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from figures.kept import kept_output, latest, plain_speed, printed, processor, ratios, speed_run, table
-from parser.speed.measuring.rows import SpeedRow
-from parser.speed.measuring.statistics import median_of, parallel_share_at, ratio_of
+from matplotlib.figure import Figure
+
+from figures.kept import (
+    PRINTED_OF_SCALE,
+    PRINTED_OF_SPEED,
+    grouped,
+    latest,
+    matches,
+    printed,
+    printed_rows,
+    processor,
+    ratios,
+    speed_run,
+    table,
+)
+from parser.speed.measuring.statistics import Estimate, median_of, parallel_share_at, ratio_of
+from parser.speed.reporting.plot_style import LABEL_SIZE, PLAIN, WIDTH, draw_lines, legend_below
 from parser.speed.reporting.speed_ups import bracketed, ratio
 
-PAPER = "ding-koehn-2019"
+PAPER, IN_TURNS = "ding-koehn-2019", "stack-lstm/in-turns"
 FIGURE_1 = "dyer-2015"
 """The experiment with the sizes of Figure 1 of Ding & Koehn 2019."""
 FIGURE_1_GAIN = 60.8
 """The speed-up of batches of 64 over batches of 1 (Ding & Koehn 2019, section 5.2)."""
-OUTPUT, SCALE = "speed/printed.jsonl", "scale/printed.jsonl"
 CHECK = "stack-parser check --transitions"
 NETWORKS = {
     "ding-koehn-2019": "StackLSTM parser, Ding & Koehn 2019",
@@ -29,63 +41,73 @@ NETWORKS = {
     "peephole-lstm": "peephole LSTM of 512 units",
 }
 """The experiments in the comparison of precisions, with their titles."""
+OURS = "ud-fast"
 
 
-def stack_lstm(experiment: str) -> str:
-    methods = {
-        "sentence by sentence": ("none", (1,)),
-        "by step, as the paper's authors": ("step-naive", (1, 8, 64, 256)),
-        "by step, our implementation": ("step", (1, 8, 64, 256)),
-        "by replay": ("replay", (1, 8, 64, 256)),
-    }
-
-    def speed(method: str, size: int) -> str:
-        return plain_speed(speed_run("stack-lstm").cell(experiment, f"{method}@{size}").sentences_per_second)
-
+def speeds_by_size(
+    run: str, experiment: str, sizes: Sequence[int], methods: dict[str, dict[str, Sequence[int]]]
+) -> str:
+    """Speeds of training by batch size. methods: with their batch sizes, by title."""
     return table(
-        ("training, sentences/s", "batch 1", 8, 64, 256),
+        ("training, sentences/s", f"batch {sizes[0]}", *sizes[1:]),
         (
-            (label, *(speed(method, size) if size in sizes else "" for size in (1, 8, 64, 256)))
-            for label, (method, sizes) in methods.items()
+            (
+                title,
+                *(
+                    speed_run(run).speed(experiment, f"{method}@{size}") if size in there else ""
+                    for size in sizes
+                ),
+            )
+            for title, of_title in methods.items()
+            for method, there in of_title.items()
         ),
     )
 
 
+def stack_lstm(experiment: str) -> str:
+    sizes = 1, 8, 64, 256
+    methods: dict[str, dict[str, Sequence[int]]] = {
+        "sentence by sentence": {"none": (1,)},
+        "by step, as the paper's authors": {"step-naive": sizes},
+        "by step, our implementation": {"step": sizes},
+        "by replay": {"replay": sizes},
+    }
+    return speeds_by_size("stack-lstm", experiment, sizes, methods)
+
+
 def stack_lstm_ratios() -> str:
     lines = (
-        ("replay over sentence by sentence", "replay@64", "none@1"),
-        ("replay over the authors' steps", "replay@64", "step-naive@64"),
-        ("the same, the largest batches", "replay@256", "step-naive@256"),
-        ("replay of single sentences", "replay@1", "none@1"),
-        ("what batches give to replay", "replay@64", "replay@1"),
-        ("what batches give to the authors' steps", "step-naive@64", "step-naive@1"),
+        ("replay over sentence by sentence", PAPER, "replay@64", "none@1"),
+        ("replay over the authors' steps", PAPER, "replay@64", "step-naive@64"),
+        ("the same, the largest batches", PAPER, "replay@256", "step-naive@256"),
+        ("replay of single sentences", PAPER, "replay@1", "none@1"),
+        ("what batches give to replay", PAPER, "replay@64", "replay@1"),
+        ("what batches give to the authors' steps", PAPER, "step-naive@64", "step-naive@1"),
     )
-    return ratios(speed_run("stack-lstm/in-turns"), ((what, PAPER, one, other) for what, one, other in lines))
+    return ratios(speed_run(IN_TURNS), lines)
 
 
 def parallel_shares() -> str:
     """The gain of batches of 64 by Amdahl's law, next to the paper's, and the most this core could give."""
-    found = [("the paper, Figure 1", "", f"{FIGURE_1_GAIN}", "", _percent(FIGURE_1_GAIN))]
-    run = speed_run("stack-lstm/in-turns")
+
+    def percent(gain: float) -> str:
+        return f"{100 * parallel_share_at(64, gain):.2f} %"
+
+    lines = [("the paper, Figure 1", "", f"{FIGURE_1_GAIN}", "", percent(FIGURE_1_GAIN))]
+    run = speed_run(IN_TURNS)
     for sizes, experiment in (("sizes of Figure 1", FIGURE_1), ("sizes of section 5", PAPER)):
         for method in ("step-naive", "replay"):
-            cells = [run.cell(experiment, f"{method}@{size}") for size in (64, 1)]
-            gain, most = ratio(*cells).value, 1 / cells[1].mfu_with_update
-            shown = [bracketed(text, cells) for text in (f"{gain:.1f}", _percent(gain))]
-            found.append((sizes, f"`{method}`", shown[0], f"{most:.0f}", shown[1]))
-    return table(("", "", "64 over 1", "at most, on this core", "parallel share"), found)
-
-
-def _percent(gain: float) -> str:
-    return f"{100 * parallel_share_at(64, gain):.2f} %"
+            large, single = (run.cell(experiment, f"{method}@{size}") for size in (64, 1))
+            gain, most = ratio(large, single).value, 1 / single.mfu_with_update
+            shown = [bracketed(text, [large, single]) for text in (f"{gain:.1f}", percent(gain))]
+            lines.append((sizes, f"`{method}`", shown[0], f"{most:.0f}", shown[1]))
+    return table(("", "", "64 over 1", "at most, on this core", "parallel share"), lines)
 
 
 def stack_lstm_utilisation() -> str:
-    run = speed_run("stack-lstm/in-turns")
-    cells = [run.cell(PAPER, f"{method}@64") for method in ("replay", "step", "step-naive")]
-    header = ("batches of 64", *(f"`{row.method}`" for row in cells))
+    cells = [speed_run(IN_TURNS).cell(PAPER, f"{method}@64") for method in ("replay", "step", "step-naive")]
     return table(
-        header,
+        ("batches of 64", *(f"`{row.method}`" for row in cells)),
         [
             ("MFU", *(f"{row.mfu:.2f}" for row in cells)),
             ("rows that are padding", *(f"{row.padding_share:.0%}".replace("%", " %") for row in cells)),
@@ -95,147 +117,228 @@ def stack_lstm_utilisation() -> str:
 
 def precision() -> str:
     """The speed of every cell in float32 and in bfloat16, and the gain."""
-    cells: dict[tuple[str, str, int], dict[str, SpeedRow]] = {}
-    for row in speed_run("precision").rows:
-        key = row.experiment, row.method, row.batch_size
-        cells.setdefault(key, {})[row.precision] = row
-    order = list(NETWORKS)
-    by_network = sorted(cells.items(), key=lambda item: (order.index(item[0][0]), *item[0][1:]))
+    cells = grouped(
+        ((list(NETWORKS).index(row.experiment), row.method, row.batch_size), row)
+        for row in speed_run("precision").rows
+    )
+    pairs = {key: {row.precision: row for row in own} for key, own in sorted(cells.items())}
     return table(
         ("network", "method", "batch", "float32", "bfloat16", "gain"),
         (
             (
-                NETWORKS[experiment],
+                [*NETWORKS.values()][network],
                 method,
                 size,
                 *(f"{both[each].sentences_per_second:,.0f}" for each in ("float32", "bfloat16")),
                 ratio(both["bfloat16"], both["float32"]),
             )
-            for (experiment, method, size), both in by_network
+            for (network, method, size), both in pairs.items()
         ),
     )
 
 
 def peers() -> str:
     """Speeds of whole parsers, measured in turns, and their ratios to `ud-english-ewt`."""
-    found = {run["name"]: run["speeds"] for run in latest("speed/peers/external.jsonl")}
-    plain = found["ud-english-ewt"]
-    by_speed = sorted(found.items(), key=lambda item: -median_of(item[1]).value)
-
-    def over_plain(name: str, speeds: Sequence[float]) -> str:
-        return "" if name == "ud-english-ewt" else str(ratio_of(speeds, plain, interleaved=True))
-
+    speeds = {name: run["speeds"] for name, run in latest("speed/peers/external.jsonl").items()}
+    base = "ud-english-ewt"
     return table(
-        ("parser", "sentences/s", "over `ud-english-ewt`"),
+        ("parser", "sentences/s", f"over `{base}`"),
         (
             (
                 f"`{name}`" if name.startswith("ud-") else name,
-                f"{median_of(speeds):,.0f}",
-                over_plain(name, speeds),
+                f"{median_of(own):,.0f}",
+                "" if name == base else ratio_of(own, speeds[base], interleaved=True),
             )
-            for name, speeds in by_speed
+            for name, own in sorted(speeds.items(), key=lambda item: -median_of(item[1]).value)
         ),
     )
+
+
+def group_speeds() -> dict[str, dict[int, list[float]]]:
+    """Sentences per second in each turn, by program and size of the groups that are handed in at once."""
+    speeds: dict[str, dict[int, list[float]]] = {}
+    for name, row in latest("speed/latency/external.jsonl").items():
+        program, _, size = name.rpartition(", ")
+        speeds.setdefault(program, {})[int(size)] = row["speeds"]
+    return speeds
+
+
+def milliseconds(size: int, speed: Estimate) -> Estimate:
+    """Milliseconds until all trees of a group are parsed. speed: in sentences per second."""
+    return Estimate(*(1000 * size / each for each in (speed.value, speed.high, speed.low)))
+
+
+def latency() -> str:
+    """Milliseconds of a group in each program, and the other programs' times over this program's."""
+    speeds = group_speeds()
+    sizes = sorted(speeds[OURS])
+    times = (
+        (
+            f"`{program}`" if program == OURS else program,
+            *(f"{milliseconds(size, median_of(own[size])).value:.3g}" for size in sizes),
+        )
+        for program, own in speeds.items()
+    )
+    over_ours = (
+        (
+            f"{program} over `{OURS}`",
+            *(ratio_of(speeds[OURS][size], own[size], interleaved=True) for size in sizes),
+        )
+        for program, own in speeds.items()
+        if program != OURS
+    )
+    return table(("milliseconds for a group of", *sizes), [*times, *over_ours])
+
+
+def draw_latency() -> Figure:
+    """Two panels by group size: milliseconds, and sentences per second."""
+    speeds = {
+        program: {size: median_of(each) for size, each in own.items()}
+        for program, own in group_speeds().items()
+    }
+    waiting = {
+        program: {size: milliseconds(size, speed) for size, speed in own.items()}
+        for program, own in speeds.items()
+    }
+    figure = Figure(figsize=(WIDTH, 3.2), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    sizes = sorted(speeds[OURS])
+    for axes, curves, title in (
+        (left, waiting, "milliseconds until all trees are there"),
+        (right, speeds, "sentences per second"),
+    ):
+        draw_lines(axes, curves, list(curves))
+        axes.set_title(title, fontsize=LABEL_SIZE)
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(sizes, [str(size) for size in sizes])
+        axes.set_xlabel("sentences handed in at once")
+    left.set_yscale("log")
+    right.set_ylim(bottom=0)
+    for axes in (left, right):
+        axes.yaxis.set_major_formatter(PLAIN)
+    legend_below(figure)
+    return figure
 
 
 def padded_lstms() -> str:
     """Times of a padded LSTM over times by levels, for batches of different lengths."""
-    names = {"AVX-512": "padded LSTMs, AVX-512", "AVX2": "padded LSTMs, AVX2"}
-    header: list[str] = ["words of a sentence"]
+    header = ["words of a sentence"]
     lines: dict[str, list[str]] = {}
-    for instructions, name in names.items():
-        _, sizes, *rest = printed(OUTPUT, name)
+    for instructions in ("AVX-512", "AVX2"):
+        _, sizes, *rest = printed(f"padded LSTMs, {instructions}", PRINTED_OF_SPEED)
         header += [f"{size}, {instructions}" for size in re.findall(r"\d+ units", sizes)]
         for line in rest:
-            lengths, *ratios = re.split(r" {2,}", line)
-            lines.setdefault(lengths.removesuffix(" words"), []).extend(ratios)
-    return table(header, ([lengths, *ratios] for lengths, ratios in lines.items()))
+            lengths, *gains = re.split(r" {2,}", line)
+            lines.setdefault(lengths.removesuffix(" words"), []).extend(gains)
+    return table(header, ([lengths, *gains] for lengths, gains in lines.items()))
 
 
 def schedules() -> str:
     """Numbers of batches by agenda and by depth, and the speed by depth as a share of that by agenda."""
-    _, *lines = printed("speed/printed.jsonl", "measure_schedules")
     header = ("", "batches by agenda", "by depth", "speed by depth over agenda, 32 units", "256 units")
     titles = {"cell": "as cells", "operation": "as operations"}
-    found = (line.split("; ") for line in lines)
-    return table(header, ((f"{name}, {titles[grain]}", *own) for grain, name, *own in found))
+    lines = (line.split("; ") for line in printed("measure_schedules", PRINTED_OF_SPEED)[1:])
+    return table(header, ((f"{name}, {titles[grain]}", *own) for grain, name, *own in lines))
 
 
 def single_figures() -> str:
-    check, memory = (" ".join(printed(OUTPUT, words)) for words in ("check", "measure_memory"))
-    tokenizing, tagging = (" ".join(printed(OUTPUT, f"measure_{what}")) for what in ("tokenizing", "tagging"))
-    frozen = " ".join(printed(OUTPUT, "measure_frozen_vectors"))
-    all_of_it = " ".join(printed(OUTPUT, "measure_parse_all"))
-    each = sorted(re.findall(r"trajectories in +([\d.]+) s", check), key=float)
-    five, fifty, again, most = (f"{float(size):.0f}" for size in re.findall(r"([\d.]+) MiB", memory))
-    words = _found(r"words +(\d+(?:,\d+)*)", check)
+    def searched(pattern: str, words: str) -> list[str]:
+        """All that the pattern finds in what commands printed. Raises ValueError if there is nothing."""
+        everything: list[str] = re.findall(pattern, " ".join(printed(words, PRINTED_OF_SPEED)))
+        if not everything:
+            raise ValueError(f"no {pattern} in what was printed")
+        return everything
+
+    def machine(command: str) -> str:
+        """The processor on which a command was run last."""
+        program = command.split()[1].rpartition("/")[2]
+        return processor(printed_rows(PRINTED_OF_SPEED, program)[-1]["machine"])
+
+    words = searched(r"words +(\d+(?:,\d+)*)", "check")[0]
+    trajectories = sorted(searched(r"trajectories in +([\d.]+) s", "check"), key=float)
+    five, fifty, again, most = (f"{float(size):.0f}" for size in searched(r"([\d.]+) MiB", "measure_memory"))
+    studies = "python scripts/studies"
     lines = (
-        (f"reading the training set of EWT, {words} words", _found(r"read in +([\d.]+ s)", check), CHECK),
-        ("its oracle trajectories, each transition system", f"{each[0]} to {each[-1]} s", CHECK),
+        (
+            f"reading the training set of EWT, {words} words",
+            searched(r"read in +([\d.]+ s)", "check")[0],
+            CHECK,
+        ),
+        (
+            "its oracle trajectories, each transition system",
+            f"{trajectories[0]} to {trajectories[-1]} s",
+            CHECK,
+        ),
         (
             "peak memory of parsing the test set of EWT 5, 50 and 150 times over as one stream",
             f"{five}, {again} to {fifty} (two runs) and {most} MiB",
-            "python scripts/studies/scale/measure_memory.py",
+            f"{studies}/scale/measure_memory.py",
         ),
         (
             "peak memory of `Parser.parse_all`, 1,000,000 sentences by a small parser",
-            re.findall(r"(\d+) at most", all_of_it)[-1] + " MiB",
-            "python scripts/studies/scale/measure_parse_all.py",
+            searched(r"(\d+) at most", "measure_parse_all")[-1] + " MiB",
+            f"{studies}/scale/measure_parse_all.py",
         ),
         (
             "speed of parsing with tags and lemmas over that without, with as many layers",
-            _found(r"with tags over without: (.*)", tagging),
-            "python scripts/studies/text/measure_tagging.py",
+            searched(r"with tags over without: (.*)", "measure_tagging")[0],
+            f"{studies}/text/measure_tagging.py",
         ),
         (
             "time of tokenizing the text of EWT's test set over that of parsing it",
-            _found(r"time of parsing: (.*)", tokenizing),
-            "python scripts/studies/text/measure_tokenizing.py",
+            searched(r"time of parsing: (.*)", "measure_tokenizing")[0],
+            f"{studies}/text/measure_tokenizing.py",
         ),
         (
             "speed of training with vectors of a frozen transformer over that with pretrained ones",
-            _found(r"ones: (.*)", frozen),
-            "python scripts/studies/accuracy/measure_frozen_vectors.py",
+            searched(r"ones: (.*)", "measure_frozen_vectors")[0],
+            f"{studies}/accuracy/measure_frozen_vectors.py",
         ),
     )
     return table(
         ("", "", "processor", "command"),
-        (
-            (what, value, _processor(command.split()[1].rpartition("/")[2]), f"`{command}`")
-            for what, value, command in lines
-        ),
+        ((what, value, machine(command), f"`{command}`") for what, value, command in lines),
     )
-
-
-def _processor(command: str) -> str:
-    """The name and the vector instructions of the machine on which a command was run last."""
-    machine = kept_output(OUTPUT, command)[-1]["machine"]
-    return processor(machine["cpu"], machine["vectors"])
-
-
-def _found(pattern: str, text: str) -> str:
-    match = re.search(pattern, text)
-    if match is None:
-        raise ValueError(f"no {pattern} in what was printed")
-    return match[match.lastindex or 0]
 
 
 def levels_and_steps() -> str:
     """The number of steps and levels that the sentences of a treebank take."""
-    text = "\n".join(printed(OUTPUT, "measure_levels"))
-    found = [
-        (what, *re.findall(rf"^{what} +median (\d+), greatest (\d+)", text, re.MULTILINE)[0])
-        for what in ("steps", "levels")
-    ]
-    return table(("training set of English EWT", "median of the sentences", "greatest"), found)
+    pattern = r"(steps|levels) +median (\d+), greatest (\d+).*"
+    lines = matches(pattern, printed("measure_levels", PRINTED_OF_SPEED))
+    header = ("training set of English EWT", "median of the sentences", "greatest")
+    return table(header, sorted(lines, reverse=True))
 
 
 def reading() -> str:
     """The speed of reading the shipped treebank, next to conllu."""
-    readers, speeds = zip(
-        *(line.split(": ") for line in printed(OUTPUT, "measure_reading")[-3:]), strict=True
-    )
+    lines = printed("measure_reading", PRINTED_OF_SPEED)[-3:]
+    readers, speeds = zip(*(line.split(": ") for line in lines), strict=True)
     return table(("of the processor's time", *readers), [("reading `train.conllu`", *speeds)])
+
+
+def service() -> str:
+    """Sentences per second and latencies under load, next to UDPipe's own server: medians over the turns."""
+    command = "runs/peers/{} ours=http://127.0.0.1:8102 udpipe=http://127.0.0.1:8101 --clients {}"
+    texts = {"English": "ewt-test.txt", "French": "fr-test.txt"}
+    loads = {"one client": "1 ", "32 clients": "32 ", "about half the load": "64 --rate "}
+    servers = {"ours": "stack-parser", "udpipe": "UDPipe"}
+    pattern = r"(\w+): sentences/s ([\d.]+) .*, p50 in ms ([\d.]+) .*, p99 in ms ([\d.]+) .*"
+    return table(
+        ("", "", "sentences/s", "median, ms", "99 %, ms"),
+        (
+            (f"{language}, {load}", servers[server], *figures)
+            for language, text in texts.items()
+            for load, clients in loads.items()
+            for server, *figures in matches(pattern, printed(command.format(text, clients), PRINTED_OF_SCALE))
+        ),
+    )
+
+
+def request_memory() -> str:
+    """The service's memory with many large requests at once, by kind."""
+    pattern = r"(\d+ requests of [\d.]+ MB, .+): (\d+) MiB before, at most (\d+) MiB; .*"
+    lines = matches(pattern, printed("measure_request_memory.py", PRINTED_OF_SCALE))
+    return table(("", "before, MiB", "at most, MiB"), lines)
 
 
 def processes() -> str:
@@ -246,37 +349,44 @@ def processes() -> str:
         "`parse`, 50,000 sentences": "--turns 5",
         "`parse-corpus`, 200,000 sentences": "--ray",
     }
-    found = []
+    lines = []
     for title, words in commands.items():
-        products, own, share = (line.rpartition(": ")[2] for line in printed(SCALE, words)[-3:])
-        found.append((title, own, products, share))
-    return table(("two processes over one", "gain", "gain of products", "share of that"), found)
+        last = printed(words, PRINTED_OF_SCALE)[-3:]
+        products, gain, share = (line.rpartition(": ")[2] for line in last)
+        lines.append((title, gain, products, share))
+    return table(("two processes over one", "gain", "gain of products", "share of that"), lines)
 
 
 def training_with_processes() -> str:
     """Dev LAS of a parser trained by one process, and of a parser trained by two."""
-    found = [line.rpartition(" ")[2] for line in printed(SCALE, "parser train") if "UAS" in line]
-    return table(("processes", "dev LAS"), zip(("one", "two"), found, strict=True))
+    lines = printed("parser train", PRINTED_OF_SCALE)
+    las = [line.rpartition(" ")[2] for line in lines if "UAS" in line]
+    return table(("processes", "dev LAS"), zip(("one", "two"), las, strict=True))
 
 
-def _plan_tables() -> list[str]:
-    text = "\n".join(line if line.startswith("|") else "" for line in printed(SCALE, "plan_corpus"))
-    return [part.strip() for part in re.split(r"\n{2,}", text) if part.strip()]
+def plan_table(number: int) -> str:
+    """A table that the plan of a corpus printed."""
+    lines = printed("plan_corpus", PRINTED_OF_SCALE)
+    text = "\n".join(line if line.startswith("|") else "" for line in lines)
+    return re.split(r"\n{2,}", text.strip())[number]
 
 
 FIGURES: dict[str, Callable[[], str]] = {
-    "corpus-blocks": lambda: _plan_tables()[0],
-    "corpus-limits": lambda: _plan_tables()[1],
-    "corpus-plan": lambda: _plan_tables()[2],
+    "corpus-blocks": partial(plan_table, 0),
+    "corpus-limits": partial(plan_table, 1),
+    "corpus-plan": partial(plan_table, 2),
+    "latency": latency,
     "levels-and-steps": levels_and_steps,
     "padded-lstms": padded_lstms,
+    "parallel-shares": parallel_shares,
     "peers": peers,
     "precision": precision,
     "processes": processes,
     "reading": reading,
+    "request-memory": request_memory,
     "schedules": schedules,
+    "service": service,
     "single-figures": single_figures,
-    "parallel-shares": parallel_shares,
     "stack-lstm": partial(stack_lstm, PAPER),
     "stack-lstm-figure-1": partial(stack_lstm, FIGURE_1),
     "stack-lstm-ratios": stack_lstm_ratios,

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
-from figures import accuracy, headline, headline_plot, kept
+from figures import accuracy, headline, kept
 from figures.pages import figures_by_name, names_in, pictures, with_figures, without_figures
 from programs import SCRIPTS, script
 from speed_rows import failed_row, speed_row
@@ -75,11 +75,22 @@ def test_a_table_of_ratios(measured):
 
 def test_scores_of_a_table(measured):
     runs = kept.runs_of_table("toys")
-    assert kept.mean_las(runs["plain"], "test") == "81.00"
-    assert kept.spread_las(runs["more"], "test") == "82.00 (81.00, 83.00)"
-    assert kept.las_difference(runs["more"], runs["plain"], "test") == "+1.00 [+1.00, +1.00]"
-    assert kept.las_difference(runs["more"][:1], runs["plain"], "test") == "+1.00"
-    assert kept.mean_minutes(runs["plain"]) == "1.5"
+    assert kept.shown(runs["plain"], "test las") == "81.00"
+    assert kept.shown(runs["more"], "test las spread") == "82.00 (81.00, 83.00)"
+    assert kept.shown(runs["more"], "test las each") == "81.00 and 83.00"
+    assert kept.shown(runs["more"], "test las over", runs["plain"]) == "+1.00 [+1.00, +1.00]"
+    assert kept.shown(runs["more"][:1], "test las over", runs["plain"]) == "+1.00"
+    assert kept.shown(runs["plain"], "minutes") == "1.5"
+
+
+def test_a_table_of_training_runs(measured):
+    columns = ("LAS", "test las"), ("gain", "test las over"), ("plain", "test las", "toys: plain")
+    lines = kept.RunTable("toys", columns, base="plain", heading="runs", title="`{}`")().splitlines()
+    assert lines[0] == "| runs | LAS | gain | plain |"
+    assert lines[2:] == [
+        "| `plain` | 81.00 | | 81.00 |",
+        "| `more` | 82.00 | +1.00 [+1.00, +1.00] | 81.00 |",
+    ]
 
 
 def test_cells_of_a_table():
@@ -102,11 +113,11 @@ def test_what_a_command_printed(measured):
         {"name": "both", "command": ["evaluate"], "printed": ["3"]},
     ]
     (measured / "printed.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert kept.printed("printed.jsonl", "train a.yaml") == ["1"]
-    assert kept.printed("printed.jsonl", "a.yaml") == ["1", "2"]
-    assert kept.printed("printed.jsonl", "both") == ["3"]
+    assert kept.printed("train a.yaml", "printed.jsonl") == ["1"]
+    assert kept.printed("a.yaml", "printed.jsonl") == ["1", "2"]
+    assert kept.printed("both", "printed.jsonl") == ["3"]
     with pytest.raises(ValueError, match="no command with 'parse'"):
-        kept.printed("printed.jsonl", "parse")
+        kept.printed("parse", "printed.jsonl")
 
 
 HEADLINE = """
@@ -179,7 +190,7 @@ def test_a_headline_is_of_one_machine_and_commit(compared, changes, named):
 
 def test_simple_ways_and_papers_are_marked(compared):
     add(compared, timed("none", 8, 5, 10, 20), timed("steps", 8, 10, 10, 30))
-    axes = headline_plot.draw(headline_of(compared)).axes[0]
+    axes = headline.draw(headline_of(compared)).axes[0]
     marks = {
         (line.get_marker(), line.get_markerfacecolor()): list(line.get_xdata())
         for line in axes.lines
@@ -187,14 +198,14 @@ def test_simple_ways_and_papers_are_marked(compared):
     }
     assert marks["o", "black"] == [pytest.approx(2.5)]
     assert marks["o", "white"] == [pytest.approx(1.5)]
-    assert marks["D", headline_plot.PAPER["color"]] == [2, 3]
+    assert marks["D", headline.PAPER["color"]] == [2, 3]
 
 
 def test_a_paper_of_another_method_than_the_best_names_it(compared):
     add(compared, timed("none", 8, 5, 10, 20))
     for method, shown in (("replay", ""), ("agenda", "agenda")):
         groups = headline_of(compared, HEADLINE.replace("2020,", f"2020, method: {method},"))
-        texts = [text.get_text() for text in headline_plot.draw(groups).axes[0].texts]
+        texts = [text.get_text() for text in headline.draw(groups).axes[0].texts]
         assert ("agenda" in texts) == bool(shown)
         assert f"| 2 to 3{shown and ' `agenda`'} |" in headline.headline_tables(groups)
 

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.extended
 
 def test_some_reports_are_drawn(tmp_path, monkeypatch, capsys):
     program = script("write_reports")
-    names = ["speed/levels/quiet", "speed/peers", "accuracy/parts", "speed/predicted-gpu"]
+    names = ["speed/levels/quiet", "speed/peers", "accuracy/parts"]
     monkeypatch.setattr(program, "REPORTS", tmp_path)
     monkeypatch.setattr("sys.argv", ["write_reports.py", *names])
     assert program.main() == 0
