@@ -18,9 +18,9 @@ from types import FrameType
 
 import torch
 
-from parser.config.file import read_config
 from parser.parsing.engine import Engine
 from parser.training import data
+from parser.training.config import read_config
 from parser.training.epoch import train_epoch
 from parser.training.run import new_training
 

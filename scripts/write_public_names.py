@@ -27,8 +27,7 @@ from starlette.routing import Route
 import parser
 from parser.commands.arguments import argument_parser
 from parser.config.description import sections
-from parser.config.measures import TEXT_MEASURES
-from parser.config.settings import Config
+from parser.evaluation.measures import TEXT_MEASURES
 from parser.evaluation.scores import Scores
 from parser.models.model_format import DOCUMENTS, FILES, FORMAT
 from parser.service import operation, page, typed_messages, typed_protocol, udpipe_protocol
@@ -37,6 +36,7 @@ from parser.speed.measuring.settings import SpeedConfig
 from parser.system.settings import Settings
 from parser.system.version import __version__
 from parser.tables.settings import TableConfig
+from parser.training.config import Config
 
 ROOT = Path(__file__).parents[1]
 LIST, CHANGELOG = ROOT / "docs" / "public-names.txt", ROOT / "CHANGELOG.md"

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from parser.config.description import SettingsSection, sections
-from parser.config.settings import Config
 from parser.speed.measuring.settings import SpeedConfig
 from parser.speed.tasks.discovery import find, installed
 from parser.system.settings import Settings
 from parser.tables.settings import TableConfig
+from parser.training.config import Config
 
 PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
 COMMANDS: dict[str, tuple[type[Settings], str]] = {

@@ -3,8 +3,9 @@
 import torch
 from plain_parser import sentence
 
-from parser.config.settings import NetworkSettings, ParserSettings
 from parser.models.model import Model
+from parser.models.settings import ParserSettings
+from parser.networks.settings import NetworkSettings
 from parser.treebank.vocabulary import Vocabulary
 
 TRAIN = [

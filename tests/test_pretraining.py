@@ -9,8 +9,8 @@ from programs import script
 
 pytest.importorskip("transformers")
 
-from parser.config.file import read_config
 from parser.training import data
+from parser.training.config import read_config
 
 WORDS = "the dog sleeps . a cat sees the mat ! dogs and cats sleep there ."
 

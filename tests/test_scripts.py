@@ -21,13 +21,13 @@ from parser.batching.recurrence.examples import EXAMPLES, with_scores
 from parser.batching.recurrence.layer_graph import Layer
 from parser.batching.recurrence.unrolled import training_operations
 from parser.batching.recurrence.weights import Weights
-from parser.config.file import read_config
 from parser.models.model import Model
 from parser.parsing.parse import parse
 from parser.speed.tasks.experts.mixture_of_experts_plugin import MixtureOfExpertsSettings
 from parser.speed.tasks.programs.image_blocks import JoiningBlock, ResidualBlock
 from parser.speed.tasks.programs.program_executor import ExecutorSizes
 from parser.training import data
+from parser.training.config import read_config
 from parser.training.run import train
 from parser.treebank.conllu import read_treebank
 from parser.treebank.ud_folders import find_treebanks

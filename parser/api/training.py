@@ -13,12 +13,11 @@ from pydantic import ValidationError
 from parser.api.parser import Parser, load, warn_at_caller
 from parser.batching.device import compute_alone_after_fork
 from parser.config.data_folder import data_path
-from parser.config.errors import fault_lines
-from parser.config.file import read_config
-from parser.config.settings import Config
 from parser.evaluation.evaluate import evaluate as evaluate_model
 from parser.evaluation.scores import Scores
 from parser.system.console import LinesError
+from parser.system.settings import fault_lines
+from parser.training.config import Config, read_config
 from parser.training.folder import BEST_MODEL
 from parser.training.run import train_and_score
 from parser.treebank.conllu import Roots, read_treebank

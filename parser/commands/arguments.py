@@ -31,7 +31,7 @@ from parser.commands.shared_arguments import (
     output,
     positive,
 )
-from parser.config.measures import MEASURES
+from parser.evaluation.measures import MEASURES
 from parser.system.console import printable
 from parser.system.version import __version__
 

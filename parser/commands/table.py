@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from parser.config.dotted_keys import flat
-from parser.config.file import read_settings
+from parser.config.file import flat, read_settings
 from parser.system.console import say
 from parser.system.files import file_lock, refuse_folder_of_others, refuse_to_overwrite
 from parser.tables.report import write_table

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from parser.commands.errors import exit_code_of
-from parser.config.file import read_config
-from parser.config.measures import TEXT_MEASURES, TextMeasure, shown
+from parser.evaluation.measures import TEXT_MEASURES, TextMeasure, shown
 from parser.evaluation.report import score_line
 from parser.system.console import say
 from parser.system.device_choice import choose_device
 from parser.system.files import real_path
 from parser.system.machine import peak_memory, tune_process
+from parser.training.config import read_config
 from parser.training.distributed.joining import join_processes
 from parser.training.distributed.launcher import launch
 from parser.training.distributed.process_group import ProcessGroup

@@ -10,9 +10,6 @@ from typing import NamedTuple
 
 from parser.commands.errors import message_of
 from parser.commands.table import claimed_folder, train_missing
-from parser.config.file import read_config
-from parser.config.settings import Config
-from parser.config.small_treebank import changed_settings
 from parser.system.cluster_address import refuse_silent
 from parser.system.console import counted, say
 from parser.system.files import real_path, refuse_to_overwrite, write_atomically
@@ -24,6 +21,7 @@ from parser.tables.report_lines import report_line
 from parser.tables.runs import ROWS, Job, Row, jobs_of, read_rows, rows_of, run_missing
 from parser.tables.settings import TableConfig
 from parser.tables.treebank_report import write_treebank_report
+from parser.training.config import Config, changed_settings, read_config
 from parser.training.data import other_files_needed, provenances
 from parser.treebank.ud_folders import TreebankFolders, find_treebanks
 

@@ -5,22 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from parser.config.data_folder import DATA_FOLDER
-from parser.config.errors import KeyPath, config_fault_lines
-from parser.config.settings import Config
 from parser.config.yaml_loading import ConfigLoader, RefusedYAMLError, load
 from parser.system.console import LinesError, quoted, shortened
 from parser.system.files import content_of
+from parser.system.settings import CONTRADICTION, FAULTS_SHOWN, MAX_KEY, keys_of, more_faults, unknown_key
 
 AnyConfig = TypeVar("AnyConfig", bound=BaseModel)
+KeyPath = tuple[str, ...]
 VARIABLE = re.compile(r"\$\{(\w+)\}")
-
-
 COMMANDS = {
     "treebank": "train",
     "rows": "table",
@@ -33,15 +32,6 @@ COMMANDS = {
 
 class ConfigError(LinesError):
     """A config cannot be used; the message says where and why."""
-
-
-def read_config(path: Path, overrides: Sequence[str] = (), values: Mapping[str, Any] | None = None) -> Config:
-    """The config of a training run.
-
-    overrides: such as "training.batch_size=64". values: parsed overrides, by dotted key. Raises ConfigError,
-    FileNotFoundError.
-    """
-    return ConfigFile(path, overrides, values).validated(Config)
 
 
 def read_settings(path: Path, kind: type[AnyConfig]) -> AnyConfig:
@@ -194,3 +184,86 @@ def _texts(value: Any, key_path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
     elif isinstance(value, list | tuple):
         for inner in value:
             yield from _texts(inner, key_path)
+
+
+def config_fault_lines(
+    error: ValidationError,
+    places: Mapping[KeyPath, str],
+    path: str,
+    kind: type[BaseModel],
+    section: KeyPath = (),
+) -> list[str]:
+    """A line "file:line: key: fault, and what to do" for each of the first faults of a config.
+
+    places: the place of each key. path: the config file. kind: the class of the section.
+    """
+    details = _without_alternatives(error.errors())
+    shown = details[:FAULTS_SHOWN]
+    lines = [_config_line(detail, places, path, kind, section) for detail in shown]
+    return [*lines, *(f"{path}: {more}" for more in more_faults(len(details) - len(shown)))]
+
+
+def _without_alternatives(details: list[ErrorDetails]) -> list[ErrorDetails]:
+    """Leave out "must be 'paper'" for a number out of range: the error about the range is enough."""
+    numbers = {
+        detail["loc"][:-1] for detail in details if detail["type"] in ("greater_than", "finite_number")
+    }
+    return [d for d in details if d["type"] != "literal_error" or d["loc"][:-1] not in numbers]
+
+
+def _config_line(
+    detail: ErrorDetails, places: Mapping[KeyPath, str], path: str, kind: type[BaseModel], section: KeyPath
+) -> str:
+    keys = (*section, *keys_of(detail))
+    known = max((n for n in range(len(keys) + 1) if keys[:n] in places), default=0)
+    place = places.get(keys[:known], path)
+    if known and detail["type"] not in ("extra_forbidden", "missing", CONTRADICTION):
+        keys = keys[:known]  # the rest names an alternative of a type, not a key
+    name = shortened(".".join(keys), MAX_KEY)
+    if detail["type"] == "extra_forbidden":
+        return f"{place}: {name}: {unknown_key(keys[-1], _fields(kind, keys[len(section) : -1]))}"
+    message = f"{place}: {name}: {detail['msg'][0].lower()}{detail['msg'][1:]}"
+    if detail["type"] in ("missing", CONTRADICTION):
+        return message
+    message += f", not {shortened(repr(detail['input']))}"
+    if detail["type"] in ("model_type", "dict_type"):
+        message += "; write {} for its defaults, or its keys"
+    elif isinstance(detail["input"], bool):
+        message += " (YAML reads yes, no, on and off as true and false: put the word into quotes)"
+    return message
+
+
+def _fields(kind: type[BaseModel], section: KeyPath) -> list[str]:
+    """The keys allowed in a section."""
+    kinds = [kind]
+    for key in section:
+        annotations = [each.model_fields[key].annotation for each in kinds if key in each.model_fields]
+        inner = [found for annotation in annotations for found in _classes(annotation)]
+        kinds = inner or kinds  # if there are none, the key is a name chosen by the user
+    return list(dict.fromkeys(name for each in kinds for name in each.model_fields))
+
+
+def _classes(annotation: Any) -> list[type[BaseModel]]:
+    """The classes of settings that occur in a type."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [found for part in get_args(annotation) for found in _classes(part)]
+
+
+def set_in(content: dict[str, Any], key: str, value: Any) -> None:
+    """Set the value of a dotted key; does nothing if its section is null."""
+    *sections, name = key.split(".")
+    for section in sections:
+        if content.get(section, {}) is None:
+            return
+        content = content.setdefault(section, {})
+    content[name] = value
+
+
+def flat(content: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """The values of nested mappings by dotted keys, such as "training.seed"."""
+    found: dict[str, Any] = {}
+    for key, value in content.items():
+        name = f"{above}{key}"
+        found |= flat(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
+    return found

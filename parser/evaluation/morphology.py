@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import starmap
 from typing import NamedTuple
 
-from parser.config.measures import Measure
+from parser.evaluation.measures import Measure
 from parser.treebank.labels import without_subtype
 from parser.treebank.sentence import Sentence
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
-from parser.config.measures import MEASURES, OF_COLUMNS, TEXT_MEASURES, Measure
+from parser.evaluation.measures import MEASURES, OF_COLUMNS, TEXT_MEASURES, Measure
 from parser.evaluation.scores import Scores
 from parser.evaluation.significance import RESAMPLES, Comparison
 from parser.evaluation.text_scores import TextScores

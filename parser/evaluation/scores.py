@@ -13,7 +13,7 @@ from math import sqrt
 from types import MappingProxyType
 from typing import Any
 
-from parser.config.measures import MEASURES, Measure
+from parser.evaluation.measures import MEASURES, Measure
 from parser.evaluation.morphology import CONTENT_LABELS, correct_words
 from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.labels import without_subtype

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from parser.config.measures import Measure
+from parser.evaluation.measures import Measure
 from parser.evaluation.scores import Scores, score
 from parser.parsing.parsed_tree import ParsedTree
 from parser.system.bootstrap import interval, resampled

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from parser.config.measures import TEXT_MEASURES, TextMeasure
 from parser.evaluation.alignment import SegmentedWord, Span, align
+from parser.evaluation.measures import TEXT_MEASURES, TextMeasure
 from parser.evaluation.morphology import (
     CONTENT_LABELS,
     FUNCTIONAL_LABELS,

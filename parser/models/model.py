@@ -16,8 +16,6 @@ from safetensors.torch import save
 from torch import Tensor
 
 from parser.batching.device import compute_alone_after_fork
-from parser.config.errors import FAULTS_SHOWN, fault_lines, more_faults
-from parser.config.settings import NetworkSettings, ParserSettings
 from parser.models.column_shares import ColumnShares, InputColumnCheck, shares_as_json, shares_from_json
 from parser.models.model_files import (
     ModelFiles,
@@ -38,15 +36,18 @@ from parser.models.model_format import (
     settings_as_json,
     settings_from_json,
 )
+from parser.models.settings import ParserSettings
 from parser.models.transformer_files import (
     make_encoder,
     read_transformer,
     refuse_missing_libraries,
     write_transformer,
 )
+from parser.networks.settings import NetworkSettings
 from parser.networks.shapes import without_values
 from parser.networks.stack_parser import StackParser
 from parser.system.files import write_atomically
+from parser.system.settings import FAULTS_SHOWN, fault_lines, more_faults
 from parser.transitions import transition_system
 from parser.transitions.inventory import Inventory
 from parser.transitions.system import TransitionSystem

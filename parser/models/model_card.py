@@ -12,10 +12,10 @@ from typing import Any, Final, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from parser.config.errors import fault_lines
 from parser.config.yaml_loading import BoundedLoader
 from parser.models.model_files import ModelFiles, text_of
 from parser.models.model_format import CARD
+from parser.system.settings import fault_lines
 
 FRONT_MATTER = re.compile(r"\ufeff?---[ \t\r]*\n(.*?\n)---[ \t\r]*(?:\n|\Z)", re.DOTALL)
 Given = Literal["raw text", "gold tokens", "gold tokens and tags"]

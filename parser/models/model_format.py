@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from parser.config.settings import ParserSettings
+from parser.models.settings import ParserSettings
 from parser.system.console import shortened
 from parser.system.version import __version__
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from parser.config.settings import NetworkSettings, TransformerSettings
 from parser.models.model_files import ModelFiles, text_of
 from parser.models.model_format import (
     TRANSFORMER_CLASS,
@@ -20,6 +19,8 @@ from parser.models.model_format import (
     TRANSFORMER_TOKENIZER,
     TRANSFORMER_WEIGHTS,
 )
+from parser.networks.settings import NetworkSettings
+from parser.networks.transformer_weights import TransformerSettings
 from parser.system.extras import to_install
 from parser.system.files import write_atomically
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from parser.batching.functional import dropout, linear
-from parser.config.settings import NetworkSettings
 from parser.networks.bilstm import DIRECTIONS, bilstm, run_bilstm
+from parser.networks.settings import NetworkSettings
 
 
 class LayersAboveTags(nn.Module):

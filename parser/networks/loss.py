@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from parser.config.settings import Objective
 from parser.networks.replay.batch import Batch
 from parser.transitions.inventory import NOT_OPTIMAL, Inventory
 from parser.treebank.vocabulary import UNKNOWN
@@ -17,6 +16,9 @@ from parser.treebank.vocabulary import UNKNOWN
 ILLEGAL_SCORE = float("-inf")
 MARGIN = 1.0
 """Required difference between the scores of right and wrong transitions, with the objective `margin`."""
+
+
+Objective = Literal["likelihood", "best", "margin"]
 
 
 class BatchLoss(NamedTuple):

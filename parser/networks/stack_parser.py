@@ -18,13 +18,13 @@ from parser.batching.functional import dropout, linear
 from parser.batching.layered_lstm import lstm_with_dropout
 from parser.batching.lstm import outputs_of
 from parser.batching.ragged import flatten, gather_rows
-from parser.config.settings import NetworkSettings, Objective
 from parser.networks.arc_scorer import ArcScorer
 from parser.networks.composition import Composition
 from parser.networks.label_scorer import LabelScorer
 from parser.networks.layers_above_tags import LayersAboveTags
-from parser.networks.loss import BatchLoss, tag_loss, transition_loss
+from parser.networks.loss import BatchLoss, Objective, tag_loss, transition_loss
 from parser.networks.replay.batch import Batch
+from parser.networks.settings import NetworkSettings
 from parser.networks.token_encoder import TokenEncoder
 from parser.transitions.inventory import Inventory
 from parser.treebank.vocabulary import Tokens

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from parser.batching.functional import dropout, linear
 from parser.batching.ragged import Ragged, gather_rows
-from parser.config.settings import NetworkSettings
 from parser.networks.bilstm import bilstm, run_bilstm
 from parser.networks.character_encoder import CharacterEncoder
+from parser.networks.settings import NetworkSettings
 from parser.treebank.vocabulary import CHARACTERS, PRETRAINED, TREEBANK, UNKNOWN, Tokens, division_of
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from torch import Tensor, nn
 
 from parser.batching.device import to_device
 from parser.batching.functional import dropout, present_precision
-from parser.config.settings import TransformerSettings
 from parser.networks.transformer.pieces import PieceTokenizer
 from parser.networks.transformer.pretrained import PretrainedTransformer
 from parser.networks.transformer.windows import Together, Windows, padding_together
 from parser.networks.transformer_weights import (
+    TransformerSettings,
     frozen_weights,
     is_frozen,
     learning_rates,

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from parser.config.measures import MEASURES, Measure
 from parser.evaluation.errors import GROUPINGS, Errors
+from parser.evaluation.measures import MEASURES, Measure
 from parser.evaluation.report import verdict
 from parser.evaluation.significance import Comparison
 from parser.pages.page import rendered

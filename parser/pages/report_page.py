@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from parser.config.measures import MEASURES
 from parser.evaluation.calibration import Confidence
 from parser.evaluation.errors import GROUPINGS, Errors
+from parser.evaluation.measures import MEASURES
 from parser.evaluation.report import meanings
 from parser.pages.page import rendered
 from parser.pages.report_confidence import confidence_part

@@ -15,8 +15,8 @@ from statistics import mean
 import numpy as np
 from numpy.typing import NDArray
 
-from parser.config.settings import CalibrationSettings
 from parser.models.model import Model
+from parser.models.settings import CalibrationSettings
 
 Floats = NDArray[np.float64]
 LEAST = 1e-6

@@ -12,9 +12,8 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
-from parser.config.errors import fault_lines
 from parser.system.console import quoted
-from parser.system.settings import CONTRADICTION
+from parser.system.settings import CONTRADICTION, fault_lines
 
 MAX_TREES = 1_000
 """Most trees of a sentence. The memory that is needed grows with them."""

@@ -14,7 +14,6 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from parser.config.errors import FAULTS_SHOWN, MAX_KEY, more_faults
 from parser.pages.interface_page import interface_page
 from parser.service.absolute_targets import AbsoluteTargets
 from parser.service.bearer_tokens import BearerTokens
@@ -31,6 +30,7 @@ from parser.service.service import Service
 from parser.service.typed_protocol import typed_routes
 from parser.service.udpipe_protocol import udpipe_routes
 from parser.system.console import shortened
+from parser.system.settings import FAULTS_SHOWN, MAX_KEY, more_faults
 from parser.system.version import __version__
 
 DOCS = "/docs"

@@ -14,11 +14,11 @@ from pydantic import TypeAdapter, ValidationError
 from python_multipart.multipart import parse_options_header
 from starlette.responses import Response
 
-from parser.config.errors import unknown_key
 from parser.service.json_reader import JSONReader
 from parser.service.limits import RefusedError
 from parser.service.reading_threads import ReadingThreads
 from parser.service.typed_messages import GivenSentence, ParseRequest
+from parser.system.settings import unknown_key
 from parser.treebank.columns import BLANK
 
 JSON, OTHER_JSON = b"application/json", b"+json"

@@ -1,16 +1,27 @@
-"""The base class of all settings."""
+"""The base class of all settings, and readable lines of their faults."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import difflib
+from collections.abc import Collection, Iterable
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+
+from parser.system import MOST_THREADS
+from parser.system.console import counted, shortened
 
 Count = Annotated[int, Field(gt=0, le=1_000_000_000)]
+Size = Annotated[int, Field(gt=0, le=65_536)]
+"""Size of a vector or a layer."""
+Layers = Annotated[int, Field(gt=0, le=100)]
+Threads = Annotated[int, Field(gt=0, le=MOST_THREADS)]
 CONTRADICTION = "contradiction"
 """The type of pydantic's errors for settings that exclude each other."""
+FAULTS_SHOWN = 10
+MAX_KEY = 200
+"""Maximum number of characters of a key in a message; with all its sections, a key can be long."""
 
 
 class Settings(BaseModel):
@@ -40,3 +51,38 @@ def contradiction_error(faults: Iterable[tuple[str, str]]) -> ValidationError:
             for key, why in faults
         ],
     )
+
+
+def fault_lines(error: ValidationError, section: str = "") -> list[str]:
+    """A line "key: fault" for each of the first faults, and one with the number of further faults.
+
+    section: the key of the section that contains the settings. Values are not quoted, since they can be of
+    any length.
+    """
+    details = error.errors(include_input=False, include_url=False)
+    lines = [_line(detail, section) for detail in details[:FAULTS_SHOWN]]
+    return [*lines, *more_faults(len(details) - len(lines))]
+
+
+def more_faults(count: int) -> list[str]:
+    """A line with the number of faults that are not shown, if there are any."""
+    return [f"and {counted(count, 'more fault')}"] if count > 0 else []
+
+
+def _line(detail: ErrorDetails, section: str) -> str:
+    key = ".".join((*([section] if section else []), *keys_of(detail)))
+    message = shortened(detail["msg"])
+    if detail["type"] == "extra_forbidden":
+        message = "unknown key"
+    return f"{shortened(key, MAX_KEY)}: {message}" if key else message
+
+
+def unknown_key(key: str, known: Collection[str]) -> str:
+    """The message for an unknown key. known: the keys that exist."""
+    near = difflib.get_close_matches(shortened(key, MAX_KEY), known, n=1, cutoff=0.5)
+    return f"unknown key; did you mean {near[0]}?" if near else f"unknown key; known are {', '.join(known)}"
+
+
+def keys_of(detail: ErrorDetails) -> tuple[str, ...]:
+    """The keys of an error, without parts such as "<file>", which name alternatives of a type."""
+    return tuple(part for part in map(str, detail["loc"]) if not part.startswith("<"))

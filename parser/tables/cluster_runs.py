@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from parser.config.settings import Config
 from parser.system.console import LinesError, counted, say
 from parser.system.files import file_lock, real_path
 from parser.system.interruption import StoppedError, stop_request
@@ -29,6 +28,7 @@ from parser.tables.runs import (
     start,
     stop,
 )
+from parser.training.config import Config
 from parser.training.folder import LOCK
 
 MOST_ATTEMPTS = 5

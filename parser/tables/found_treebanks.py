@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from parser.config.data_folder import path_in_configs
-from parser.config.measures import OF_COLUMNS
-from parser.config.settings import Config
+from parser.evaluation.measures import OF_COLUMNS
 from parser.system.files import write_atomically
 from parser.tables.settings import RowSettings
+from parser.training.config import Config
 from parser.training.trees import read_training_file
 from parser.treebank.columns import BLANK, NO_SPACE, WORD_COLUMNS
 from parser.treebank.conllu_output import as_conllu

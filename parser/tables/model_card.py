@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 import yaml
 
 from parser.config.data_folder import data_path
-from parser.config.measures import MEASURES, NAMES, shown
-from parser.config.settings import Config
+from parser.evaluation.measures import MEASURES, NAMES, shown
 from parser.models.model_card import OF_TAGS, OF_TEXT, OF_TOKENS, Given, read_card
 from parser.models.model_files import members_of, model_files
 from parser.models.named_models import SUFFIX, name_of
 from parser.system.console import counted
 from parser.tables.found_treebanks import FoundTreebank
 from parser.tables.runs import Row
+from parser.training.config import Config
 from parser.training.data import models_needed
 
 OF_DIVISION = "tokens", "sentences", "words"

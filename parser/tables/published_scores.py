@@ -7,10 +7,10 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from parser.config.errors import fault_lines
-from parser.config.measures import TextMeasure
+from parser.evaluation.measures import TextMeasure
 from parser.models.model_card import Given
 from parser.system.files import content_of
+from parser.system.settings import fault_lines
 
 Percent = Annotated[float, Field(ge=0, le=100)]
 

@@ -14,8 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 
-from parser.config.dotted_keys import flat
-from parser.config.measures import MEASURES, TEXT_MEASURES
+from parser.config.file import flat
+from parser.evaluation.measures import MEASURES, TEXT_MEASURES
 from parser.speed.measuring.statistics import exactly, mean_of
 from parser.speed.reporting.document import MARKDOWN, Heading, Part, Picture, Table, write_document
 from parser.speed.reporting.plot_style import PLAIN, REFERENCE, draw_panels, places_of

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
 
-from parser.config.measures import NAMES
+from parser.evaluation.measures import NAMES
 from parser.models.model_card import OF_TEXT
 from parser.tables.found_treebanks import FoundTreebank
 from parser.tables.kept_models import package_of

@@ -16,17 +16,16 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from parser.config.file import ConfigError, read_config
-from parser.config.settings import Config
+from parser.config.file import ConfigError
 from parser.system.console import LinesError, lines_of, say
 from parser.system.files import write_atomically
 from parser.system.interruption import StoppedError, stop_request
 from parser.system.lifeline import end, lifeline, start_process
 from parser.system.python_processes import environment, python
 from parser.tables.settings import TableConfig
+from parser.training.config import Config, for_its_treebank, read_config
 from parser.training.folder import CHECKPOINT
 from parser.training.record import epochs_of, read_result
-from parser.training.treebank_size import for_its_treebank
 
 ROWS, RUNS = "rows.jsonl", "runs"
 POLL_SECONDS = 0.5

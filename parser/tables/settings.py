@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from parser.config.measures import Measure, TextMeasure
+from parser.evaluation.measures import Measure, TextMeasure
 from parser.system.settings import Count, Settings
 from parser.tables.search import SearchSettings, trials
 

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from parser.batching.device import Packed
 from parser.batching.ragged import group_size
-from parser.config.settings import ExplorationSettings, TrainingSettings
 from parser.networks.replay.batch import Batch
 from parser.networks.replay.examples import Examples
 from parser.networks.replay.making import Selection
-from parser.networks.stepping.exploration import explore
+from parser.networks.stepping.exploration import ExplorationSettings, explore
+from parser.training.config import TrainingSettings
 from parser.training.data import TrainingData
 from parser.training.training_step import TrainingStep
 from parser.treebank.batches import length_buckets

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from parser.config.settings import CalibrationSettings
 from parser.evaluation.calibration import Bools, Confidence, calibration_error, confidence_of
 from parser.models.model import Model
 from parser.models.model_format import SCORES
+from parser.models.settings import CalibrationSettings
 from parser.parsing.calibration import Calibration, Floats, features, logistic, with_calibration
 from parser.parsing.options import ParseOptions
 from parser.parsing.parse import parse

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from parser.config.data_folder import data_path
-from parser.config.settings import Config
 from parser.models.column_shares import column_shares
 from parser.models.model import Model, system_of
 from parser.models.model_files import digest_of
 from parser.networks.replay.examples import Examples
 from parser.networks.replay.source import BatchSource
+from parser.training.config import Config
 from parser.training.initial_model import copy_weights, freeze, initial_path, load_initial
 from parser.training.prepared import Prepared, load_prepared, place_of, save_prepared
 from parser.training.size import refuse_too_large

@@ -21,14 +21,15 @@ from torch import Tensor
 
 from parser.batching.cuda_graph import refuse_without_generator
 from parser.batching.device import Packed, in_microbatches, to_device
-from parser.config.settings import ExplorationSettings, TrainingSettings
 from parser.networks.replay.batch import Batch
 from parser.networks.replay.making import Selection
 from parser.networks.replay.source import BatchSource
+from parser.networks.stepping.exploration import ExplorationSettings
 from parser.system.machine import is_of_memory, return_unused_memory
 from parser.system.progress_bar import ProgressBar
 from parser.training.batches import epoch_batches, training_batch
 from parser.training.checkpoint import Progress, TrainingState
+from parser.training.config import TrainingSettings
 from parser.training.data import TrainingData
 from parser.training.distributed.process_group import ALONE, ProcessGroup, sum_gradients
 from parser.training.graphed_gradients import GraphedGradients, PaddedBatch, freeing_graphs

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import yaml
 
-from parser.config.dotted_keys import flat
-from parser.config.file import read_config
-from parser.config.settings import Config
+from parser.config.file import flat
 from parser.system.console import LinesError
 from parser.system.files import file_lock, real_path, refuse_folder_of_others, write_atomically
+from parser.training.config import Config, read_config
 
 CONFIG, CHECKPOINT, METRICS, LOCK = "config.yaml", "checkpoint.safetensors", "metrics.jsonl", "lock"
 BEST_MODEL = "model"

@@ -12,14 +12,14 @@ from typing import Any
 import torch
 
 from parser.config.data_folder import data_path
-from parser.config.dotted_keys import flat
-from parser.config.errors import FAULTS_SHOWN, more_faults
-from parser.config.settings import ParserSettings
+from parser.config.file import flat
 from parser.models.ensemble import numbers_in
 from parser.models.model import Model
 from parser.models.named_models import find_model
+from parser.models.settings import ParserSettings
 from parser.networks.stack_parser import StackParser
 from parser.system.console import LinesError
+from parser.system.settings import FAULTS_SHOWN, more_faults
 from parser.treebank.vocabulary import CHARACTERS, PRETRAINED
 
 OF_TRANSITIONS = (

@@ -17,9 +17,8 @@ from parser.batching.cuda_graph import LostGeneratorError, captures
 from parser.batching.device import TooLongError, deterministic_sums, in_microbatches
 from parser.batching.functional import computing_in
 from parser.batching.ragged import group_size
-from parser.config.measures import MEASURES, Measure
-from parser.config.settings import TrainingSettings
 from parser.evaluation.evaluate import evaluate
+from parser.evaluation.measures import MEASURES, Measure
 from parser.evaluation.report import score_line
 from parser.evaluation.scores import Scores
 from parser.models.model import Model
@@ -34,6 +33,7 @@ from parser.training.checkpoint import (
     random_state,
     save_checkpoint,
 )
+from parser.training.config import TrainingSettings
 from parser.training.data import TrainingData
 from parser.training.distributed.process_group import ALONE, LostProcessError, ProcessGroup
 from parser.training.distributed.watch import Watch

@@ -3,17 +3,58 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from parser.config.settings import OptimizerSettings
 from parser.networks.stack_parser import StackParser
+from parser.system.settings import Settings
 
 PEAK, WARMUP_EPOCHS = "peak", "warmup_epochs"
 """Keys of a group of weights with its own learning rate."""
+
+
+Average = Annotated[float, Field(ge=0, lt=1)]
+
+
+Rate = Annotated[float, Field(gt=0)]
+
+
+class LearningRateSettings(Settings):
+    start: Rate = 5e-4
+    """Learning rate at the first step."""
+    peak: Rate | Literal["paper"] = "paper"
+    """Learning rate after the warm-up. `paper` is the rule of Ding & Koehn 2019: min(start x batch size,
+    0.02)."""
+    warmup_epochs: int = Field(5, ge=0, le=1_000_000_000)
+    """Number of epochs over which the learning rate increases linearly from `start` to `peak`."""
+    decay: Literal["plateau", "linear"] = "plateau"
+    """How the learning rate changes after the warm-up. `plateau`: it is reduced when the dev loss stops
+    improving (ReduceLROnPlateau), see the next three settings. `linear`: it decreases linearly to 0 at the
+    end of the last epoch; the dev loss, which takes as long as the dev scores, is not computed."""
+    factor: float = Field(0.5, gt=0, lt=1)
+    """With `plateau`: factor by which the learning rate is multiplied after more than `patience` epochs
+    without a lower dev loss."""
+    patience: int = Field(0, ge=0, le=1_000_000_000)
+    """With `plateau`: number of epochs without a lower dev loss that are tolerated."""
+    minimum: float = Field(1e-5, ge=0)
+    """With `plateau`: lower limit of the learning rate."""
+
+
+class OptimizerSettings(Settings):
+    name: Literal["adam", "adamw"] = "adam"
+    """Optimizer: Adam (Kingma & Ba 2015), or AdamW (Loshchilov & Hutter 2019), whose weight decay is
+    decoupled from the gradient."""
+    betas: tuple[Average, Average] = Field((0.9, 0.999), strict=False)
+    """Decay rates of the moving averages of the gradient and of its square."""
+    eps: float = Field(1e-8, gt=0)
+    """Constant that is added to the denominator for numerical stability."""
+    weight_decay: float = Field(1e-6, ge=0)
+    """L2 penalty with `adam`, decoupled weight decay with `adamw`. It does not apply to pretrained
+    vectors."""
 
 
 def make_optimizer(

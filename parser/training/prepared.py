@@ -19,13 +19,14 @@ from torch import Tensor
 
 from parser.batching.ragged import Ragged
 from parser.config.data_folder import data_path
-from parser.config.settings import Config, ParserSettings
 from parser.models.model import system_of
 from parser.models.model_files import digest_of
+from parser.models.settings import ParserSettings
 from parser.networks.replay.examples import Examples
 from parser.networks.replay.flattened import FlatTrajectories
 from parser.system.console import say
 from parser.system.files import named_errors, write_atomically
+from parser.training.config import Config
 from parser.training.initial_model import initial_path
 from parser.training.teachers import teacher_paths
 from parser.training.trees import treebank_names

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from parser.config.measures import MEASURES
+from parser.evaluation.measures import MEASURES
 from parser.evaluation.scores import Scores
 from parser.evaluation.text_scores import TextScores
 from parser.models.model_format import SCORES

@@ -14,10 +14,8 @@ from torch import Tensor
 from parser.batching.device import fix_workspaces
 from parser.batching.functional import refuse_unsupported, set_precision
 from parser.config.data_folder import data_path
-from parser.config.measures import Measure, shown
-from parser.config.settings import Config, TrainingSettings, TreebankSettings
-from parser.config.small_treebank import changed_settings
 from parser.evaluation.evaluate import evaluate, evaluate_text
+from parser.evaluation.measures import Measure, shown
 from parser.evaluation.scores import Scores
 from parser.models.model import Model
 from parser.models.text_input import text_reader
@@ -39,6 +37,7 @@ from parser.training.checkpoint import (
     refuse_other_format,
     save_checkpoint,
 )
+from parser.training.config import Config, TrainingSettings, changed_settings, for_its_treebank
 from parser.training.distributed.joining import own_device
 from parser.training.distributed.process_group import ALONE, ProcessGroup
 from parser.training.distributed.watch import watched
@@ -60,8 +59,7 @@ from parser.training.record import RESULT, Record, Results, write_curves, write_
 from parser.training.schedule import Schedule, peak_learning_rate
 from parser.training.tokenizer import refuse_untrainable, tokenizer_training
 from parser.training.training_step import TrainingStep
-from parser.training.treebank_size import for_its_treebank
-from parser.training.trees import read_training_trees
+from parser.training.trees import TreebankSettings, read_training_trees
 from parser.treebank.columns import BLANK, WORD_COLUMNS
 from parser.treebank.conllu import read_treebank
 from parser.treebank.conllu_output import as_conllu

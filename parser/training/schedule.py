@@ -9,8 +9,8 @@ from typing import Any
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from parser.config.settings import LearningRateSettings, TrainingSettings
-from parser.training.optimizer import PEAK, WARMUP_EPOCHS
+from parser.training.config import TrainingSettings
+from parser.training.optimizer import PEAK, WARMUP_EPOCHS, LearningRateSettings
 
 
 def peak_learning_rate(settings: TrainingSettings) -> float:

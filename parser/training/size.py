@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from parser.config.dotted_keys import flat, set_in
-from parser.config.settings import ParserSettings
+from parser.config.file import flat, set_in
 from parser.models.model import new_network, system_of
+from parser.models.settings import ParserSettings
 from parser.networks.shapes import without_values
 from parser.networks.stack_parser import StackParser
 from parser.system.machine import device_memory

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor
 
 from parser.batching.device import TooLongError, in_microbatches
 from parser.batching.ragged import Ragged
 from parser.config.data_folder import data_path
-from parser.config.settings import DistillationSettings
 from parser.models.ensemble import Transition, load_each, numbered_transitions
 from parser.models.model import Model
 from parser.models.named_models import find_model
@@ -24,6 +24,8 @@ from parser.networks.loss import legal_scores
 from parser.networks.replay.batch import SoftTargets
 from parser.networks.replay.examples import Examples
 from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
+from parser.system.settings import Settings
+from parser.training.trees import Files
 from parser.transitions.inventory import Inventory
 from parser.treebank.batches import batches_by_length
 from parser.treebank.sentence import Sentence
@@ -34,6 +36,18 @@ KEPT_TRANSITIONS = 8
 """Most probable transitions kept per step. The remaining probability, which is small, goes to the trees."""
 KEPT_HEADS = 4
 """Most probable heads kept per word, likewise."""
+
+
+class DistillationSettings(Settings):
+    """Knowledge distillation: at each transition of the training trees, the parser learns what other parsers,
+    the teachers, would do (Hinton et al. 2015; for transition-based parsers Liu et al. 2018)."""
+
+    models: Files
+    """Folders or packages of the teachers. Their probabilities are averaged. They run once, before training,
+    over the gold and silver trees. They must have the parser's transition system; their networks and labels
+    may differ."""
+    weight: float = Field(1.0, gt=0, le=1)
+    """Share of the loss that is the cross entropy with the teachers. The rest is the loss on the trees."""
 
 
 class TeacherTargets(NamedTuple):

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parser.config.data_folder import data_path
-from parser.config.settings import Config
 from parser.models.model_format import TOKENIZER
 from parser.system.console import in_words, say
 from parser.system.files import write_atomically
 from parser.system.interruption import StoppedError, StopRequest
 from parser.system.lifeline import end, lifeline
+from parser.training.config import Config
 from parser.training.folder import BEST_MODEL, TOKENIZER_TRAINING, resuming
 from parser.treebank.conllu import stream_sentences
 from parser.treebank.text.tokenizer import TokenizerKind

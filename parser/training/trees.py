@@ -7,14 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import torch
+from pydantic import Discriminator, Field, Tag
 from torch import Tensor
 
 from parser.config.data_folder import data_path
-from parser.config.settings import TreebankSettings
 from parser.system.console import say
+from parser.system.settings import Count, Settings
 from parser.treebank.conllu import read_treebank
 from parser.treebank.conllu_output import arc_probabilities
 from parser.treebank.partial_trees import can_be_projective, read_partial_treebank, with_known
@@ -24,6 +25,73 @@ from parser.treebank.set_aside import set_aside
 
 ENDS = re.compile(r"([-_.](ud-)?train)?(\.(conllu|conll|conllx))?(\.gz)?$")
 """The part of a file's name after the name of the treebank, as in `en_ewt-ud-train.conllu`."""
+
+
+Files = Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
+
+
+FileOrFiles = Annotated[
+    Annotated[str, Tag("<file>")] | Annotated[Files, Tag("<files>")],
+    Discriminator(lambda value: "<files>" if isinstance(value, list | tuple) else "<file>"),
+]
+"""One file or several; errors are reported for one of the two types only."""
+
+
+class SilverSettings(Settings):
+    """Trees made by another parser (self-training, or distillation from a larger parser)."""
+
+    files: Files
+    """CoNLL-U files, as written by `stack-parser parse`."""
+    epochs: Count | None = None
+    """Number of epochs, from the first on, that train on silver trees. Default: all epochs."""
+    share: float = Field(1.0, gt=0, le=1)
+    """Fraction of the silver trees that an epoch trains on. Each epoch draws them anew."""
+    min_probability: float = Field(0.0, ge=0, le=1)
+    """Leave out sentences whose arcs have a lower mean probability. It is read from `ArcProbability`, which
+    `stack-parser parse --probabilities` writes."""
+
+
+class TreebankSettings(Settings):
+    train: FileOrFiles
+    """Training file in CoNLL-U or CoNLL-X. ${PARSER_DATA} stands for the data folder, which is `data` unless
+    the variable is set. A list of files trains on several treebanks. Dev, test and anything parsed without
+    `--treebank` are then taken to belong to the first one."""
+    train_sentences: Count | None = None
+    """Train only on this many sentences from the beginning of `train`, or of its first file. This is useful
+    for learning curves over the size of the treebank. A tokenizer is still trained on the whole file."""
+    sampling_exponent: float = Field(1.0, ge=0, le=1)
+    """How an epoch samples from several treebanks. It draws as many trees as they contain together, from each
+    treebank in proportion to its number of trees to this power. 1: by size, every tree once. 0: equally many
+    from each, so that trees of small treebanks are repeated."""
+    silver: SilverSettings | None = None
+    """Additional training trees that were made by another parser."""
+    dev: str | None
+    """Dev file. The model with the best score on it is kept, see `training.best_by`. null: there is no dev
+    file, and the model of the last epoch is kept, see [without dev](treebanks.md#without-dev)."""
+    test: str | None = None
+    """Test file. It is scored once, at the end, with the best model."""
+    roots: Literal["refuse", "attach-to-first"] = "refuse"
+    """What to do with a tree that has several roots, as in treebanks from CoNLL-X. `refuse`: report an error.
+    `attach-to-first`: make the other roots dependents of the first, labelled `dep`."""
+    non_projective: Literal["lift", "drop"] = "lift"
+    """What to do with non-projective training trees. `lift`: apply the pseudo-projective transformation
+    (Nivre & Nilsson 2005), which is undone after parsing. `drop`: leave them out."""
+    partial: bool = False
+    """Whether HEAD and DEPREL of training and silver trees may be `_`. If true, the parser learns from [what
+    is known of a tree](treebanks.md#training-on-trees-that-are-known-in-part). If false, `_` is an error."""
+
+    @property
+    def train_files(self) -> tuple[str, ...]:
+        return (self.train,) if isinstance(self.train, str) else self.train
+
+    @property
+    def silver_files(self) -> tuple[str, ...]:
+        return self.silver.files if self.silver else ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All treebanks that a run reads."""
+        return *self.train_files, *self.silver_files, *filter(None, (self.dev, self.test))
 
 
 class TrainingTrees(NamedTuple):

@@ -30,7 +30,7 @@ from figures.kept import (
     table,
     training_runs,
 )
-from parser.config.measures import ATTACHMENT, TEXT_MEASURES, TextMeasure
+from parser.evaluation.measures import ATTACHMENT, TEXT_MEASURES, TextMeasure
 from parser.models.model_card import OF_TAGS, OF_TEXT, OF_TOKENS, Given
 from parser.tables.published_scores import read_published
 from parser.tables.report_lines import TreebankScore, mean_score

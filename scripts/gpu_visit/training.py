@@ -14,12 +14,11 @@ import torch
 
 from parser.batching.functional import computing_in
 from parser.config.data_folder import data_path
-from parser.config.file import read_config
-from parser.config.settings import Config
 from parser.evaluation.evaluate import evaluate
 from parser.models.model import Model
 from parser.training import data
 from parser.training.checkpoint import TrainingState
+from parser.training.config import Config, read_config
 from parser.training.data import TrainingData
 from parser.training.epoch import epoch_metrics, train_epoch
 from parser.training.prepared import cache_folder

@@ -17,7 +17,7 @@ from torch._ops import OpOverload
 from torch.autograd import Function
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from parser.config.settings import ParserSettings
+from parser.models.settings import ParserSettings
 from parser.networks.replay.making import Selection
 from parser.speed.tasks.plugin import Mode, Setup
 from parser.speed.tasks.stack_parser.stack_parser_plugin import (

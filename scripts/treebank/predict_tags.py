@@ -15,8 +15,8 @@ from pathlib import Path
 
 from parser import load, train
 from parser.config.data_folder import data_path
-from parser.config.file import read_config
 from parser.system.files import write_atomically
+from parser.training.config import read_config
 from parser.treebank.conllu import read_treebank
 from parser.treebank.conllu_output import as_conllu, with_tags
 from parser.treebank.sentence import Sentence

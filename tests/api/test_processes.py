@@ -13,8 +13,8 @@ import pytest
 from extended import first_of
 
 import parser
-from parser.config.file import read_config
 from parser.models.model_format import TOKENIZER
+from parser.training.config import read_config
 from parser.transitions import SYSTEMS, transition_system
 
 MODEL = "tests/model"

@@ -18,13 +18,13 @@ from extended import extended, first_of
 from programs import make_foreign
 
 from parser.api.parser import load
-from parser.config.file import read_config
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.scores import score
 from parser.models.ensemble import ModelChoice, load_models
 from parser.parsing.engine import Engine
 from parser.parsing.parse import parse_stream
 from parser.parsing.parsed_tree import ParsedTree
+from parser.training.config import read_config
 from parser.training.run import train
 from parser.treebank.conllu import read_treebank
 

@@ -5,12 +5,12 @@ import pytest
 
 from parser.cli import main
 from parser.config.data_folder import data_path
-from parser.config.dotted_keys import flat
-from parser.config.file import ConfigError, ConfigFile, read_config, read_settings
-from parser.config.settings import ParserSettings, TrainingSettings
+from parser.config.file import ConfigError, ConfigFile, flat, read_settings
+from parser.models.settings import ParserSettings
 from parser.speed.measuring.settings import SpeedConfig
 from parser.system.settings import Settings
 from parser.tables.settings import TableConfig
+from parser.training.config import TrainingSettings, read_config
 
 GOOD = "treebank:\n  train: a\n  dev: b\n"
 

@@ -8,11 +8,11 @@ import pytest
 from programs import SCRIPTS, script
 
 from parser.config.description import in_words
-from parser.config.settings import Config
 from parser.speed.measuring.settings import SpeedConfig
 from parser.speed.tasks.discovery import find, installed
 from parser.system.settings import Settings
 from parser.tables.settings import TableConfig
+from parser.training.config import Config
 
 SCRIPT = SCRIPTS / "write_settings.py"
 

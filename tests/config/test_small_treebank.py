@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from parser.config.file import ConfigError, read_config
+from parser.config.file import ConfigError
+from parser.training.config import for_its_treebank, read_config
 from parser.training.run import train_and_score
-from parser.training.treebank_size import for_its_treebank
 
 RULE = (
     "small_treebank={words: 60, steps: 50, set: {parser.network.hidden_size: 5, "

@@ -19,7 +19,8 @@ BOMB = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
 READ = """
 import sys
 from pathlib import Path
-from parser.config.file import ConfigError, read_config
+from parser.config.file import ConfigError
+from parser.training.config import read_config
 try:
     read_config(Path(sys.argv[1]), sys.argv[2:])
 except ConfigError as error:

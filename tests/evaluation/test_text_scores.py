@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from udtools.udeval import evaluate, load_conllu
 
-from parser.config.measures import TEXT_MEASURES
+from parser.evaluation.measures import TEXT_MEASURES
 from parser.evaluation.text_scores import gold_text, score_text
 from parser.treebank.conllu import blocks, parse_block
 

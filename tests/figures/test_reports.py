@@ -9,13 +9,12 @@ from figures.pages import TABLES, reports
 from programs import script
 
 from parser.commands.table import read_table
-from parser.config.file import read_config
-from parser.config.settings import Config
 from parser.speed.measuring.external import ROWS as EXTERNAL
 from parser.speed.measuring.external import external_rows
 from parser.speed.measuring.rows import read_content
 from parser.speed.measuring.run import ROWS, read_run_config, rows_of
 from parser.tables.runs import rows_of as runs_of
+from parser.training.config import Config, read_config
 
 pytestmark = pytest.mark.extended
 

@@ -14,9 +14,10 @@ from plain_parser import PlainParser, PlainProbabilities, sentence
 
 import parser
 from parser.cli import main
-from parser.config.settings import NetworkSettings, ParserSettings
 from parser.models.ensemble import ModelChoice, load_models
 from parser.models.model import Model
+from parser.models.settings import ParserSettings
+from parser.networks.settings import NetworkSettings
 from parser.parsing.options import ParseOptions
 from parser.parsing.parse import parse
 from parser.transitions import SYSTEMS

@@ -6,8 +6,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from plain_parser import sentence as made_up
 
-from parser.config.settings import NetworkSettings, ParserSettings
 from parser.models.model import Model
+from parser.models.settings import ParserSettings
+from parser.networks.settings import NetworkSettings
 from parser.parsing.parse import parse, parse_stream
 from parser.system.version import __version__
 from parser.treebank.conllu import read_treebank, stream_sentences

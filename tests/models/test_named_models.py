@@ -7,12 +7,11 @@ import pytest
 
 from parser import load
 from parser.cli import main
-from parser.config.settings import DistillationSettings
 from parser.models import named_models
 from parser.models.named_models import find_model, model_in, name_of
 from parser.service.named_path import NamedPath
 from parser.training.initial_model import initial_path
-from parser.training.teachers import teacher_paths
+from parser.training.teachers import DistillationSettings, teacher_paths
 
 
 @pytest.fixture

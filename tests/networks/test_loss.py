@@ -16,11 +16,10 @@ from small_parsers import (
     padded,
 )
 
-from parser.config.file import read_config
-from parser.config.settings import ExplorationSettings
 from parser.networks.loss import transition_loss
 from parser.networks.replay.examples import Examples
-from parser.networks.stepping.exploration import explore
+from parser.networks.stepping.exploration import ExplorationSettings, explore
+from parser.training.config import read_config
 from parser.training.run import train
 
 OBJECTIVES = ("likelihood", "best", "margin")

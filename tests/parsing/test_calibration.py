@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from parsing.test_reparsing import model_of
 
-from parser.config.settings import CalibrationSettings
+from parser.models.settings import CalibrationSettings
 from parser.parsing.calibration import Calibration, with_calibration
 from parser.parsing.engine import FEW
 from parser.parsing.options import ParseOptions

@@ -14,8 +14,8 @@ from plain_constraints import plain_tree
 from plain_parser import all_trees, is_tree, projective_trees, sentence
 from random_parsers import model, numbered_sentence
 
-from parser.config.settings import CalibrationSettings
 from parser.models.model import Model
+from parser.models.settings import CalibrationSettings
 from parser.networks.stack_parser import ReadSentences
 from parser.parsing import engine
 from parser.parsing.calibration import with_calibration

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from plain_parser import plain_label_scores, projective_trees, sentence
 from small_parsers import SMALL
 
-from parser.config.settings import ArcSettings, NetworkSettings, ParserSettings
 from parser.models.model import Model
+from parser.models.settings import ParserSettings
+from parser.networks.arc_scorer import ArcSettings
+from parser.networks.settings import NetworkSettings
 from parser.parsing import reparsing
 from parser.parsing.constraints import ConstraintReader
 from parser.parsing.options import ParseOptions

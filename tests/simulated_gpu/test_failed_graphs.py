@@ -17,11 +17,11 @@ from parser.batching.cuda_graph import (
     LostGeneratorError,
     refuse_without_generator,
 )
-from parser.config.file import read_config
 from parser.networks.stack_parser import StackParser
 from parser.parsing import engine
 from parser.parsing.parse import parse
 from parser.parsing.running_batch import RunningBatch
+from parser.training.config import read_config
 from parser.training.run import train
 
 pytestmark = pytest.mark.extended

@@ -18,10 +18,8 @@ from ud_folders import (
     without_comments,
 )
 
-from parser.config.file import read_config
-from parser.config.settings import Config
 from parser.tables.found_treebanks import found_row
-from parser.training.treebank_size import for_its_treebank
+from parser.training.config import Config, for_its_treebank, read_config
 from parser.treebank.conllu import read_treebank
 from parser.treebank.ud_folders import find_treebanks
 

@@ -14,10 +14,11 @@ from programs import children_of, running, wait_until
 
 from parser.cli import main
 from parser.commands.table import read_table
-from parser.config.file import read_config, read_settings
+from parser.config.file import read_settings
 from parser.tables.report import difference, write_table
 from parser.tables.runs import jobs_of, read_rows, rows_of, run_missing
 from parser.tables.settings import TableConfig
+from parser.training.config import read_config
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from ud_folders import HEAD, LEMMA, blanked, make_treebank, sentences
 
 from parser import load
 from parser.cli import main
-from parser.config.settings import Config
 from parser.models.model_files import Package
 from parser.tables import model_card
+from parser.training.config import Config
 
 OTHERS = {"raw text": {"las": 12.3}, "gold tokens": {"uas": 45.6}}
 TRAIN, DEV, TEST = sentences("train", 40), sentences("dev", 8), sentences("test", 8)

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from parser.config.file import read_config
 from parser.evaluation.evaluate import evaluate
 from parser.models.model import Model
 from parser.parsing.reparsing import with_bonus
 from parser.training import bonus
+from parser.training.config import read_config
 from parser.training.run import train_and_score
 from parser.treebank.conllu import read_treebank
 

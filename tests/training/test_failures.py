@@ -12,11 +12,11 @@ from stopped_runs import command, left_behind
 
 from parser.batching.device import one_memory_error
 from parser.cli import main
-from parser.config.file import read_config
 from parser.models.model import Model
 from parser.networks.replay.source import BatchSource
 from parser.networks.stack_parser import StackParser
 from parser.training import data, loop, size
+from parser.training.config import read_config
 from parser.training.run import train
 from parser.training.training_step import TrainingStep
 from parser.treebank.conllu import read_treebank

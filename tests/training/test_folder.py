@@ -7,10 +7,10 @@ import torch
 from safetensors import safe_open
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from parser.config.file import read_config
 from parser.training import data
 from parser.training import run as training_run
 from parser.training.checkpoint import load_checkpoint, save_checkpoint
+from parser.training.config import read_config
 from parser.training.folder import claim, refuse_other_config, refuse_taken, write_config
 from parser.training.record import Record
 from parser.training.run import new_training, train

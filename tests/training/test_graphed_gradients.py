@@ -7,11 +7,11 @@ import torch
 from plain_parser import make_inventory, projective_trees
 from small_parsers import examples, network
 
-from parser.config.settings import NetworkSettings, OptimizerSettings
 from parser.networks.replay.shapes import common_shapes
 from parser.networks.replay.source import BatchSource
+from parser.networks.settings import NetworkSettings
 from parser.training.graphed_gradients import GraphedGradients, PaddedBatch, why_no_common_shapes
-from parser.training.optimizer import make_optimizer
+from parser.training.optimizer import OptimizerSettings, make_optimizer
 from parser.training.training_step import TrainingStep
 
 SYSTEM = "arc-hybrid"

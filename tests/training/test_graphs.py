@@ -10,10 +10,10 @@ from simulated_cuda.device import SimulatedCuda
 from simulated_cuda.graphs import Graph
 from stopped_runs import LONG, left_behind
 
-from parser.config.file import read_config
 from parser.networks.stack_parser import StackParser
 from parser.system.interruption import StoppedError
 from parser.training import graphed_gradients
+from parser.training.config import read_config
 from parser.training.run import train
 from parser.training.training_step import TrainingStep
 

@@ -7,12 +7,12 @@ from safetensors.torch import load_file
 from stopped_runs import left_behind
 
 from parser.cli import main
-from parser.config.file import read_config
 from parser.models.ensemble import numbers_in
 from parser.models.model import Model
 from parser.networks.replay.examples import Examples
 from parser.networks.stack_parser import StackParser
 from parser.training import data
+from parser.training.config import read_config
 from parser.training.initial_model import OF_CHARACTERS
 from parser.training.run import train
 from parser.treebank.conllu import read_treebank

@@ -4,11 +4,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from parser.config.file import read_config
 from parser.models.model import Model
 from parser.networks.stack_parser import StackParser
 from parser.training import data, loop
 from parser.training.batches import epoch_batches
+from parser.training.config import read_config
 from parser.training.loop import mean_loss
 from parser.training.run import train
 from parser.training.word_dropout import WordDropout

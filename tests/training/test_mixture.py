@@ -11,13 +11,19 @@ from hypothesis import strategies as st
 
 import parser
 from parser.cli import main
-from parser.config.file import read_config
-from parser.config.settings import SilverSettings, TreebankSettings
 from parser.evaluation.evaluate import evaluate
 from parser.models.ensemble import ModelChoice, load_models
 from parser.training import data
+from parser.training.config import read_config
 from parser.training.run import train
-from parser.training.trees import Mixture, drawn_counts, read_training_trees, treebank_names
+from parser.training.trees import (
+    Mixture,
+    SilverSettings,
+    TreebankSettings,
+    drawn_counts,
+    read_training_trees,
+    treebank_names,
+)
 from parser.treebank.conllu import read_treebank
 
 CPU = torch.device("cpu")

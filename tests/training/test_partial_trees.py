@@ -10,13 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain_parser import is_projective, projective_trees, sentence
 
-from parser.config.file import read_config
-from parser.config.settings import TreebankSettings
 from parser.models.model import Model
 from parser.training import data
 from parser.training.batches import training_batch
+from parser.training.config import read_config
 from parser.training.run import new_training, train
-from parser.training.trees import projective, read_training_trees
+from parser.training.trees import TreebankSettings, projective, read_training_trees
 from parser.treebank.conllu import read_treebank
 from parser.treebank.conllu_output import with_tree
 from parser.treebank.faults import TreebankError

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load
 
-from parser.config.file import read_config
 from parser.training import data, prepared
+from parser.training.config import read_config
 from parser.training.epoch import AHEAD, prepared_ahead
 from parser.training.prepared import _parts, cache_folder, hash_of, load_prepared
 from parser.training.trees import read_training_trees

@@ -17,9 +17,9 @@ from simulated_cuda.device import SimulatedCuda
 from stopped_runs import LONG, OTHER_TREES, RICH, Stops, command, left_behind
 
 from parser.cli import main
-from parser.config.file import read_config
 from parser.system.interruption import StoppedError
 from parser.training import data, loop
+from parser.training.config import read_config
 from parser.training.prepared import cache_folder
 from parser.training.run import train, train_and_score
 

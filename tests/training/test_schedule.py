@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from parser.config.settings import LearningRateSettings, TrainingSettings
-from parser.training.optimizer import PEAK, WARMUP_EPOCHS
+from parser.training.config import TrainingSettings
+from parser.training.optimizer import PEAK, WARMUP_EPOCHS, LearningRateSettings
 from parser.training.schedule import Schedule, peak_learning_rate
 
 

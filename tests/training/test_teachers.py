@@ -15,13 +15,13 @@ from stopped_runs import left_behind
 
 from parser.batching.ragged import Ragged
 from parser.cli import main
-from parser.config.file import read_config
 from parser.models.ensemble import numbered_transitions
 from parser.models.model import Model
 from parser.networks.loss import transition_loss
 from parser.networks.replay.batch import SoftTargets
 from parser.networks.replay.examples import Examples
 from parser.training import data, teachers
+from parser.training.config import read_config
 from parser.training.run import train
 from parser.training.trees import read_training_trees
 from parser.treebank import batches

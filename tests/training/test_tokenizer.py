@@ -16,8 +16,8 @@ from extended import first_of
 from programs import is_mentioned, running, wait_until
 
 from parser.cli import main
-from parser.config.file import read_config
 from parser.training import tokenizer
+from parser.training.config import read_config
 from parser.training.run import train
 from parser.training.tokenizer import tokenizer_training
 from parser.treebank.text.tokenizer_kinds import StoredTokenizer, tokenizer_as_json, tokenizer_from_json

@@ -17,7 +17,6 @@ from stopped_runs import Stops, left_behind
 from parser.api.parser import load
 from parser.batching.functional import computing_in
 from parser.cli import main
-from parser.config.file import read_config
 from parser.evaluation.evaluate import evaluate
 from parser.models.ensemble import ModelChoice, contents, load_models
 from parser.models.model import Model
@@ -25,6 +24,7 @@ from parser.networks.transformer.pieces import PieceTokenizer
 from parser.networks.transformer.pretrained import read_pretrained
 from parser.system.interruption import Interrupted, StoppedError
 from parser.training import data, size, transformer
+from parser.training.config import read_config
 from parser.training.distributed.process_group import ALONE
 from parser.training.prepared import cache_folder
 from parser.training.run import train

@@ -7,11 +7,11 @@ import torch
 from safetensors.torch import load_file
 
 from parser.cli import main
-from parser.config.file import read_config
 from parser.models.model import Model
 from parser.system.interruption import StoppedError
 from parser.training import loop
 from parser.training.bonus import BONUS_WITHOUT_DEV
+from parser.training.config import read_config
 from parser.training.run import train_and_score
 
 CPU = torch.device("cpu")

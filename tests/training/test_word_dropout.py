@@ -4,7 +4,7 @@ import pytest
 import torch
 from plain_parser import sentence
 
-from parser.config.settings import TrainingSettings
+from parser.training.config import TrainingSettings
 from parser.training.word_dropout import WordDropout, word_rates
 from parser.treebank.vocabulary import UNKNOWN, Vocabulary
 

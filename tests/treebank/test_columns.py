@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from parser.api.tree import Tags, Tree
-from parser.config.settings import NetworkSettings, ParserSettings
 from parser.models.column_shares import InputColumnCheck
 from parser.models.model import Model
+from parser.models.settings import ParserSettings
+from parser.networks.settings import NetworkSettings
 from parser.parsing.parse import parse
 from parser.treebank.columns import FORM, MISC, TITLES, WORD_COLUMNS, WordColumn, annotation_columns
 from parser.treebank.conllu import read_treebank

@@ -8,14 +8,17 @@ backward pass by steps.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from parser.batching.ragged import Ragged
-from parser.config.settings import ExplorationSettings
 from parser.networks.loss import ILLEGAL_SCORE, best_right_and_wrong
 from parser.networks.stack_parser import ReadSentences, StackParser
 from parser.networks.stepping.stepper import Places, inference_stepper
+from parser.system.settings import Count, Settings
 from parser.transitions.inventory import Inventory
 from parser.transitions.oracle import DynamicOracle
 from parser.transitions.system import State
@@ -26,6 +29,29 @@ MARGIN = 1.0
 """The difference of scores up to which aggressive exploration follows wrong transitions."""
 FIXED_POINT = 1 << 30
 """Probabilities are cut to multiples of 1 / FIXED_POINT; smaller ones are never sampled."""
+
+
+class ExplorationSettings(Settings):
+    """Training with exploration (Goldberg & Nivre 2012): the trajectory follows the parser's own predictions,
+    and a dynamic oracle determines which transitions are correct there. While the trajectory is chosen, there
+    is no dropout, and no word dropout either."""
+
+    from_epoch: Count = 2
+    """First epoch with exploration. Earlier epochs follow the gold trajectories."""
+    probability: float = Field(0.5, gt=0, le=1)
+    """Probability that a batch explores. The other batches follow the gold trajectories."""
+    follow: Literal["samples", "errors"] = "samples"
+    """Which transitions the trajectory follows. `samples`: transitions drawn from the parser's distribution
+    (Ballesteros et al. 2016). `errors`: the transition with the best score, even if it is wrong, and
+    sometimes a wrong transition with nearly the best score, see `aggressive_probability` (Kiperwasser &
+    Goldberg 2016)."""
+    sharpness: float = Field(0.75, gt=0)
+    """With `samples`: factor by which the scores are multiplied before a transition is drawn from their
+    softmax (an inverse temperature). Below 1, the distribution is flatter, and there are more mistakes to
+    learn from."""
+    aggressive_probability: float = Field(0.1, ge=0, le=1)
+    """With `errors`: probability of following the best wrong transition even though a correct one has a
+    higher score, by at most 1."""
 
 
 @torch.no_grad()

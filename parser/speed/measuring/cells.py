@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from parser.batching import Precision
-from parser.config.errors import fault_lines
 from parser.speed.measuring.settings import SpeedConfig
 from parser.speed.tasks.discovery import find_or_none
 from parser.speed.tasks.plugin import NO_BATCHING, AnyPlugin, Mode, Plugin, SettingsT, examples_counted
 from parser.system.device_choice import choose_device
+from parser.system.settings import fault_lines
 
 INTERLEAVED = ("experiment", "plugin", "mode", "device", "threads")
 """Cells with equal values of these fields are measured interleaved."""

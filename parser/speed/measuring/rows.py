@@ -12,11 +12,11 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from parser.config.errors import fault_lines
 from parser.speed.measuring.cells import Cell
 from parser.speed.measuring.statistics import Estimate
 from parser.system.files import complete_gzip, write_atomically
 from parser.system.machine import MemoryUse
+from parser.system.settings import fault_lines
 from parser.system.stamp import stamp
 
 OK, SKIPPED, WRONG = "ok", "skipped", "wrong"

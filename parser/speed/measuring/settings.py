@@ -8,9 +8,8 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from parser.batching import Precision
-from parser.config.settings import Threads
 from parser.speed.tasks.plugin import Mode
-from parser.system.settings import Count, Settings, contradiction_error
+from parser.system.settings import Count, Settings, Threads, contradiction_error
 
 Seconds = Annotated[float, Field(gt=0)]
 Sizes = Annotated[list[Count], Field(min_length=1)]

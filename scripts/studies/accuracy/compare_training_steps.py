@@ -19,10 +19,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from parser.config.file import read_config
 from parser.system.bootstrap import interval, resampled
 from parser.system.machine import tune_process
 from parser.training import data
+from parser.training.config import read_config
 from parser.training.epoch import train_epoch
 from parser.training.run import new_training
 

@@ -20,11 +20,10 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from parser.batching.ragged import Ragged
-from parser.config.settings import ExplorationSettings
 from parser.models.model import Model
 from parser.networks.loss import legal_scores
 from parser.networks.replay.examples import Examples
-from parser.networks.stepping.exploration import explore
+from parser.networks.stepping.exploration import ExplorationSettings, explore
 from parser.system.machine import tune_process
 from parser.transitions.inventory import Inventory
 from parser.transitions.oracle import DynamicOracle

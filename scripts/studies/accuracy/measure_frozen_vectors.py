@@ -28,11 +28,10 @@ from measuring import compare, per_second
 from pretrain_small import save, train_tokenizer
 
 from parser.config.data_folder import data_path
-from parser.config.file import read_config
-from parser.config.settings import Config
 from parser.system.machine import tune_process
 from parser.training import data
 from parser.training.batches import epoch_batches, training_batch
+from parser.training.config import Config, read_config
 from parser.training.optimizer import make_optimizer
 from parser.training.training_step import TrainingStep
 from parser.treebank.conllu import read_treebank

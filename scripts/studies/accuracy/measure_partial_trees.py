@@ -21,9 +21,8 @@ from pathlib import Path
 from measure_selection import trained, uas_and_las
 
 from parser.config.data_folder import data_path
-from parser.config.file import read_config
-from parser.config.settings import Config
 from parser.system.machine import tune_process
+from parser.training.config import Config, read_config
 from parser.treebank.conllu import read_treebank
 from parser.treebank.conllu_output import with_tree
 from parser.treebank.partial_trees import with_known

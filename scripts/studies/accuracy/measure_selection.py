@@ -24,11 +24,10 @@ from typing import Any, get_args
 import torch
 
 from parser.config.data_folder import data_path
-from parser.config.file import read_config
-from parser.config.settings import Config
 from parser.evaluation.selection import By, FileSentence, select
 from parser.models.model import Model
 from parser.system.machine import tune_process
+from parser.training.config import Config, read_config
 from parser.training.run import train_and_score
 from parser.treebank.conllu import read_treebank
 from parser.treebank.conllu_output import as_conllu

@@ -23,14 +23,13 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 from measuring import processor_seconds
 
 from parser.batching.device import HasTensors
-from parser.config.file import read_config
-from parser.config.settings import TrainingSettings
 from parser.networks.replay.batch import Batch
 from parser.networks.replay.making import Selection
 from parser.system.machine import tune_process
 from parser.system.stamp import append_stamped
 from parser.training import data
 from parser.training.batches import epoch_batches
+from parser.training.config import TrainingSettings, read_config
 from parser.training.prepared import cache_folder
 
 BATCHES, REPETITIONS = 40, 5

@@ -17,12 +17,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from parser.config.file import read_config
-from parser.config.settings import TrainingSettings
 from parser.networks.replay.shapes import EPOCHS, common_shapes, fitting
 from parser.system.stamp import append_stamped
 from parser.training import data
 from parser.training.batches import epoch_batches
+from parser.training.config import TrainingSettings, read_config
 from parser.training.prepared import cache_folder
 
 MEASURED = 4

@@ -21,13 +21,12 @@ import torch
 from torch import Tensor
 
 from parser.batching.functional import set_precision
-from parser.config.file import read_config
-from parser.config.settings import Config
 from parser.evaluation.evaluate import evaluate
 from parser.system.device_choice import choose_device
 from parser.system.machine import tune_process
 from parser.system.stamp import append_stamped
 from parser.training import data
+from parser.training.config import Config, read_config
 from parser.training.epoch import running_loss, train_epoch
 from parser.training.loop import mean_loss
 from parser.training.prepared import cache_folder

@@ -17,9 +17,10 @@ from pathlib import Path
 import torch
 
 from parser.cli import main as stack_parser
-from parser.config.settings import NetworkSettings, ParserSettings
 from parser.models.model import Model
+from parser.models.settings import ParserSettings
 from parser.networks.replay.examples import Examples
+from parser.networks.settings import NetworkSettings
 from parser.parsing.parse import parse_stream
 from parser.system.machine import tune_process
 from parser.treebank.conllu import read_treebank

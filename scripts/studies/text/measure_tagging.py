@@ -23,8 +23,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from measuring import compare, parsed_per_second, write_sentences
 
-from parser.config.settings import ParserSettings
 from parser.models.model import VECTORS, Model
+from parser.models.settings import ParserSettings
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 from ufal import udpipe
 
-from parser.config.measures import TEXT_MEASURES
+from parser.evaluation.measures import TEXT_MEASURES
 from parser.evaluation.text_scores import TextScores, gold_text, parsed_text, score_text
 from parser.models.model import Model
 from parser.models.text_input import text_reader

@@ -14,10 +14,9 @@ from small_parsers import (
     stepped,
 )
 
-from parser.config.settings import ExplorationSettings
 from parser.networks.loss import transition_loss
 from parser.networks.replay.examples import Examples
-from parser.networks.stepping.exploration import explore
+from parser.networks.stepping.exploration import ExplorationSettings, explore
 from parser.transitions.inventory import NOT_OPTIMAL
 from parser.treebank.sentence import NO_HEAD
 

@@ -12,10 +12,10 @@ from programs import together
 from safetensors.torch import load_file
 from stopped_runs import LONG, RICH, left_behind
 
-from parser.config.file import read_config
 from parser.networks.stack_parser import StackParser
 from parser.system.remote import RemoteError
 from parser.training import data
+from parser.training.config import read_config
 from parser.training.distributed.process_group import ALONE, ProcessGroup
 from parser.training.epoch import train_step
 from parser.training.run import new_training, train

@@ -10,11 +10,11 @@ import torch
 from programs import together
 from stopped_runs import LONG, left_behind
 
-from parser.config.file import read_config
 from parser.networks.stack_parser import StackParser
 from parser.system.remote import RemoteError
 from parser.training import epoch, loop
 from parser.training import run as training_run
+from parser.training.config import read_config
 from parser.training.distributed.process_group import LostProcessError, ProcessGroup
 from parser.training.distributed.watch import watch_over
 

@@ -13,7 +13,8 @@ from pydantic import TypeAdapter
 
 import parser
 from parser.cli import main
-from parser.config.file import ConfigError, read_config
+from parser.config.file import ConfigError
+from parser.training.config import read_config
 from parser.treebank.conllu import blocks, parse_block
 from parser.treebank.text.divided import Blanks, Lines
 from parser.treebank.text.reading import BLANKS, TextReader

@@ -24,8 +24,8 @@ from parser.batching import PRECISIONS
 from parser.batching.device import Packed
 from parser.batching.ragged import Padding, Ragged, group_size
 from parser.config.data_folder import data_path
-from parser.config.settings import OptimizerSettings, ParserSettings
 from parser.models.model import Model
+from parser.models.settings import ParserSettings
 from parser.networks.loss import BatchLoss
 from parser.networks.replay.batch import Batch
 from parser.networks.replay.examples import Examples
@@ -42,7 +42,7 @@ from parser.speed.tasks.stack_parser.stepper import score_by_stepping
 from parser.speed.tasks.stack_parser.unbatched import score_sentence
 from parser.system.settings import Settings
 from parser.training.graphed_gradients import GraphedGradients, PaddedBatch, why_no_common_shapes
-from parser.training.optimizer import make_optimizer
+from parser.training.optimizer import OptimizerSettings, make_optimizer
 from parser.training.training_step import Phase, TrainingStep
 from parser.transitions.inventory import Inventory
 from parser.treebank.batches import length_buckets

@@ -9,14 +9,11 @@ import torch
 from extended import first_of
 from torch.utils.flop_counter import FlopCounterMode
 
-from parser.config.settings import (
-    CharacterSettings,
-    NetworkSettings,
-    ParserSettings,
-    SentenceEncoderSettings,
-    TagSettings,
-)
+from parser.models.settings import ParserSettings
+from parser.networks.bilstm import SentenceEncoderSettings
+from parser.networks.character_encoder import CharacterSettings
 from parser.networks.loss import transition_loss
+from parser.networks.settings import NetworkSettings, TagSettings
 from parser.speed.tasks.conformance import faults_of
 from parser.speed.tasks.plugin import Setup
 from parser.speed.tasks.stack_parser.stack_parser_plugin import (
