@@ -9,10 +9,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from parser.batching.messages.asynchronous_updates import BackwardWeights, Parameterised
-from parser.batching.messages.controller import Controller, Entry, Instance
-from parser.batching.messages.message import Message, MessageState, Send
-from parser.batching.messages.message_graph import CONTROLLER, MessageGraph
-from parser.batching.messages.node import Loss, Node, Transform, losses_of
+from parser.batching.messages.message_graph import (
+    CONTROLLER,
+    Loss,
+    Message,
+    MessageGraph,
+    MessageState,
+    Node,
+    Send,
+    Transform,
+    losses_of,
+)
+from parser.batching.messages.workers import Controller, Entry, Instance
 
 SGD = partial(torch.optim.SGD, lr=0.02)
 

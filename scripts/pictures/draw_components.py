@@ -19,9 +19,8 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Patch
 
-from parser.batching.recurrence.components import components
 from parser.batching.recurrence.examples import EXAMPLES
-from parser.batching.recurrence.layer_graph import Connection, Layer, LayerGraph, as_digraph
+from parser.batching.recurrence.layer_graph import Connection, Layer, LayerGraph, as_digraph, components
 
 INPUT, AT_ONCE, BY_FRAME = "#ffffff", "#d9e2ee", ("#f6c89f", "#f2b8c6")
 COLOURS = {"full": "#1f1f1f", "diagonal": "#009E73", "identity": "#8a8a8a"}

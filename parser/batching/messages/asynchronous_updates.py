@@ -15,9 +15,19 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from parser.batching.messages.message import Message, MessageState, Send, back, onward
-from parser.batching.messages.message_graph import MessageGraph
-from parser.batching.messages.node import Computed, Node, compute, detached, local_gradients
+from parser.batching.messages.message_graph import (
+    Computed,
+    Message,
+    MessageGraph,
+    MessageState,
+    Node,
+    Send,
+    back,
+    compute,
+    detached,
+    local_gradients,
+    onward,
+)
 
 BackwardWeights: TypeAlias = Literal["forward", "present"]
 """The weights that a backward pass uses: those of the message's forward pass, or the present ones."""
@@ -176,15 +186,15 @@ class ModuleWithWeights:
 
     def __init__(self, module: nn.Module, weights: Sequence[nn.Parameter]):
         """weights: the parameters of the module that will be replaced."""
-        number = {id(weight): place for place, weight in enumerate(weights)}
+        number = {id(weight): position for position, weight in enumerate(weights)}
         tensors = {id(tensor): tensor for tensor in chain(module.parameters(), module.buffers())}
         self._module = deepcopy(module, memo=tensors)  # the tensors themselves are shared
         self._modes = list(zip(self._module.modules(), module.modules(), strict=True))
-        self._places: list[tuple[nn.Module, str, int]] = []
+        self._slots: list[tuple[nn.Module, str, int]] = []
         for part in self._module.modules():
             for name, weight in list(part.named_parameters(recurse=False, remove_duplicate=False)):
                 if id(weight) in number:
-                    self._places.append((part, name, number[id(weight)]))
+                    self._slots.append((part, name, number[id(weight)]))
                     delattr(part, name)
 
     def __call__(self, *inputs: Tensor | None) -> Any:
@@ -195,8 +205,8 @@ class ModuleWithWeights:
 
     def set(self, weights: Sequence[Tensor]) -> None:
         """Set the weights, in the order of the parameters that they replace."""
-        for part, name, place in self._places:
-            object.__setattr__(part, name, weights[place])  # the module's method looks for parameters
+        for part, name, position in self._slots:
+            object.__setattr__(part, name, weights[position])  # the module's method looks for parameters
 
 
 def parameterised_nodes(graph: MessageGraph) -> list[Parameterised]:

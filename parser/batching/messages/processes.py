@@ -28,7 +28,6 @@ import torch.distributed as dist
 from parser.batching import Precision
 from parser.batching.functional import present_precision, set_precision
 from parser.batching.messages.asynchronous_updates import Parameterised, staleness, update_all
-from parser.batching.messages.controller import Instance, Report
 from parser.batching.messages.message_graph import CONTROLLER, MessageGraph
 from parser.batching.messages.tcp_connections import (
     Bytes,
@@ -36,7 +35,16 @@ from parser.batching.messages.tcp_connections import (
     delivery_from_bytes,
     delivery_to_bytes,
 )
-from parser.batching.messages.workers import Delivery, LostError, Mailbox, Span, Stop, Worker
+from parser.batching.messages.workers import (
+    Delivery,
+    Instance,
+    LostError,
+    Mailbox,
+    Report,
+    Span,
+    Stop,
+    Worker,
+)
 from parser.system.lifeline import end, lifeline, start_process
 from parser.system.machine import tune_process
 from parser.system.python_processes import environment, python
@@ -139,9 +147,9 @@ class Processes:
         worker = Worker(self.rank, graph, self._mailbox, self._post, stop, trace)
         if graph.worker[CONTROLLER] == self.rank:
             worker.begin(instances, max_active, report)
-        own_threads = torch.get_num_threads()
+        threads = torch.get_num_threads()
         worker.run()
-        torch.set_num_threads(own_threads)
+        torch.set_num_threads(threads)
         if self._failures:
             raise LostError(self._failures[0])
         if errors:
@@ -169,12 +177,12 @@ class Processes:
                         dist.broadcast(weight.data, src=owner, group=self._together)
                 node.refresh()
 
-    def gather(self, own: SharedT) -> list[SharedT]:
+    def gather(self, mine: SharedT) -> list[SharedT]:
         """Return one object from each process, in all processes. All must call this. Raises LostError."""
-        found: list[Any] = [None] * self._size
+        gathered: list[Any] = [None] * self._size
         with _losses():
-            dist.all_gather_object(found, own, group=self._together)
-        return found
+            dist.all_gather_object(gathered, mine, group=self._together)
+        return gathered
 
     def _post(self, rank: int, delivery: Delivery) -> None:
         try:

@@ -20,8 +20,7 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor
 
-from parser.batching.messages.message import Message, MessageState
-from parser.batching.messages.message_graph import Port
+from parser.batching.messages.message_graph import Message, MessageState, Port
 from parser.batching.messages.workers import Delivery
 
 Bytes = NDArray[np.uint8]
@@ -75,13 +74,13 @@ class Connections:
         while len(self._sockets) < others:
             server.settimeout(max(0.1, end - time.monotonic()))
             try:
-                found, other = _accept_connection(server, secret)
+                connection, other = _accept_connection(server, secret)
             except TimeoutError:
                 message = (
                     f"only {len(self._sockets)} of {others} processes connected in {CONNECT_TIMEOUT:g} s"
                 )
                 raise TimeoutError(message) from None
-            self._sockets[other] = found
+            self._sockets[other] = connection
 
     def send_number(self, rank: int, number: int) -> None:
         self._sockets[rank].sendall(NUMBER.pack(number))
@@ -109,15 +108,15 @@ def _listening(first: str, backlog: int) -> socket.socket:
     family = socket.getaddrinfo(first, None)[0][0]
     with socket.socket(family, socket.SOCK_DGRAM) as unsent:
         unsent.connect((first, 1))  # sends nothing
-        own = unsent.getsockname()[0]
-    return socket.create_server((own, 0), family=family, backlog=backlog)
+        address = unsent.getsockname()[0]
+    return socket.create_server((address, 0), family=family, backlog=backlog)
 
 
 def _open_connection(address: tuple[str, int], secret: bytes, rank: int) -> socket.socket:
     """Connect to another process, whose address and secret are known."""
-    found = socket.create_connection(address, CONNECT_TIMEOUT)
-    found.sendall(secret + NUMBER.pack(rank))
-    return _ready(found)
+    connection = socket.create_connection(address, CONNECT_TIMEOUT)
+    connection.sendall(secret + NUMBER.pack(rank))
+    return _ready(connection)
 
 
 def _accept_connection(server: socket.socket, secret: bytes) -> tuple[socket.socket, int]:
@@ -126,20 +125,20 @@ def _accept_connection(server: socket.socket, secret: bytes) -> tuple[socket.soc
     Raises TimeoutError after the timeout of `server`.
     """
     while True:
-        found, _ = server.accept()
-        found.settimeout(STRANGER_TIMEOUT)
+        connection, _ = server.accept()
+        connection.settimeout(STRANGER_TIMEOUT)
         with suppress(OSError):
-            given, rank = _read(found, SECRET_BYTES).tobytes(), _number(found)
+            given, rank = _read(connection, SECRET_BYTES).tobytes(), _number(connection)
             if secrets.compare_digest(given, secret):
-                return _ready(found), rank
-        found.close()
+                return _ready(connection), rank
+        connection.close()
 
 
-def _ready(found: socket.socket) -> socket.socket:
-    found.settimeout(None)
-    found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # notices a machine that is lost
-    return found
+def _ready(connection: socket.socket) -> socket.socket:
+    connection.settimeout(None)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # notices a machine that is lost
+    return connection
 
 
 def _number(source: socket.socket) -> int:

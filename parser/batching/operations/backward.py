@@ -1,7 +1,11 @@
-"""The backward pass: the batches of a tape in reverse order."""
+"""The backward pass: the batches of a tape in reverse order.
+
+The gradient of a value is the sum over all operations that read it.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -9,11 +13,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from parser.batching.operations.calls import run_backward, trained_parameters
+from parser.batching.device import to_device
+from parser.batching.levels import Integers
 from parser.batching.operations.layout import Read, Step
-from parser.batching.operations.operation import HOW_TO, Operation, OperationBatch
-from parser.batching.operations.parameter_gradients import ParameterGradients
-from parser.batching.operations.value_gradients import ValueGradients
+from parser.batching.operations.operation import (
+    ALL,
+    HOW_TO,
+    Operation,
+    OperationBatch,
+    ParameterGradients,
+    run_backward,
+    trained_parameters,
+)
 
 Versions = tuple[int, ...]
 """The number of in-place changes of each parameter of an operation, as counted by autograd."""
@@ -46,24 +57,24 @@ def backpropagate(
     if last.length:
         values.add(0, gradient)
     kept: dict[Hashable, tuple[Operation, list[tuple[Tensor, ...]]]] = {}
-    number = 1  # of the next read
+    next_read = 1
     for step, batch, _ in led:
         operation, count = step.operation, step.length
         d_outputs = [values.of(width, start, count) for width, start in step.outputs]
-        own = range(number, number := number + len(step.inputs))
+        numbers = range(next_read, next_read := next_read + len(step.inputs))
         if not unbatched:
-            batch.input_gradients = [_in_rows(values.place(one), count) for one in own]
-        found = run_backward(operation, batch, d_outputs)
-        for one, d_input, place in zip(own, found.inputs, batch.input_gradients, strict=True):
-            if d_input is None or d_input is not place:
-                values.add(one, d_input)
-        batch.input_gradients = (None,) * len(own)  # they would keep all gradients alive
-        if not found.kept:
+            batch.input_gradients = [values.target(number, count) for number in numbers]
+        result = run_backward(operation, batch, d_outputs)
+        for number, d_input, target in zip(numbers, result.inputs, batch.input_gradients, strict=True):
+            if d_input is None or d_input is not target:
+                values.add(number, d_input)
+        batch.input_gradients = (None,) * len(numbers)  # they would keep all gradients alive
+        if not result.kept:
             continue
         if operation.keeps_rows and (operation.only_gathers or not unbatched):
-            kept.setdefault(operation.signature(), (operation, []))[1].append(found.kept)
+            kept.setdefault(operation.signature(), (operation, []))[1].append(result.kept)
         else:
-            operation.accumulate([found.kept], parameters)
+            operation.accumulate([result.kept], parameters)
     for operation, rows in kept.values():
         operation.accumulate(rows[::-1], parameters)  # in schedule order, like the rows
     _check_complete(parameters, trained_parameters(operations_of(led)))
@@ -92,7 +103,9 @@ def _check_complete(parameters: ParameterGradients, trained: Mapping[Tensor, Ope
 
 
 def versions_of(operation: Operation) -> Versions:
-    return tuple([0 if own.is_inference() else own._version for own in operation.parameters])
+    return tuple(
+        [0 if parameter.is_inference() else parameter._version for parameter in operation.parameters]
+    )
 
 
 def _check_unchanged(tape: Iterable[TapeEntry]) -> None:
@@ -115,18 +128,115 @@ def _batches_that_lead_to(
     def need(read: Read) -> None:
         needed[read.width][read.in_place or read.rows] = True
 
-    found: list[TapeEntry] = []
+    leading: list[TapeEntry] = []
     if last.length:
         need(last)
     for entry in reversed(tape):
         step = entry.step
         if any(needed[width][start : start + step.length].any() for width, start in step.outputs):
-            found.append(entry)
+            leading.append(entry)
             for read in step.inputs:
                 need(read)
-    return found
+    return leading
 
 
-def _in_rows(place: Tensor | None, count: int) -> Tensor | None:
-    """Return a view [count, width], or [count, arguments * width] for a pack of several arguments."""
-    return place if place is None or len(place) == count else place.view(count, -1)
+class ValueGradients:
+    """The first gradient of a row is written, and further gradients are added.
+
+    Rows are set to zero in advance only if writing is impossible: if no operation reads them, or if the first
+    gradient does not cover all columns, is not the first for all of its rows, or contains a row twice.
+    """
+
+    def __init__(self, values: Mapping[int, Tensor], reads: Sequence[Read], add_all: bool):
+        """values: by width, [rows, width]; reads: in the order in which their gradients are added.
+
+        add_all: set all rows to zero and write none, which is faster for reads of single rows.
+        """
+        self._reads, self._by_width = reads, {w: torch.empty_like(held) for w, held in values.items()}
+        self._first, self._only = [False] * len(reads), [False] * len(reads)
+        numbers: dict[int, list[int]] = defaultdict(list)
+        if not add_all:
+            for number, read in enumerate(reads):
+                numbers[read.width].append(number)
+        for width, total in self._by_width.items():
+            order = _order([reads[number] for number in numbers[width]], len(total))
+            for number, is_first, is_only in zip(numbers[width], order.first, order.only, strict=True):
+                self._first[number], self._only[number] = is_first, is_only
+            if 2 * len(order.unwritten) > len(total):
+                total.zero_()
+            elif len(order.unwritten):
+                unwritten = to_device(torch.from_numpy(order.unwritten), total.device)
+                total.index_fill_(0, unwritten, 0.0)
+
+    def of(self, width: int, start: int, count: int) -> Tensor:
+        """[count, width] The gradients from row `start` on; a view."""
+        return self._by_width[width][start : start + count]
+
+    def target(self, number: int, count: int) -> Tensor | None:
+        """A view of the rows of a read, into which its gradient can be written; None if other reads share
+        them or they lie apart.
+
+        Its shape is [count, width], or [count, arguments * width] for a pack of several arguments.
+        """
+        if not self._only[number]:
+            return None
+        read = self._reads[number]
+        rows = self.of(read.width, read.start, read.length)
+        return rows if read.length == count else rows.view(count, -1)
+
+    def add(self, number: int, gradient: Tensor | None) -> None:
+        """Add the gradient of a read.
+
+        number: the number of the read; gradient: [length, columns], or a reshaped form of it; None for zero.
+        """
+        read, is_first = self._reads[number], self._first[number]
+        total = self._by_width[read.width]
+        if gradient is None:
+            if is_first:
+                total[read.in_place or read.on_device] = 0.0
+            return
+        if len(gradient) != read.length:  # the gradient of a pack of several arguments
+            gradient = gradient.reshape(read.length, -1)
+        if read.columns != ALL:
+            total = total[:, read.columns]
+        if read.on_device is None:
+            rows = total[read.in_place]
+            if is_first:
+                rows.copy_(gradient)
+            else:
+                rows += gradient
+            return
+        if gradient.untyped_storage().data_ptr() == total.untyped_storage().data_ptr():
+            gradient = gradient.clone()  # index operations refuse a shared storage, even of other rows
+        if is_first:
+            total.index_copy_(0, read.on_device, gradient)
+        else:
+            total.index_add_(0, read.on_device, gradient)
+
+
+class _Order(NamedTuple):
+    first: list[bool]
+    """Whether the gradient of each read is the first of all its rows."""
+    only: list[bool]
+    """Whether the gradient of each read is the only one, and the rows are contiguous."""
+    unwritten: Integers
+    """The rows to which no first gradient is written."""
+
+
+def _order(reads: Sequence[Read], rows: int) -> _Order:
+    if not reads:
+        return _Order([], [], np.arange(rows))
+    sizes = [read.length for read in reads]
+    number = np.arange(len(reads)).repeat(sizes)
+    row = np.concatenate([read.rows for read in reads])
+    first = np.empty(rows, np.int64)
+    first[row[::-1]] = number[::-1]
+    is_first = first[row] == number
+    once = np.bincount(row[is_first], minlength=rows) == 1
+    count = np.bincount(number[is_first & once[row]], minlength=len(reads))
+    writes = (count == sizes) & np.array([read.columns == ALL for read in reads])
+    alone = np.bincount(number[(np.bincount(row, minlength=rows) == 1)[row]], minlength=len(reads)) == sizes
+    in_place = np.array([read.on_device is None for read in reads])
+    unwritten = np.ones(rows, bool)
+    unwritten[row[writes[number]]] = False
+    return _Order(writes.tolist(), (writes & alone & in_place).tolist(), np.flatnonzero(unwritten))

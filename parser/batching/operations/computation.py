@@ -19,19 +19,23 @@ from parser.batching.device import to_device
 from parser.batching.levels import Integers
 from parser.batching.operations.backward import (
     TapeEntry,
+    ValueGradients,
     backpropagate,
     operations_of,
     versions_of,
 )
-from parser.batching.operations.calls import run_forward, trained_parameters
 from parser.batching.operations.layout import Read, Step
-from parser.batching.operations.operation import ALL, OperationBatch
-from parser.batching.operations.parameter_gradients import ParameterGradients
-from parser.batching.operations.value_gradients import ValueGradients
+from parser.batching.operations.operation import (
+    ALL,
+    OperationBatch,
+    ParameterGradients,
+    run_forward,
+    trained_parameters,
+)
 
 
 class GivenRows(NamedTuple):
-    """The place of external values."""
+    """Where external values are."""
 
     width: int
     start: int
@@ -76,7 +80,7 @@ class Computation:
             try:
                 run_forward(operation, batch)
             except Exception as error:
-                shapes = ", ".join(str(list(own.shape)) for own in inputs) or "none"
+                shapes = ", ".join(str(list(rows.shape)) for rows in inputs) or "none"
                 error.add_note(f"by {operation.name}, for {count} examples; inputs [rows, width]: {shapes}")
                 raise
             if self._gradients:
@@ -91,15 +95,15 @@ class Computation:
         not after a parameter was changed in place.
         """
         self._check()
-        own = self._row[values]
-        if not (self._gradients and torch.is_grad_enabled() and len(own)):
-            return self._copied(own, width)
-        given = [(place, rows) for place, rows in self._given if rows.requires_grad]
+        rows = self._row[values]
+        if not (self._gradients and torch.is_grad_enabled() and len(rows)):
+            return self._copied(rows, width)
+        given = [(where, rows) for where, rows in self._given if rows.requires_grad]
         parameters = list(trained_parameters(operations_of(self._tape)))
         run = _Run(
-            partial(self._copied, own, width),
-            partial(self._backpropagate, len(self._tape), own),
-            [place for place, _ in given],
+            partial(self._copied, rows, width),
+            partial(self._backpropagate, len(self._tape), rows),
+            [where for where, _ in given],
             parameters,
         )
         found: Tensor = _Values.apply(run, *(rows for _, rows in given), *parameters)
@@ -131,7 +135,7 @@ class Computation:
         of_values, of_parameters = self._backpropagate(len(self._tape), self._row[values], gradient)
         self._tape = []
         of_parameters.add_to_parameters()
-        return [of_values.of(*place) for place, _ in self._given]
+        return [of_values.of(*given) for given, _ in self._given]
 
     def _backpropagate(
         self, batches: int, rows: Integers, gradient: Tensor
@@ -245,4 +249,4 @@ class _Values(Function):
         _ = ctx.saved_tensors  # empty, but a second access is an error unless the graph is retained
         run: _Run = ctx.run
         of_values, of_parameters = run.backward(gradient)
-        return None, *(of_values.of(*place) for place in run.given), *map(of_parameters.of, run.parameters)
+        return None, *(of_values.of(*given) for given in run.given), *map(of_parameters.of, run.parameters)

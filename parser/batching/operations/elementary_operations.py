@@ -15,10 +15,10 @@ from parser.batching.operations.operation import (
     Operation,
     OperationBatch,
     OperationGradients,
+    ParameterGradients,
     concatenate_kept,
     leaf,
 )
-from parser.batching.operations.parameter_gradients import ParameterGradients
 
 RowGradients = Sequence[Tensor]
 SEQUENCE_LAYERS = (
@@ -373,7 +373,9 @@ class Module(Operation):
 
     def _check(self, results: tuple[Any, ...], outputs: Sequence[Tensor]) -> None:
         """Raises ValueError if the results are not tensors like the outputs."""
-        shapes = [list(own.shape) if isinstance(own, Tensor) else type(own).__name__ for own in results]
+        shapes = [
+            list(result.shape) if isinstance(result, Tensor) else type(result).__name__ for result in results
+        ]
         if shapes != [list(output.shape) for output in outputs]:
             raise ValueError(
                 f"{self.name} returned {shapes} for {len(outputs[0])} rows, but declared widths "
@@ -388,22 +390,22 @@ class Module(Operation):
 
     def backward(self, batch: OperationBatch, gradients: Sequence[Tensor]) -> OperationGradients:
         inputs, results = batch.saved
-        needing = [place for place, result in enumerate(results) if result.requires_grad]
+        needing = [number for number, result in enumerate(results) if result.requires_grad]
         if not needing:
             return OperationGradients([None] * len(inputs), tuple(map(torch.zeros_like, self.parameters)))
         if not self._reads_only_parameters:
-            self._check_leaves([results[place] for place in needing], inputs)
+            self._check_leaves([results[number] for number in needing], inputs)
             self._reads_only_parameters = True
-        found = torch.autograd.grad(
-            [results[place] for place in needing],
+        of_inputs_and_parameters = torch.autograd.grad(
+            [results[number] for number in needing],
             [*inputs, *(parameter for parameter in self.parameters if parameter.requires_grad)],
-            [gradients[place] for place in needing],
+            [gradients[number] for number in needing],
             retain_graph=True,
             materialize_grads=True,
         )
-        trained = iter(found[len(inputs) :])
+        trained = iter(of_inputs_and_parameters[len(inputs) :])
         return OperationGradients(
-            found[: len(inputs)],
+            of_inputs_and_parameters[: len(inputs)],
             tuple(
                 next(trained) if parameter.requires_grad else torch.zeros_like(parameter)
                 for parameter in self.parameters
@@ -457,10 +459,10 @@ def _check_rows(module: nn.Module) -> None:
             f"{type(module).__name__} reads the rows of a matrix as one sequence, but those of a batch are "
             "of different examples: record its cell (LSTMCell, GRUCell), or attention by `matrix_product`"
         )
-    for place, part in module.named_modules():
+    for name, part in module.named_modules():
         if isinstance(part, nn.modules.batchnorm._BatchNorm) and (part.training or part.running_mean is None):
             raise ValueError(
-                f"{type(part).__name__}{place and f' ({place})'} in {type(module).__name__} mixes the rows "
+                f"{type(part).__name__}{name and f' ({name})'} in {type(module).__name__} mixes the rows "
                 "of a batch, which are of different examples: use LayerNorm, or its running statistics, by "
                 "`.eval()` before `Module` is made"
             )

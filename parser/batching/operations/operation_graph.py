@@ -10,15 +10,13 @@ import torch
 from torch import Tensor
 
 from parser.batching.levels import Integers
-from parser.batching.operations.batches import Batches, KindBatches, at_once
 from parser.batching.operations.computation import NOT_RUN, Computation
-from parser.batching.operations.depth_and_agenda import SCHEDULES
-from parser.batching.operations.layout import Step, lay_out
+from parser.batching.operations.layout import Step, in_order_of_readers, lay_out
 from parser.batching.operations.operation import Operation, check_operation
 from parser.batching.operations.pending import Applications, Kinds, Pending
-from parser.batching.operations.row_order import in_order_of_readers
-from parser.batching.operations.template import Index, Template, Writer
-from parser.batching.operations.value import Value, Values, numbers_of
+from parser.batching.operations.schedules import SCHEDULES, Batches, KindBatches, at_once
+from parser.batching.operations.template import Template
+from parser.batching.operations.writer import Index, Value, Values, Writer, numbers_of
 
 NONE = "none"
 GRAPH_METHODS = (NONE, *SCHEDULES)
@@ -67,7 +65,7 @@ class Graph(Computation, Writer):
                 if not 0 <= index < bound:
                     template.check_indices(np.array([indices]))
         first = self._record(template, numbers, indices)
-        return Values(self, [first + place for place in template.result_places])
+        return Values(self, [first + offset for offset in template.result_offsets])
 
     def operate(
         self, operation: Operation, values: Sequence[Value], index: Index | None = None
@@ -88,17 +86,17 @@ class Graph(Computation, Writer):
             if not 0 <= index < template.index_bounds[0]:
                 template.check_indices(np.array([[index]]))
             first = self._record(template, numbers, (index,))
-        return [Value(self, first + place) for place in template.result_places]
+        return [Value(self, first + offset) for offset in template.result_offsets]
 
     def _record(self, template: Template, numbers: Sequence[int] | Integers, indices: Sequence[Index]) -> int:
         """Record one application to these values. Returns the number of the first computed value."""
         recorded, first = self._recorded.get(template), len(self._widths)
         if recorded is None:
             recorded = self._recorded_of(template)
-        own = array("q", indices) if template.indices else indices  # first, because it checks the types
+        checked = array("q", indices) if template.indices else indices  # first, because it checks the types
         recorded.append(first)
         recorded.extend(numbers)
-        recorded.extend(own)
+        recorded.extend(checked)
         self._widths.extend(template.computed_widths)
         return first
 
@@ -124,14 +122,14 @@ class Graph(Computation, Writer):
         stop = first + count * step
         rows = np.empty((count, start + template.indices), np.int64)  # as in `_recorded_of`
         rows[:, 0] = np.arange(first, stop, step)
-        columns = [self._numbers(own) for own in values]
+        columns = [self._numbers(column) for column in values]
         _fill(rows[:, 1:start], columns)
         _fill(rows[:, start:], indices)
         template.check_indices(rows[:, start:])
         self._check_widths(template, rows[:, 1:start])
         self._recorded_of(template).frombytes(rows.tobytes())
         self._widths.extend(template.computed_widths * count)
-        return tuple(Values(self, range(first + place, stop, step)) for place in template.result_places)
+        return tuple(Values(self, range(first + offset, stop, step)) for offset in template.result_offsets)
 
     def add_values(self, rows: Tensor) -> Values:
         """Add and return values computed outside the graph. rows: [values, width]. Raises ValueError."""
@@ -153,7 +151,9 @@ class Graph(Computation, Writer):
         Raises ValueError if earlier batches have not run.
         """
         self._check()
-        applications = [_applications(template, own) for template, own in self._recorded.items() if own]
+        applications = [
+            _applications(template, recorded) for template, recorded in self._recorded.items() if recorded
+        ]
         start, self._scheduled, self._recorded = self._scheduled, len(self._widths), {}
         if not applications:
             return []
@@ -203,11 +203,11 @@ class Graph(Computation, Writer):
         if self._method == NONE:
             pending = Pending(applications, self._kinds, start)
             return Batches.single(pending).by_kind(pending)
-        found = at_once(applications, self._kinds, start)
-        if found is None:
+        batches = at_once(applications, self._kinds, start)
+        if batches is None:
             pending = Pending(applications, self._kinds, start)
-            found = in_order_of_readers(SCHEDULES[self._method](pending), pending).by_kind(pending)
-        return found
+            batches = in_order_of_readers(SCHEDULES[self._method](pending), pending).by_kind(pending)
+        return batches
 
     def _check_widths(self, template: Template, arguments: Integers) -> None:
         """Check the widths of arguments [applications, arguments]. Raises ValueError."""
@@ -218,11 +218,11 @@ class Graph(Computation, Writer):
 
     def _recorded_of(self, template: Template) -> array[int]:
         """[applications, 1 + arguments + indices] The first computed value, arguments and indices of each."""
-        found = self._recorded.get(template)
-        if found is None:
+        recorded = self._recorded.get(template)
+        if recorded is None:
             self._check_types(template)
-            found = self._recorded[template] = array("q")
-        return found
+            recorded = self._recorded[template] = array("q")
+        return recorded
 
     def _check_types(self, template: Template) -> None:
         """Raises ValueError if the data type of a parameter differs from that of the graph."""
@@ -245,10 +245,10 @@ def _applications(template: Template, recorded: array[int]) -> Applications:
 
 def _fill(rows: Integers, columns: Sequence[Sequence[int] | Integers] | Integers) -> None:
     """Copy columns [columns, applications] to rows [applications, columns]. Raises ValueError."""
-    for place, column in enumerate(columns):
-        own = np.asarray(column)
-        if len(own) != len(rows):
-            raise ValueError(f"columns of different lengths: {len(rows)} and {len(own)}")
-        if own.size and own.dtype.kind not in "iu":
-            raise ValueError(f"numbers of values and indices must be integers, not {own.dtype}")
-        rows[:, place] = own
+    for position, column in enumerate(columns):
+        numbers = np.asarray(column)
+        if len(numbers) != len(rows):
+            raise ValueError(f"columns of different lengths: {len(rows)} and {len(numbers)}")
+        if numbers.size and numbers.dtype.kind not in "iu":
+            raise ValueError(f"numbers of values and indices must be integers, not {numbers.dtype}")
+        rows[:, position] = numbers

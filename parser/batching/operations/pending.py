@@ -9,8 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from parser.batching.levels import Integers
-from parser.batching.operations.template import Template
-from parser.batching.operations.wiring import Origin
+from parser.batching.operations.template import Origin, Template
 
 COMPUTED = -1
 """Replaces the operation that computes a value, for values that are computed already."""
@@ -28,14 +27,14 @@ class Applications:
     indices: Integers
     """[applications, indices] The indices given to each application."""
 
-    def values_of(self, places: Sequence[int]) -> Integers:
-        """[applications, places] The numbers of values. places: numbers of the template's values."""
+    def values_of(self, values: Sequence[int]) -> Integers:
+        """[applications, values] The numbers of values in the graph. values: in the template."""
         arguments = self.template.arguments
-        if places == tuple(range(arguments)):
+        if values == tuple(range(arguments)):
             return self.arguments
         columns = [
-            self.arguments[:, place] if place < arguments else self.first + (place - arguments)
-            for place in places
+            self.arguments[:, value] if value < arguments else self.first + (value - arguments)
+            for value in values
         ]
         return np.stack(columns, 1) if columns else np.empty((len(self.first), 0), np.int64)
 
@@ -54,11 +53,11 @@ class Kinds:
 
     def origins_of(self, template: Template) -> Integers:
         """Return the numbers of the template's origins."""
-        found = self._of_templates.get(template)
-        if found is None:
-            found = np.array([self._number(origin) for origin in template.wiring.origins], np.int64)
-            self._of_templates[template] = found
-        return found
+        origins = self._of_templates.get(template)
+        if origins is None:
+            origins = np.array([self._number(origin) for origin in template.wiring.origins], np.int64)
+            self._of_templates[template] = origins
+        return origins
 
     def _number(self, origin: Origin) -> int:
         if origin not in self._origins:
@@ -79,13 +78,13 @@ class Pending:
     def __init__(self, applications: Sequence[Applications], kinds: Kinds, start: int):
         """applications: at least one; start: the number of the first value that can still need computing."""
         self.applications, self.kinds, self._start = applications, kinds, start
-        wirings = [own.template.wiring for own in applications]
-        first = np.concatenate([own.first for own in applications])
-        self.template = np.arange(len(applications)).repeat([len(own.first) for own in applications])
+        wirings = [each.template.wiring for each in applications]
+        first = np.concatenate([each.first for each in applications])
+        self.template = np.arange(len(applications)).repeat([len(each.first) for each in applications])
         """[applications] The number of the application's template."""
-        self._places, self.application = _parts(self.template, [len(wiring.origin) for wiring in wirings])
+        self._positions, self.application = _parts(self.template, [len(wiring.origin) for wiring in wirings])
         self.origin = self.of_wirings(
-            [kinds.origins_of(own.template)[own.template.wiring.origin] for own in applications]
+            [kinds.origins_of(each.template)[each.template.wiring.origin] for each in applications]
         )
         """The number of the operation's origin."""
         self.kind = np.array(kinds.of_origin)[self.origin]
@@ -100,16 +99,16 @@ class Pending:
 
     def of_wirings(self, parts: Sequence[Integers]) -> Integers:
         """Return one array for all operations. parts: for each template, an entry for each operation."""
-        return np.concatenate(parts)[self._places]
+        return np.concatenate(parts)[self._positions]
 
     @cached_property
     def indices(self) -> Integers:
         """The index of the operation; 0 if it takes none."""
-        flat = np.concatenate([*(own.indices.ravel() for own in self.applications), np.zeros(1, np.int64)])
-        sizes = np.array([own.template.indices for own in self.applications])[self.template]
-        place = self.of_wirings([own.template.wiring.index_place for own in self.applications])
+        flat = np.concatenate([*(each.indices.ravel() for each in self.applications), np.zeros(1, np.int64)])
+        sizes = np.array([each.template.indices for each in self.applications])[self.template]
+        position = self.of_wirings([each.template.wiring.index_position for each in self.applications])
         start = (sizes.cumsum() - sizes)[self.application]
-        return flat[np.where(place < 0, -1, start + place)]
+        return flat[np.where(position < 0, -1, start + position)]
 
     @cached_property
     def argument_counts(self) -> Integers:
@@ -143,22 +142,22 @@ class Pending:
         first = self.first - self._start
         giver = np.full(int((first + outputs).max()), COMPUTED)
         numbers = np.arange(len(self))
-        for place in range(int(outputs.max())):
-            chosen = outputs > place
-            giver[first[chosen] + place] = numbers[chosen]
+        for output in range(int(outputs.max())):
+            chosen = outputs > output
+            giver[first[chosen] + output] = numbers[chosen]
         return giver
 
 
 def _parts(template: Integers, sizes: Sequence[int]) -> tuple[Integers, Integers]:
-    """For each part [parts], application by application, its place among all templates' parts, and the
+    """For each part [parts], application by application, its position among all templates' parts, and the
     application.
 
     template: [applications], the number of each application's template; sizes: the parts of each template.
     """
     of_template = np.array(sizes)
-    own = of_template[template]
-    begin = (of_template.cumsum() - of_template)[template] - (own.cumsum() - own)
-    application = np.arange(len(template)).repeat(own)
+    parts = of_template[template]
+    begin = (of_template.cumsum() - of_template)[template] - (parts.cumsum() - parts)
+    application = np.arange(len(template)).repeat(parts)
     return np.arange(len(application)) + begin[application], application
 
 
@@ -167,11 +166,11 @@ def _arguments(applications: Sequence[Applications], template: Integers, first: 
 
     template: see `_parts`; first: [applications], the first value that each application computes.
     """
-    of_wirings = [own.template.wiring.arguments for own in applications]
-    places, application = _parts(template, list(map(len, of_wirings)))
-    local = np.concatenate(of_wirings)[places]
-    given = np.concatenate([*(own.arguments.ravel() for own in applications), np.zeros(1, np.int64)])
-    counts = np.array([own.template.arguments for own in applications])[template]
+    of_wirings = [each.template.wiring.arguments for each in applications]
+    positions, application = _parts(template, list(map(len, of_wirings)))
+    local = np.concatenate(of_wirings)[positions]
+    given = np.concatenate([*(each.arguments.ravel() for each in applications), np.zeros(1, np.int64)])
+    counts = np.array([each.template.arguments for each in applications])[template]
     starts, counts = (counts.cumsum() - counts)[application], counts[application]
     return np.where(
         local < counts, given.take(starts + local, mode="clip"), first[application] + local - counts

@@ -10,11 +10,10 @@ import torch
 from torch import Tensor
 
 from parser.batching.levels import Integers
-from parser.batching.operations.batches import Batches
 from parser.batching.operations.computation import NOT_RUN, Computation
-from parser.batching.operations.layout import Step, lay_out
+from parser.batching.operations.layout import Step, in_order_of_readers, lay_out
 from parser.batching.operations.pending import Applications, Kinds, Pending
-from parser.batching.operations.row_order import in_order_of_readers
+from parser.batching.operations.schedules import Batches
 from parser.batching.operations.template import Template
 
 UNKNOWN = -1
@@ -85,8 +84,8 @@ class StaticComputation(Computation):
         widths, count = np.array(call.template.computed_widths), len(call.first_result)
         first = len(self._width) + len(widths) * np.arange(count)
         self._width = np.concatenate([self._width, np.tile(widths, count)])
-        for number, place in enumerate(call.template.result_places):
-            self._renumber(call.first_result + number, first + place)
+        for number, offset in enumerate(call.template.result_offsets):
+            self._renumber(call.first_result + number, first + offset)
         return first
 
     def _arguments(self, call: StaticApplications) -> Integers:
@@ -97,41 +96,43 @@ class StaticComputation(Computation):
         template = call.template
         template.check_counts(call.arguments.shape[1], call.indices.shape[1])
         template.check_indices(call.indices)
-        own = self._own(call.arguments)
-        widths = self._width[own]
+        arguments = self._internal(call.arguments)
+        widths = self._width[arguments]
         for wrong in np.flatnonzero((widths != template.argument_widths).any(1))[:1]:
             template.check(tuple(widths[wrong].tolist()), template.indices)
-        return own
+        return arguments
 
     def _of_width(self, values: Sequence[int] | Integers, width: int) -> Integers:
-        own = self._own(np.asarray(values, np.int64))
-        for wrong in np.flatnonzero(self._width[own] != width)[:1]:
-            raise ValueError(f"value {values[wrong]} is of width {self._width[own[wrong]]}, not {width}")
-        return own
+        numbers = self._internal(np.asarray(values, np.int64))
+        for wrong in np.flatnonzero(self._width[numbers] != width)[:1]:
+            raise ValueError(f"value {values[wrong]} is of width {self._width[numbers[wrong]]}, not {width}")
+        return numbers
 
-    def _own(self, given: Integers) -> Integers:
+    def _internal(self, given: Integers) -> Integers:
         """Return the internal numbers of the caller's values. Raises ValueError for unknown values."""
         known = (given >= 0) & (given < len(self._number))
-        own = self._number[np.where(known, given, 0)] if len(self._number) else np.full_like(given, UNKNOWN)
-        for wrong in given[~known | (own == UNKNOWN)][:1]:
+        numbers = (
+            self._number[np.where(known, given, 0)] if len(self._number) else np.full_like(given, UNKNOWN)
+        )
+        for wrong in given[~known | (numbers == UNKNOWN)][:1]:
             raise ValueError(f"there is no value {wrong}: it is neither given nor the result of a call")
-        return own
+        return numbers
 
-    def _renumber(self, given: Integers, own: Integers) -> None:
+    def _renumber(self, given: Integers, numbers: Integers) -> None:
         missing = max(0, int(given.max(initial=-1)) + 1 - len(self._number))
         self._number = np.concatenate([self._number, np.full(missing, UNKNOWN)])
-        self._number[given] = own
+        self._number[given] = numbers
 
 
 def _batch_keys(calls: Sequence[StaticApplications]) -> Integers:
-    """[operations] Sort keys: by level, then by template, then by the operation's place in the template."""
+    """[operations] Keys that sort by level, then by template, then by position in the template."""
     nodes = [len(call.template.wiring.origin) for call in calls]
     ends = np.cumsum(nodes)
     level = np.concatenate([call.level.repeat(count) for call, count in zip(calls, nodes, strict=True)])
-    place = np.concatenate(
+    operation = np.concatenate(
         [
             np.tile(np.arange(end - count, end), len(call.level))
             for call, count, end in zip(calls, nodes, ends, strict=True)
         ]
     )
-    return (level - level.min()) * ends[-1] + place
+    return (level - level.min()) * ends[-1] + operation

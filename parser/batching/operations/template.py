@@ -7,202 +7,18 @@ templates: a template for a sentence of five words consists of five applications
 from __future__ import annotations
 
 import sys
-from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NoReturn
+from itertools import islice
+from typing import NamedTuple, NoReturn
 
 import numpy as np
-from torch import Tensor
 
 from parser.batching.levels import Integers
-from parser.batching.operations.elementary_operations import (
-    Add,
-    Concatenate,
-    CrossEntropy,
-    Dropout,
-    Linear,
-    LogSoftmax,
-    Lookup,
-    MatrixProduct,
-    Multiply,
-    Pick,
-    Relu,
-    Scale,
-    Sigmoid,
-    Slice,
-    Subtract,
-    Sum,
-    Tanh,
-)
-from parser.batching.operations.operation import HOW_TO, Operation, check_operation
-from parser.batching.operations.value import Value, Values, numbers_of
-from parser.batching.operations.wiring import TemplateNode, Wiring, nodes_of, wiring_of
-
-Index = int
-"""An integer that differs between examples: a row of a table, or a label."""
-
-
-class Writer(ABC):
-    """Records operations on values."""
-
-    if not TYPE_CHECKING:  # type checkers would no longer find wrong names
-
-        def __getattr__(self, name: str) -> NoReturn:
-            what = f"{type(self).__name__!r} object has no attribute {name!r}"
-            if not name.startswith("_"):
-                what += (
-                    f". If you want an operation {name!r}: `operate(Module(layer, widths), values)` records "
-                    "any layer that treats rows one by one, such as `Module(nn.Softmax(1), (width,))`, and "
-                    f"`operate` also records operations of your own; {HOW_TO}"
-                )
-            raise AttributeError(what, name=name, obj=self)
-
-    @abstractmethod
-    def operate(
-        self, operation: Operation, values: Sequence[Value], index: Index | None = None
-    ) -> Sequence[Value]:
-        """Record an operation, and return its outputs."""
-
-    @abstractmethod
-    def apply(
-        self, template: Template, values: Sequence[Value], indices: Sequence[Index] = ()
-    ) -> Sequence[Value]:
-        """Record one application of a template, and return its results."""
-
-    @abstractmethod
-    def width_of(self, number: int) -> int:
-        """Return the width of the value with this number."""
-
-    def width(self, value: Value) -> int:
-        """Return the number of elements of a value. Raises TypeError and ValueError, see `numbers_of`."""
-        if isinstance(value, Value) and value.writer is self:
-            return self.width_of(value.number)
-        return self.width_of(*numbers_of((value,), self))
-
-    def each(
-        self, template: Template, values: Sequence[Sequence[Value]], indices: Sequence[Sequence[Index]] = ()
-    ) -> tuple[Sequence[Value], ...]:
-        """Record many applications of a template, and return the values of each of its results.
-
-        values: for each argument, the values of all applications; indices: the same for each index.
-        """
-        columns = [*values, *indices]
-        rows = zip(*columns, strict=True)
-        found = [self.apply(template, row[: len(values)], row[len(values) :]) for row in rows]
-        return tuple(zip(*found, strict=True)) if found else ((),) * len(template.results)
-
-    def chain(
-        self, first: Template, following: Template, values: Sequence[Value]
-    ) -> tuple[Sequence[Value], ...]:
-        """Record a recurrence: each application takes a value and the results of the previous application.
-
-        The first application is of `first`, which takes only a value. Returns the same as `each`. Raises
-        ValueError if there are no values.
-        """
-        if not values:
-            raise ValueError("a chain needs at least one value")
-        found = [self.apply(first, values[:1])]
-        for value in values[1:]:
-            found.append(self.apply(following, (value, *found[-1])))
-        return tuple(zip(*found, strict=True))
-
-    def lookup(self, table: Tensor, row: Index, sparse: bool = False) -> Value:
-        """Read a row of the table. sparse: use a sparse gradient, which contains only rows that were read."""
-        return self.operate(Lookup(table, sparse), (), row)[0]
-
-    def linear(self, weight: Tensor, *values: Value, bias: Tensor | None = None) -> Value:
-        """weight @ concatenate(values) + bias; weight: [out, in], bias: [out]. Values have equal widths."""
-        product = Linear(weight, bias)
-        _check(len(values) * self._common(*values), weight.shape[1], "the width that the weight takes")
-        return self.operate(product, values)[0]
-
-    def add(self, left: Value, right: Value) -> Value:
-        return self.operate(Add(self._common(left, right)), (left, right))[0]
-
-    def subtract(self, left: Value, right: Value) -> Value:
-        return self.operate(Subtract(self._common(left, right)), (left, right))[0]
-
-    def multiply(self, left: Value, right: Value) -> Value:
-        """Element by element."""
-        try:
-            width = self._common(left, right)
-        except ValueError as error:
-            if 1 not in (self.width(left), self.width(right)):
-                raise
-            how = "`matrix_product(number, vector, inner=1)` multiplies a vector by a value of width 1"
-            raise ValueError(f"{error}: {how}") from None
-        return self.operate(Multiply(width), (left, right))[0]
-
-    def scale(self, value: Value, factor: float, shift: float = 0.0) -> Value:
-        """factor * value + shift. Both numbers are the same for all examples of a batch."""
-        return self.operate(Scale(self.width(value), float(factor), float(shift)), (value,))[0]
-
-    def matrix_product(self, left: Value, right: Value, inner: int) -> Value:
-        """left @ right, for values that hold matrices row by row: left [rows, inner], right [inner, columns].
-
-        `inner` is the width of the vectors for an inner product, and 1 for a scalar times a vector. Raises
-        ValueError if `inner` does not divide the widths.
-        """
-        widths = self.width(left), self.width(right)
-        if inner < 1 or any(width % inner for width in widths):
-            raise ValueError(f"widths of {widths[0]} and {widths[1]}, but both must be multiples of {inner}")
-        rows, columns = (width // inner for width in widths)
-        return self.operate(MatrixProduct(rows, inner, columns), (left, right))[0]
-
-    def inner_product(self, left: Value, right: Value) -> Value:
-        """Return the sum of the products of the elements, a value of width 1."""
-        return self.matrix_product(left, right, self._common(left, right))
-
-    def tanh(self, value: Value) -> Value:
-        return self.operate(Tanh(self.width(value)), (value,))[0]
-
-    def sigmoid(self, value: Value) -> Value:
-        return self.operate(Sigmoid(self.width(value)), (value,))[0]
-
-    def relu(self, value: Value) -> Value:
-        return self.operate(Relu(self.width(value)), (value,))[0]
-
-    def dropout(self, value: Value, probability: float, training: bool) -> Value:
-        return self.operate(Dropout(self.width(value), probability, training), (value,))[0]
-
-    def log_softmax(self, value: Value) -> Value:
-        return self.operate(LogSoftmax(self.width(value)), (value,))[0]
-
-    def pick(self, value: Value, element: Index) -> Value:
-        return self.operate(Pick(self.width(value)), (value,), element)[0]
-
-    def cross_entropy(self, scores: Value, label: Index) -> Value:
-        return self.operate(CrossEntropy(self.width(scores)), (scores,), label)[0]
-
-    def concatenate(self, values: Sequence[Value]) -> Value:
-        if not values:
-            raise ValueError("an operation needs at least one value")
-        return self.operate(Concatenate(tuple(map(self.width, values))), values)[0]
-
-    def slice(self, value: Value, start: int, stop: int) -> Value:
-        if not 0 <= start < stop <= self.width(value):
-            raise ValueError(f"slice {start}:{stop} is out of range for a value of width {self.width(value)}")
-        return self.operate(Slice(self.width(value), start, stop), (value,))[0]
-
-    def sum(self, values: Sequence[Value]) -> Value:
-        return self.operate(Sum(self._common(*values), len(values)), values)[0]
-
-    def _common(self, *values: Value) -> int:
-        """Return the common width of the values. Raises ValueError if they differ."""
-        if not values:
-            raise ValueError("an operation needs at least one value")
-        width = self.width(values[0])
-        for other in values[1:]:
-            _check(self.width(other), width, "the width of the other value")
-        return width
-
-
-def _check(width: int, expected: int, what: str) -> None:
-    if width != expected:
-        raise ValueError(f"a width of {width}, but {what} is {expected}")
+from parser.batching.operations.operation import Operation, check_operation
+from parser.batching.operations.writer import Index, Value, Values, Writer, numbers_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,7 +57,7 @@ class Template:
         return array("q", self.widths[self.arguments :])
 
     @cached_property
-    def result_places(self) -> tuple[int, ...]:
+    def result_offsets(self) -> tuple[int, ...]:
         """The positions of the results, counted from the first value that is computed."""
         return tuple(result - self.arguments for result in self.results)
 
@@ -258,20 +74,20 @@ class Template:
     @cached_property
     def _index_limits(self) -> list[tuple[int, str]]:
         """The upper bound (exclusive) of each index, and the name of the operation that sets it."""
-        found = [(sys.maxsize, "the template")] * self.indices
+        limits = [(sys.maxsize, "the template")] * self.indices
         for node in self.nodes:
             bound = node.operation.index_bound
             if node.index is not None and bound is not None:
-                found[node.index] = min(found[node.index], (bound, node.operation.name))
-        return found
+                limits[node.index] = min(limits[node.index], (bound, node.operation.name))
+        return limits
 
     def check_indices(self, indices: Integers) -> None:
         """Check indices [applications, indices]. Raises ValueError for indices out of range."""
         wrong = np.argwhere((indices < 0) | (indices >= np.array(self.index_bounds, np.int64)))
-        for application, place in wrong[:1].tolist():
-            bound, name = self._index_limits[place]
+        for application, position in wrong[:1].tolist():
+            bound, name = self._index_limits[position]
             raise ValueError(
-                f"index {indices[application, place]} of {name} is out of range: it must be from 0 to "
+                f"index {indices[application, position]} of {name} is out of range: it must be from 0 to "
                 f"{bound - 1}. Nothing was recorded by this call; all before it can be used"
             )
 
@@ -313,8 +129,8 @@ class Template:
         widths: the widths of the values; indices: the number of indices. Raises ValueError.
         """
         tracer = _Tracer(widths)
-        found = write(tracer, *Values(tracer, range(len(widths))), *map(_IndexPlace, range(indices)))
-        results = tuple(numbers_of((found,) if isinstance(found, Value) else found, tracer))
+        returned = write(tracer, *Values(tracer, range(len(widths))), *map(_TracedIndex, range(indices)))
+        results = tuple(numbers_of((returned,) if isinstance(returned, Value) else returned, tracer))
         if not results:
             raise ValueError("a template must return a result")
         if any(result < len(widths) for result in results):
@@ -325,11 +141,120 @@ class Template:
         return cls(tuple(tracer.widths), len(widths), indices, wiring, results)
 
 
-class _IndexPlace:
-    """Stands for an index while a template is traced: its position among the template's indices."""
+@dataclass(frozen=True)
+class TemplateNode:
+    """An operation of a template.
 
-    def __init__(self, place: int):
-        self.place = place
+    A template's values are numbered: first its arguments, then the nodes' outputs.
+    """
+
+    operation: Operation
+    arguments: tuple[int, ...]
+    index: int | None
+    """The position of the node's index among the template's indices."""
+    first: int
+    """The number of the node's first output."""
+
+
+class Origin(NamedTuple):
+    """An operation object, and the widths of its arguments.
+
+    All applications of a template share the template's origins. Single operations of equal signature in a
+    graph share one origin, too.
+    """
+
+    operation: Operation
+    widths: tuple[int, ...]
+    """The widths of the arguments."""
+
+    def signature(self) -> Hashable:
+        """A key that is equal for operations that can share a batch."""
+        return self.operation.signature(), self.widths
+
+
+class Wiring(NamedTuple):
+    """Arrays have an entry for each operation, unless another shape is given."""
+
+    origins: tuple[Origin, ...]
+    """The different origins."""
+    origin: Integers
+    """The position of the operation's origin in `origins`."""
+    first_output: Integers
+    """The number of the first output, counted from the first value that the template computes."""
+    index_position: Integers
+    """The position of the operation's index among the template's indices; -1 for none."""
+    arguments: Integers
+    """[arguments of all operations] Values of the template, operation by operation."""
+    occurrence: Integers
+    """The greatest number of preceding operations of the same origin on a path to the operation."""
+    depth: Integers
+    """The length of the longest path to the operation."""
+    longest: Integers
+    """[origins + 1] The most occurrences of each origin on a path through the template; last, the length of
+    the longest path."""
+
+
+def wiring_of(nodes: Sequence[TemplateNode], widths: Sequence[int]) -> Wiring:
+    """Find the structure of a template. Raises ValueError if there are no nodes.
+
+    widths: the widths of the template's values.
+    """
+    if not nodes:
+        raise ValueError("a template needs at least one operation")
+    number: dict[Origin, int] = {}
+    origin = [
+        number.setdefault(
+            Origin(node.operation, tuple(widths[value] for value in node.arguments)), len(number)
+        )
+        for node in nodes
+    ]
+    nothing = [0] * (len(number) + 1)
+    after = [nothing] * len(widths)  # the occurrences on the paths to each value, the last operation included
+    occurrence, depth = [], []
+    for node, its_origin in zip(nodes, origin, strict=True):
+        counts = (
+            list(map(max, zip(*[after[value] for value in node.arguments], strict=True))) or nothing.copy()
+        )
+        occurrence.append(counts[its_origin])
+        depth.append(counts[-1])
+        counts[its_origin] += 1
+        counts[-1] += 1
+        for value in range(node.first, node.first + len(node.operation.outputs)):
+            after[value] = counts
+    return Wiring(
+        tuple(number),
+        np.array(origin, np.int64),
+        np.array([node.first for node in nodes], np.int64) - nodes[0].first,
+        np.array([-1 if node.index is None else node.index for node in nodes], np.int64),
+        np.array([value for node in nodes for value in node.arguments], np.int64),
+        np.array(occurrence, np.int64),
+        np.array(depth, np.int64),
+        np.array(after, np.int64).max(0),
+    )
+
+
+def nodes_of(wiring: Wiring, arguments: int) -> tuple[TemplateNode, ...]:
+    """Return the nodes of a template with the given number of arguments."""
+    origins = [wiring.origins[number] for number in wiring.origin.tolist()]
+    values = iter(wiring.arguments.tolist())
+    return tuple(
+        TemplateNode(
+            origin.operation,
+            tuple(islice(values, len(origin.widths))),
+            None if index < 0 else index,
+            arguments + first,
+        )
+        for origin, index, first in zip(
+            origins, wiring.index_position.tolist(), wiring.first_output.tolist(), strict=True
+        )
+    )
+
+
+class _TracedIndex:
+    """An index while a template is traced: its position among the template's indices, without a number."""
+
+    def __init__(self, position: int):
+        self.position = position
 
     def _refuse(self, *_: object) -> NoReturn:
         raise TypeError(
@@ -354,14 +279,14 @@ class _Tracer(Writer):
         name = operation.name
         if operation.has_index != (index is not None):
             raise ValueError(f"{name} takes {'an' if operation.has_index else 'no'} index")
-        if index is not None and not isinstance(index, _IndexPlace):
+        if index is not None and not isinstance(index, _TracedIndex):
             raise ValueError(
                 f"{name}: in a template an index must be one of the template's own, not {index}; `a[3:4]` is "
                 "a fixed element of a value"
             )
-        place = None if index is None else index.place
+        position = None if index is None else index.position
         first = len(self.widths)
-        self.nodes.append(TemplateNode(operation, tuple(numbers_of(values, self)), place, first))
+        self.nodes.append(TemplateNode(operation, tuple(numbers_of(values, self)), position, first))
         self.widths += operation.outputs
         return Values(self, range(first, len(self.widths)))
 
@@ -370,11 +295,12 @@ class _Tracer(Writer):
     ) -> Sequence[Value]:
         """Copy the template's operations into the traced template."""
         template.check(tuple(map(self.width, values)), len(indices))
-        own = [*values]
+        all_values = [*values]
         for node in template.nodes:
             index = None if node.index is None else indices[node.index]
-            own += self.operate(node.operation, [own[value] for value in node.arguments], index)
-        return [own[result] for result in template.results]
+            arguments = [all_values[value] for value in node.arguments]
+            all_values += self.operate(node.operation, arguments, index)
+        return [all_values[result] for result in template.results]
 
     def width_of(self, number: int) -> int:
         return self.widths[number]

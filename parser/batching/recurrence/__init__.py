@@ -1,6 +1,6 @@
 """Recurrent networks as graphs of layers, in which only cycles run frame by frame (Hwang & Sung 2015).
 
-`layer_graph` defines networks, `components` finds their sequential parts, `weights` holds the parameters,
-`unrolled` runs a network over streams, and `examples` contains well-known networks. As in the paper, errors
-are gradients of the loss with respect to the values of layers.
+`layer_graph` defines networks and finds their sequential parts, `weights` holds the parameters, `unrolled`
+runs a network over streams, and `examples` contains well-known networks. As in the paper, errors are
+gradients of the loss with respect to the values of layers.
 """

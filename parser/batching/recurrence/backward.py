@@ -18,11 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from parser.batching.functional import add_transposed_product, write_transposed_product
-from parser.batching.recurrence.components import Component, is_better_in_loop
-from parser.batching.recurrence.forward import activation_groups
-from parser.batching.recurrence.frames import Frames
-from parser.batching.recurrence.layer_graph import Connection
-from parser.batching.recurrence.tape import Tape, TapeSum
+from parser.batching.recurrence.forward import Frames, Tape, TapeSum, activation_groups
+from parser.batching.recurrence.layer_graph import Component, Connection, is_better_in_loop
 from parser.batching.recurrence.weights import Bundle, Source, Weights
 
 
@@ -113,22 +110,22 @@ def write_gradients(
         first = _first(chunk, bundle)
         if start is None or start >= first:
             begin, number = frames(first)
-            own = errors.together(bundle.layers, begin, number)
+            its_errors = errors.together(bundle.layers, begin, number)
             for source in bundle.sources:
                 if not weights.is_table(source):
                     rows = values.rows(source.layer, begin - source.delay, number)
-                    tape.write(gradients.add_products, weights.matrix(bundle, source), own, rows)
+                    tape.write(gradients.add_products, weights.matrix(bundle, source), its_errors, rows)
             if bundle.has_bias:
-                tape.write(gradients.add_sums, weights.bias_of(bundle), own)
+                tape.write(gradients.add_sums, weights.bias_of(bundle), its_errors)
     for index, connection in enumerate(weights.graph.connections):
         if connection.weight != "diagonal" or index in without:
             continue
         first = chunk.first[connection.target]
         if start is None or start >= first:
             begin, number = frames(first)
-            own = errors.rows(connection.target, begin, number)
+            its_errors = errors.rows(connection.target, begin, number)
             rows = values.rows(connection.source, begin - connection.delay, number)
-            tape.write(gradients.add_elements, weights.diagonal(connection), own, rows)
+            tape.write(gradients.add_elements, weights.diagonal(connection), its_errors, rows)
 
 
 def write_table_gradients(tape: Tape, chunk: Chunk, gradients: WeightGradients) -> None:
@@ -299,29 +296,29 @@ class _BackwardWriter:
     def write_stage(self, part: Component, stage: Sequence[str], start: int, count: int) -> None:
         """Record the errors of independent layers of a part, from the errors of the layers above."""
         for layer in stage:
-            place = self._errors.rows(layer, start, count)
-            total = TapeSum(self.tape, place, layer in self._begun)
+            rows = self._errors.rows(layer, start, count)
+            total = TapeSum(self.tape, rows, layer in self._begun)
             for term in self._terms(layer):
                 if term.target in part.members and term.first <= start < self._frames - term.delay:
                     self._add(total, term, start, count)
             if total.value is None or self._must_lie_in_place(part, layer):
                 total.settle()
             assert total.value is not None
-            if total.value is not place:
+            if total.value is not rows:
                 self._elsewhere[layer, start] = total.value
         for layers in activation_groups(self._weights, stage):
             if self._graph.layers[layers[0]].activation != "identity":
                 self._write_activation(layers, start, count)
 
     def _terms(self, layer: str) -> list[_Term]:
-        found = []
+        terms = []
         for bundle, source in self._weights.out_of(layer):
             first = min(self._first[above] for above in bundle.layers) - source.delay
-            found.append(_Term((bundle, source), bundle.layers[0], source.delay, first))
+            terms.append(_Term((bundle, source), bundle.layers[0], source.delay, first))
         for each in self._graph.out_of(layer):
             if each.weight != "full":
-                found.append(_Term(each, each.target, each.delay, self._first[each.target] - each.delay))
-        return found
+                terms.append(_Term(each, each.target, each.delay, self._first[each.target] - each.delay))
+        return terms
 
     def _add(self, total: TapeSum, term: _Term, start: int, count: int) -> None:
         """Add a contribution to the errors of some frames of a layer."""
@@ -370,9 +367,9 @@ class _BackwardWriter:
 
     def _write_activation(self, layers: tuple[str, ...], start: int, count: int) -> None:
         backward = ACTIVATION_GRADIENTS[self._graph.layers[layers[0]].activation]
-        place = self._errors.together(layers, start, count)
-        errors = self._elsewhere.pop((layers[0], start), place)  # an alias, if any, is of a single layer
-        self.tape.write(backward, errors, self._values.together(layers, start, count), place)
+        rows = self._errors.together(layers, start, count)
+        errors = self._elsewhere.pop((layers[0], start), rows)  # an alias, if any, is of a single layer
+        self.tape.write(backward, errors, self._values.together(layers, start, count), rows)
 
 
 def _backward_sigmoid(errors: Tensor, values: Tensor, out: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""The forward pass of a chunk, recorded on a tape (Hwang & Sung 2015).
+"""The forward pass of a chunk, recorded on a tape of calls that runs for every chunk (Hwang & Sung 2015).
 
 Contributions from other components are computed over all frames at once, with one product for all layers of a
 bundle. Within a recurrent component, each frame then adds only the contributions inside the cycle: first the
@@ -7,40 +7,142 @@ contributions of earlier frames, then those of the same frame, layer by layer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import groupby
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from parser.batching.functional import add_product, write_product
 from parser.batching.lstm import write_tanh
-from parser.batching.recurrence.components import Component
-from parser.batching.recurrence.frames import Frames
-from parser.batching.recurrence.layer_graph import Connection, LayerGraph
-from parser.batching.recurrence.tape import Tape, TapeSum
+from parser.batching.recurrence.layer_graph import Component, Connection, LayerGraph
 from parser.batching.recurrence.weights import Bundle, Source, Weights
 
 
-def _write_sigmoid(rows: Tensor, out: Tensor) -> None:
-    torch.sigmoid(rows, out=out)
+class Tape:
+    def __init__(self) -> None:
+        self._calls: list[Callable[[], object]] = []
+
+    def write(self, function: Callable[..., object], *arguments: Any, **named: Any) -> None:
+        self._calls.append(partial(function, *arguments, **named))
+
+    def run(self) -> None:
+        for call in self._calls:
+            call()
 
 
-def _write_relu(rows: Tensor, out: Tensor) -> None:
-    torch.clamp_min(rows, 0, out=out)
+class TapeSum:
+    """A sum of contributions, accumulated in `out`. A single contribution is not copied."""
+
+    def __init__(self, tape: Tape, out: Tensor, started: bool):
+        """started: whether `out` holds a partial sum already."""
+        self._tape, self._out = tape, out
+        self._value = out if started else None
+
+    @property
+    def value(self) -> Tensor | None:
+        """The sum: `out`, or the only contribution; None without contributions."""
+        return self._value
+
+    def add(self, rows: Tensor) -> None:
+        if self._value is None:
+            self._value = rows
+        else:
+            self._tape.write(torch.add, self._value, rows, out=self._out)
+            self._value = self._out
+
+    def add_times(self, left: Tensor, right: Tensor) -> None:
+        """Add the elementwise product."""
+        if self._value is None:
+            self._tape.write(torch.mul, left, right, out=self._out)
+        else:
+            self._tape.write(torch.addcmul, self._value, left, right, out=self._out)
+        self._value = self._out
+
+    def add_product(self, left: Tensor, right: Tensor) -> None:
+        """Add left @ right.T; left: [rows, k], right: [columns, k]."""
+        if self._value is None:
+            self._tape.write(write_product, self._out, left, right)
+        else:
+            self.settle()
+            self._tape.write(add_product, self._out, left, right)
+        self._value = self._out
+
+    def settle(self) -> None:
+        """Make sure that `out` holds the sum."""
+        if self._value is None:
+            self._tape.write(self._out.zero_)
+        elif self._value is not self._out:
+            self._tape.write(self._out.copy_, self._value)
+        self._value = self._out
 
 
-def _write_complement(rows: Tensor, out: Tensor) -> None:
-    torch.neg(rows, out=out).add_(1)
+class Frames:
+    """The values or errors of layers: a number for each unit of each layer, frame and stream.
 
+    Frame 0 is the first of the chunk. Earlier frames are those that are still needed.
+    """
 
-ACTIVATIONS: dict[str, Callable[[Tensor, Tensor], object]] = {
-    "sigmoid": _write_sigmoid,
-    "tanh": write_tanh,
-    "relu": _write_relu,
-    "complement": _write_complement,
-}
-"""Functions of the sums and a tensor for the values, which can be the same; all names but `identity`."""
+    def __init__(
+        self,
+        weights: Weights,
+        first: Mapping[str, int],
+        frames: int,
+        streams: int,
+    ):
+        """first: the first frame of each layer, at most 0; inputs that are not needed are left out."""
+        self.streams, self._last = streams, frames
+        self._blocks: dict[str, tuple[Tensor, int, slice]] = {}
+        groups = [(bundle.columns, bundle.width) for bundle in weights.bundles]
+        for name in weights.graph.inputs:
+            if name in first:
+                layer = weights.graph.layers[name]
+                width = 1 if layer.kind == "symbols" else layer.size
+                groups.append(({name: slice(0, width)}, width))
+        for columns, width in groups:
+            start = min(first[name] for name in columns)
+            symbols = any(weights.graph.layers[name].kind == "symbols" for name in columns)
+            kind = torch.int64 if symbols else weights.like.dtype
+            # [frames, streams, width]
+            block = torch.zeros(frames - start, streams, width, dtype=kind, device=weights.like.device)
+            for name, its_columns in columns.items():
+                self._blocks[name] = (block, start, its_columns)
+
+    def rows(self, layer: str, start: int, count: int = 1) -> Tensor:
+        """[count * streams, size] The rows of a layer from frame `start` on; a view."""
+        return self.together((layer,), start, count)
+
+    def together(self, layers: Sequence[str], start: int, count: int = 1) -> Tensor:
+        """[count * streams, sizes] Rows of adjacent layers of one bundle, from frame `start` on; a view."""
+        block, first, columns = self._blocks[layers[0]]
+        until = self._blocks[layers[-1]][2].stop
+        assert first <= start <= start + count <= self._last, (layers, start, count)
+        rows = block[start - first : start - first + count].flatten(0, 1)  # [count * streams, width]
+        return rows[:, columns.start : until]
+
+    def chunk(self, layer: str) -> Tensor:
+        """[frames, streams, size] The layer from frame 0 on; a view."""
+        block, first, columns = self._blocks[layer]
+        return block[-first:, :, columns]
+
+    def move(self) -> None:
+        """Move on to the next chunk: the last frames become earlier frames."""
+        for block, first in self._each():
+            if first < 0:
+                # Copy in pieces that do not overlap.
+                for start in range(0, -first, self._last):
+                    until = min(start + self._last, -first)
+                    block[start:until].copy_(block[start + self._last : until + self._last])
+
+    def forget(self) -> None:
+        """Set all earlier frames to zero."""
+        for block, first in self._each():
+            block[:-first].zero_()
+
+    def _each(self) -> list[tuple[Tensor, int]]:
+        return list({id(block): (block, first) for block, first, _ in self._blocks.values()}.values())
 
 
 def forward_tape(weights: Weights, parts: Sequence[Component], values: Frames, frames: int) -> Tape:
@@ -122,9 +224,9 @@ class _ForwardWriter:
                 sums[layer] = total.value
         for layers, apply in together:
             if apply:
-                place = self._values.together(layers, start, count)
-                found = sums.get(layers[0]) if len(layers) == 1 else None
-                self.tape.write(apply, place if found is None else found, place)
+                rows = self._values.together(layers, start, count)
+                summed = sums.get(layers[0]) if len(layers) == 1 else None
+                self.tape.write(apply, rows if summed is None else summed, rows)
 
     def _write_products_at_once(self, part: Component, layers: Sequence[str], start: int, count: int) -> None:
         """Record products of bundles with sources in the same part and frame, if not recorded yet."""
@@ -141,20 +243,20 @@ class _ForwardWriter:
         self, bundle: Bundle, sources: Sequence[Source], start: int, count: int, started: bool
     ) -> None:
         """Record the bundle's products with these sources, and the bias unless a sum is started already."""
-        place = self._values.together(bundle.layers, start, count)
+        out = self._values.together(bundle.layers, start, count)
         parameter = self._weights.bias_of(bundle)
         bias = None if parameter is None else parameter.detach()
         if not sources and bias is not None:
-            self.tape.write(place.copy_, bias.expand_as(place))
+            self.tape.write(out.copy_, bias.expand_as(out))
         for source in sources:
             rows = self._values.rows(source.layer, start - source.delay, count)
             matrix = self._weights.matrix(bundle, source).detach()
             if self._weights.is_table(source):
-                self.tape.write(_write_rows, place, matrix, rows[:, 0], None if started else bias, started)
+                self.tape.write(_write_rows, out, matrix, rows[:, 0], None if started else bias, started)
             elif started:
-                self.tape.write(add_product, place, rows, matrix)
+                self.tape.write(add_product, out, rows, matrix)
             else:
-                self.tape.write(write_product, place, rows, matrix, bias)
+                self.tape.write(write_product, out, rows, matrix, bias)
             started = True
 
     def _sum(
@@ -172,14 +274,14 @@ class _ForwardWriter:
         return total
 
     def _write_factors(self, layer: str, start: int, count: int) -> None:
-        place = self._values.rows(layer, start, count)
+        out = self._values.rows(layer, start, count)
         factors = self._factors(layer, start, count)
         if len(factors) == 1:
-            self.tape.write(place.copy_, factors[0])
+            self.tape.write(out.copy_, factors[0])
         else:
-            self.tape.write(torch.mul, factors[0], factors[1], out=place)
+            self.tape.write(torch.mul, factors[0], factors[1], out=out)
         for factor in factors[2:]:
-            self.tape.write(place.mul_, factor)
+            self.tape.write(out.mul_, factor)
 
     def _factors(self, layer: str, start: int, count: int) -> list[Tensor]:
         into = self._graph.into(layer)
@@ -197,8 +299,13 @@ def is_only_added(graph: LayerGraph, layer: str) -> bool:
 
     The product and the sum are then computed together, and the values of this layer are not stored.
     """
-    own, out = graph.layers[layer], graph.out_of(layer)
-    if own.kind != "multiplicative" or own.activation != "identity" or own.output or len(out) != 1:
+    product, out = graph.layers[layer], graph.out_of(layer)
+    if (
+        product.kind != "multiplicative"
+        or product.activation != "identity"
+        or product.output
+        or len(out) != 1
+    ):
         return False
     added = out[0].weight == "identity" and graph.layers[out[0].target].kind == "additive"
     return added and not out[0].delay and len(graph.into(layer)) == 2
@@ -206,21 +313,42 @@ def is_only_added(graph: LayerGraph, layer: str) -> bool:
 
 def activation_groups(weights: Weights, stage: Sequence[str]) -> list[tuple[str, ...]]:
     """Return groups of layers of a stage that are adjacent in a bundle and have the same activation."""
-    found = []
+    groups = []
 
     def kind(layer: str) -> tuple[bool, str]:
         return layer in stage, weights.graph.layers[layer].activation
 
     for layers in dict.fromkeys(weights.bundle_of[layer].layers for layer in stage):
-        found += [tuple(run) for (live, _), run in groupby(layers, kind) if live]
-    return found
+        groups += [tuple(run) for (live, _), run in groupby(layers, kind) if live]
+    return groups
 
 
-def _write_rows(place: Tensor, table: Tensor, numbers: Tensor, bias: Tensor | None, add: bool) -> None:
-    """Write rows of a table plus the bias to `place`, or add the rows to its contents."""
+def _write_sigmoid(rows: Tensor, out: Tensor) -> None:
+    torch.sigmoid(rows, out=out)
+
+
+def _write_relu(rows: Tensor, out: Tensor) -> None:
+    torch.clamp_min(rows, 0, out=out)
+
+
+def _write_complement(rows: Tensor, out: Tensor) -> None:
+    torch.neg(rows, out=out).add_(1)
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor, Tensor], object]] = {
+    "sigmoid": _write_sigmoid,
+    "tanh": write_tanh,
+    "relu": _write_relu,
+    "complement": _write_complement,
+}
+"""Functions of the sums and a tensor for the values, which can be the same; all names but `identity`."""
+
+
+def _write_rows(target: Tensor, table: Tensor, numbers: Tensor, bias: Tensor | None, add: bool) -> None:
+    """Write rows of a table plus the bias to `target`, or add the rows to its contents."""
     if add:
-        place += table.index_select(0, numbers)  # raises an error for negative numbers
+        target += table.index_select(0, numbers)  # raises an error for negative numbers
         return
-    torch.index_select(table, 0, numbers, out=place)
+    torch.index_select(table, 0, numbers, out=target)
     if bias is not None:
-        place += bias
+        target += bias

@@ -12,16 +12,14 @@ import torch
 from torch import Tensor
 
 from parser.batching.recurrence.backward import Chunk, WeightGradients, backward_tape
-from parser.batching.recurrence.components import (
+from parser.batching.recurrence.forward import Frames, Tape, forward_tape
+from parser.batching.recurrence.layer_graph import (
     all_by_frame,
     components,
     first_frames,
     first_values,
     with_cached_loops,
 )
-from parser.batching.recurrence.forward import forward_tape
-from parser.batching.recurrence.frames import Frames
-from parser.batching.recurrence.tape import Tape
 from parser.batching.recurrence.weights import Weights
 
 

@@ -9,8 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from parser.batching.recurrence.components import components, first_frames
-from parser.batching.recurrence.layer_graph import Connection, LayerGraph
+from parser.batching.recurrence.layer_graph import Connection, LayerGraph, components, first_frames
 
 
 class Source(NamedTuple):
@@ -36,7 +35,7 @@ class Bundle(NamedTuple):
 def bundles_of(graph: LayerGraph) -> list[Bundle]:
     """Partition all layers except the inputs. Within a bundle, layers of equal activation are adjacent."""
     parts = components(graph)
-    number = {layer: place for place, part in enumerate(parts) for layer in part.layers}
+    number = {layer: position for position, part in enumerate(parts) for layer in part.layers}
     first = first_frames(graph, parts, back=1)  # errors of earlier frames reach some layers and not others
     groups: dict[tuple, list[str]] = {}
     for layer in number:
@@ -47,16 +46,16 @@ def bundles_of(graph: LayerGraph) -> list[Bundle]:
                 if each.weight == "full"
             )
         )
-        own_group = () if sources else (layer,)
-        groups.setdefault((sources, graph.has_bias(layer), first[layer], *own_group), []).append(layer)
-    found = []
+        alone = () if sources else (layer,)
+        groups.setdefault((sources, graph.has_bias(layer), first[layer], *alone), []).append(layer)
+    bundles = []
     for (sources, has_bias, *_), layers in groups.items():
         layers.sort(key=lambda layer: (number[layer], graph.layers[layer].activation))
         columns, width = {}, 0
         for layer in layers:
             columns[layer] = slice(width, width := width + graph.layers[layer].size)
-        found.append(Bundle(tuple(layers), columns, sources, has_bias, width))
-    return found
+        bundles.append(Bundle(tuple(layers), columns, sources, has_bias, width))
+    return bundles
 
 
 class Weights(nn.Module):

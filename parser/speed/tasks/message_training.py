@@ -23,12 +23,9 @@ from parser.batching.messages.asynchronous_updates import (
     staleness,
     update_all,
 )
-from parser.batching.messages.controller import Instance, Report
-from parser.batching.messages.message import MessageState
-from parser.batching.messages.message_graph import MessageGraph
-from parser.batching.messages.node import Losses
+from parser.batching.messages.message_graph import Losses, MessageGraph, MessageState
 from parser.batching.messages.processes import LocalProcesses
-from parser.batching.messages.workers import Span
+from parser.batching.messages.workers import Instance, Report, Span
 from parser.speed.tasks.operation_training import in_batches
 from parser.speed.tasks.plugin import MESSAGES, Setup, fingerprints, gradients_of
 from parser.system.settings import Settings

@@ -16,7 +16,7 @@ from parser.batching.operations.computation import Computation
 from parser.batching.operations.layout import Step
 from parser.batching.operations.operation_graph import Graph
 from parser.batching.operations.static_computation import StaticApplications, StaticComputation
-from parser.batching.operations.value import Values
+from parser.batching.operations.writer import Values
 from parser.speed.tasks.embedding_tables import optimizers
 from parser.speed.tasks.plugin import AnySetup, fingerprints, gradients_of
 

@@ -11,11 +11,9 @@ from torch import Tensor, nn
 
 from parser.batching.device import to_device
 from parser.batching.levels import Integers
-from parser.batching.operations.cell import Grain
-from parser.batching.operations.lstm import LSTMTemplates, lstm_templates
+from parser.batching.operations.cells import Grain, LSTMTemplates, lstm_templates
 from parser.batching.operations.operation_graph import Graph
-from parser.batching.operations.template import Writer
-from parser.batching.operations.value import Value, Values
+from parser.batching.operations.writer import Value, Values, Writer
 from parser.networks.bilstm import DIRECTIONS, weights_of
 
 

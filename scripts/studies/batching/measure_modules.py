@@ -32,8 +32,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 from measuring import in_turns, large_products, processor_seconds
 
 from parser.batching.groups import Groups, Runs
-from parser.batching.operations.operation import Operation, OperationBatch
-from parser.batching.operations.parameter_gradients import ParameterGradients
+from parser.batching.operations.operation import Operation, OperationBatch, ParameterGradients
 from parser.config.file import read_settings
 from parser.speed.measuring.settings import SpeedConfig
 from parser.speed.tasks.experts.calls import CalledExperts, CallsByRun

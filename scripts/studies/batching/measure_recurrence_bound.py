@@ -26,10 +26,9 @@ from measuring import in_turns, large_products, processor_seconds
 
 from parser.batching.functional import add_transposed_product, write_product
 from parser.batching.recurrence.backward import ACTIVATION_GRADIENTS
-from parser.batching.recurrence.components import components, first_frames
 from parser.batching.recurrence.examples import EXAMPLES, with_scores
 from parser.batching.recurrence.forward import ACTIVATIONS, is_only_added
-from parser.batching.recurrence.layer_graph import Layer, LayerGraph
+from parser.batching.recurrence.layer_graph import Layer, LayerGraph, components, first_frames
 from parser.batching.recurrence.unrolled import training_operations
 from parser.batching.recurrence.weights import Weights
 from parser.speed.tasks.language_model.network import RECURRENCE_METHODS, LayeredModel

@@ -23,11 +23,10 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from measuring import in_turns, processor_seconds
 
-from parser.batching.operations.cell import Grain, trace_template
-from parser.batching.operations.lstm import slices, write_forget, write_states
+from parser.batching.operations.cells import Grain, slices, trace_template, write_forget, write_states
 from parser.batching.operations.operation_graph import Graph
-from parser.batching.operations.template import Template, Writer
-from parser.batching.operations.value import Value, Values
+from parser.batching.operations.template import Template
+from parser.batching.operations.writer import Value, Values, Writer
 from parser.speed.measuring.statistics import ratio_of
 from parser.system.stamp import machine
 

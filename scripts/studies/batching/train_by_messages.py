@@ -26,9 +26,8 @@ from torch.utils.tensorboard import SummaryWriter
 from tqdm import tqdm
 
 from parser.batching.messages.asynchronous_updates import Parameterised, mean_staleness, parameterised_nodes
-from parser.batching.messages.controller import Report
 from parser.batching.messages.processes import Processes
-from parser.batching.messages.workers import Span
+from parser.batching.messages.workers import Report, Span
 from parser.config.file import read_settings
 from parser.speed.measuring.cells import validated
 from parser.speed.measuring.settings import SpeedConfig

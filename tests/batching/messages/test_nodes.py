@@ -9,10 +9,18 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from parser.batching.messages.asynchronous_updates import ModuleWithWeights, Parameterised
-from parser.batching.messages.control_flow import Broadcast, ChangeState, Condition, Discard, FlatMap, Join
-from parser.batching.messages.grouping import ConcatenatePayloads, Group, Ungroup
-from parser.batching.messages.message import Message, MessageState, Send
-from parser.batching.messages.node import Transform
+from parser.batching.messages.control_flow import (
+    Broadcast,
+    ChangeState,
+    ConcatenatePayloads,
+    Condition,
+    Discard,
+    FlatMap,
+    Group,
+    Join,
+    Ungroup,
+)
+from parser.batching.messages.message_graph import Message, MessageState, Send, Transform
 from parser.batching.messages.workers import run
 
 ONE, TWO = MessageState(1), MessageState(2)

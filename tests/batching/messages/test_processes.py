@@ -21,9 +21,7 @@ from message_graphs import examples, instances, layers_in_a_row, two_layers
 from parser.batching.messages import tcp_connections as connections
 from parser.batching.messages import workers
 from parser.batching.messages.asynchronous_updates import staleness, update_all
-from parser.batching.messages.controller import Instance
-from parser.batching.messages.message import Message, MessageState
-from parser.batching.messages.message_graph import Port
+from parser.batching.messages.message_graph import Message, MessageState, Port
 from parser.batching.messages.processes import LocalProcesses, Processes
 from parser.batching.messages.tcp_connections import (
     NUMBER,
@@ -36,7 +34,7 @@ from parser.batching.messages.tcp_connections import (
     delivery_from_bytes,
     delivery_to_bytes,
 )
-from parser.batching.messages.workers import Delivery, LostError, NodeError, run
+from parser.batching.messages.workers import Delivery, Instance, LostError, NodeError, run
 from parser.system.remote import start_server
 
 

@@ -10,11 +10,28 @@ from torch import Tensor, nn
 
 from parser.batching.messages.asynchronous_updates import Parameterised
 from parser.batching.messages.control_flow import Broadcast, ChangeState, Condition, Join
-from parser.batching.messages.controller import Controller, Entry, Instance, Report
-from parser.batching.messages.message import Message, MessageState
-from parser.batching.messages.message_graph import CONTROLLER, MessageGraph, Port
-from parser.batching.messages.node import Loss, Transform, losses_of
-from parser.batching.messages.workers import Delivery, Mailbox, NodeError, Stop, Worker, run
+from parser.batching.messages.message_graph import (
+    CONTROLLER,
+    Loss,
+    Message,
+    MessageGraph,
+    MessageState,
+    Port,
+    Transform,
+    losses_of,
+)
+from parser.batching.messages.workers import (
+    Controller,
+    Delivery,
+    Entry,
+    Instance,
+    Mailbox,
+    NodeError,
+    Report,
+    Stop,
+    Worker,
+    run,
+)
 
 
 def two_nodes() -> MessageGraph:

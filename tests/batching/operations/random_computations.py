@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from parser.batching.operations.elementary_operations import Module
 from parser.batching.operations.operation_graph import Graph
-from parser.batching.operations.template import Writer
-from parser.batching.operations.value import Value
+from parser.batching.operations.writer import Value, Writer
 
 WIDTH, ENTRIES = 4, 6
 

@@ -18,8 +18,8 @@ from parser.batching.levels import Integers
 from parser.batching.operations.elementary_operations import Module
 from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
 from parser.batching.operations.static_computation import StaticApplications, StaticComputation
-from parser.batching.operations.template import Template, Writer
-from parser.batching.operations.value import Value
+from parser.batching.operations.template import Template
+from parser.batching.operations.writer import Value, Writer
 
 CPU = torch.device("cpu")
 SIZE, WORDS, LABELS = 3, 7, 4

@@ -10,13 +10,17 @@ import torch
 from chosen_device import DEVICE
 from torch import Tensor, nn
 
-from parser.batching.operations.cell import CellOperation
+from parser.batching.operations.cells import CellOperation
 from parser.batching.operations.elementary_operations import Module
-from parser.batching.operations.operation import Operation, OperationBatch, OperationGradients
+from parser.batching.operations.operation import (
+    Operation,
+    OperationBatch,
+    OperationGradients,
+    ParameterGradients,
+)
 from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
-from parser.batching.operations.parameter_gradients import ParameterGradients
 from parser.batching.operations.template import Template
-from parser.batching.operations.value import Value
+from parser.batching.operations.writer import Value
 
 WIDTH = 4
 

@@ -11,10 +11,10 @@ from chosen_device import DEVICE
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parser.batching.operations.cell import CellOperation
+from parser.batching.operations.cells import CellOperation
 from parser.batching.operations.operation_graph import Graph
-from parser.batching.operations.template import Template, Writer
-from parser.batching.operations.value import Value
+from parser.batching.operations.template import Template
+from parser.batching.operations.writer import Value, Writer
 
 WIDTH, MOST_CHILDREN = 2, 5
 WEIGHTS = [torch.zeros(WIDTH, WIDTH * children) for children in range(MOST_CHILDREN + 1)]

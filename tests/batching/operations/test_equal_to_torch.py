@@ -9,10 +9,10 @@ from extended import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parser.batching.operations.cell import CellOperation
+from parser.batching.operations.cells import CellOperation
 from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
 from parser.batching.operations.template import Template
-from parser.batching.operations.value import Value
+from parser.batching.operations.writer import Value
 
 from .random_computations import (
     DEVICE,

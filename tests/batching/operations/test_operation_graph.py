@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from parser.batching.operations.backward import ValueGradients
 from parser.batching.operations.elementary_operations import Dropout, Lookup, Module, Tanh
 from parser.batching.operations.layout import Read
 from parser.batching.operations.operation import ALL, Operation, OperationBatch
 from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
-from parser.batching.operations.template import Template, Writer
-from parser.batching.operations.value import Value
-from parser.batching.operations.value_gradients import ValueGradients
+from parser.batching.operations.template import Template
+from parser.batching.operations.writer import Value, Writer
 
 from .random_computations import (
     DEVICE,
@@ -322,9 +322,9 @@ def test_sums_over_the_readers_of_a_value(found, seed, add_all, data):
     for number, (rows, read) in enumerate(zip(every, reads, strict=True)):
         own = read.columns
         gradient = torch.randn(len(rows), WIDTH)[:, own] if data.draw(st.booleans()) else None
-        place = total.place(number)
-        if gradient is not None and place is not None and data.draw(st.booleans()):
-            place.copy_(gradient)  # like an operation that writes its gradient there directly
+        target = total.target(number, len(rows))
+        if gradient is not None and target is not None and data.draw(st.booleans()):
+            target.copy_(gradient)  # like an operation that writes its gradient there directly
         else:
             total.add(number, gradient)
         for row, part in zip(rows, () if gradient is None else gradient, strict=gradient is not None):

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
-from parser.batching.operations.template import Template, Writer
-from parser.batching.operations.value import Value
+from parser.batching.operations.template import Template
+from parser.batching.operations.writer import Value, Writer
 
 ROWS = torch.tensor([[1.0, 2.0, 3.0, 4.0], [0.5, -1.0, 2.0, -2.0]])
 WEIGHT = torch.arange(8.0).reshape(2, 4)

@@ -6,9 +6,15 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from parser.batching.recurrence.components import components, first_frames, with_elementwise_neighbours
 from parser.batching.recurrence.examples import EXAMPLES, lstm, peephole_lstm, with_scores
-from parser.batching.recurrence.layer_graph import Connection, Layer, LayerGraph
+from parser.batching.recurrence.layer_graph import (
+    Connection,
+    Layer,
+    LayerGraph,
+    components,
+    first_frames,
+    with_elementwise_neighbours,
+)
 from parser.batching.recurrence.weights import Weights, bundles_of
 
 SOUND = """

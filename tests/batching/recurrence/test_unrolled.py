@@ -156,7 +156,7 @@ WAYS = [{}, {"by_frame": True}, {"by_frame": True, "gradients_by_frame": True}]
 
 @pytest.fixture(autouse=True, params=[0, 10**9], ids=["merged loops", "cycles only"])
 def _loops(request, monkeypatch):
-    monkeypatch.setattr("parser.batching.recurrence.components.MIN_ELEMENTS", request.param)
+    monkeypatch.setattr("parser.batching.recurrence.layer_graph.MIN_ELEMENTS", request.param)
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from parser.batching.operations.cell import Grain
+from parser.batching.operations.cells import Grain
 from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
 from parser.batching.operations.static_computation import StaticComputation
 from parser.networks.bilstm import bilstm_by_levels

@@ -16,11 +16,16 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from parser.batching.messages.asynchronous_updates import Updates
-from parser.batching.messages.control_flow import Broadcast
-from parser.batching.messages.controller import Controller, Entry, Instance
-from parser.batching.messages.grouping import ConcatenatePayloads
-from parser.batching.messages.message_graph import CONTROLLER, MessageGraph
-from parser.batching.messages.node import Loss, Losses, Transform, losses_of
+from parser.batching.messages.control_flow import Broadcast, ConcatenatePayloads
+from parser.batching.messages.message_graph import (
+    CONTROLLER,
+    Loss,
+    Losses,
+    MessageGraph,
+    Transform,
+    losses_of,
+)
+from parser.batching.messages.workers import Controller, Entry, Instance
 from parser.config.data_folder import data_path
 from parser.speed.tasks.digits.mnist import DIGIT_CLASSES, generate_digits, read_images, read_labels
 from parser.speed.tasks.message_training import (

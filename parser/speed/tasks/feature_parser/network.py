@@ -18,13 +18,12 @@ from torch import Tensor, nn
 from parser.batching.device import to_device
 from parser.batching.functional import linear
 from parser.batching.levels import Integers
-from parser.batching.operations.cell import Grain, trace_template
+from parser.batching.operations.cells import Grain, slices, trace_template
 from parser.batching.operations.elementary_operations import Lookup
-from parser.batching.operations.lstm import slices
 from parser.batching.operations.operation import Operation, OperationBatch, OperationGradients
 from parser.batching.operations.operation_graph import Graph
-from parser.batching.operations.template import Index, Template, Writer
-from parser.batching.operations.value import Value, Values
+from parser.batching.operations.template import Template
+from parser.batching.operations.writer import Index, Value, Values, Writer
 from parser.networks.bilstm import bilstm
 from parser.speed.tasks.embedding_tables import sparse_table
 from parser.speed.tasks.feature_parser.dynamic_oracle import (

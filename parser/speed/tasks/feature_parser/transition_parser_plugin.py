@@ -19,7 +19,7 @@ from torch import Tensor
 
 from parser.batching import PRECISIONS
 from parser.batching.levels import Integers
-from parser.batching.operations.cell import Grain
+from parser.batching.operations.cells import Grain
 from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
 from parser.config.data_folder import data_path
 from parser.speed.tasks.feature_parser.dynamic_oracle import FEATURES, TRANSITION_KINDS, FeatureSentence

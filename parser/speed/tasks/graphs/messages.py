@@ -23,18 +23,25 @@ from torch import Tensor, nn
 from parser.batching.messages.asynchronous_updates import Updates
 from parser.batching.messages.control_flow import (
     Broadcast,
+    ConcatenatePayloads,
     Condition,
     Discard,
     FlatMap,
+    Group,
     Join,
+    Ungroup,
     add_loop,
     each_step,
 )
-from parser.batching.messages.controller import Controller, Entry, Instance
-from parser.batching.messages.grouping import ConcatenatePayloads, Group, Ungroup
-from parser.batching.messages.message import MessageState
-from parser.batching.messages.message_graph import CONTROLLER, MessageGraph
-from parser.batching.messages.node import Loss, Losses, Transform
+from parser.batching.messages.message_graph import (
+    CONTROLLER,
+    Loss,
+    Losses,
+    MessageGraph,
+    MessageState,
+    Transform,
+)
+from parser.batching.messages.workers import Controller, Entry, Instance
 from parser.speed.tasks.graphs.network import (
     GraphBatch,
     GraphNetwork,

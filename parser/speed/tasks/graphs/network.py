@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parser.batching.messages.node import Losses
+from parser.batching.messages.message_graph import Losses
 from parser.speed.tasks.graphs.labelled_graph import LabelledGraph
 
 TOLERANCE = 0.1

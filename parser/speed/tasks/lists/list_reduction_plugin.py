@@ -20,12 +20,16 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from parser.batching.messages.asynchronous_updates import Updates
-from parser.batching.messages.control_flow import Condition, Join, add_loop
-from parser.batching.messages.controller import Controller, Entry, Instance
-from parser.batching.messages.grouping import ConcatenatePayloads, Ungroup
-from parser.batching.messages.message import MessageState
-from parser.batching.messages.message_graph import CONTROLLER, MessageGraph
-from parser.batching.messages.node import Loss, Losses, losses_of
+from parser.batching.messages.control_flow import ConcatenatePayloads, Condition, Join, Ungroup, add_loop
+from parser.batching.messages.message_graph import (
+    CONTROLLER,
+    Loss,
+    Losses,
+    MessageGraph,
+    MessageState,
+    losses_of,
+)
+from parser.batching.messages.workers import Controller, Entry, Instance
 from parser.speed.tasks.message_training import (
     ACTIVE,
     MESSAGE_METHODS,

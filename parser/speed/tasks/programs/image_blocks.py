@@ -18,9 +18,9 @@ from parser.batching.operations.operation import (
     Operation,
     OperationBatch,
     OperationGradients,
+    ParameterGradients,
     concatenate_kept,
 )
-from parser.batching.operations.parameter_gradients import ParameterGradients
 
 
 class Grid(NamedTuple):

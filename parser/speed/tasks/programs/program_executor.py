@@ -18,7 +18,7 @@ from parser.batching.operations.operation import Operation
 from parser.batching.operations.operation_graph import Graph
 from parser.batching.operations.static_computation import StaticApplications
 from parser.batching.operations.template import Template
-from parser.batching.operations.value import Value
+from parser.batching.operations.writer import Value
 from parser.speed.tasks.programs.image_blocks import (
     Grid,
     JoiningBlock,

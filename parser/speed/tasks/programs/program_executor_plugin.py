@@ -22,9 +22,13 @@ from parser.batching.device import to_device
 from parser.batching.levels import Integers
 from parser.batching.operations.computation import Computation
 from parser.batching.operations.layout import Step
-from parser.batching.operations.operation import Operation, OperationBatch, OperationGradients
+from parser.batching.operations.operation import (
+    Operation,
+    OperationBatch,
+    OperationGradients,
+    ParameterGradients,
+)
 from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
-from parser.batching.operations.parameter_gradients import ParameterGradients
 from parser.batching.operations.static_computation import StaticComputation
 from parser.config.data_folder import data_path
 from parser.speed.tasks.operation_training import (

@@ -25,11 +25,11 @@ from torch import Tensor, nn
 from parser.batching import PRECISIONS
 from parser.batching.device import to_device
 from parser.batching.functional import linear
-from parser.batching.operations.cell import Grain, trace_template
+from parser.batching.operations.cells import Grain, trace_template
 from parser.batching.operations.elementary_operations import Lookup
 from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
-from parser.batching.operations.template import Index, Template, Writer
-from parser.batching.operations.value import Value, Values
+from parser.batching.operations.template import Template
+from parser.batching.operations.writer import Index, Value, Values, Writer
 from parser.config.data_folder import data_path
 from parser.networks.bilstm import bilstm
 from parser.speed.tasks.compiling import COMPILED, missing_compiler

@@ -14,12 +14,25 @@ from torch import nn
 
 from parser.batching.device import to_device
 from parser.batching.messages.asynchronous_updates import Updates
-from parser.batching.messages.control_flow import Broadcast, ChangeState, Condition, Discard, Join
-from parser.batching.messages.controller import Controller, Entry, Instance
-from parser.batching.messages.grouping import ConcatenatePayloads, Group, Ungroup
-from parser.batching.messages.message import MessageState
-from parser.batching.messages.message_graph import CONTROLLER, MessageGraph
-from parser.batching.messages.node import Loss, Losses, losses_of
+from parser.batching.messages.control_flow import (
+    Broadcast,
+    ChangeState,
+    ConcatenatePayloads,
+    Condition,
+    Discard,
+    Group,
+    Join,
+    Ungroup,
+)
+from parser.batching.messages.message_graph import (
+    CONTROLLER,
+    Loss,
+    Losses,
+    MessageGraph,
+    MessageState,
+    losses_of,
+)
+from parser.batching.messages.workers import Controller, Entry, Instance
 from parser.speed.tasks.tree_lstm.modules import Branch, Leaf, Score
 from parser.speed.tasks.tree_lstm.network import BinaryTree, TreeLSTM
 

@@ -20,19 +20,25 @@ from torch import Tensor, nn
 from parser.batching.functional import add_product, write_product
 from parser.batching.levels import Integers
 from parser.batching.lstm import activate_, activation_backward_, cell_state_gradient, tanh
-from parser.batching.operations.cell import Grain, trace_template
-from parser.batching.operations.lstm import LSTMStart, slices, write_forget, write_states
+from parser.batching.operations.cells import (
+    Grain,
+    LSTMStart,
+    slices,
+    trace_template,
+    write_forget,
+    write_states,
+)
 from parser.batching.operations.operation import (
     Operation,
     OperationBatch,
     OperationGradients,
+    ParameterGradients,
     concatenate_kept,
 )
 from parser.batching.operations.operation_graph import Graph
-from parser.batching.operations.parameter_gradients import ParameterGradients
 from parser.batching.operations.static_computation import StaticApplications
-from parser.batching.operations.template import Index, Template, Writer
-from parser.batching.operations.value import Value, Values
+from parser.batching.operations.template import Template
+from parser.batching.operations.writer import Index, Value, Values, Writer
 from parser.speed.tasks.embedding_tables import sparse_table
 
 

@@ -22,7 +22,7 @@ from torch.optim import Adam
 from parser.batching import PRECISIONS
 from parser.batching.levels import depths, heights
 from parser.batching.messages.asynchronous_updates import Updates
-from parser.batching.operations.cell import Grain
+from parser.batching.operations.cells import Grain
 from parser.batching.operations.operation_graph import GRAPH_METHODS
 from parser.config.data_folder import data_path
 from parser.speed.tasks.compiling import COMPILED, missing_compiler
