@@ -31,7 +31,7 @@ from parser.evaluation.measures import TEXT_MEASURES
 from parser.evaluation.scores import Scores
 from parser.models.model_format import DOCUMENTS, FILES, FORMAT
 from parser.service import operation, page, typed_messages, typed_protocol, udpipe_protocol
-from parser.service.metrics import Metrics
+from parser.service.operation import Metrics
 from parser.speed.measuring.settings import SpeedConfig
 from parser.system.settings import Settings
 from parser.system.version import __version__

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from parser.service.admission import Admission
+from parser.service.limits import Admission
 from parser.service.listening import listen
 from parser.service.server import Server
 

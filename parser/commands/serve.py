@@ -13,7 +13,7 @@ from parser.system.extras import to_install
 if TYPE_CHECKING:
     from logging import Logger
 
-    from parser.service.processes.place import WorkerPlace
+    from parser.service.channel import WorkerDescriptors
     from parser.service.service import Service
 
 NEEDED = "fastapi", "uvicorn", "h11", "prometheus_client", "python_multipart"
@@ -23,12 +23,12 @@ def serve(options: argparse.Namespace) -> None:
     """Serve. Raises ValueError if a model cannot be loaded, the port is taken, or a package is missing."""
     if missing := [name for name in NEEDED if not find_spec(name)]:
         raise ValueError(f"serving needs {', '.join(missing)}: {to_install('serve')}")
+    from parser.service.channel import WorkerDescriptors
     from parser.service.log import service_logger
-    from parser.service.processes.place import WorkerPlace
 
     logger = service_logger()
-    if place := WorkerPlace.of_this_process():
-        _serve_at(place, options, logger)
+    if descriptors := WorkerDescriptors.of_this_process():
+        _serve_at(descriptors, options, logger)
     elif options.processes > 1:
         _supervise(options, logger)
     else:
@@ -60,9 +60,9 @@ def load_service(options: argparse.Namespace) -> Service:
 def _serve(options: argparse.Namespace, logger: Logger) -> None:
     """Serve in this process alone."""
     from parser.service.application import make_application
-    from parser.service.bearer_tokens import read_tokens
     from parser.service.listening import listen, url_of
     from parser.service.log import tell
+    from parser.service.middleware import read_tokens
     from parser.service.server import Server
     from parser.service.short_pauses import keep_pauses_short
 
@@ -79,7 +79,7 @@ def _supervise(options: argparse.Namespace, logger: Logger) -> None:
     """Serve in several processes. This process imports neither PyTorch nor the modules that serve."""
     from parser.service.listening import listen
     from parser.service.named_path import NamedPath
-    from parser.service.processes.supervisor import Supervisor
+    from parser.service.supervisor import Supervisor
 
     names = [NamedPath.of(text).name for text in options.models]
     with listen(options.host, options.port) as listener:
@@ -88,22 +88,21 @@ def _supervise(options: argparse.Namespace, logger: Logger) -> None:
         sys.exit(code)
 
 
-def _serve_at(place: WorkerPlace, options: argparse.Namespace, logger: Logger) -> None:
+def _serve_at(descriptors: WorkerDescriptors, options: argparse.Namespace, logger: Logger) -> None:
     """Serve in this process, which is one of several."""
     from parser.service.application import make_application
-    from parser.service.bearer_tokens import read_tokens
-    from parser.service.processes.channel import GivenConnections
-    from parser.service.processes.joined_metrics import JoinedMetrics
-    from parser.service.processes.leaving import Leaving
-    from parser.service.processes.questions import Questions
+    from parser.service.channel import GivenConnections
+    from parser.service.middleware import Leaving, read_tokens
+    from parser.service.operation import JoinedMetrics
+    from parser.service.questions import Questions
     from parser.service.server import Server
     from parser.service.short_pauses import keep_pauses_short
 
     tokens = read_tokens(options.token_file) if options.token_file else ()
     service = load_service(options)
-    with closing(Questions(place.asking, place.answering)) as questions:
+    with closing(Questions(descriptors.asking, descriptors.answering)) as questions:
         application = make_application(service, logger, tokens, options.cors, JoinedMetrics(questions))
         leaving = Leaving(application)
         keep_pauses_short()
-        with GivenConnections(place.channel, leaving.release) as listener:
+        with GivenConnections(descriptors.channel, leaving.release) as listener:
             Server(leaving, service.admission, options.timeout, options.grace, logger).run([listener])

@@ -11,8 +11,7 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from parser.service.admission import Admission
-from parser.service.limits import RefusedError, wrong
+from parser.service.limits import Admission, RefusedError, wrong
 from parser.service.request_record import record_of
 
 HELD_BYTES = 1 << 16

@@ -15,17 +15,17 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from parser.pages.interface_page import interface_page
-from parser.service.absolute_targets import AbsoluteTargets
-from parser.service.bearer_tokens import BearerTokens
-from parser.service.body_limit import BodyLimit
-from parser.service.content_codings import ContentCodings
-from parser.service.head_requests import HeadRequests
-from parser.service.metrics import Metrics
-from parser.service.operation import operation_routes
+from parser.service.middleware import (
+    AbsoluteTargets,
+    BearerTokens,
+    BodyLimit,
+    ContentCodings,
+    HeadRequests,
+    Recording,
+    refusal,
+)
+from parser.service.operation import JoinedMetrics, Metrics, operation_routes
 from parser.service.page import page_routes
-from parser.service.processes.joined_metrics import JoinedMetrics
-from parser.service.recording import Recording
-from parser.service.refusals import refusal
 from parser.service.service import Service
 from parser.service.typed_protocol import typed_routes
 from parser.service.udpipe_protocol import udpipe_routes

@@ -1,8 +1,13 @@
-"""A connection to a client, which has a limited time for each request, and for sending and reading it."""
+"""A connection to a client, which has a limited time for each request, and for sending and reading it.
+
+If a connection is closed while bytes of the client are unread, the kernel resets it, and the client may lose
+an answer that it has not read: see RFC 9112, section 9.6. So closing lingers until the client has sent all.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, cast
@@ -10,12 +15,12 @@ from typing import Any, cast
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from parser.service.lingering import LingeringTransport
-
 MAX_HEADERS = 1 << 16
 """Maximum bytes of the headers and the address."""
 SECONDS_TO_READ = 5.0
 """Time for reading the end of the answer after the time of the request is over."""
+MOST_DROPPED = 1 << 26
+"""Bytes of a request that are read and dropped after the answer."""
 
 
 class ClientConnection(H11Protocol):
@@ -122,3 +127,41 @@ class ClientConnection(H11Protocol):
             for event in (answer, h11.Data(data=content), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event))
         self.transport.close()
+
+
+class LingeringTransport:
+    """A transport whose `close` ends the answer, and first reads what the client still sends. Whoever uses it
+    aborts it if the client neither reads nor closes.
+    """
+
+    def __init__(self, transport: asyncio.Transport, is_sending: Callable[[], bool]):
+        """is_sending: returns whether the client is still sending its request."""
+        self._transport, self._is_sending = transport, is_sending
+        self._dropped = 0
+        self.lingers = False
+        """Whether what the client sends is to be passed to `drop`."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def is_closing(self) -> bool:
+        return self.lingers or self._transport.is_closing()
+
+    def close(self) -> None:
+        if self.is_closing():
+            return
+        if not self._is_sending():
+            self._transport.close()
+            return
+        self.lingers = True
+        self._transport.resume_reading()
+        try:
+            self._transport.write_eof()
+        except OSError:  # the client is gone
+            self._transport.abort()
+
+    def drop(self, content: bytes) -> None:
+        """Drop bytes that the client has sent after the answer."""
+        self._dropped += len(content)
+        if self._dropped > MOST_DROPPED:
+            self._transport.close()

@@ -1,8 +1,9 @@
-"""The limits on a request, and the errors that are raised if it exceeds them."""
+"""The limits on a request and on all requests together, and the errors that are raised beyond them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TypeVar
@@ -12,10 +13,11 @@ from starlette.exceptions import HTTPException
 from parser.service.reading import ReadSentence
 from parser.treebank.sentence import Sentence
 
-Found = TypeVar("Found")
-
 WORD_CHARACTERS = 1_000
 """Maximum characters of a word. They are read one after the other, while other requests wait."""
+RETRY_AFTER = {"Retry-After": "1"}
+"""Seconds."""
+Checked = TypeVar("Checked")
 
 
 class RefusedError(HTTPException):
@@ -23,6 +25,14 @@ class RefusedError(HTTPException):
 
     def __init__(self, status: HTTPStatus, message: str, headers: dict[str, str] | None = None):
         super().__init__(status, message, headers)
+
+
+def too_large(message: str) -> RefusedError:
+    return RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
+
+
+def wrong(message: str) -> RefusedError:
+    return RefusedError(HTTPStatus.BAD_REQUEST, message)
 
 
 @dataclass(frozen=True)
@@ -55,12 +65,12 @@ class Limits:
                 raise too_large(f"the request has more than {self.words:,} words; divide it")
             yield read
 
-    def before(self, check: Callable[[Sentence], Found]) -> Callable[[Sentence], Found]:
+    def before(self, check: Callable[[Sentence], Checked]) -> Callable[[Sentence], Checked]:
         """Return a check of given trees that first raises RefusedError for sentences that are too long: the
         time of the check grows with the square of the number of words.
         """
 
-        def limited(sentence: Sentence) -> Found:
+        def limited(sentence: Sentence) -> Checked:
             self._refuse_long(len(sentence), sentence.identifier)
             return check(sentence)
 
@@ -73,9 +83,49 @@ class Limits:
             )
 
 
-def too_large(message: str) -> RefusedError:
-    return RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
+class Admission:
+    """Counts the requests that are worked on. To be used from the event loop only."""
 
+    def __init__(self, most: int, most_bytes: int):
+        """most, most_bytes: the maximum number of requests at the same time, and of bytes in their bodies."""
+        self._most, self._most_bytes = most, most_bytes
+        self.running, self.bytes = 0, 0
+        self.drains = False
+        """Whether the service is stopping."""
 
-def wrong(message: str) -> RefusedError:
-    return RefusedError(HTTPStatus.BAD_REQUEST, message)
+    def refuse_if_full(self) -> None:
+        """Raises RefusedError if too many requests are worked on, or if the service is stopping."""
+        if self.drains:
+            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "the service is being stopped", RETRY_AFTER)
+        if self.running >= self._most:
+            message = f"{self.running:,} requests are parsed or wait already; try again later"
+            raise RefusedError(HTTPStatus.TOO_MANY_REQUESTS, message, RETRY_AFTER)
+
+    def hold(self, size: int) -> None:
+        """Count bytes of a body; `release` counts them out. Raises RefusedError if they are too many."""
+        if self.bytes + size > self._most_bytes:
+            message = f"{self.bytes:,} bytes of other requests wait already; try again later, or send less"
+            raise RefusedError(HTTPStatus.TOO_MANY_REQUESTS, message, RETRY_AFTER)
+        self.bytes += size
+
+    def release(self, size: int) -> None:
+        self.bytes -= size
+
+    @contextmanager
+    def slot(self) -> Iterator[None]:
+        """Count a request as worked on inside the block. Raises what `refuse_if_full` raises."""
+        self.refuse_if_full()
+        self.running += 1
+        try:
+            yield
+        finally:
+            self.running -= 1
+
+    @contextmanager
+    def given_back(self) -> Iterator[None]:
+        """Free the slot for other requests inside the block, while the request waits for its client."""
+        self.running -= 1
+        try:
+            yield
+        finally:
+            self.running += 1

@@ -1,19 +1,41 @@
-"""The liveness, readiness and metrics of the service. Nothing here waits for parsing."""
+"""What operators see of the service: liveness, readiness, and the metrics for Prometheus.
+
+See https://prometheus.io/docs/instrumenting/exposition_formats. Nothing here waits for parsing.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from http import HTTPStatus
 
 from fastapi import APIRouter
 from fastapi.responses import PlainTextResponse, Response
-from prometheus_client import CONTENT_TYPE_LATEST
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Metric,
+    ProcessCollector,
+    generate_latest,
+)
+from prometheus_client.parser import text_string_to_metric_families
 
-from parser.service.admission import Admission
-from parser.service.metrics import Metrics
-from parser.service.processes.joined_metrics import JoinedMetrics
+from parser.parsing.engine import Engine, EngineLoad
+from parser.service.limits import Admission
+from parser.service.questions import Questions
+from parser.service.request_record import RequestRecord
+from parser.service.served_models import ServedModels
 
 LIVE, READY, METRICS = "/live", "/ready", "/metrics"
 HEALTH = {LIVE, READY}
+SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+"""Upper bounds of the buckets of a histogram."""
+LABEL = "process"
 
 
 def operation_routes(admission: Admission, metrics: Metrics | JoinedMetrics) -> APIRouter:
@@ -34,3 +56,96 @@ def operation_routes(admission: Admission, metrics: Metrics | JoinedMetrics) -> 
         return Response(await metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
     return router
+
+
+class Metrics:
+    def __init__(self, models: ServedModels, admission: Admission):
+        self._registry = registry = CollectorRegistry()
+        self._requests = Counter(
+            "stack_parser_requests", "Requests", ["path", "status", "outcome"], registry=registry
+        )
+        self._seconds = Histogram(
+            "stack_parser_request_seconds", "Time of a request", ["path"], registry=registry, buckets=SECONDS
+        )
+        self._first = Histogram(
+            "stack_parser_first_tree_seconds",
+            "Time to the first tree",
+            ["model"],
+            registry=registry,
+            buckets=SECONDS,
+        )
+        self._sentences = Counter("stack_parser_sentences", "Parsed sentences", ["model"], registry=registry)
+        self._words = Counter("stack_parser_words", "Parsed words", ["model"], registry=registry)
+        running = Gauge("stack_parser_running_requests", "Requests that are parsed", registry=registry)
+        running.set_function(lambda: admission.running)
+        ProcessCollector(registry=registry)  # memory, processor time and open files
+
+        def watch(name: str, text: str, value: Callable[[EngineLoad], float]) -> None:
+            """Read the load of the engines whenever the metrics are requested."""
+
+            def value_of(engine: Engine) -> float:
+                return value(engine.load)
+
+            gauge = Gauge(f"stack_parser_{name}", text, ["model"], registry=registry)
+            for model in models:
+                gauge.labels(model.name).set_function(partial(value_of, model.engine))
+
+        watch("waiting_sentences", "Sentences that wait", lambda load: load.waiting)
+        watch("waiting_words", "Words that wait", lambda load: load.waiting_words)
+        watch("batch_fill", "Share of the batch that is used", lambda load: load.running / load.batch_size)
+
+    def add(self, record: RequestRecord) -> None:
+        """Count a finished request."""
+        self._requests.labels(record.path, str(record.status), record.outcome).inc()
+        self._seconds.labels(record.path).observe(record.seconds)
+        if record.model:
+            self._sentences.labels(record.model).inc(record.sentences)
+            self._words.labels(record.model).inc(record.words)
+        if record.first_tree is not None:
+            self._first.labels(record.model).observe(record.first_tree)
+
+    async def text(self) -> bytes:
+        """Return the metrics in the text format of Prometheus."""
+        return generate_latest(self._registry)
+
+
+class JoinedMetrics:
+    """The metrics of all processes in one answer.
+
+    Each process sends its own metrics to the others on request. The process that is scraped joins the metrics
+    of all and adds a label `process`. In the multiprocess mode of prometheus_client, gauges would be written
+    at each change instead of read at each scrape, memory would be missing, the files of processes that died
+    long ago would be read each time, and a full disk would kill the process that writes into a mapped file.
+    """
+
+    def __init__(self, questions: Questions):
+        self._questions = questions
+
+    def told(self, metrics: Callable[[], Awaitable[bytes]]) -> AbstractAsyncContextManager[None]:
+        """Answer the other processes with the metrics of this one inside the `async with` block."""
+        return self._questions.answered(metrics)
+
+    async def text(self) -> bytes:
+        """Return the joined metrics of all processes that answer in time."""
+        return await asyncio.to_thread(joined, await self._questions.ask_all())
+
+
+def joined(texts: Mapping[str, str]) -> bytes:
+    """Join texts in the Prometheus format, by process, into one text in the same format."""
+    return generate_latest(_Joined(texts))
+
+
+class _Joined:
+    def __init__(self, texts: Mapping[str, str]):
+        self._texts = texts
+
+    def collect(self) -> Iterable[Metric]:
+        metrics: dict[str, Metric] = {}
+        for process, text in self._texts.items():
+            for family in text_string_to_metric_families(text):
+                metric = metrics.setdefault(
+                    family.name, Metric(family.name, family.documentation, family.type)
+                )
+                for sample in family.samples:
+                    metric.samples.append(sample._replace(labels={LABEL: process, **sample.labels}))
+        return metrics.values()

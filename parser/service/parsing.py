@@ -14,7 +14,7 @@ from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.read_ahead import ReadAhead
 from parser.parsing.scheduler import RequestSource
 from parser.service.reading import ReadSentence
-from parser.service.reading_threads import ReadingThreads
+from parser.service.short_pauses import ReadingThreads
 
 BEGIN_WITH, READ_AHEAD = 256, 16_384
 """Words that are read ahead of parsing, at first and at most. A short request is read at once, and less of a

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from io import StringIO
+from itertools import groupby
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -22,13 +24,13 @@ from parser.treebank.text.sentences import TokenizedSentence, as_sentence
 KEPT_WORDS = 4_096
 """Maximum words that are kept when an input is read in advance. A longer input is read twice, to bound
 memory."""
-
 UNDIVIDED = 20_000
 """Maximum characters without a blank, or of a line that is a sentence: more than a paragraph has in a
 language without blanks. A tokenizer reads them at once, while all other requests wait."""
-
 PIECE = 1 << 16
 """Approximate number of characters that are searched at once. More would keep other threads waiting."""
+MARKS = 100
+"""Maximum number of combining marks after a letter: sorting them takes time quadratic in their number."""
 SPACE, LINE_END = re.compile(r"\s"), re.compile("\n")
 
 
@@ -40,29 +42,6 @@ class ReadSentence(NamedTuple):
     """Index of its text in the request, from 0."""
     comments: Mapping[str, Any] = MappingProxyType({})
     """Values known for the whole sentence, see `COMMENTS`."""
-
-
-def pieces_of(text: str) -> Iterator[str]:
-    """Yield the text in pieces. All but the first start with white space."""
-    start = 0
-    while start < len(text):
-        found = SPACE.search(text, start + PIECE)
-        end = found.start() if found else len(text)
-        yield text[start:end]
-        start = end
-
-
-def longest_word(text: str) -> int:
-    """Return the greatest number of characters without white space."""
-    return longest_between(SPACE, text)
-
-
-def longest_between(ends: re.Pattern[str], text: str) -> int:
-    """Return the greatest number of characters between two matches. It lets other threads run meanwhile."""
-    longest = start = 0
-    for end in ends.finditer(text):
-        longest, start = max(longest, end.start() - start), end.end()
-    return max(longest, len(text) - start)
 
 
 def text_sentences(reader: TextReader, form: TextFormat, texts: Iterable[str]) -> Iterator[ReadSentence]:
@@ -79,21 +58,6 @@ def text_sentences(reader: TextReader, form: TextFormat, texts: Iterable[str]) -
         found = with_breaks(one for part in parts for one in reader.sentences(part.content, part.offset))
         for ordinal, one in enumerate(found, 1):
             yield ReadSentence(as_sentence(one, ordinal), one, number)
-
-
-def refuse_undivided(text: str, name: str, form: TextFormat) -> None:
-    """Raises ValueError if a part is too long for a tokenizer. Tokenized text does not need one.
-
-    name: that of the text, for the message.
-    """
-    if form == "raw":
-        lacking, longest = "blank", longest_word(text)
-    elif form == "one-sentence-per-line":
-        lacking, longest = "line end", longest_between(LINE_END, text)
-    else:
-        return
-    if longest > UNDIVIDED:
-        raise ValueError(f"{name} has more than {UNDIVIDED:,} characters without a {lacking}")
 
 
 def word_sentences(
@@ -137,3 +101,62 @@ def read_in_advance(read: Callable[[], Iterator[ReadSentence]]) -> Iterator[Read
         if words <= KEPT_WORDS:
             kept.append(one)
     return iter(kept) if words <= KEPT_WORDS else read()
+
+
+def refuse_undivided(text: str, name: str, form: TextFormat) -> None:
+    """Raises ValueError if a part is too long for a tokenizer. Tokenized text does not need one.
+
+    name: that of the text, for the message.
+    """
+    if form == "raw":
+        lacking, longest = "blank", longest_word(text)
+    elif form == "one-sentence-per-line":
+        lacking, longest = "line end", longest_between(LINE_END, text)
+    else:
+        return
+    if longest > UNDIVIDED:
+        raise ValueError(f"{name} has more than {UNDIVIDED:,} characters without a {lacking}")
+
+
+def longest_word(text: str) -> int:
+    """Return the greatest number of characters without white space."""
+    return longest_between(SPACE, text)
+
+
+def longest_between(ends: re.Pattern[str], text: str) -> int:
+    """Return the greatest number of characters between two matches. It lets other threads run meanwhile."""
+    longest = start = 0
+    for end in ends.finditer(text):
+        longest, start = max(longest, end.start() - start), end.end()
+    return max(longest, len(text) - start)
+
+
+def pieces_of(text: str) -> Iterator[str]:
+    """Yield the text in pieces. All but the first start with white space."""
+    start = 0
+    while start < len(text):
+        found = SPACE.search(text, start + PIECE)
+        end = found.start() if found else len(text)
+        yield text[start:end]
+        start = end
+
+
+def normalized(text: str) -> str:
+    """Return the text in NFC. Raises ValueError for long parts without a blank, and for too many marks."""
+    refuse_undivided(text, "data", "raw")
+    return "".join(_normalized_pieces(text))
+
+
+def _normalized_pieces(text: str) -> Iterator[str]:
+    for piece in pieces_of(text):  # white space never combines with what precedes it
+        if piece.isascii():
+            yield piece
+            continue
+        for is_mark, run in groupby(piece, key=_is_mark):
+            if is_mark and sum(1 for _ in run) > MARKS:
+                raise ValueError(f"data has more than {MARKS} combining marks one after the other")
+        yield unicodedata.normalize("NFC", piece)
+
+
+def _is_mark(character: str) -> bool:
+    return unicodedata.combining(character) > 0

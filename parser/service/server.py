@@ -13,11 +13,11 @@ from typing import Any, cast
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from parser.service.admission import Admission
 from parser.service.client_connection import MAX_HEADERS, ClientConnection
+from parser.service.limits import Admission
 from parser.service.listening import PAUSE, Listening, lacks_resources
 from parser.service.log import tell
-from parser.service.signals import handled_by_loop
+from parser.system.interruption import handled_by_loop
 
 KEPT_ALIVE = 30
 """Seconds that a connection may wait for its next request."""

@@ -6,9 +6,8 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 
 from parser.parsing.options import TREE_ALONE, ParseOptions
-from parser.service.admission import Admission
 from parser.service.answer import HELD_BYTES, Answer
-from parser.service.limits import Limits
+from parser.service.limits import Admission, Limits
 from parser.service.parsing import (
     BEGIN_WITH,
     READ_AHEAD,
@@ -19,9 +18,9 @@ from parser.service.parsing import (
     parse_sentences,
     read_sentences,
 )
-from parser.service.reading_threads import ReadingThreads
 from parser.service.request_record import RequestRecord
 from parser.service.served_models import ServedModel, ServedModels
+from parser.service.short_pauses import ReadingThreads
 
 
 class Service:

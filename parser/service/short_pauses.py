@@ -1,10 +1,15 @@
-"""Keeps a process responsive while it parses: its threads share one lock, which each keeps for a while."""
+"""Keeps a process responsive while it parses: its threads share Python's lock, which each keeps for a while.
+
+Requests are read and written outside of the event loop, which has to answer other requests meanwhile.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from time import monotonic, sleep
 from typing import TypeVar
 
@@ -17,7 +22,12 @@ default is ten. Waiting sentences are many objects, and no garbage."""
 TURN, BREAK = 0.005, 0.004
 """Seconds of work in C after which a thread sleeps, and for how long. Without it, the event loop, which gives
 up Python's lock several times in each answer, would wait for one call after the other."""
+SMALL = 4_096
+"""Characters or bytes that take less time to process than it takes to reach another thread."""
+LARGE = 1 << 16
+"""Characters or bytes of which a short request should not wait for the end."""
 Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 def keep_pauses_short() -> None:
@@ -37,3 +47,34 @@ def with_breaks(items: Iterator[Item]) -> Iterator[Item]:
             sleep(BREAK)
             began = monotonic()
         yield item
+
+
+class ReadingThreads:
+    """Two threads for all requests, one of which does what takes long: they hold Python's lock, so that more
+    threads would only wait.
+    """
+
+    def __init__(self) -> None:
+        self._short, self._long = (ThreadPoolExecutor(1, name) for name in ("reading", "reading long"))
+
+    async def run(self, size: int, function: Callable[[], Result]) -> Result:
+        """Run the function, and return its result. size: characters or bytes that it works on.
+
+        If the task is cancelled, a function that is running finishes first.
+        """
+        if size <= SMALL:
+            return function()
+        running = (self._short if size < LARGE else self._long).submit(function)
+        try:
+            return await asyncio.wrap_future(running)
+        except asyncio.CancelledError:
+            if not running.cancelled():
+                ending = asyncio.wrap_future(running)
+                # Otherwise asyncio would log the exception, which may quote the text of a request.
+                ending.add_done_callback(asyncio.Future.exception)
+                await asyncio.wait([ending])
+            raise
+
+    def close(self) -> None:
+        for executor in (self._short, self._long):
+            executor.shutdown(wait=False, cancel_futures=True)

@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from parser.service.json_reader import JSONReader
 from parser.service.limits import RefusedError
-from parser.service.reading_threads import ReadingThreads
+from parser.service.short_pauses import ReadingThreads
 from parser.service.typed_messages import GivenSentence, ParseRequest
 from parser.system.settings import unknown_key
 from parser.treebank.columns import BLANK

@@ -7,22 +7,23 @@ import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
+from urllib.parse import parse_qsl
 
+from python_multipart import MultipartParser
+from python_multipart.exceptions import MultipartParseError
+from python_multipart.multipart import parse_options_header
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Scope
 
-from parser.service.form import form_in, urlencoded
 from parser.service.limits import wrong
-from parser.service.normalization import normalized
 from parser.service.parsing import Input, ParsedSentence
-from parser.service.reading import PIECE, ReadSentence, read_in_advance, text_sentences
+from parser.service.reading import PIECE, ReadSentence, normalized, read_in_advance, text_sentences
 from parser.service.request_record import record_of
 from parser.service.served_models import ServedModel
 from parser.service.service import Service
-from parser.service.udpipe_formats import CONLLU, MODEL, PROGRAM, Write, sentences_in, writer_of
-from parser.service.udpipe_spaces import Spaces
+from parser.service.udpipe_formats import CONLLU, MODEL, PROGRAM, Spaces, Write, sentences_in, writer_of
 from parser.system.version import __version__
 from parser.treebank.text.reading import TextFormat
 
@@ -35,18 +36,9 @@ PRESEGMENTED, RANGES, NORMALIZED = "presegmented", "ranges", "normalized_spaces"
 """Options of the tokenizer. With the first one, each line is a sentence; see `Spaces` for the other two."""
 LINE_OF_TEXT = re.compile(r"^(?!#).*\S", re.MULTILINE)
 """A line that is not a comment."""
+URLENCODED, MULTIPART = b"application/x-www-form-urlencoded", b"multipart/form-data"
+MAX_FIELDS = 100
 Parameters = Mapping[str, str]
-
-
-class _NotedRoute(Route):
-    """A route of Starlette: FastAPI's routes are slower, as they read and validate declared parameters.
-
-    Like them, it puts itself into the scope for the record of the request; not all versions of Starlette do.
-    """
-
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        match, found = super().matches(scope)
-        return match, {**found, "route": self}
 
 
 def udpipe_routes(service: Service) -> list[BaseRoute]:
@@ -66,6 +58,17 @@ def udpipe_routes(service: Service) -> list[BaseRoute]:
 
     methods = ["GET", "POST"]
     return [_NotedRoute(PROCESS, process, methods=methods), _NotedRoute(MODELS, models, methods=methods)]
+
+
+class _NotedRoute(Route):
+    """A route of Starlette: FastAPI's routes are slower, as they read and validate declared parameters.
+
+    Like them, it puts itself into the scope for the record of the request; not all versions of Starlette do.
+    """
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        match, found = super().matches(scope)
+        return match, {**found, "route": self}
 
 
 def _components(model: ServedModel) -> list[str]:
@@ -158,3 +161,81 @@ def _comments(model: ServedModel, form: str) -> str:
 def _in_string(write: Write, several: Sequence[ParsedSentence]) -> bytes:
     """Return sentences escaped for the inside of a JSON string."""
     return json.dumps("".join(map(write, several)), ensure_ascii=False)[1:-1].encode()
+
+
+def urlencoded(content: str) -> dict[str, str]:
+    """Return the parameters; if a name has several values, the last one counts. Raises RefusedError."""
+    try:
+        return dict(parse_qsl(content, keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS))
+    except ValueError:
+        raise wrong("the parameters are not urlencoded UTF-8, or too many") from None
+
+
+def form_in(content_type: str, body: bytes) -> dict[str, str]:
+    """Return the parameters in a body. Raises RefusedError."""
+    kind, options = parse_options_header(content_type)
+    if kind == URLENCODED:
+        try:
+            return urlencoded(body.decode("ascii"))
+        except UnicodeDecodeError:
+            raise wrong("the parameters are not urlencoded") from None
+    if kind == MULTIPART and b"boundary" in options:
+        return _Multipart(options[b"boundary"]).fields(body)
+    raise wrong(f"the body should be {URLENCODED.decode()} or {MULTIPART.decode()}, not {content_type!r}")
+
+
+class _Multipart:
+    """Reads a body of several parts (RFC 7578). Each part is a field; the value of a file is its content."""
+
+    def __init__(self, boundary: bytes):
+        self._boundary = boundary
+        self._fields: dict[str, str] = {}
+        self._header, self._value = bytearray(), bytearray()
+        self._name: bytes | None = None
+        self._content = bytearray()
+        self._is_complete = False
+
+    def fields(self, body: bytes) -> dict[str, str]:
+        """Return the fields by name. Raises RefusedError."""
+        parser = MultipartParser(
+            self._boundary,
+            {
+                "on_part_begin": self._begin,
+                "on_header_begin": self._begin_header,
+                "on_header_field": lambda data, start, end: self._header.extend(data[start:end]),
+                "on_header_value": lambda data, start, end: self._value.extend(data[start:end]),
+                "on_header_end": self._end_header,
+                "on_part_data": lambda data, start, end: self._content.extend(data[start:end]),
+                "on_part_end": self._end,
+                "on_end": self._end_body,
+            },
+        )
+        try:
+            parser.write(body)
+            parser.finalize()
+        except (MultipartParseError, UnicodeDecodeError):
+            raise wrong("the parts of the body are broken, or not UTF-8") from None
+        if not self._is_complete:
+            raise wrong("the parts of the body are broken: the last one has no end")
+        return self._fields
+
+    def _begin(self) -> None:
+        self._name = None
+        self._content.clear()
+
+    def _begin_header(self) -> None:
+        self._header.clear()
+        self._value.clear()
+
+    def _end_header(self) -> None:
+        if self._header.lower() == b"content-disposition":
+            self._name = parse_options_header(bytes(self._value))[1].get(b"name")
+
+    def _end(self) -> None:
+        if self._name:
+            self._fields[self._name.decode()] = self._content.decode()
+        if len(self._fields) > MAX_FIELDS:
+            raise wrong("there are too many parameters")
+
+    def _end_body(self) -> None:
+        self._is_complete = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
@@ -134,6 +135,23 @@ def later() -> Iterator[None]:
     finally:
         for number in came[:1]:
             signal.raise_signal(number)
+
+
+@contextmanager
+def handled_by_loop(stop: Callable[[int], None]) -> Iterator[None]:
+    """Inside the block, the running loop calls `stop` with the number of each signal that ends the program.
+
+    Signals that the program was started to ignore remain ignored.
+    """
+    loop = asyncio.get_running_loop()
+    handled = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+    for number in handled:
+        loop.add_signal_handler(number, stop, number)
+    try:
+        yield
+    finally:
+        for number in handled:
+            loop.remove_signal_handler(number)
 
 
 def ignore_signals() -> None:

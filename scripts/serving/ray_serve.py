@@ -17,8 +17,8 @@ from ray import serve
 from parser.commands.arguments import argument_parser
 from parser.commands.serve import load_service
 from parser.service.application import make_application
-from parser.service.bearer_tokens import read_tokens
 from parser.service.log import service_logger
+from parser.service.middleware import read_tokens
 
 
 def build(settings: dict[str, str]) -> serve.Application:

@@ -6,9 +6,8 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from parser.service.admission import Admission
 from parser.service.answer import Answer
-from parser.service.limits import RefusedError
+from parser.service.limits import Admission, RefusedError
 from parser.service.request_record import RequestRecord, put_record
 
 

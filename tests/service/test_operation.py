@@ -18,7 +18,7 @@ from parser.cli import main
 
 pytest.importorskip("fastapi")
 httpx = pytest.importorskip("httpx")
-read_tokens = pytest.importorskip("parser.service.bearer_tokens").read_tokens
+read_tokens = pytest.importorskip("parser.service.middleware").read_tokens
 
 LONG = "It was round. " * 6_000
 """A text that takes seconds."""

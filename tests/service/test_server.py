@@ -12,7 +12,7 @@ pytest.importorskip("uvicorn")
 
 from small_servers import GRACE, SECONDS, at_once, everything_from, served
 
-from parser.service.admission import Admission
+from parser.service.limits import Admission
 from parser.service.listening import PAUSE, listen, url_of
 from parser.service.server import Server
 

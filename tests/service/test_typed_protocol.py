@@ -12,7 +12,7 @@ import parser
 
 pytest.importorskip("fastapi")
 httpx = pytest.importorskip("httpx")
-formats = pytest.importorskip("parser.service.typed_formats")
+formats = pytest.importorskip("parser.service.typed_protocol")
 JSON, NDJSON, CONLLU = formats.JSON, formats.NDJSON, formats.CONLLU
 
 KINDS = [JSON, NDJSON]

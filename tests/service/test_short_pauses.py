@@ -4,7 +4,7 @@ import asyncio
 import gc
 from threading import Event
 
-from parser.service.reading_threads import LARGE, SMALL, ReadingThreads
+from parser.service.short_pauses import LARGE, SMALL, ReadingThreads
 
 
 def test_a_fault_in_the_text_of_a_client_that_has_gone_is_not_logged():

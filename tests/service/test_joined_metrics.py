@@ -10,9 +10,9 @@ pytest.importorskip("prometheus_client")
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from parser.service.processes import questions
-from parser.service.processes.joined_metrics import JoinedMetrics, joined
-from parser.service.processes.questions import QuestionPairs, Questions
+from parser.service import questions
+from parser.service.operation import JoinedMetrics, joined
+from parser.service.questions import QuestionPairs, Questions
 
 
 def metrics_of(number):

@@ -14,10 +14,12 @@ import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from parser.service.listening import Listening
 
+DESCRIPTORS = "PARSER_DESCRIPTORS"
+"""The environment variable that holds the file descriptors of a worker."""
 READY, CLOSED = b"r", b"c"
 """Messages from a worker: it is ready for connections; one of its connections has closed."""
 CONNECTION, RELEASE = b"c", b"r"
@@ -65,8 +67,8 @@ class Giver:
         self._theirs.setblocking(False)
         with suppress(BlockingIOError):
             while True:
-                _, found, _, _ = socket.recv_fds(self._theirs, 1, 1)
-                yield from (socket.socket(fileno=one) for one in found)
+                _, descriptors, _, _ = socket.recv_fds(self._theirs, 1, 1)
+                yield from (socket.socket(fileno=one) for one in descriptors)
 
     def close(self) -> None:
         self._ours.close()
@@ -88,16 +90,16 @@ class GivenConnections(Listening):
         """Raises BlockingIOError if no connection waits, and OSError if there are too many open files."""
         while True:
             os.close(os.dup(self.fileno()))  # received without a free descriptor, a connection is lost
-            message, found, _, _ = socket.recv_fds(self, 1, 1)
+            message, descriptors, _, _ = socket.recv_fds(self, 1, 1)
             if not message:
                 raise BlockingIOError  # the supervisor has exited, and this process exits at once
             if message == RELEASE:
                 self._release()
                 continue
-            if not found:  # another thread has just opened the last file
+            if not descriptors:  # another thread has just opened the last file
                 self._tell_closed()
                 continue
-            connection = _GivenConnection(found[0], self._tell_closed)
+            connection = _GivenConnection(descriptors[0], self._tell_closed)
             try:
                 return connection, connection.getpeername()
             except OSError:  # the client is gone
@@ -118,3 +120,28 @@ class _GivenConnection(socket.socket):
         super().close()
         if is_first:
             self._tell_closed()
+
+
+class WorkerDescriptors(NamedTuple):
+    channel: int
+    """The descriptor of the channel to the supervisor."""
+    answering: int
+    """The descriptor at which this worker receives questions, see `QuestionPairs`."""
+    asking: tuple[int, ...]
+    """The descriptors for sending questions to all workers."""
+
+    @classmethod
+    def of_this_process(cls) -> WorkerDescriptors | None:
+        """Return the descriptors of this process, or None if it is not a worker."""
+        if DESCRIPTORS not in os.environ:
+            return None
+        channel, answering, *asking = map(int, os.environ[DESCRIPTORS].split())
+        return cls(channel, answering, tuple(asking))
+
+    @property
+    def all(self) -> tuple[int, ...]:
+        return (self.channel, self.answering, *self.asking)
+
+    def variable(self) -> dict[str, str]:
+        """Return the environment variable for the worker that has these descriptors."""
+        return {DESCRIPTORS: " ".join(map(str, self.all))}

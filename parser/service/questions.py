@@ -65,11 +65,11 @@ class Questions:
             one.close()
 
     @asynccontextmanager
-    async def answered(self, own: Callable[[], Awaitable[bytes]]) -> AsyncIterator[None]:
-        """Answer questions with the result of `own` inside the `async with` block."""
+    async def answered(self, text: Callable[[], Awaitable[bytes]]) -> AsyncIterator[None]:
+        """Answer questions with the result of `text` inside the `async with` block."""
 
         async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            writer.write(await own())
+            writer.write(await text())
             writer.close()
 
         # start_unix_server looks at the socket's name, which must not be empty since Python 3.13.
@@ -89,15 +89,15 @@ class _Asked(socket.socket):
         pass
 
     def accept(self) -> tuple[socket.socket, Any]:
-        _, found, _, _ = socket.recv_fds(self, 1, 1)
-        if not found:  # there were too many open files
+        _, descriptors, _, _ = socket.recv_fds(self, 1, 1)
+        if not descriptors:  # there were too many open files
             raise BlockingIOError
-        return socket.socket(fileno=found[0]), ""
+        return socket.socket(fileno=descriptors[0]), ""
 
 
 async def _ask(asked: socket.socket) -> str:
     """Return the answer, or an empty string if the process does not answer."""
-    loop, found = asyncio.get_running_loop(), bytearray()
+    loop, answer = asyncio.get_running_loop(), bytearray()
     ours, theirs = socket.socketpair()
     try:
         with ours:
@@ -106,7 +106,7 @@ async def _ask(asked: socket.socket) -> str:
             ours.setblocking(False)
             async with asyncio.timeout(SECONDS):
                 while piece := await loop.sock_recv(ours, 1 << 16):
-                    found += piece
+                    answer += piece
     except OSError:  # includes TimeoutError, and the error if too many questions wait for a process
         return ""
-    return found.decode()
+    return answer.decode()

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("fastapi")
 
-from parser.service import normalization
-from parser.service.normalization import MARKS, normalized
-from parser.service.reading import PIECE, UNDIVIDED
+from parser.service import reading
+from parser.service.reading import MARKS, PIECE, UNDIVIDED, normalized
 
 LETTERS = st.sampled_from("aé\u0301\u0323\u0345 \n\u1112\u1161\u11ab\u0915\u093c\ufb2a\u212b")
 
@@ -38,7 +37,7 @@ def test_pieces_are_small(text, monkeypatch):
         lengths.append(len(piece))
         return unicodedata.normalize(form, piece)
 
-    monkeypatch.setattr(normalization, "unicodedata", Unicode(normalize))
+    monkeypatch.setattr(reading, "unicodedata", Unicode(normalize))
     normalized(text * (3 * PIECE // len(text)))
     assert len(lengths) > 1
     assert max(lengths) <= PIECE + UNDIVIDED
@@ -52,6 +51,6 @@ class Unicode:
 
 
 def test_what_has_no_blanks_is_refused_before_anything_is_computed(monkeypatch):
-    monkeypatch.setattr(normalization, "unicodedata", None)
+    monkeypatch.setattr(reading, "unicodedata", None)
     with pytest.raises(ValueError, match="20,000 characters without a blank"):
         normalized("a" + "\u0301" * 100_000)

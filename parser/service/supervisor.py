@@ -7,20 +7,21 @@ is killed, and are restarted at once however often they fail.
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from logging import Logger
 from operator import attrgetter
 
+from parser.service.channel import CLOSED, READY, Giver, WorkerDescriptors
 from parser.service.listening import PAUSE, lacks_resources, url_of
 from parser.service.log import tell
-from parser.service.processes.questions import QuestionPairs
-from parser.service.processes.worker import WorkerProcess
-from parser.service.signals import handled_by_loop
-from parser.system.interruption import Interrupted
-from parser.system.lifeline import lifeline
+from parser.service.questions import QuestionPairs
+from parser.system.interruption import Interrupted, handled_by_loop
+from parser.system.lifeline import end, lifeline, start_process
+from parser.system.python_processes import environment, python
 from parser.training.distributed.launcher import lost_process
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
@@ -28,6 +29,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
 is reset after a process has lived for at least the longest pause."""
 TIME_TO_END = 5.0
 """Seconds that a process has to exit after the grace period. Then it is killed."""
+SECONDS_BETWEEN_CHECKS = 0.1
 
 
 class Supervisor:
@@ -98,7 +100,7 @@ class Supervisor:
         self._stops.set()
         self._listen(False)
         for worker in self._workers:
-            self._waiting += worker.not_taken()
+            self._waiting += worker.channel.not_taken()
             worker.stop()
         while self._waiting:
             self._waiting.pop().close()
@@ -159,7 +161,7 @@ class Supervisor:
         self._hand_out()
         fair = sum(each.connections for each in self._ready) // len(self._ready)
         for each in self._ready:
-            each.release(each.connections - fair)
+            each.channel.release(max(0, each.connections - fair))
 
     def _listen(self, is_wanted: bool) -> None:
         """Start or stop accepting. Connections wait in the listening socket while no process is ready."""
@@ -191,3 +193,57 @@ class Supervisor:
         with suppress(TimeoutError):
             async with asyncio.timeout(self._grace + TIME_TO_END):
                 await asyncio.gather(*(worker.ended() for worker in self._workers))
+
+
+class WorkerProcess:
+    """The supervisor's view of a process that serves."""
+
+    def __init__(self, arguments: Sequence[str], number: int, questions: QuestionPairs, line: int):
+        """arguments: of the program. number: from 1; a replacement gets the same number. line: the lifeline
+        with which the process ends.
+        """
+        self.number, self.channel = number, Giver()
+        self.connections = 0
+        """The number of connections that the process has taken or that wait for it."""
+        self.is_ready = False
+        descriptors = WorkerDescriptors(self.channel.theirs, questions.answering(number), questions.asking)
+        command, variables = python("-m", "parser", *arguments), environment(**descriptors.variable())
+        self._process = start_process(command, line, descriptors.all, env=variables)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def hear(self) -> bool:
+        """Process the messages of the worker. Returns whether it has become ready."""
+        was_ready = self.is_ready
+        for word in self.channel.hear():
+            self.is_ready |= word == READY
+            self.connections -= word == CLOSED
+        return self.is_ready and not was_ready
+
+    def give(self, connection: socket.socket) -> bool:
+        """Send the connection to the process. Returns whether there was room for it."""
+        was_given = self.channel.give(connection)
+        self.connections += was_given
+        return was_given
+
+    async def ended(self) -> int:
+        """Wait until the process exits. Returns its exit code, negative if a signal ended it."""
+        while (code := self._process.poll()) is None:
+            await asyncio.sleep(SECONDS_BETWEEN_CHECKS)
+        return code
+
+    def stop(self) -> None:
+        """Ask the process to drain, or kill it if it is not ready.
+
+        Before it is ready, it has nothing to lose, and would report that it was stopped.
+        """
+        self._process.send_signal(signal.SIGTERM if self.is_ready else signal.SIGKILL)
+
+    def bury(self) -> Iterator[socket.socket]:
+        """Kill what is left of the process. Yields the connections that it has not taken."""
+        self.is_ready = False
+        end(self._process)
+        yield from self.channel.not_taken()
+        self.channel.close()
