@@ -8,6 +8,7 @@ from contextlib import closing
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from parser.models.named_models import named_path
 from parser.system.extras import to_install
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ def load_service(options: argparse.Namespace) -> Service:
     """Return a service with its models. Raises ValueError."""
     from parser.commands.options import device_of_processes
     from parser.service.limits import Limits
-    from parser.service.named_path import NamedPath
     from parser.service.served_models import ServedModel, ServedModels
     from parser.service.service import Service
 
@@ -51,9 +51,9 @@ def load_service(options: argparse.Namespace) -> Service:
         options.max_requests,
         options.timeout,
     )
-    named = [NamedPath.of(text) for text in options.models]
+    named = [named_path(text) for text in options.models]
     device = device_of_processes(options)
-    models = [ServedModel.load(one, device, options.batch_size) for one in named]
+    models = [ServedModel.load(name, path, device, options.batch_size) for name, path in named]
     return Service(ServedModels(models, options.default), limits)
 
 
@@ -78,10 +78,9 @@ def _serve(options: argparse.Namespace, logger: Logger) -> None:
 def _supervise(options: argparse.Namespace, logger: Logger) -> None:
     """Serve in several processes. This process imports neither PyTorch nor the modules that serve."""
     from parser.service.listening import listen
-    from parser.service.named_path import NamedPath
     from parser.service.supervisor import Supervisor
 
-    names = [NamedPath.of(text).name for text in options.models]
+    names = [named_path(text)[0] for text in options.models]
     with listen(options.host, options.port) as listener:
         code = Supervisor(options.arguments, names, options.processes, listener, options.grace, logger).run()
     if code:

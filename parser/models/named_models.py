@@ -37,6 +37,21 @@ def name_of(path: Path) -> str:
     return place.parent.name if own == "model" else own
 
 
+def named_path(text: str) -> tuple[str, Path]:
+    """The name and the path of a model: those of NAME=PATH, or a path and the name derived from it.
+
+    Raises ValueError if it has no name.
+    """
+    before, sign, after = text.partition("=")
+    is_named = bool(sign) and not Path(text).exists()
+    wanted = after if is_named else text
+    path = find_model(wanted)
+    name = before if is_named else name_of(path)
+    if not name or not wanted:
+        raise ValueError(f"{text}: should be the path of a model, or NAME=PATH")
+    return name, path
+
+
 def models_in(folder: Path) -> dict[str, Path]:
     """The models in a folder, by name. Raises ValueError if there is none, or if it cannot be read."""
     found = _files(folder)

@@ -94,8 +94,10 @@ async def _refusal(request: Request, error: Exception) -> Response:
 async def _invalid(request: Request, error: Exception) -> Response:
     """Return an answer that says what is wrong and where, without quoting the text."""
     assert isinstance(error, RequestValidationError)
-    found = error.errors()
-    shown = found[:FAULTS_SHOWN]
-    faults = [f"{shortened('.'.join(map(str, fault['loc'])), MAX_KEY)}: {fault['msg']}" for fault in shown]
-    faults += more_faults(len(found) - len(faults))
+    errors = error.errors()
+    faults = []
+    for fault in errors[:FAULTS_SHOWN]:
+        key = shortened(".".join(map(str, fault["loc"])), MAX_KEY)
+        faults.append(f"{key}: {fault['msg']}")
+    faults += more_faults(len(errors) - len(faults))
     return JSONResponse({"detail": "; ".join(faults)}, HTTPStatus.UNPROCESSABLE_ENTITY)

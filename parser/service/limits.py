@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from starlette.exceptions import HTTPException
 
-from parser.service.reading import ReadSentence
+from parser.service.reading import InputSentence
 from parser.treebank.sentence import Sentence
 
 WORD_CHARACTERS = 1_000
@@ -49,13 +49,13 @@ class Limits:
     seconds: float
     """Maximum time from the end of the headers of a request to the end of its answer."""
 
-    def check(self, sentences: Iterable[ReadSentence]) -> Iterator[ReadSentence]:
+    def check(self, sentences: Iterable[InputSentence]) -> Iterator[InputSentence]:
         """Return the sentences. Raises RefusedError if there are too many words."""
         total = 0
-        for number, read in enumerate(sentences, 1):
-            words = len(read.sentence)
+        for number, one in enumerate(sentences, 1):
+            words = len(one.sentence)
             self._refuse_long(words, number)
-            longest = max(map(len, read.sentence.forms))
+            longest = max(map(len, one.sentence.forms))
             if longest > WORD_CHARACTERS:
                 raise too_large(
                     f"sentence {number} has a word of {longest:,} characters, of at most {WORD_CHARACTERS:,}"
@@ -63,7 +63,7 @@ class Limits:
             total += words
             if total > self.words:
                 raise too_large(f"the request has more than {self.words:,} words; divide it")
-            yield read
+            yield one
 
     def before(self, check: Callable[[Sentence], Checked]) -> Callable[[Sentence], Checked]:
         """Return a check of given trees that first raises RefusedError for sentences that are too long: the

@@ -37,12 +37,12 @@ class _Lines(logging.Handler):
 def service_logger() -> logging.Logger:
     """Return the log of this service. The warnings of libraries are written to it, too."""
     handler = _Lines(as_json=not (sys.stderr and sys.stderr.isatty()))
-    own = logging.Logger("service", logging.INFO)  # not in the hierarchy, so that there can be several
-    own.addHandler(handler)
+    logger = logging.Logger("service", logging.INFO)  # not in the hierarchy, so that there can be several
+    logger.addHandler(handler)
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    return own
+    return logger
 
 
 def tell(logger: logging.Logger, event: str, **told: Any) -> None:

@@ -13,7 +13,7 @@ from parser.parsing.options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.read_ahead import ReadAhead
 from parser.parsing.scheduler import RequestSource
-from parser.service.reading import ReadSentence
+from parser.service.reading import InputSentence
 from parser.service.short_pauses import ReadingThreads
 
 BEGIN_WITH, READ_AHEAD = 256, 16_384
@@ -32,14 +32,14 @@ NO_TREE = ParsedTree((), ())
 
 
 class ParsedSentence(NamedTuple):
-    read: ReadSentence
+    input: InputSentence
     tree: ParsedTree
 
 
 class Input(NamedTuple):
     """What is to be parsed."""
 
-    open: Callable[[], Iterator[ReadSentence]]
+    open: Callable[[], Iterator[InputSentence]]
     """Reads the sentences; invalid input is refused before anything is parsed. Raises RefusedError and
     ValueError."""
     size: int
@@ -47,7 +47,7 @@ class Input(NamedTuple):
     is_text: bool = False
 
     @classmethod
-    def of_text(cls, open: Callable[[], Iterator[ReadSentence]], size: int) -> Input:
+    def of_text(cls, open: Callable[[], Iterator[InputSentence]], size: int) -> Input:
         """A text of about so many characters, which is to be tokenized."""
         return cls(open, size * TOKENIZED_BYTES, is_text=True)
 
@@ -61,13 +61,13 @@ async def parse_sentences(
     raises, and errors in parsing a sentence.
     """
     source, ahead = RequestSource(), ReadAhead(BEGIN_WITH, most)
-    pending: deque[tuple[ReadSentence, AwaitedRequest]] = deque()
+    pending: deque[tuple[InputSentence, AwaitedRequest]] = deque()
     sentences = await threads.run(given.size, given.open)
 
     def hand_in(words: int) -> bool:
         """Hand the next sentences, about so many words, to the engine; returns whether there were any."""
         chunk = list(_chunk(sentences, words))
-        pending.extend((read, engine.add(read.sentence, options, source)) for read in chunk)
+        pending.extend((one, engine.add(one.sentence, options, source)) for one in chunk)
         ahead.read(_words(chunk))
         return bool(chunk)
 
@@ -79,12 +79,12 @@ async def parse_sentences(
             if not pending:
                 break
             await engine.ended(pending[0][1])
-            found: list[ParsedSentence] = []
+            parsed: list[ParsedSentence] = []
             while pending and pending[0][1].has_ended:
-                read, request = pending.popleft()
-                found.append(ParsedSentence(read, request.tree()))
-            ahead.yielded(_words([one.read for one in found]))
-            yield found
+                one, request = pending.popleft()
+                parsed.append(ParsedSentence(one, request.tree()))
+            ahead.yielded(_words([one.input for one in parsed]))
+            yield parsed
     finally:
         for _, request in pending:
             request.cancel()
@@ -94,15 +94,15 @@ async def read_sentences(threads: ReadingThreads, given: Input) -> AsyncGenerato
     """Like `parse_sentences`, but without parsing."""
     sentences = await threads.run(given.size, given.open)
     while chunk := await threads.run(given.size, lambda: list(_chunk(sentences, CHUNK_WORDS))):
-        yield [ParsedSentence(read, NO_TREE) for read in chunk]
+        yield [ParsedSentence(one, NO_TREE) for one in chunk]
 
 
-def _chunk(sentences: Iterator[ReadSentence], words: int) -> Iterator[ReadSentence]:
+def _chunk(sentences: Iterator[InputSentence], words: int) -> Iterator[InputSentence]:
     """Yield the next sentences, until they have this many words."""
-    while words > 0 and (found := next(islice(sentences, 1), None)):
-        words -= len(found.sentence)
-        yield found
+    while words > 0 and (one := next(islice(sentences, 1), None)):
+        words -= len(one.sentence)
+        yield one
 
 
-def _words(sentences: list[ReadSentence]) -> int:
-    return sum(len(read.sentence) for read in sentences)
+def _words(sentences: list[InputSentence]) -> int:
+    return sum(len(one.sentence) for one in sentences)

@@ -34,9 +34,9 @@ MARKS = 100
 SPACE, LINE_END = re.compile(r"\s"), re.compile("\n")
 
 
-class ReadSentence(NamedTuple):
+class InputSentence(NamedTuple):
     sentence: Sentence
-    found: TokenizedSentence | None = None
+    tokenized: TokenizedSentence | None = None
     """The sentence with its tokens, if it is from a text."""
     text: int | None = None
     """Index of its text in the request, from 0."""
@@ -44,7 +44,7 @@ class ReadSentence(NamedTuple):
     """Values known for the whole sentence, see `COMMENTS`."""
 
 
-def text_sentences(reader: TextReader, form: TextFormat, texts: Iterable[str]) -> Iterator[ReadSentence]:
+def text_sentences(reader: TextReader, form: TextFormat, texts: Iterable[str]) -> Iterator[InputSentence]:
     """Yield the sentences of texts, numbered from 1 in each text. form: the format that the reader reads.
     Raises ValueError.
     """
@@ -55,14 +55,14 @@ def text_sentences(reader: TextReader, form: TextFormat, texts: Iterable[str]) -
         refuse_surrogates(text, name)
         refuse_undivided(text, name, form)
         parts = text_parts(map(str.encode, pieces_of(text)), name, one_sentence_per_line=form != "raw")
-        found = with_breaks(one for part in parts for one in reader.sentences(part.content, part.offset))
-        for ordinal, one in enumerate(found, 1):
-            yield ReadSentence(as_sentence(one, ordinal), one, number)
+        sentences = with_breaks(one for part in parts for one in reader.sentences(part.content, part.offset))
+        for ordinal, one in enumerate(sentences, 1):
+            yield InputSentence(as_sentence(one, ordinal), one, number)
 
 
 def word_sentences(
     given: Iterable[GivenSentence], faults: Callable[[Sentence], Sequence[tuple[int, str]]]
-) -> Iterator[ReadSentence]:
+) -> Iterator[InputSentence]:
     """Yield the sentences of a request that gives words. faults: returns the faults in the given part of a
     sentence's tree, see `ConstraintReader.faults`. Raises ValueError.
     """
@@ -72,29 +72,29 @@ def word_sentences(
         sentence = sentence_of(columns, number)
         for word, message in faults(sentence):
             raise ValueError(f"sentence {number}: word {word}: {message}")
-        yield ReadSentence(sentence, comments=comments)
+        yield InputSentence(sentence, comments=comments)
 
 
-def conllu_sentences(content: str, name: str, check: SentenceCheck | None = None) -> Iterator[ReadSentence]:
+def conllu_sentences(content: str, name: str, check: SentenceCheck | None = None) -> Iterator[InputSentence]:
     """Yield the sentences of CoNLL-U. name: the field of the request, for messages. check: checks the given
     parts of trees; without it, trees are not read. Raises TreebankError, a ValueError, at the end if there
     is a fault.
     """
     refuse_surrogates(content, "the CoNLL-U")
     faults = Faults()
-    found = bounded_blocks(StringIO(content, newline="\n"), faults)
-    for sentence in sentences_before_fault(found, faults, tree=check is not None, partial=check):
+    blocks = bounded_blocks(StringIO(content, newline="\n"), faults)
+    for sentence in sentences_before_fault(blocks, faults, tree=check is not None, partial=check):
         assert sentence is not None
         comments = {key: comment(sentence.lines, key) for key in COMMENTS}
-        yield ReadSentence(with_its_end(sentence), comments=comments)
+        yield InputSentence(with_its_end(sentence), comments=comments)
     faults.check(name)
 
 
-def read_in_advance(read: Callable[[], Iterator[ReadSentence]]) -> Iterator[ReadSentence]:
+def read_in_advance(read: Callable[[], Iterator[InputSentence]]) -> Iterator[InputSentence]:
     """Return the sentences after reading all of them once, so that an error in one is reported before the
     others are parsed. Raises what reading raises.
     """
-    kept: list[ReadSentence] = []
+    kept: list[InputSentence] = []
     words = 0
     for one in read():
         words += len(one.sentence)
@@ -135,8 +135,8 @@ def pieces_of(text: str) -> Iterator[str]:
     """Yield the text in pieces. All but the first start with white space."""
     start = 0
     while start < len(text):
-        found = SPACE.search(text, start + PIECE)
-        end = found.start() if found else len(text)
+        space = SPACE.search(text, start + PIECE)
+        end = space.start() if space else len(text)
         yield text[start:end]
         start = end
 

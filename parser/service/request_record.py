@@ -53,8 +53,8 @@ class RequestRecord:
 
     def fail(self, error: BaseException) -> None:
         cause = error.__cause__ or error
-        places = [f"{place.filename}:{place.lineno}" for place in traceback.extract_tb(cause.__traceback__)]
-        self.outcome, self.error = "failed", f"{type(cause).__name__} at {' < '.join(reversed(places[-5:]))}"
+        lines = [f"{frame.filename}:{frame.lineno}" for frame in traceback.extract_tb(cause.__traceback__)]
+        self.outcome, self.error = "failed", f"{type(cause).__name__} at {' < '.join(reversed(lines[-5:]))}"
 
     def told(self) -> dict[str, Any]:
         """Return the fields of the request's line in the log."""

@@ -6,6 +6,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
+from pathlib import Path
 
 import torch
 
@@ -18,8 +19,7 @@ from parser.parsing.engine import Engine
 from parser.parsing.engine_thread import EngineThread
 from parser.parsing.options import ParseOptions
 from parser.service.limits import wrong
-from parser.service.named_path import NamedPath
-from parser.service.reading import ReadSentence
+from parser.service.reading import InputSentence
 from parser.system.console import quoted
 from parser.treebank.sentence import Sentence
 from parser.treebank.text.reading import TextFormat, TextReader
@@ -37,15 +37,15 @@ class ServedModel:
         self.thread = EngineThread(engine)
 
     @classmethod
-    def load(cls, named: NamedPath, device: torch.device, batch_size: int) -> ServedModel:
+    def load(cls, name: str, path: Path, device: torch.device, batch_size: int) -> ServedModel:
         """Load a model. Raises ValueError if there is no model, or if it or its tokenizer is broken."""
-        model = load_models(ModelChoice((named.path,)), device)
-        readers: dict[TextFormat, TextReader] = {"tokenized": text_reader(named.path, "tokenized")}
-        if has_tokenizer(named.path):
-            readers["raw"] = text_reader(named.path, "raw")
+        model = load_models(ModelChoice((path,)), device)
+        readers: dict[TextFormat, TextReader] = {"tokenized": text_reader(path, "tokenized")}
+        if has_tokenizer(path):
+            readers["raw"] = text_reader(path, "raw")
             readers["one-sentence-per-line"] = readers["raw"].of_form("one-sentence-per-line")
         # The reading ahead of each request is bounded, so no other bound is needed.
-        return cls(named.name, model, readers, Engine(model, batch_size, max_waiting=sys.maxsize))
+        return cls(name, model, readers, Engine(model, batch_size, max_waiting=sys.maxsize))
 
     @cached_property
     def constraints(self) -> ConstraintReader:
@@ -65,15 +65,15 @@ class ServedModel:
         return "raw" in self._readers
 
     def watched(
-        self, sentences: Iterable[ReadSentence], warn: Callable[[str], None], is_text: bool
-    ) -> Iterator[ReadSentence]:
+        self, sentences: Iterable[InputSentence], warn: Callable[[str], None], is_text: bool
+    ) -> Iterator[InputSentence]:
         """Return the sentences; warns if they lack what the model reads, see `Model.watch`."""
-        passing: deque[ReadSentence] = deque()
+        passing: deque[InputSentence] = deque()
 
         def passed() -> Iterator[Sentence]:
-            for read in sentences:
-                passing.append(read)
-                yield read.sentence
+            for one in sentences:
+                passing.append(one)
+                yield one.sentence
 
         return (passing.popleft() for _ in self._model.watch(is_text).check(passed(), warn))
 

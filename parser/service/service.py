@@ -47,12 +47,12 @@ class Service:
         most = max(BEGIN_WITH, min(READ_AHEAD, READ_AHEAD_OF_ALL // max(1, self.admission.running)))
         async with aclosing(parse_sentences(model.thread, self.threads, watched, options, most)) as parsed:
             async for several in parsed:
-                record.add(len(several), sum(len(one.read.sentence) for one in several))
+                record.add(len(several), sum(len(one.input.sentence) for one in several))
                 yield several
 
     async def write(self, several: Sequence[ParsedSentence], written: Callable[[], bytes]) -> bytes:
         """Return the result of `written`, run outside of the event loop if the sentences are long."""
-        words = sum(len(one.read.sentence) for one in several)
+        words = sum(len(one.input.sentence) for one in several)
         return await self.threads.run(words * WORD_BYTES, written)
 
     def answer(

@@ -22,7 +22,7 @@ from parser.service.answer import HELD_BYTES
 from parser.service.limits import RefusedError
 from parser.service.parsing import Input, ParsedSentence
 from parser.service.reading import (
-    ReadSentence,
+    InputSentence,
     conllu_sentences,
     read_in_advance,
     text_sentences,
@@ -85,12 +85,12 @@ def typed_routes(service: Service) -> APIRouter:
         form = answer_format(accept, model.name, len(wanted.texts or ()))
         model.refuse_unable(options := wanted.options)
         given = _input(service, model, wanted, options, len(await request.body()))
-        found = service.parse(model, given, record, options)
+        trees = service.parse(model, given, record, options)
 
         async def chunks() -> AsyncGenerator[bytes, None]:
             is_first = True
             yield form.begin.encode()
-            async with aclosing(found) as parsed:
+            async with aclosing(trees) as parsed:
                 async for several in parsed:
                     yield await service.write(several, partial(form.write, several, is_first))
                     is_first = False
@@ -112,7 +112,7 @@ def _input(
         form, texts = wanted.text_format, wanted.texts
         reader = model.reader(form)
         return Input.of_text(lambda: service.limits.check(text_sentences(reader, form, texts)), size)
-    read: Callable[[], Iterator[ReadSentence]]
+    read: Callable[[], Iterator[InputSentence]]
     if wanted.conllu is not None:
         check = model.constraints.check(options)
         read = partial(conllu_sentences, wanted.conllu, "conllu", check and service.limits.before(check))
@@ -161,32 +161,32 @@ def _preferred(accept: str) -> str:
     Raises RefusedError if the header accepts none.
     """
     given: dict[str, tuple[float, int]] = {}
-    for place, part in enumerate((accept or "*/*").lower().split(",")):
+    for position, part in enumerate((accept or "*/*").lower().split(",")):
         name, *options = (piece.strip() for piece in part.split(";"))
         [quality] = [option[2:] for option in options if option.startswith("q=")][:1] or ["1"]
         with suppress(ValueError):
-            given.setdefault(name, (-float(quality), place))
-    found = {}
+            given.setdefault(name, (-float(quality), position))
+    accepted = {}
     for name, ranges in RANGES.items():
         named = next(filter(None, (given.keys() & alike for alike in ranges)), set())
         if named and (best := min(given[one] for one in named))[0] < 0:
-            found[name] = best
-    if not found:
+            accepted[name] = best
+    if not accepted:
         raise RefusedError(HTTPStatus.NOT_ACCEPTABLE, f"Accept: available are {JSON}, {NDJSON} and {CONLLU}")
-    return min(found, key=lambda name: found[name])
+    return min(accepted, key=lambda name: accepted[name])
 
 
 def _tree(parsed: ParsedSentence) -> Tree:
-    read, tree = parsed
-    if read.found:
-        return tree_of_text(read.sentence, tree, read.found)
-    return replace(tree_of(read.sentence, tree), **read.comments)
+    given, tree = parsed
+    if given.tokenized:
+        return tree_of_text(given.sentence, tree, given.tokenized)
+    return replace(tree_of(given.sentence, tree), **given.comments)
 
 
 def _conllu(parsed: ParsedSentence, numbers_texts: bool) -> str:
-    sentence = parsed.read.sentence if parsed.read.sentence.lines else _with_lines(parsed)
-    if numbers_texts and parsed.read.text is not None:
-        sentence = _of_document(sentence, parsed.read.text + 1)
+    sentence = parsed.input.sentence if parsed.input.sentence.lines else _with_lines(parsed)
+    if numbers_texts and parsed.input.text is not None:
+        sentence = _of_document(sentence, parsed.input.text + 1)
     return output_of(sentence, parsed.tree, "missing", deps="drop").content.decode()
 
 
@@ -202,19 +202,19 @@ def _of_document(sentence: Sentence, text: int) -> Sentence:
 
 def _with_lines(parsed: ParsedSentence) -> Sentence:
     """Return the sentence with lines of CoNLL-U. It was given as words, perhaps without its text."""
-    plain = ParsedTree(parsed.tree.heads, parsed.tree.labels, tags=parsed.tree.tags)
-    tree = _tree(parsed._replace(tree=plain))
+    without_misc = ParsedTree(parsed.tree.heads, parsed.tree.labels, tags=parsed.tree.tags)
+    tree = _tree(parsed._replace(tree=without_misc))
     conllu = replace(tree, text=tree.text or " ".join(tree.words)).to_conllu()
     lines = tuple(f"{line}\n" for line in conllu.split("\n")[:-1])
-    words = len(parsed.read.sentence)
+    words = len(parsed.input.sentence)
     first = len(lines) - 1 - words
-    return replace(parsed.read.sentence, lines=lines, word_lines=tuple(range(first, first + words)))
+    return replace(parsed.input.sentence, lines=lines, word_lines=tuple(range(first, first + words)))
 
 
 def _json(parsed: ParsedSentence) -> str:
     tree = _tree(parsed)
     answered = AnsweredSentence.model_construct(
-        input=parsed.read.text,
+        input=parsed.input.text,
         sent_id=tree.sent_id,
         text=tree.text,
         tokens=[
@@ -233,7 +233,7 @@ def _json(parsed: ParsedSentence) -> str:
         labels=list(tree.labels),
         probabilities=None if tree.probabilities is None else list(tree.probabilities),
         alternatives=[
-            [AnsweredAlternative.model_construct(**own._asdict()) for own in of_word]
+            [AnsweredAlternative.model_construct(**arc._asdict()) for arc in of_word]
             for of_word in parsed.tree.alternatives
         ]
         or None,

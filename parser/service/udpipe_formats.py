@@ -13,7 +13,7 @@ from typing import Any
 from parser.parsing.part_parser import output_of
 from parser.service.limits import WORD_CHARACTERS, too_large, wrong
 from parser.service.parsing import ParsedSentence
-from parser.service.reading import ReadSentence, conllu_sentences, longest_between, longest_word
+from parser.service.reading import InputSentence, conllu_sentences, longest_between, longest_word
 from parser.system.console import quoted
 from parser.treebank.columns import BLANK, NO_SPACE
 from parser.treebank.conllu_output import with_tags
@@ -39,7 +39,7 @@ NO_BREAK_SPACE = "\u00a0"
 Write = Callable[[ParsedSentence], str]
 
 
-def sentences_in(content: str, form: str) -> Iterator[ReadSentence]:
+def sentences_in(content: str, form: str) -> Iterator[InputSentence]:
     """Return the sentences of an input. Raises RefusedError for an unknown format, and ValueError."""
     name, _, options = form.partition("=")
     if name == CONLLU:
@@ -57,7 +57,7 @@ def sentences_in(content: str, form: str) -> Iterator[ReadSentence]:
     return _read_by_library(reader, content)
 
 
-def _read_by_library(reader: Any, content: str) -> Iterator[ReadSentence]:
+def _read_by_library(reader: Any, content: str) -> Iterator[InputSentence]:
     udpipe = library()
     output, error = udpipe.OutputFormat.newConlluOutputFormat(), udpipe.ProcessingError()
     sentence = udpipe.Sentence()
@@ -95,7 +95,7 @@ class _PlainWords:
         self._has_begun = False
 
     def __call__(self, parsed: ParsedSentence) -> str:
-        sentence = parsed.read.sentence
+        sentence = parsed.input.sentence
         begins = self._has_begun and any(line.startswith(BEGINS_PARAGRAPH) for line in sentence.lines)
         self._has_begun = True
         if self._is_vertical:
@@ -106,12 +106,12 @@ class _PlainWords:
 
 
 def _conllu(parsed: ParsedSentence, tags: bool, tree: bool) -> str:
-    sentence, found = parsed.read.sentence, parsed.tree
+    sentence, predicted = parsed.input.sentence, parsed.tree
     if tree:
-        wanted = found if tags else found._replace(tags={})
+        wanted = predicted if tags else predicted._replace(tags={})
         return _without_maker(output_of(sentence, wanted, "all", deps="drop").content.decode())
     if tags:
-        sentence, _ = with_tags(sentence, found.tags, "all")
+        sentence, _ = with_tags(sentence, predicted.tags, "all")
     return _without_maker("".join(sentence.lines))
 
 
@@ -137,16 +137,16 @@ class Spaces:
         self._text, self._ranges, self._normalized = text, ranges, normalized
         self._first = _spaces_at(text, 0)
 
-    def told(self, read: ReadSentence) -> ReadSentence:
-        """Return a sentence found in the text, with this MISC."""
-        assert read.found
-        lines = list(read.sentence.lines)
-        place = next(number for number, line in enumerate(lines) if not line.startswith("#"))
-        for token in read.found.tokens:
-            before, _, _ = lines[place].rpartition("\t")
-            lines[place] = f"{before}\t{'|'.join(self._of(token)) or BLANK}\n"
-            place += 1 if len(token.words) == 1 else 1 + len(token.words)
-        return read._replace(sentence=replace(read.sentence, lines=tuple(lines)))
+    def told(self, one: InputSentence) -> InputSentence:
+        """Return a sentence of the text, with this MISC."""
+        assert one.tokenized
+        lines = list(one.sentence.lines)
+        index = next(number for number, line in enumerate(lines) if not line.startswith("#"))
+        for token in one.tokenized.tokens:
+            before, _, _ = lines[index].rpartition("\t")
+            lines[index] = f"{before}\t{'|'.join(self._of(token)) or BLANK}\n"
+            index += 1 if len(token.words) == 1 else 1 + len(token.words)
+        return one._replace(sentence=replace(one.sentence, lines=tuple(lines)))
 
     def _of(self, token: Token) -> Iterator[str]:
         if self._normalized:
@@ -155,8 +155,8 @@ class Spaces:
         else:
             if token.start == len(self._first) > 0:
                 yield f"SpacesBefore={_escaped(self._first)}"
-            if (own := self._text[token.start : token.end]) != token.form:
-                yield f"SpacesInToken={_escaped(own)}"
+            if (in_text := self._text[token.start : token.end]) != token.form:
+                yield f"SpacesInToken={_escaped(in_text)}"
             after = _spaces_at(self._text, token.end)
             if not after:
                 yield NO_SPACE
@@ -167,9 +167,9 @@ class Spaces:
 
 
 def _spaces_at(text: str, start: int) -> str:
-    found = SPACES.match(text, start)
-    return found[0] if found else ""
+    spaces = SPACES.match(text, start)
+    return spaces[0] if spaces else ""
 
 
 def _escaped(spaces: str) -> str:
-    return ESCAPED.sub(lambda found: ESCAPES[found[0]], BREAKS.sub(" ", spaces))
+    return ESCAPED.sub(lambda match: ESCAPES[match[0]], BREAKS.sub(" ", spaces))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from urllib.parse import parse_qsl
@@ -19,11 +19,11 @@ from starlette.types import Scope
 
 from parser.service.limits import wrong
 from parser.service.parsing import Input, ParsedSentence
-from parser.service.reading import PIECE, ReadSentence, normalized, read_in_advance, text_sentences
+from parser.service.reading import PIECE, InputSentence, normalized, read_in_advance, text_sentences
 from parser.service.request_record import record_of
 from parser.service.served_models import ServedModel
 from parser.service.service import Service
-from parser.service.udpipe_formats import CONLLU, MODEL, PROGRAM, Spaces, Write, sentences_in, writer_of
+from parser.service.udpipe_formats import CONLLU, MODEL, PROGRAM, Spaces, sentences_in, writer_of
 from parser.system.version import __version__
 from parser.treebank.text.reading import TextFormat
 
@@ -44,8 +44,11 @@ Parameters = Mapping[str, str]
 def udpipe_routes(service: Service) -> list[BaseRoute]:
 
     async def models(_: Request) -> JSONResponse:
-        told = {model.name: _components(model) for model in service.models}
-        return JSONResponse({"models": told, "default_model": service.models.default.name})
+        components = {}
+        for model in service.models:
+            has = {TOKENIZER: model.has_tokenizer, TAGGER: model.predicts, PARSER: True}
+            components[model.name] = [name for name, is_there in has.items() if is_there]
+        return JSONResponse({"models": components, "default_model": service.models.default.name})
 
     async def process(request: Request) -> Response:
         try:
@@ -67,13 +70,8 @@ class _NotedRoute(Route):
     """
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        match, found = super().matches(scope)
-        return match, {**found, "route": self}
-
-
-def _components(model: ServedModel) -> list[str]:
-    has = {TOKENIZER: model.has_tokenizer, TAGGER: model.predicts, PARSER: True}
-    return [name for name, is_there in has.items() if is_there]
+        match, added = super().matches(scope)
+        return match, {**added, "route": self}
 
 
 async def _parameters(request: Request, service: Service) -> Parameters:
@@ -82,8 +80,8 @@ async def _parameters(request: Request, service: Service) -> Parameters:
     body = await request.body()  # refuses one that is too large, also that of a GET
     if request.method == "GET" or not body:
         return query
-    read = partial(form_in, request.headers.get("content-type", ""), body)
-    return query | await service.threads.run(len(body), read)
+    content_type = request.headers.get("content-type", "")
+    return query | await service.threads.run(len(body), lambda: form_in(content_type, body))
 
 
 def _answer(request: Request, service: Service, parameters: Parameters) -> Response:
@@ -94,50 +92,50 @@ def _answer(request: Request, service: Service, parameters: Parameters) -> Respo
         raise wrong(f"the model {model.name} has no tagger; leave out the parameter {TAGGER}")
     form = parameters.get("output", CONLLU)
     write = writer_of(form, tags, tree)
-    read = _reader(model, parameters)
-    size = len(parameters["data"])
-    if TOKENIZER in parameters:
-        given = Input.of_text(lambda: service.limits.check(read()), size)
-    else:
-        given = Input(partial(read_in_advance, lambda: service.limits.check(read())), size)
+    given = _input(service, model, parameters)
     record = record_of(request.scope)
-    found = service.parse(model, given, record) if tags or tree else service.read(given)
+    trees = service.parse(model, given, record) if tags or tree else service.read(given)
+    comments = f"# {PROGRAM} = stack-parser {__version__}\n# {MODEL} = {model.name}\n"
+    result = comments if form.partition("=")[0] == CONLLU else ""
+
+    def in_string(several: Sequence[ParsedSentence]) -> bytes:
+        """Return sentences escaped for the inside of a JSON string."""
+        return json.dumps("".join(map(write, several)), ensure_ascii=False)[1:-1].encode()
 
     async def chunks() -> AsyncGenerator[bytes, None]:
-        begin = {"model": model.name, "acknowledgements": [], "result": _comments(model, form)}
+        begin = {"model": model.name, "acknowledgements": [], "result": result}
         yield json.dumps(begin, ensure_ascii=False).removesuffix('"}').encode()
-        async with aclosing(found) as parsed:
+        async with aclosing(trees) as parsed:
             async for several in parsed:
-                yield await service.write(several, partial(_in_string, write, several))
+                yield await service.write(several, partial(in_string, several))
         yield f'"{record.warnings_in_json}}}\n'.encode()
 
     return service.answer(chunks(), JSON)
 
 
-def _reader(model: ServedModel, parameters: Parameters) -> Callable[[], Iterator[ReadSentence]]:
-    """Return a function that reads the data. Raises RefusedError and ValueError."""
-    data = parameters["data"]
-    if TOKENIZER not in parameters:
-        form = parameters.get("input", CONLLU)
+def _input(service: Service, model: ServedModel, parameters: Parameters) -> Input:
+    """Return what is to be parsed. Raises RefusedError if the model cannot read it."""
+    data, check = parameters["data"], service.limits.check
+    if TOKENIZER in parameters:
+        options = {option.partition("=")[0] for option in parameters[TOKENIZER].split(";")}
+        text_format: TextFormat = "one-sentence-per-line" if PRESEGMENTED in options else "raw"
+        reader = model.reader(text_format)
 
-        def read_sentences() -> Iterator[ReadSentence]:
-            if form == CONLLU and "\t" not in data and _has_text(data):
-                message = "the data has no columns of CoNLL-U; to read text, add the parameter"
-                raise wrong(f"{message} {TOKENIZER}")
-            return sentences_in(normalized(data), form)
+        def sentences_of_text() -> Iterator[InputSentence]:
+            text = normalized(data)
+            spaces = Spaces(text, RANGES in options, NORMALIZED in options)
+            return check(map(spaces.told, text_sentences(reader, text_format, [text])))
 
-        return read_sentences
-    options = {option.partition("=")[0] for option in parameters[TOKENIZER].split(";")}
-    is_divided = PRESEGMENTED in options
-    form_of_text: TextFormat = "one-sentence-per-line" if is_divided else "raw"
-    reader = model.reader(form_of_text)
+        return Input.of_text(sentences_of_text, len(data))
+    form = parameters.get("input", CONLLU)
 
-    def read() -> Iterator[ReadSentence]:
-        text = normalized(data)
-        spaces = Spaces(text, RANGES in options, NORMALIZED in options)
-        return map(spaces.told, text_sentences(reader, form_of_text, [text]))
+    def sentences() -> Iterator[InputSentence]:
+        if form == CONLLU and "\t" not in data and _has_text(data):
+            message = "the data has no columns of CoNLL-U; to read text, add the parameter"
+            raise wrong(f"{message} {TOKENIZER}")
+        return check(sentences_in(normalized(data), form))
 
-    return read
+    return Input(partial(read_in_advance, sentences), len(data))
 
 
 def _has_text(data: str) -> bool:
@@ -151,18 +149,6 @@ def _has_text(data: str) -> bool:
     return False
 
 
-def _comments(model: ServedModel, form: str) -> str:
-    """Return the comments before the first sentence."""
-    if form.partition("=")[0] != CONLLU:
-        return ""
-    return f"# {PROGRAM} = stack-parser {__version__}\n# {MODEL} = {model.name}\n"
-
-
-def _in_string(write: Write, several: Sequence[ParsedSentence]) -> bytes:
-    """Return sentences escaped for the inside of a JSON string."""
-    return json.dumps("".join(map(write, several)), ensure_ascii=False)[1:-1].encode()
-
-
 def urlencoded(content: str) -> dict[str, str]:
     """Return the parameters; if a name has several values, the last one counts. Raises RefusedError."""
     try:
@@ -172,7 +158,7 @@ def urlencoded(content: str) -> dict[str, str]:
 
 
 def form_in(content_type: str, body: bytes) -> dict[str, str]:
-    """Return the parameters in a body. Raises RefusedError."""
+    """Return the parameters in a body, encoded like the forms of a browser. Raises RefusedError."""
     kind, options = parse_options_header(content_type)
     if kind == URLENCODED:
         try:
@@ -180,62 +166,64 @@ def form_in(content_type: str, body: bytes) -> dict[str, str]:
         except UnicodeDecodeError:
             raise wrong("the parameters are not urlencoded") from None
     if kind == MULTIPART and b"boundary" in options:
-        return _Multipart(options[b"boundary"]).fields(body)
+        return _multipart(options[b"boundary"], body)
     raise wrong(f"the body should be {URLENCODED.decode()} or {MULTIPART.decode()}, not {content_type!r}")
 
 
-class _Multipart:
-    """Reads a body of several parts (RFC 7578). Each part is a field; the value of a file is its content."""
+def _multipart(boundary: bytes, body: bytes) -> dict[str, str]:
+    """Return the fields of a body of several parts (RFC 7578); the value of a file is its content. Raises
+    RefusedError.
 
-    def __init__(self, boundary: bytes):
-        self._boundary = boundary
-        self._fields: dict[str, str] = {}
-        self._header, self._value = bytearray(), bytearray()
-        self._name: bytes | None = None
-        self._content = bytearray()
-        self._is_complete = False
+    Starlette's own reader runs in the event loop, takes text that is not UTF-8 for Latin-1, and a body that
+    lacks its end for a complete one.
+    """
+    fields: dict[str, str] = {}
+    header, value, content = bytearray(), bytearray(), bytearray()
+    name: bytes | None = None
+    is_complete = False
 
-    def fields(self, body: bytes) -> dict[str, str]:
-        """Return the fields by name. Raises RefusedError."""
-        parser = MultipartParser(
-            self._boundary,
-            {
-                "on_part_begin": self._begin,
-                "on_header_begin": self._begin_header,
-                "on_header_field": lambda data, start, end: self._header.extend(data[start:end]),
-                "on_header_value": lambda data, start, end: self._value.extend(data[start:end]),
-                "on_header_end": self._end_header,
-                "on_part_data": lambda data, start, end: self._content.extend(data[start:end]),
-                "on_part_end": self._end,
-                "on_end": self._end_body,
-            },
-        )
-        try:
-            parser.write(body)
-            parser.finalize()
-        except (MultipartParseError, UnicodeDecodeError):
-            raise wrong("the parts of the body are broken, or not UTF-8") from None
-        if not self._is_complete:
-            raise wrong("the parts of the body are broken: the last one has no end")
-        return self._fields
+    def begin_part() -> None:
+        nonlocal name
+        name = None
+        content.clear()
 
-    def _begin(self) -> None:
-        self._name = None
-        self._content.clear()
+    def begin_header() -> None:
+        header.clear()
+        value.clear()
 
-    def _begin_header(self) -> None:
-        self._header.clear()
-        self._value.clear()
+    def end_header() -> None:
+        nonlocal name
+        if header.lower() == b"content-disposition":
+            name = parse_options_header(bytes(value))[1].get(b"name")
 
-    def _end_header(self) -> None:
-        if self._header.lower() == b"content-disposition":
-            self._name = parse_options_header(bytes(self._value))[1].get(b"name")
-
-    def _end(self) -> None:
-        if self._name:
-            self._fields[self._name.decode()] = self._content.decode()
-        if len(self._fields) > MAX_FIELDS:
+    def end_part() -> None:
+        if name:
+            fields[name.decode()] = content.decode()
+        if len(fields) > MAX_FIELDS:
             raise wrong("there are too many parameters")
 
-    def _end_body(self) -> None:
-        self._is_complete = True
+    def end_body() -> None:
+        nonlocal is_complete
+        is_complete = True
+
+    parser = MultipartParser(
+        boundary,
+        {
+            "on_part_begin": begin_part,
+            "on_header_begin": begin_header,
+            "on_header_field": lambda data, start, end: header.extend(data[start:end]),
+            "on_header_value": lambda data, start, end: value.extend(data[start:end]),
+            "on_header_end": end_header,
+            "on_part_data": lambda data, start, end: content.extend(data[start:end]),
+            "on_part_end": end_part,
+            "on_end": end_body,
+        },
+    )
+    try:
+        parser.write(body)
+        parser.finalize()
+    except (MultipartParseError, UnicodeDecodeError):
+        raise wrong("the parts of the body are broken, or not UTF-8") from None
+    if not is_complete:
+        raise wrong("the parts of the body are broken: the last one has no end")
+    return fields

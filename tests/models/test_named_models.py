@@ -8,8 +8,7 @@ import pytest
 from parser import load
 from parser.cli import main
 from parser.models import named_models
-from parser.models.named_models import find_model, model_in, name_of
-from parser.service.named_path import NamedPath
+from parser.models.named_models import find_model, model_in, name_of, named_path
 from parser.training.initial_model import initial_path
 from parser.training.teachers import DistillationSettings, teacher_paths
 
@@ -171,8 +170,8 @@ def test_commands_and_programs_take_names(tmp_path, monkeypatch, capsys):
     assert main(["parse", "tests/model", test, "-o", str(tmp_path / "plain.conllu")]) == 0
     assert (tmp_path / "named.conllu").read_bytes() == (tmp_path / "plain.conllu").read_bytes()
     assert main(["pack", "toy", "--precision", "float16", "-o", str(tmp_path / "half.stackparser")]) == 0
-    assert NamedPath.of("toy") == ("toy-tiny", models / "toy-tiny.stackparser")
-    assert NamedPath.of("en=toy") == ("en", models / "toy-tiny.stackparser")
+    assert named_path("toy") == ("toy-tiny", models / "toy-tiny.stackparser")
+    assert named_path("en=toy") == ("en", models / "toy-tiny.stackparser")
     assert initial_path("toy") == models / "toy-tiny.stackparser"
     assert teacher_paths(DistillationSettings(models=["toy"])) == (models / "toy-tiny.stackparser",)
     words = ["dogs", "bark"]

@@ -20,7 +20,6 @@ import httpx
 
 from parser.cli import main
 from parser.service.limits import Limits
-from parser.service.named_path import NamedPath
 from parser.service.parsing import READ_AHEAD, READ_AHEAD_OF_ALL, Input
 from parser.service.reading import word_sentences
 from parser.service.request_record import RequestRecord
@@ -86,7 +85,7 @@ def test_limits_that_contradict_each_other_are_refused(model, capsys):
 
 def test_together_requests_read_no_more_ahead_than_a_few(model):
     """Sentences that wait take a hundred times the memory of their bytes."""
-    served = ServedModel.load(NamedPath("tiny", Path(model)), torch.device("cpu"), 64)
+    served = ServedModel.load("tiny", Path(model), torch.device("cpu"), 64)
     clients, waiting = 8, []
 
     async def run():

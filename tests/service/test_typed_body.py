@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("fastapi")
 
-from parser.service.json_reader import JSONReader
-from parser.service.typed_body import GivenSentences
+from parser.service.typed_body import GivenSentences, JSONReader
 
 SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
