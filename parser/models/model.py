@@ -44,8 +44,8 @@ from parser.models.transformer_files import (
     write_transformer,
 )
 from parser.networks.settings import NetworkSettings
-from parser.networks.shapes import without_values
 from parser.networks.stack_parser import StackParser
+from parser.networks.without_values import without_values
 from parser.system.files import write_atomically
 from parser.system.settings import FAULTS_SHOWN, fault_lines, more_faults
 from parser.transitions import transition_system

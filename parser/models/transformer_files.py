@@ -20,13 +20,13 @@ from parser.models.model_format import (
     TRANSFORMER_WEIGHTS,
 )
 from parser.networks.settings import NetworkSettings
-from parser.networks.transformer_weights import TransformerSettings
+from parser.networks.transformer.weights import TransformerSettings
 from parser.system.extras import to_install
 from parser.system.files import write_atomically
 
 if TYPE_CHECKING:
+    from parser.networks.transformer.encoder import TransformerEncoder
     from parser.networks.transformer.pretrained import PretrainedTransformer
-    from parser.networks.transformer_encoder import TransformerEncoder
 
 FOR_OTHERS = TRANSFORMER_CLASS, b'{"tokenizer_class": "PreTrainedTokenizerFast"}\n'
 """A file without which the library would not read all of the tokenizer."""
@@ -52,7 +52,7 @@ def refuse_missing_libraries(files: ModelFiles | None = None) -> None:
 def make_encoder(settings: TransformerSettings, pretrained: PretrainedTransformer) -> TransformerEncoder:
     """An encoder. Raises ValueError if packages are missing or the transformer does not suit the settings."""
     refuse_missing_libraries()
-    from parser.networks.transformer_encoder import TransformerEncoder
+    from parser.networks.transformer.encoder import TransformerEncoder
 
     return TransformerEncoder(settings, pretrained)
 

@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from parser.batching.device import to_device
 from parser.batching.forest import SortedForest, forest_lstm
 from parser.batching.functional import dropout, linear, present_precision
-from parser.batching.layered_lstm import lstm_with_dropout
-from parser.batching.lstm import outputs_of, run_layer
+from parser.batching.lstm import lstm_with_dropout, outputs_of, run_layer
 from parser.batching.ragged import Padding, Ragged, flatten
 from parser.system.settings import Layers, Settings, Size
 from parser.treebank.batches import split_by_words

@@ -8,10 +8,10 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticKnownError
 
-from parser.networks.arc_scorer import ArcSettings
 from parser.networks.bilstm import SentenceEncoderSettings
 from parser.networks.character_encoder import CharacterSettings
-from parser.networks.transformer_weights import TransformerSettings
+from parser.networks.scorers import ArcSettings
+from parser.networks.transformer.weights import TransformerSettings
 from parser.system.settings import Layers, Settings, Size, contradiction_error
 from parser.treebank.columns import annotation_columns
 

@@ -2,6 +2,10 @@
 
 `StackParser.replay` computes the scores of all steps of known trajectories at once, and
 `parser.networks.stepping` runs one transition at a time, as parsing requires. Both compute the same function.
+
+A composed vector depends on the vectors of the head and the dependent, but on no LSTM state. So for known
+trajectories all composed vectors are computed first, level by level. As in `forest_lstm`, a custom backward
+pass avoids the overhead of autograd at each level.
 """
 
 from __future__ import annotations
@@ -15,22 +19,25 @@ from torch import Tensor, nn
 
 from parser.batching.forest import lstm_over_forest
 from parser.batching.functional import dropout, linear
-from parser.batching.layered_lstm import lstm_with_dropout
-from parser.batching.lstm import outputs_of
+from parser.batching.lstm import lstm_with_dropout, outputs_of
 from parser.batching.ragged import flatten, gather_rows
-from parser.networks.arc_scorer import ArcScorer
-from parser.networks.composition import Composition
-from parser.networks.label_scorer import LabelScorer
-from parser.networks.layers_above_tags import LayersAboveTags
 from parser.networks.loss import BatchLoss, Objective, tag_loss, transition_loss
 from parser.networks.replay.batch import Batch
+from parser.networks.scorers import ArcScorer, LabelScorer
 from parser.networks.settings import NetworkSettings
-from parser.networks.token_encoder import TokenEncoder
+from parser.networks.token_encoder import LayersAboveTags, TokenEncoder
 from parser.transitions.inventory import Inventory
 from parser.treebank.vocabulary import Tokens
 
 if TYPE_CHECKING:
-    from parser.networks.transformer_encoder import TransformerEncoder
+    from parser.networks.transformer.encoder import TransformerEncoder
+from typing import Any
+
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+from parser.batching.functional import times_transposed, transposed_times
+from parser.networks.replay.batch import Compositions
 
 FEATURE_WORDS = 3
 """Words that `word_features` adds to the input of the scores: S0, S1 and B0."""
@@ -264,3 +271,64 @@ class StackParser(nn.Module):
 
 def _lstm(input_size: int, settings: NetworkSettings) -> nn.LSTM:
     return lstm_with_dropout(input_size, settings.hidden_size, settings.layers, settings.dropout)
+
+
+class Composition(nn.Module):
+    """The vector of a head with a new dependent (Dyer et al. 2015, section 3.2):
+    g(head, dependent, transition) = tanh(W [head; dependent] + embedding of the transition)."""
+
+    def __init__(self, size: int, transitions: int):
+        """size: size of the vectors. transitions: number of labelled transitions."""
+        super().__init__()
+        self.join = nn.Linear(2 * size, size, bias=False)
+        self.transitions = nn.Embedding(transitions + 1, size)
+        nn.init.normal_(self.transitions.weight, std=0.1)
+
+    def forward(self, head: Tensor, dependent: Tensor, transition: Tensor) -> Tensor:
+        """[n, size] Composed vectors. head, dependent: [n, size]. transition: [n]; `no_op` is not used."""
+        joined = torch.cat([head, dependent], dim=1)
+        return torch.tanh(linear(joined, self.join.weight) + self.transitions(transition))
+
+    def replay(self, table: Tensor, compositions: Compositions) -> Tensor:
+        """[rows + A, size] The table [rows, size], followed by the composed vectors of a batch."""
+        of_transition = gather_rows(self.transitions.weight, compositions.transition)
+        return _Levels.apply(table, self.join.weight, of_transition, compositions)
+
+
+class _Levels(Function):
+    @staticmethod
+    def forward(
+        ctx: Any, table: Tensor, weight: Tensor, of_transition: Tensor, compositions: Compositions
+    ) -> Tensor:
+        """weight: [size, 2 * size]; of_transition: [A, size]."""
+        rows = len(table)
+        joined = table.new_empty(rows + len(of_transition), table.shape[1])
+        joined[:rows] = table
+        below = joined[rows:]
+        for level in compositions.levels:
+            parts = _pairs(joined, compositions.pairs[level])
+            torch.tanh(times_transposed(parts, weight).add_(of_transition[level]), out=below[level])
+        ctx.compositions = compositions
+        ctx.save_for_backward(weight, joined)
+        return joined
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        weight, joined = ctx.saved_tensors
+        compositions, size = ctx.compositions, weight.shape[0]
+        rows = len(joined) - len(compositions.pairs)
+        gradient = gradient.clone()
+        slope = 1 - joined[rows:].square()
+        d_sum = gradient.new_empty(len(slope), size)
+        for level in reversed(compositions.levels):
+            torch.mul(gradient[rows:][level], slope[level], out=d_sum[level])
+            d_pairs = times_transposed(d_sum[level], weight.T).reshape(-1, size)
+            gradient.index_add_(0, compositions.pairs[level].flatten(), d_pairs)
+        d_weight = transposed_times(d_sum, _pairs(joined, compositions.pairs))
+        return gradient[:rows], d_weight, d_sum, None
+
+
+def _pairs(joined: Tensor, rows: Tensor) -> Tensor:
+    """[n, 2 * size] The concatenated vectors of heads and dependents. rows: [n, 2]."""
+    return joined.index_select(0, rows.flatten()).view(len(rows), 2 * joined.shape[1])

@@ -19,7 +19,10 @@ from parser.networks.settings import NetworkSettings
 from parser.treebank.vocabulary import CHARACTERS, PRETRAINED, TREEBANK, UNKNOWN, Tokens, division_of
 
 if TYPE_CHECKING:
-    from parser.networks.transformer_encoder import TransformerEncoder
+    from parser.networks.transformer.encoder import TransformerEncoder
+from collections.abc import Mapping, Sequence
+
+from parser.networks.bilstm import DIRECTIONS
 
 
 class TokenEncoder(nn.Module):
@@ -97,6 +100,35 @@ class TokenEncoder(nn.Module):
         return torch.cat([words, self.root[None], self.end[None]])
 
 
+class LayersAboveTags(nn.Module):
+    """A bidirectional LSTM over the tags and the vectors that they are predicted from.
+
+    This follows Hashimoto et al. 2017, but without shortcut connections. A tag is read as the mean of the
+    embeddings of all values of its column, weighted by their probabilities, so that the parser's loss reaches
+    the layers below.
+    """
+
+    def __init__(self, settings: NetworkSettings, size: int, lexicon_sizes: Mapping[str, int]):
+        """size: size of a word vector, both directions together. lexicon_sizes: for each predicted column."""
+        super().__init__()
+        tags = settings.tags
+        self.embeddings = nn.ModuleDict(
+            {column: _tag_embedding(count, tags.embedding_size) for column, count in lexicon_sizes.items()}
+        )
+        inputs = size + tags.embedding_size * len(lexicon_sizes)
+        self.lstm = bilstm(inputs, size // len(DIRECTIONS), tags.layers_above, settings.dropout)
+        self.dropout = settings.dropout
+
+    def forward(self, words: Tensor, scores: Sequence[Tensor], lengths: Sequence[int]) -> Tensor:
+        """[W, size] New word vectors. words: [W, size]. scores: see `EncodedWords`. lengths: in words."""
+        tags = [
+            linear(own.softmax(1), embedding.weight)  # type: ignore[arg-type]
+            for own, embedding in zip(scores, self.embeddings.values(), strict=True)
+        ]
+        found = run_bilstm(self.lstm, torch.cat([words, *tags], dim=1), lengths)
+        return dropout(found, self.dropout, self.training)
+
+
 class SummedEmbedding(nn.Module):
     """The sum of the embeddings of the parts of a string; zeros for a string without parts."""
 
@@ -160,3 +192,10 @@ def dropout_of_embeddings(parts: list[Tensor], probability: float, training: boo
     kept = torch.rand(len(parts), len(parts[0]), 1, device=parts[0].device) >= probability
     scale = len(parts) / kept.sum(0).clamp(min=1)  # [words, 1]
     return [part * (own * scale) for part, own in zip(parts, kept, strict=True)]
+
+
+def _tag_embedding(values: int, size: int) -> nn.Linear:
+    """A layer from probabilities to the mean of embeddings. Its weight is [size, values]."""
+    layer = nn.Linear(values, size, bias=False)
+    nn.init.normal_(layer.weight, std=size**-0.5)
+    return layer

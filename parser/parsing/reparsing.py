@@ -21,8 +21,7 @@ from torch import Tensor
 
 from parser.batching.device import to_device
 from parser.models.model import Model
-from parser.networks.arc_scorer import ArcScorer, LengthGroup, groups_of
-from parser.networks.label_scorer import LabelScorer
+from parser.networks.scorers import ArcScorer, LabelScorer, LengthGroup, groups_of
 from parser.networks.stack_parser import WordVectors
 from parser.parsing.constraints import SentenceConstraints
 from parser.parsing.eisner import is_projective_tree, projective_trees

@@ -14,8 +14,7 @@ from parser.config.data_folder import data_path
 from parser.models.column_shares import column_shares
 from parser.models.model import Model, system_of
 from parser.models.model_files import digest_of
-from parser.networks.replay.examples import Examples
-from parser.networks.replay.source import BatchSource
+from parser.networks.replay.examples import BatchSource, Examples
 from parser.training.config import Config
 from parser.training.initial_model import copy_weights, freeze, initial_path, load_initial
 from parser.training.prepared import Prepared, load_prepared, place_of, save_prepared

@@ -22,8 +22,8 @@ from torch import Tensor
 from parser.batching.cuda_graph import refuse_without_generator
 from parser.batching.device import Packed, in_microbatches, to_device
 from parser.networks.replay.batch import Batch
+from parser.networks.replay.examples import BatchSource
 from parser.networks.replay.making import Selection
-from parser.networks.replay.source import BatchSource
 from parser.networks.stepping.exploration import ExplorationSettings
 from parser.system.machine import is_of_memory, return_unused_memory
 from parser.system.progress_bar import ProgressBar

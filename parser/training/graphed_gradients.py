@@ -20,9 +20,9 @@ from torch import Tensor
 from parser.batching.cuda_graph import CudaGraphs, GraphedWork
 from parser.batching.device import Packed, TooLongError, one_memory_error
 from parser.networks.replay.batch import Batch
+from parser.networks.replay.examples import BatchSource
 from parser.networks.replay.making import Selection
 from parser.networks.replay.shapes import EPOCHS, Shape, common_shapes, fitting
-from parser.networks.replay.source import BatchSource
 from parser.networks.settings import NetworkSettings
 from parser.system.console import warn
 from parser.training.batches import epoch_batches

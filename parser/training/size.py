@@ -11,8 +11,8 @@ from torch import Tensor
 from parser.config.file import flat, set_in
 from parser.models.model import new_network, system_of
 from parser.models.settings import ParserSettings
-from parser.networks.shapes import without_values
 from parser.networks.stack_parser import StackParser
+from parser.networks.without_values import without_values
 from parser.system.machine import device_memory
 from parser.transitions.inventory import Inventory
 from parser.treebank.vocabulary import PRETRAINED, Vocabulary

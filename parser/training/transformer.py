@@ -25,7 +25,7 @@ from parser.batching.device import TooLongError, in_microbatches
 from parser.config.data_folder import data_path
 from parser.models.model import Model
 from parser.models.transformer_files import refuse_missing_libraries
-from parser.networks.transformer_weights import TransformerSettings
+from parser.networks.transformer.weights import TransformerSettings
 from parser.system.console import say
 from parser.system.interruption import interruptible
 from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
@@ -35,8 +35,8 @@ from parser.treebank.sentence import Sentence
 from parser.treebank.vocabulary import Tokens, WordSource
 
 if TYPE_CHECKING:
+    from parser.networks.transformer.encoder import TransformerEncoder
     from parser.networks.transformer.pretrained import PretrainedTransformer
-    from parser.networks.transformer_encoder import TransformerEncoder
 
 
 def pretrained_transformer(

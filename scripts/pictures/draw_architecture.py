@@ -72,7 +72,7 @@ BATCH = [
 ]
 KNOWN_WORDS = Box("word dropout", "training/word_dropout.py", 0, 1.45)
 WORDS = Box("word vectors", "networks/token_encoder.py", 1, 1.45)
-COMPOSED = Box("composed vectors", "networks/composition.py", 2, 1.45, optional=True)
+COMPOSED = Box("composed vectors", "networks/stack_parser.py", 2, 1.45, optional=True)
 TRANSITIONS = Box("transition vectors", "networks/stack_parser.py", 0, 0.1)
 STACK = Box("stack LSTM, by level", "batching/forest.py", 3, 1.9)
 BUFFER = Box("buffer LSTM", "networks/stack_parser.py", 3, 1.0)

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from parser.batching.functional import dropout
-from parser.batching.layered_lstm import LayeredLSTM, lstm_with_dropout
+from parser.batching.lstm import LayeredLSTM, lstm_with_dropout
 
 SIZE, HIDDEN, LAYERS = 4, 5, 3
 

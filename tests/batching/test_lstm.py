@@ -7,7 +7,7 @@ from torch import nn
 
 from parser.batching.forest import SortedForest, forest_lstm, lstm_over_forest
 from parser.batching.lstm import fused_cell, has_fused_cell, lstm_cell
-from parser.batching.stepped_lstm import SteppedLSTM, output
+from parser.batching.stack_lstm import SteppedLSTM, output
 
 
 @pytest.fixture(params=["slow tanh", "fast tanh"])

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain_parser import plain_label_scores
 
-from parser.networks.label_scorer import LabelScorer
+from parser.networks.scorers import LabelScorer
 from parser.treebank.sentence import NO_HEAD
 
 INPUTS, LABELS = 6, 4

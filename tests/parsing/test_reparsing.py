@@ -13,7 +13,7 @@ from small_parsers import SMALL
 
 from parser.models.model import Model
 from parser.models.settings import ParserSettings
-from parser.networks.arc_scorer import ArcSettings
+from parser.networks.scorers import ArcSettings
 from parser.networks.settings import NetworkSettings
 from parser.parsing import reparsing
 from parser.parsing.constraints import ConstraintReader

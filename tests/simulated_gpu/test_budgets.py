@@ -11,9 +11,9 @@ from simulated_cuda.device import SimulatedCuda
 from small_parsers import SOME_TREES, examples, network, stepped
 
 from parser.cli import main
-from parser.networks.arc_scorer import groups_of
 from parser.networks.loss import BatchLoss, transition_loss
-from parser.networks.replay.source import BatchSource
+from parser.networks.replay.examples import BatchSource
+from parser.networks.scorers import groups_of
 from parser.parsing.running_batch import STEPS_BETWEEN_REFILLS
 from parser.parsing.running_batch import STEPS_BETWEEN_SYNCHRONISATIONS as PARSING_STEPS
 from parser.training.epoch import STEPS_BETWEEN_SYNCHRONISATIONS as TRAINING_STEPS

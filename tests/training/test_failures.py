@@ -13,7 +13,7 @@ from stopped_runs import command, left_behind
 from parser.batching.device import one_memory_error
 from parser.cli import main
 from parser.models.model import Model
-from parser.networks.replay.source import BatchSource
+from parser.networks.replay.examples import BatchSource
 from parser.networks.stack_parser import StackParser
 from parser.training import data, loop, size
 from parser.training.config import read_config

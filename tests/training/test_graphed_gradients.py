@@ -7,8 +7,8 @@ import torch
 from plain_parser import make_inventory, projective_trees
 from small_parsers import examples, network
 
+from parser.networks.replay.examples import BatchSource
 from parser.networks.replay.shapes import common_shapes
-from parser.networks.replay.source import BatchSource
 from parser.networks.settings import NetworkSettings
 from parser.training.graphed_gradients import GraphedGradients, PaddedBatch, why_no_common_shapes
 from parser.training.optimizer import OptimizerSettings, make_optimizer

@@ -1,20 +1,22 @@
-"""Sentences with known trajectories, from which batches for replay are taken."""
+"""Sentences with known trajectories, from which batches for replay are taken, and where these are made."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 
 import torch
 from torch import Tensor
 
-from parser.batching.ragged import Padding, Ragged
+from parser.batching.device import Packed, one_memory_error
+from parser.batching.ragged import Padding, Ragged, group_size
 from parser.networks.replay.batch import Batch
-from parser.networks.replay.execution_order import counts_of
-from parser.networks.replay.flattened import FlatTrajectories
+from parser.networks.replay.flattened import FlatTrajectories, counts_of
 from parser.networks.replay.making import Selection, made
 from parser.networks.replay.shapes import CompositionSizes, LevelSizes, Shape
+from parser.system.machine import device_memory
 from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
 from parser.transitions.inventory import Inventory
 from parser.transitions.oracle import known_facts, oracle_trajectory, partial_trajectory
@@ -63,7 +65,7 @@ class Examples:
         facts, is_partial = known_facts(heads), _are_partial(heads)
         by_length = heads.lengths.argsort()
         orders = [by_length[~is_partial[by_length]], by_length[is_partial[by_length]]]
-        found = []
+        parts = []
         with ProgressBar(total=len(heads.values), desc="trajectories", unit="word", **PROGRESS_BAR) as bar:
             for rows in chain(*(_groups(order, heads.lengths) for order in orders)):
                 trees = heads.select(rows), labels.select(rows)
@@ -71,10 +73,10 @@ class Examples:
                     trajectory = partial_trajectory(inventory, *trees, facts.select(rows))
                 else:
                     trajectory = oracle_trajectory(inventory, *trees)
-                found.append(FlatTrajectories.of(inventory, trajectory, heads.lengths[rows]))
+                parts.append(FlatTrajectories.of(inventory, trajectory, heads.lengths[rows]))
                 bar.update(int(heads.lengths[rows].sum()))
         original_order = torch.cat(orders).argsort()
-        trajectories = FlatTrajectories.join(found).select(original_order)
+        trajectories = FlatTrajectories.join(parts).select(original_order)
         return cls(inventory, tokens, gold, trajectories, facts=facts)
 
     @classmethod
@@ -89,10 +91,13 @@ class Examples:
 
         which: [batch] bool, the sentences that get the trajectories of `others`, in the same order.
         """
-        place = torch.cat([(~which).nonzero(), which.nonzero()]).squeeze(1).argsort()
+        original_order = torch.cat([(~which).nonzero(), which.nonzero()]).squeeze(1).argsort()
         trajectories = FlatTrajectories.join([self.trajectories.select(rows[~which]), others.trajectories])
         return Examples(
-            self.inventory, self.tokens.select(rows), self.gold.select(rows), trajectories.select(place)
+            self.inventory,
+            self.tokens.select(rows),
+            self.gold.select(rows),
+            trajectories.select(original_order),
         )
 
     def are_partial(self, rows: Tensor) -> Tensor:
@@ -139,18 +144,18 @@ class Examples:
 
     def shape(self, rows: Tensor, group: int | None = None) -> Shape:
         """The shape of the batch of the sentences `rows` [batch], which is not made. group: see `batch`."""
-        found, words = self.trajectories, self.tokens.lengths[rows]
-        transitions = found.steps.lengths[rows]
+        flat, words = self.trajectories, self.tokens.lengths[rows]
+        transitions = flat.steps.lengths[rows]
         compositions = None
-        if found.composed_counts is not None and found.buffer_counts is not None:
-            levels = _totals(found.composed_counts, rows)
-            compositions = CompositionSizes(tuple(levels), LevelSizes.of(_totals(found.buffer_counts, rows)))
+        if flat.composed_counts is not None and flat.buffer_counts is not None:
+            levels = _totals(flat.composed_counts, rows)
+            compositions = CompositionSizes(tuple(levels), LevelSizes.of(_totals(flat.buffer_counts, rows)))
         return Shape(
             words=int(words.sum()),
             transitions=int(transitions.sum()),
             buffers=Padding.of(words + 1, group),
             histories=Padding.of(transitions, group),
-            stack=LevelSizes.of(_totals(found.stack_counts, rows)),
+            stack=LevelSizes.of(_totals(flat.stack_counts, rows)),
             compositions=compositions,
         )
 
@@ -180,13 +185,57 @@ def _totals(counts: Ragged, rows: Tensor) -> list[int]:
 
 def _are_partial(gold: Ragged) -> Tensor:
     """[sentences] bool: whether a head is unknown. gold: see `Examples.gold`; or only heads."""
-    found = torch.zeros(len(gold), dtype=torch.bool)
+    are_partial = torch.zeros(len(gold), dtype=torch.bool)
     heads = gold.values.view(len(gold.values), -1)[:, 0]
-    found[gold.row_of_element()[heads == NO_HEAD]] = True
-    return found
+    are_partial[gold.row_of_element()[heads == NO_HEAD]] = True
+    return are_partial
 
 
 def _groups(order: Tensor, lengths: Tensor) -> Iterator[Tensor]:
     """Split sentences [sentences] into groups for the oracle. lengths: those of all sentences, by index."""
     for rows in order.split(MAX_GROUP_SENTENCES) if len(order) else ():
         yield from split_by_words(rows, lengths[rows].tolist(), MAX_GROUP_WORDS)
+
+
+MOST_MEMORY = 1 / 8
+"""The largest share of a GPU's memory that examples may take. English EWT takes 50 MB."""
+
+
+class BatchSource:
+    """Makes batches of examples for a device: there, if it has room for all examples, else on the host.
+
+    A batch takes two steps, so that the first can be done ahead in a thread: `prepared` does the work of the
+    host, and `made` that of the device.
+    """
+
+    def __init__(self, examples: Examples, device: torch.device):
+        self.examples, self.device = examples, device
+        self._there: Examples | None = None
+        if device.type == "cuda" and examples.nbytes <= MOST_MEMORY * device_memory(device):
+            with suppress(torch.OutOfMemoryError), one_memory_error():  # other programs may use the memory
+                self._there = examples.to(device)
+
+    def shape(self, rows: Tensor) -> Shape:
+        """The shape of the batch of the sentences `rows` [batch], without padding to a common shape."""
+        return self.examples.shape(rows)
+
+    def prepared(
+        self, rows: Tensor, shape: Shape, common: Shape | None = None
+    ) -> Packed[Selection] | Packed[Batch]:
+        """What is to be uploaded for a batch of the sentences `rows` [batch]. shape, common: see
+        `Examples.select`."""
+        selection = self.examples.select(rows, shape, common)
+        return Packed(made(self.examples, selection)) if self._there is None else Packed(selection)
+
+    def made(self, uploaded: Selection | Batch) -> Batch:
+        """The batch on the device, without waiting. uploaded: the content of `prepared`, on the device."""
+        if isinstance(uploaded, Batch):
+            return uploaded
+        assert self._there is not None
+        return made(self._there, uploaded)
+
+    def batch(self, rows: Tensor) -> Batch:
+        """A batch of the sentences `rows` [batch] on the device."""
+        if self._there is None:
+            return self.examples.batch(rows, group_size(self.device)).to(self.device)
+        return made(self._there, self.examples.select(rows, self.shape(rows)).to(self.device))

@@ -2,6 +2,13 @@
 
 In a sentence of n words, vector 0 is that of ROOT, 1 to n are the words, and n + 1 is the end of the buffer.
 Composed vectors follow in the order of the steps that compose them.
+
+The execution order of nodes in a batch of sentences is found by cumulative sums instead of sorting. Each node
+has a class. Nodes run class by class, and within a class sentence by sentence. So a node's position is the
+start of its class, plus the nodes of the class in earlier sentences, plus its rank: the nodes of the class
+before it in its own sentence. The ranks, and the number of nodes of each class in a sentence, do not depend
+on the other sentences of a batch, and are computed only once. In a forest, the class is twice the level, plus
+1 for nodes without children. So the levels follow each other, and the nodes with children come first.
 """
 
 from __future__ import annotations
@@ -16,7 +23,6 @@ from torch import Tensor
 from parser.batching.forest import StackForest
 from parser.batching.levels import heights
 from parser.batching.ragged import Ragged
-from parser.networks.replay.execution_order import ranks_and_counts
 from parser.transitions.inventory import Inventory
 from parser.transitions.system import Place
 from parser.transitions.trajectory import Trajectory
@@ -25,7 +31,7 @@ from parser.transitions.trajectory import Trajectory
 class FlatTrajectories(NamedTuple):
     """The trajectories of sentences. Nodes, steps and vectors are numbered within each sentence.
 
-    Nodes have the columns class and rank, see `execution_order`, then the node below and the vector from
+    Nodes have the columns class and rank, then the node below and the vector from
     which they are computed. The last four are None for parsers without composition.
     """
 
@@ -61,11 +67,11 @@ class FlatTrajectories(NamedTuple):
     @classmethod
     def join(cls, parts: Sequence[FlatTrajectories]) -> FlatTrajectories:
         """The trajectories of the sentences of all parts."""
-        found: dict[str, Any] = {
-            name: None if own[0] is None else Ragged.join(own)
-            for name, *own in zip(cls._fields, *parts, strict=True)
+        joined: dict[str, Any] = {
+            name: None if of_parts[0] is None else Ragged.join(of_parts)
+            for name, *of_parts in zip(cls._fields, *parts, strict=True)
         }
-        return cls(**found)
+        return cls(**joined)
 
     def select(self, rows: Tensor) -> FlatTrajectories:
         """The trajectories of the given sentences [selected], in this order."""
@@ -73,10 +79,10 @@ class FlatTrajectories(NamedTuple):
 
     def map(self, function: Callable[[Ragged], Ragged]) -> FlatTrajectories:
         """With a function applied to all parts that are there."""
-        found: dict[str, Any] = {
-            name: None if own is None else function(own) for name, own in self._asdict().items()
+        mapped: dict[str, Any] = {
+            name: None if part is None else function(part) for name, part in self._asdict().items()
         }
-        return FlatTrajectories(**found)
+        return FlatTrajectories(**mapped)
 
     @classmethod
     def of(cls, inventory: Inventory, trajectory: Trajectory, lengths: Tensor) -> FlatTrajectories:
@@ -100,17 +106,55 @@ class FlatTrajectories(NamedTuple):
         step_counts = taken.sum(1)
         parent = number.gather(1, forest.parent.clamp(min=0)).where(forest.parent >= 0, -1)
         nodes = [values[forest.is_node] for values in (parent, forest.depth, vectors.of_node)]
-        found = (
+        without_composition = (
             Ragged(torch.stack(columns, dim=2)[taken], step_counts),
             Ragged(trajectory.legal[taken], step_counts),
             Ragged(trajectory.optimal_labels[taken], step_counts),
             *_forest(nodes, forest.is_node.sum(1)),
         )
         if not inventory.system.composes:
-            return cls(*found)
+            return cls(*without_composition)
         composed = _composed(inventory, trajectory, vectors, lengths)
         of_buffer = _buffer_forest(inventory, trajectory, vectors, lengths)
-        return cls(*found, *of_buffer, *composed)
+        return cls(*without_composition, *of_buffer, *composed)
+
+
+def ranks_and_counts(node_class: Tensor, lengths: Tensor) -> tuple[Tensor, Ragged]:
+    """The rank [nodes] of each node, and for each sentence the number of nodes of each class.
+
+    node_class: [nodes], sentence by sentence. lengths: [sentences], the number of nodes of each sentence.
+    """
+    sentence = torch.arange(len(lengths)).repeat_interleave(lengths)
+    classes = int(node_class.max()) + 1 if len(node_class) else 0
+    pair = sentence * classes + node_class
+    counts = torch.bincount(pair, minlength=len(lengths) * classes)  # [sentences * classes]
+    order = pair.argsort(stable=True)
+    rank = torch.empty_like(order)
+    rank[order] = torch.arange(len(order)) - (counts.cumsum(0) - counts)[pair[order]]
+    counts = counts.view(len(lengths), classes)
+    of_sentence = (
+        ((counts > 0) * torch.arange(1, classes + 1)).amax(1) if classes else torch.zeros_like(lengths)
+    )
+    exists = torch.arange(classes) < of_sentence[:, None]  # [sentences, classes]
+    return rank, Ragged(counts[exists], of_sentence)
+
+
+def counts_of(counts: Ragged, rows: Tensor, classes: int) -> Tensor:
+    """[batch, classes] The number of nodes of each class. rows: [batch], -1 for no sentence."""
+    numbers = torch.arange(classes, device=rows.device)
+    of_sentence = counts.lengths[rows].masked_fill(rows < 0, 0)
+    index = (counts.offsets[rows][:, None] + numbers).clamp(max=len(counts.values) - 1)
+    return counts.values[index].masked_fill(numbers >= of_sentence[:, None], 0)  # [batch, classes]
+
+
+def positions(counts: Tensor, starts: Tensor, sentence: Tensor, node_class: Tensor, rank: Tensor) -> Tensor:
+    """[nodes] The position of each node in the execution order.
+
+    counts: [batch, classes], see `counts_of`; starts: [classes], the first position of each class; sentence,
+    node_class, rank: [nodes] those of each node.
+    """
+    first = counts.cumsum(0) - counts + starts  # [batch, classes]
+    return first.flatten()[sentence * counts.shape[1] + node_class] + rank
 
 
 @dataclass(frozen=True)
@@ -138,30 +182,30 @@ def number_vectors(
     """Number the vectors of a trajectory. forest: its stack forest. lengths: [batch] in words."""
     effects = inventory.effects(trajectory.transitions)  # [batch, steps] each
     if not inventory.system.composes:
-        return _own_vectors(trajectory)
-    place = effects.composes
-    composes = place != Place.NOWHERE
+        return _word_vectors(trajectory)
+    composes_at = effects.composes  # a `Place`
+    composes = composes_at != Place.NOWHERE
     composed = lengths[:, None] + 1 + composes.cumsum(1)
-    replacing = lengths[:, None] + (place == Place.B0).cumsum(1)  # nodes of vectors that replace B0
+    replacing = lengths[:, None] + (composes_at == Place.B0).cumsum(1)  # nodes of vectors that replace B0
     of_node = torch.zeros_like(forest.top)
     front, buffer_node = torch.ones_like(lengths), torch.zeros_like(lengths)
     fronts, buffer_nodes, heads, dependents = [], [], [], []
-    for step in range(place.shape[1]):
+    for step in range(composes_at.shape[1]):
         top = forest.top[:, step, None]
         below = forest.parent.gather(1, top).clamp(min=0)
         # [places, batch] in the order of `Place`. Before its arc, the composed vector is at no place.
-        found = torch.stack(
+        vectors = torch.stack(
             [of_node.gather(1, top)[:, 0], of_node.gather(1, below)[:, 0], front, composed[:, step]]
         )
 
-        def at(places: Tensor, found: Tensor = found) -> Tensor:
-            return found.gather(0, places[None])[0]
+        def at(places: Tensor, vectors: Tensor = vectors) -> Tensor:
+            return vectors.gather(0, places[None])[0]
 
         fronts.append(front)
         buffer_nodes.append(buffer_node)
         heads.append(at(effects.head[:, step]))
         dependents.append(at(effects.dependent[:, step]))
-        on_stack, in_buffer = place[:, step] == Place.S0, place[:, step] == Place.B0
+        on_stack, in_buffer = composes_at[:, step] == Place.S0, composes_at[:, step] == Place.B0
         of_node[:, step + 1] = torch.where(on_stack, composed[:, step], at(effects.top[:, step]))
         front = torch.where(in_buffer, composed[:, step], front)
         buffer_node = torch.where(in_buffer, replacing[:, step], buffer_node)
@@ -178,7 +222,7 @@ def number_vectors(
     )
 
 
-def _own_vectors(trajectory: Trajectory) -> VectorNumbers:
+def _word_vectors(trajectory: Trajectory) -> VectorNumbers:
     """The numbers without composition: the vector of each word is always that of the word itself."""
     nothing = torch.zeros_like(trajectory.top)
     root = torch.zeros_like(trajectory.top[:, :1])
@@ -233,14 +277,14 @@ def _composed(
     counts = which.sum(1)
     sentence = torch.arange(len(lengths)).repeat_interleave(counts)
     first = (counts.cumsum(0) - counts - lengths - 2)[sentence]
-    own_number = torch.arange(len(sentence))
+    number = torch.arange(len(sentence))
     pair = vectors.head[which], vectors.dependent[which]
     edges = []
     for vector in pair:
         is_composed = vector > lengths[sentence] + 1
-        edges.append(torch.stack([(first + vector)[is_composed], own_number[is_composed]]))
+        edges.append(torch.stack([(first + vector)[is_composed], number[is_composed]]))
     used, users = torch.cat(edges, dim=1).numpy()
-    level = torch.from_numpy(heights(len(own_number), used, users))
+    level = torch.from_numpy(heights(len(number), used, users))
     rank, of_levels = ranks_and_counts(level, counts)
     columns = [level, rank, *pair, trajectory.transitions[which]]
     return Ragged(torch.stack(columns, dim=1), counts), of_levels

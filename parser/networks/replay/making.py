@@ -17,7 +17,7 @@ from parser.batching.device import all_to_device
 from parser.batching.forest import Forest, levels_of
 from parser.batching.ragged import Padding, Ragged, slices_of
 from parser.networks.replay.batch import Batch, Compositions, SoftTargets, buffer_rows
-from parser.networks.replay.execution_order import counts_of, places
+from parser.networks.replay.flattened import counts_of, positions
 from parser.networks.replay.shapes import LevelSizes, Shape
 from parser.transitions.inventory import UNKNOWN_LABEL
 from parser.treebank.vocabulary import Tokens
@@ -41,29 +41,29 @@ class Selection:
     """[sentences] in words, on the host; the padding of a padded batch is one more sentence."""
     shape: Shape
     is_padded: bool
-    """Whether the shape is a common one, which may be larger than the batch."""
+    """Whether the shape is a common one. It may be larger than the batch, but need not be: a CUDA graph also
+    serves batches that fill it."""
 
     @classmethod
     def of(
-        cls, rows: Tensor, lengths: Tensor, tokens: Tokens | None, own: Shape, common: Shape | None
+        cls, rows: Tensor, lengths: Tensor, tokens: Tokens | None, shape: Shape, common: Shape | None
     ) -> Selection:
-        """rows, lengths: [batch] the sentences and their words. own: the shape of the batch. common: that to
-        which it is padded, if it is.
+        """rows, lengths: [batch] the sentences and their words. shape: of the batch. common: that to which it
+        is padded, if it is.
 
         Raises ValueError if the common shape is too small.
         """
-        if common and not common.holds(own):
-            raise ValueError(f"{common} does not hold {own}")
-        shape = common or own
+        if common:
+            if not common.holds(shape):
+                raise ValueError(f"{common} does not hold {shape}")
+            lengths = torch.cat([lengths, torch.tensor([common.words - shape.words])])
+            shape = common
         sizes = [shape.stack.nodes]
         if shape.compositions:
             sizes += [shape.compositions.levels, shape.compositions.buffer.nodes]
-        starts = [level.start for own in sizes for level in slices_of(own)]
-        is_padded = common is not None  # a graph also serves batches that need no padding
-        if is_padded:
-            lengths = torch.cat([lengths, torch.tensor([shape.words - own.words])])
+        starts = [level.start for of_forest in sizes for level in slices_of(of_forest)]
         rows = torch.cat([rows, rows.new_full((shape.sentences - len(rows),), -1)])
-        return cls(rows, torch.tensor(starts), tokens, lengths, shape, is_padded)
+        return cls(rows, torch.tensor(starts), tokens, lengths, shape, is_padded=common is not None)
 
     def to(self, device: torch.device) -> Selection:
         return all_to_device(self, device)
@@ -81,8 +81,8 @@ class Selection:
 class _Elements(NamedTuple):
     """The elements of selected sentences in a ragged tensor, and padding, as part of the last sentence."""
 
-    place: Tensor
-    """[elements] Where each element is among those of all examples."""
+    source: Tensor
+    """[elements] The number of each element among those of all examples."""
     sentence: Tensor
     """[elements] The sentence of each element, by its position in the batch."""
     position: Tensor
@@ -95,27 +95,28 @@ class _Elements(NamedTuple):
     """[elements] bool; None if there is none."""
 
     @classmethod
-    def of(cls, ragged: Ragged, rows: Tensor, total: int, is_padded: bool) -> _Elements:
-        """rows: [sentences], see `Selection`. total: the number of elements, with padding."""
+    def of(cls, ragged: Ragged, selection: Selection, total: int) -> _Elements:
+        """total: the number of elements, with padding."""
+        rows = selection.rows
         number = torch.arange(total, device=rows.device)
         lengths, filled, is_padding = ragged.lengths[rows], None, None
-        if is_padded:
+        if selection.is_padded:
             lengths = torch.where(rows >= 0, lengths, 0)
         ends = lengths.cumsum(0)
         starts = ends - lengths
-        if is_padded:
+        if selection.is_padded:
             filled = torch.cat([lengths[:-1], total - starts[-1:]])
             is_padding = number >= ends[-1:]
         sentences = torch.arange(len(rows), device=rows.device)
         sentence = sentences.repeat_interleave(lengths if filled is None else filled, output_size=total)
-        place = number + (ragged.offsets[rows] - starts)[sentence]
-        if is_padded:
-            place, starts = place.clamp(max=len(ragged.values) - 1), starts.clamp(max=total - 1)
-        return cls(place, sentence, number - starts[sentence], starts, lengths, is_padding)
+        source = number + (ragged.offsets[rows] - starts)[sentence]
+        if selection.is_padded:
+            source, starts = source.clamp(max=len(ragged.values) - 1), starts.clamp(max=total - 1)
+        return cls(source, sentence, number - starts[sentence], starts, lengths, is_padding)
 
     def values(self, ragged: Ragged, fill: int = 0) -> Tensor:
         """[elements, ...] The elements of a ragged tensor with these lengths, and `fill` for padding."""
-        return self.filled(ragged.values.index_select(0, self.place), fill)
+        return self.filled(ragged.values.index_select(0, self.source), fill)
 
     def filled(self, values: Tensor, fill: int = 0) -> Tensor:
         """[elements, ...] Values, and `fill` for padding."""
@@ -141,30 +142,29 @@ class _ExecutionOrder:
         cls,
         nodes: Ragged | None,
         counts: Ragged | None,
-        rows: Tensor,
+        selection: Selection,
         sizes: Sequence[int],
         starts: Tensor,
         of_level: int,
-        is_padded: bool,
     ) -> _ExecutionOrder:
         """nodes, counts: see `FlatTrajectories`. sizes: of the levels, with padding. starts: [levels] the
         first node of each level. of_level: the number of classes of a level.
         """
         assert nodes is not None
         assert counts is not None
-        elements = _Elements.of(nodes, rows, sum(sizes), is_padded)
+        elements = _Elements.of(nodes, selection, sum(sizes))
         node_class, rank, *columns = elements.values(nodes).unbind(1)
-        own_counts = counts_of(counts, rows, of_level * len(starts))  # [sentences, classes]
-        of_levels = own_counts.sum(0).view(len(starts), of_level)
+        by_class = counts_of(counts, selection.rows, of_level * len(starts))  # [sentences, classes]
+        of_levels = by_class.sum(0).view(len(starts), of_level)
         first = starts[:, None] + of_levels.cumsum(1) - of_levels  # [levels, classes of each]
-        position = places(own_counts, first.flatten(), elements.sentence, node_class, rank)
+        position = positions(by_class, first.flatten(), elements.sentence, node_class, rank)
         return cls(elements, columns, node_class // of_level, position)
 
     def in_order(self, values: Tensor) -> Tensor:
         """[nodes] Values in execution order, and 0 for padding."""
-        # All padding goes to a place after the last one.
-        place = self.elements.filled(self.position, fill=len(values))
-        return values.new_zeros(len(values) + 1).scatter_(0, place, values)[:-1]
+        # All padding goes to a position after the last one.
+        position = self.elements.filled(self.position, fill=len(values))
+        return values.new_zeros(len(values) + 1).scatter_(0, position, values)[:-1]
 
     def position_of(self, node: Tensor, sentence: Tensor) -> Tensor:
         """[n] The positions of the nodes [n] of sentences [n], numbered within each sentence."""
@@ -187,7 +187,7 @@ class _Table:
 
     def row(self, vector: Tensor, sentence: Tensor) -> Tensor:
         """[..., n] Table rows of the vectors [..., n] of sentences [n], numbered as in `flattened`."""
-        words = len(self.words.place)
+        words = len(self.words.source)
         last = self.words.lengths[sentence]
         of_word = torch.where(vector > 0, self.words.starts[sentence] + vector - 1, words)
         row = torch.where(vector > last, words + 1, of_word)
@@ -195,31 +195,33 @@ class _Table:
             return row
         number = vector - last - 2
         is_composed = number >= 0
-        place = torch.where(is_composed, self.composed.elements.starts[sentence] + number, 0)
-        return torch.where(is_composed, words + 2 + self.composed.position[place], row)
+        node = torch.where(is_composed, self.composed.elements.starts[sentence] + number, 0)
+        return torch.where(is_composed, words + 2 + self.composed.position[node], row)
 
 
 def made(examples: Examples, selection: Selection) -> Batch:
     """The batch of a selection, on the device of both."""
-    rows, shape, found = selection.rows, selection.shape, examples.trajectories
-    is_padded = selection.is_padded
-    words = _Elements.of(examples.gold, rows, shape.words, is_padded)
-    steps = _Elements.of(found.steps, rows, shape.transitions, is_padded)
+    shape, flat = selection.shape, examples.trajectories
+    words = _Elements.of(examples.gold, selection, shape.words)
+    steps = _Elements.of(flat.steps, selection, shape.transitions)
     sentence = steps.sentence
     # Contiguous, because the columns are read many times.
-    transition, front, top_node, *vectors, buffer_node = steps.values(found.steps).T.contiguous()
-    stack_starts, composed_starts, buffer_starts = _split(selection.starts, shape)
+    transition, front, top_node, *vectors, buffer_node = steps.values(flat.steps).T.contiguous()
+    levels_of_forests = [len(shape.stack.nodes), 0, 0]
+    if shape.compositions:
+        levels_of_forests[1:] = len(shape.compositions.levels), len(shape.compositions.buffer.nodes)
+    stack_starts, composed_starts, buffer_starts = selection.starts.split(levels_of_forests)
     stack = _ExecutionOrder.of(
-        found.stack_nodes, found.stack_counts, rows, shape.stack.nodes, stack_starts, 2, is_padded
+        flat.stack_nodes, flat.stack_counts, selection, shape.stack.nodes, stack_starts, 2
     )
     table, compositions = _Table(words, None), None
     if shape.compositions:
         levels, sizes = shape.compositions
         composed = _ExecutionOrder.of(
-            found.composed, found.composed_counts, rows, levels, composed_starts, 1, is_padded
+            flat.composed, flat.composed_counts, selection, levels, composed_starts, 1
         )
         buffer = _ExecutionOrder.of(
-            found.buffer_nodes, found.buffer_counts, rows, sizes.nodes, buffer_starts, 2, is_padded
+            flat.buffer_nodes, flat.buffer_counts, selection, sizes.nodes, buffer_starts, 2
         )
         table = _Table(words, composed)
         *pair, composing = composed.columns
@@ -246,8 +248,8 @@ def made(examples: Examples, selection: Selection) -> Batch:
         forest=stack.forest(shape.stack, stack_starts),
         node_vectors=stack.in_order(table.row(stack.columns[1], stack.elements.sentence)),
         transitions=transition,
-        legal=steps.values(found.legal, fill=True),
-        optimal_labels=steps.values(found.optimal_labels, fill=UNKNOWN_LABEL),
+        legal=steps.values(flat.legal, fill=True),
+        optimal_labels=steps.values(flat.optimal_labels, fill=UNKNOWN_LABEL),
         step=steps.filled(shape.histories.row(steps.position, sentence)),
         top_node=steps.filled(stack.position_of(top_node, sentence)),
         top_vector=top_vector,
@@ -260,25 +262,17 @@ def made(examples: Examples, selection: Selection) -> Batch:
     )
 
 
-def _split(starts: Tensor, shape: Shape) -> Sequence[Tensor]:
-    """The parts of `Selection.starts`."""
-    sizes = [len(shape.stack.nodes), 0, 0]
-    if shape.compositions:
-        sizes[1:] = len(shape.compositions.levels), len(shape.compositions.buffer.nodes)
-    return starts.split(sizes)
-
-
 def _history(steps: _Elements, transition: Tensor, padding: Padding, no_op: int) -> tuple[Tensor, ...]:
     """`Batch.history`. transition: [transitions]."""
     groups = zip(
         padding.shapes, steps.starts.split(padding.size), steps.lengths.split(padding.size), strict=True
     )
-    found = []
+    history = []
     for (frames, _), starts, lengths in groups:
         frame = torch.arange(frames, device=transition.device)[:, None]
         before = (starts + frame - 1).clamp(0, len(transition) - 1)  # [frames, sentences]
-        found.append(torch.where((frame > 0) & (frame < lengths), transition[before], no_op))
-    return tuple(found)
+        history.append(torch.where((frame > 0) & (frame < lengths), transition[before], no_op))
+    return tuple(history)
 
 
 def _unpacked(targets: Ragged | None, elements: _Elements) -> SoftTargets | None:

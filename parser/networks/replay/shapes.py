@@ -34,7 +34,7 @@ class LevelSizes(NamedTuple):
 
     @classmethod
     def of(cls, counts: list[int]) -> LevelSizes:
-        """counts: the number of nodes of each class, see `execution_order`."""
+        """counts: the number of nodes of each class, see `flattened`."""
         return cls(tuple(map(sum, zip(counts[::2], counts[1::2], strict=True))), tuple(counts[::2]))
 
     @classmethod
@@ -45,7 +45,7 @@ class LevelSizes(NamedTuple):
     def holds(self, other: LevelSizes) -> bool:
         """Whether each level is at least as large as that of `other`."""
         pairs = (zip_longest(*both, fillvalue=0) for both in zip(self, other, strict=True))
-        return all(own >= its for own, its in chain.from_iterable(pairs))
+        return all(mine >= its for mine, its in chain.from_iterable(pairs))
 
 
 class CompositionSizes(NamedTuple):
@@ -101,7 +101,7 @@ class Shape(NamedTuple):
     def holds(self, other: Shape) -> bool:
         """Whether a batch of the other shape can be padded to this one. Both are without groups."""
         sizes = zip(self._sizes(), other._sizes(), strict=True)
-        return all(own >= its for own, its in sizes) and self.stack.holds(other.stack)
+        return all(mine >= its for mine, its in sizes) and self.stack.holds(other.stack)
 
     def _sizes(self) -> tuple[int, ...]:
         return self.words, self.transitions, *self.buffers.shapes[0], *self.histories.shapes[0]
@@ -116,10 +116,10 @@ def common_shapes(shapes: Iterable[Shape], max_batch_words: int | None = None) -
     by_length = defaultdict(list)
     for shape in shapes:
         by_length[math.ceil(math.log(shape.longest + 1, LENGTH_RATIO))].append(shape)
-    found = (Shape.around(alike) for _, alike in sorted(by_length.items()))
+    around = (Shape.around(alike) for _, alike in sorted(by_length.items()))
     return [
         shape
-        for shape in found
+        for shape in around
         if max_batch_words is None or shape.sentences * shape.longest <= max_batch_words
     ]
 

@@ -26,7 +26,7 @@ from gpu_visit.kernels import described, profiled
 from gpu_visit.reporting import report
 from gpu_visit.training import GRAPHS, Run, config_maker
 
-from parser.networks.replay.source import BatchSource
+from parser.networks.replay.examples import BatchSource
 from parser.training.batches import epoch_batches
 from parser.training.epoch import gold_batches
 

@@ -11,9 +11,8 @@ from small_parsers import SOME_TREES, examples, padded
 
 from parser.batching.forest import SortedForest
 from parser.batching.ragged import Ragged
-from parser.networks.replay import source
-from parser.networks.replay.execution_order import counts_of, places, ranks_and_counts
-from parser.networks.replay.source import BatchSource
+from parser.networks.replay.examples import BatchSource, Examples
+from parser.networks.replay.flattened import counts_of, positions, ranks_and_counts
 
 KINDS = [
     {"composition": False},
@@ -82,13 +81,13 @@ def test_a_padded_batch_made_on_the_device_is_that_of_the_host(cuda):
 @pytest.mark.parametrize("why", ["too large", "no memory left"])
 def test_without_room_on_the_device_batches_are_made_on_the_host(cuda, monkeypatch, why):
     if why == "too large":
-        monkeypatch.setattr(source, "device_memory", lambda device: 1000)
+        monkeypatch.setattr("parser.networks.replay.examples.device_memory", lambda device: 1000)
     else:
 
         def fail(examples, device):
             raise torch.OutOfMemoryError("CUDA out of memory")
 
-        monkeypatch.setattr(source.Examples, "to", fail)
+        monkeypatch.setattr(Examples, "to", fail)
     prepared, rows = prepared_trees(composition=False), torch.arange(5)
     shape = prepared.shape(torch.arange(len(SOME_TREES)))
     on_host = BatchSource(prepared, cuda.name)
@@ -139,7 +138,7 @@ def test_nodes_run_in_the_order_of_a_sort(trees, data):
     own_counts = counts_of(counts, rows, number)
     totals = own_counts.sum(0)
     ranks = Ragged(rank, lengths).select(rows).values
-    found = places(own_counts, totals.cumsum(0) - totals, chosen.row_of_element(), chosen.values, ranks)
+    found = positions(own_counts, totals.cumsum(0) - totals, chosen.row_of_element(), chosen.values, ranks)
 
     first, parents = 0, []
     for row in rows.tolist():

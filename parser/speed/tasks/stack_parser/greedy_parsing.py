@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from parser.batching.ragged import Padding
-from parser.batching.stepped_lstm import SteppedLSTM
+from parser.batching.stack_lstm import SteppedLSTM
 from parser.models.model import Model
 from parser.networks.replay.batch import buffer_rows
 from parser.parsing.running_batch import best_transitions, mask_illegal

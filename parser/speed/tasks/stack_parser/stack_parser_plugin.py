@@ -28,10 +28,9 @@ from parser.models.model import Model
 from parser.models.settings import ParserSettings
 from parser.networks.loss import BatchLoss
 from parser.networks.replay.batch import Batch
-from parser.networks.replay.examples import Examples
+from parser.networks.replay.examples import BatchSource, Examples
 from parser.networks.replay.making import Selection
 from parser.networks.replay.shapes import EPOCHS, Shape, common_shapes
-from parser.networks.replay.source import BatchSource
 from parser.networks.stack_parser import ReadSentences, StackParser
 from parser.parsing.parsed_tree import Arcs
 from parser.parsing.running_batch import RunningBatch

@@ -16,7 +16,7 @@ from torch import Tensor
 from parser.batching.device import to_device
 from parser.batching.ragged import Padding, gather_rows
 from parser.batching.stack import PUSH, Stack
-from parser.batching.stepped_lstm import States, SteppedLSTM, join, output
+from parser.batching.stack_lstm import States, SteppedLSTM, join, output
 from parser.networks.replay.batch import Batch, buffer_rows, front_rows
 from parser.networks.stack_parser import FEATURE_WORDS, StackParser
 from parser.transitions.inventory import Inventory

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from parser.batching.stepped_lstm import SteppedLSTM, output
+from parser.batching.stack_lstm import SteppedLSTM, output
 from parser.networks.replay.batch import Batch
 from parser.networks.stack_parser import StackParser
 from parser.transitions.inventory import Inventory

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from plain_parser import make_inventory, plain_label_scores
 from small_parsers import SOME_TREES, assert_equal, examples, loss_and_gradients, network
 
-from parser.networks import arc_scorer
-from parser.networks.arc_scorer import LENGTH_RATIO, ArcScorer, groups_of
+from parser.networks import scorers
 from parser.networks.replay.batch import SoftTargets
+from parser.networks.scorers import LENGTH_RATIO, ArcScorer, groups_of
 from parser.transitions import SYSTEMS
 from parser.treebank.sentence import NO_HEAD
 
@@ -108,7 +108,7 @@ def test_the_loss_is_a_mixture_with_that_of_a_teacher(lengths, weight):
 @given(LENGTHS, st.integers(1, 300))
 def test_groups_have_all_sentences_of_similar_length_within_the_limit(lengths, limit):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arc_scorer, "MAX_SCORES", limit)
+        patch.setattr(scorers, "MAX_SCORES", limit)
         groups = groups_of(lengths)
     assert sorted(torch.cat([group.sentences for group in groups]).tolist()) == list(range(len(lengths)))
     for sentences, rows in groups:

@@ -1,7 +1,7 @@
-"""A biaffine scorer of arcs (Dozat & Manning 2017, section 2.2): how probable each head of each word is.
+"""Scorers of arcs (Dozat & Manning 2017, section 2.2) and of their labels (Kiperwasser & Goldberg 2016, 5.1).
 
-It reads the same word vectors as the parser, and its loss is added to the parser's loss. In parsing, it gives
-the probabilities of arcs and changes trees (`parser.parsing.reparsing`).
+They read the same word vectors as the parser, and their losses are added to the parser's loss. In parsing,
+they give the probabilities of arcs, change trees (`parser.parsing.reparsing`) and label new arcs.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from parser.batching.ragged import gather_rows
 from parser.networks.replay.batch import SoftTargets
 from parser.system.settings import Settings, Size
 from parser.treebank.sentence import NO_HEAD
+from parser.treebank.vocabulary import UNKNOWN
 
 MAX_SCORES = 4_000_000
 """Maximum number of scores of a group of sentences, padding included; a longer sentence is its own group."""
@@ -46,7 +47,9 @@ class ArcSettings(Settings):
 
 
 class ArcScorer(nn.Module):
-    """Scores all words of a sentence, and ROOT, as heads of each word of the sentence.
+    """A biaffine scorer of how probable each head of each word is.
+
+    It scores all words of a sentence, and ROOT, as heads of each word of the sentence.
 
     The score of head j for dependent i is h_j (U d_i + u), equation 2, with projected word vectors h and d.
     """
@@ -139,3 +142,47 @@ def groups_of(lengths: Tensor) -> list[LengthGroup]:
             rows = torch.where(word < lengths[sentences, None], offsets[sentences, None] + word, words + 1)
             groups.append(LengthGroup(sentences, F.pad(rows, (1, 0), value=words)))
     return groups
+
+
+class LabelScorer(nn.Module):
+    """One hidden layer over the two words of an arc."""
+
+    def __init__(self, inputs: int, size: int, labels: int, dropout: float):
+        """inputs: size of the word vectors. size: size of the hidden layer. dropout: applied to both."""
+        super().__init__()
+        self.head = nn.Linear(inputs, size)
+        self.dependent = nn.Linear(inputs, size, bias=False)
+        self.labels = nn.Linear(size, labels)
+        self.dropout = dropout
+
+    def forward(self, table: Tensor, lengths: Tensor, heads: Tensor) -> Tensor:
+        """[W, labels] The scores of the labels of the arcs from `heads` [W] to all words.
+
+        table: [W + 2, inputs], see `EncodedWords`. lengths: [sentences] in words, on the host. heads: word
+        numbers in the sentence; 0 for ROOT.
+        """
+        vectors = dropout(table, self.dropout, self.training)
+        as_heads = linear(vectors, self.head.weight, self.head.bias)  # [W + 2, size]
+        as_dependents = linear(vectors[:-2], self.dependent.weight)  # [W, size]
+        return self._output(gather_rows(as_heads, _rows_of(heads, lengths)) + as_dependents)
+
+    def scores(self, heads: Tensor, dependents: Tensor) -> Tensor:
+        """[arcs, labels] Like `forward`, for given arcs. heads, dependents: [arcs, inputs] word vectors."""
+        as_heads = linear(heads, self.head.weight, self.head.bias)
+        return self._output(as_heads + linear(dependents, self.dependent.weight))
+
+    def _output(self, hidden: Tensor) -> Tensor:
+        hidden = dropout(F.relu(hidden), self.dropout, self.training)
+        return linear(hidden, self.labels.weight, self.labels.bias)
+
+    def loss(self, table: Tensor, lengths: Tensor, heads: Tensor, labels: Tensor) -> Tensor:
+        """The summed cross entropy of the gold labels [W]. Unknown labels, and labels of unknown heads, are
+        ignored."""
+        scores = self(table, lengths, heads)
+        return F.cross_entropy(scores, labels, ignore_index=UNKNOWN, reduction="sum")
+
+
+def _rows_of(heads: Tensor, lengths: Tensor) -> Tensor:
+    """[W] The table rows of heads [W]; the row of ROOT follows the words."""
+    starts = to_device((lengths.cumsum(0) - lengths).repeat_interleave(lengths), heads.device)
+    return torch.where(heads > 0, starts + heads - 1, len(heads))
