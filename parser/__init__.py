@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from parser.parsing.options import Constraints
     from parser.parsing.parsed_tree import Alternative
     from parser.system.interruption import StoppedError
-    from parser.treebank.text.sentences import Token
+    from parser.treebank.text.tokenizer import Token
 
 __all__ = [
     "Alternative",
@@ -46,7 +46,7 @@ _HOMES = {
     "spacy_pipeline": "parser.api.spacy_pipeline",
     "Scores": "parser.evaluation.scores",
     "StoppedError": "parser.system.interruption",
-    "Token": "parser.treebank.text.sentences",
+    "Token": "parser.treebank.text.tokenizer",
     "TrainingResult": "parser.api.training",
     "evaluate": "parser.api.training",
     "train": "parser.api.training",

@@ -7,8 +7,8 @@ from collections import Counter
 
 from udtools.validator import Validator
 
-from parser.treebank.columns import DEPS, HEAD, ID, LABEL, WORD_ID
 from parser.treebank.conllu import Block, blocks
+from parser.treebank.sentence import DEPS, HEAD, ID, LABEL, WORD_ID
 
 
 def with_graphs(text: str) -> str:

@@ -8,8 +8,7 @@ import torch
 from plain_parser import PlainParser
 from reachable_states import Completions
 
-from parser.treebank.labels import MARK
-from parser.treebank.sentence import NO_HEAD
+from parser.treebank.sentence import MARK, NO_HEAD
 
 
 @cache

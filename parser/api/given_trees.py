@@ -6,10 +6,8 @@ from collections.abc import Iterable, Mapping, Set
 from numbers import Integral
 from typing import Any, TypeGuard
 
-from parser.treebank.columns import BLANK
 from parser.treebank.faults import head_fault
-from parser.treebank.labels import label_fault
-from parser.treebank.sentence import NO_HEAD
+from parser.treebank.sentence import BLANK, NO_HEAD, label_fault
 
 
 def given_heads(values: object, words: int) -> tuple[int, ...]:

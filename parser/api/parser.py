@@ -35,11 +35,10 @@ from parser.parsing.process_engine import ProcessEngine
 from parser.parsing.read_ahead import READ_AHEAD
 from parser.parsing.reparsing import MAX_WORDS
 from parser.system.device_choice import choose_device
-from parser.treebank.columns import BLANK, WORD_COLUMNS, is_missing
 from parser.treebank.faults import value_fault
-from parser.treebank.sentence import Sentence
+from parser.treebank.sentence import BLANK, WORD_COLUMNS, Sentence, is_missing
 from parser.treebank.text.reading import TextReader
-from parser.treebank.text.sentences import TokenizedSentence, as_sentence
+from parser.treebank.text.tokenizer import TokenizedSentence, as_sentence
 
 PACKAGE = __name__.partition(".")[0] + "."
 SURROGATE = re.compile("[\ud800-\udfff]")
@@ -528,6 +527,6 @@ def _filled(sentence: Sentence, tree: ParsedTree, column: str) -> tuple[str, ...
     given, predicted = sentence.column(column), tree.tags.get(column)
     if predicted is None:
         return given if set(given) != {BLANK} else None
-    place = WORD_COLUMNS[column].place
+    index = WORD_COLUMNS[column].index
     rows = zip(given, predicted, sentence.upos, strict=True)
-    return tuple(its if is_missing(place, own, upos) else own for own, its, upos in rows)
+    return tuple(its if is_missing(index, value, upos) else value for value, its, upos in rows)

@@ -34,9 +34,7 @@ from parser.parsing.process_engine import ProcessEngine
 from parser.parsing.read_ahead import READ_AHEAD
 from parser.system.device_choice import choose_device
 from parser.system.files import nameless_file, write_atomically
-from parser.treebank.columns import BLANK, WORD_COLUMNS
-from parser.treebank.labels import MARK
-from parser.treebank.sentence import NO_HEAD, Sentence
+from parser.treebank.sentence import BLANK, MARK, NO_HEAD, WORD_COLUMNS, Sentence
 
 LABEL_OF_SPACE = "dep"
 ROOT_LABEL = "root"

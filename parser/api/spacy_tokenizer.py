@@ -16,7 +16,7 @@ from parser.models.named_models import find_model
 from parser.models.text_input import reader_with, tokenizer_in, tokenizer_of
 from parser.system.files import write_atomically
 from parser.treebank.text.reading import TextReader
-from parser.treebank.text.sentences import TokenizedSentence
+from parser.treebank.text.tokenizer import TokenizedSentence
 from parser.treebank.text.tokenizer_kinds import StoredTokenizer, tokenizer_as_json
 
 NAME = "the tokenizer of the pipeline"

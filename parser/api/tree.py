@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
 from parser.pages.drawing import as_svg, as_text
-from parser.treebank.columns import BLANK, BLANK_COLUMNS, TITLES, annotation_columns
-from parser.treebank.conllu_output import ARC_PROBABILITY, VIOLATION
-from parser.treebank.text.sentences import Token
+from parser.treebank.conllu_output import ARC_PROBABILITY, VIOLATION, sentence_lines
+from parser.treebank.sentence import BLANK, FORM, HEAD, LABEL, MISC, annotation_columns
+from parser.treebank.text.tokenizer import Token
 
 Column = tuple[str, ...] | None
 TAGS = {column.attribute: name for name, column in annotation_columns().items()}
@@ -73,45 +73,23 @@ class Tree:
 
     def to_conllu(self) -> str:
         """Return the sentence in CoNLL-U, with its comments and the blank line at the end."""
-        multiword, miscellaneous = self._of_tokens()
+        miscellaneous: list[list[str]] = [[] for _ in self.words]
         for word, probability in enumerate(self.probabilities or ()):
             miscellaneous[word].append(f"{ARC_PROBABILITY}={probability:.4f}")
         for word, violation in enumerate(self.violations):
             miscellaneous[word] += [f"{VIOLATION}={violation}"] if violation else []
-        columns: dict[str, Iterable[str]] = {
-            "ID": map(str, range(1, len(self) + 1)),
-            "FORM": self.words,
-            **{own.title: getattr(self, own.attribute) for own in annotation_columns().values()},
-            "HEAD": map(str, self.heads),
-            "DEPREL": self.labels,
-            "MISC": ("|".join(own) or BLANK for own in miscellaneous),
-        }
-        rows = zip(*(columns.get(title) or [BLANK] * len(self) for title in TITLES), strict=True)
-        lines = (multiword.get(word, "") + "\t".join(row) + "\n" for word, row in enumerate(rows))
-        return "".join([*self._comments(), *lines, "\n"])
-
-    def _comments(self) -> Iterator[str]:
-        if self.begins_paragraph:
-            yield "# newpar\n"
-        for name in COMMENTS:
-            if value := getattr(self, name):
-                yield f"# {name} = {value}\n"
+        columns: dict[int, Sequence[str]] = {FORM: self.words}
+        for column in annotation_columns().values():
+            if values := getattr(self, column.attribute):
+                columns[column.index] = values
+        columns[HEAD], columns[LABEL] = list(map(str, self.heads)), self.labels
+        columns[MISC] = ["|".join(values) or BLANK for values in miscellaneous]
+        tokens = [(token.form, len(token.words), token.miscellaneous) for token in self.tokens or ()]
+        comments = ["newpar"] if self.begins_paragraph else []
+        comments += [f"{name} = {value}" for name in COMMENTS if (value := getattr(self, name))]
         if self.score is not None:
-            yield f"# tree_score = {self.score:.6f}\n"
-
-    def _of_tokens(self) -> tuple[dict[int, str], list[list[str]]]:
-        """The line of each multiword token, by its first word from 0, and the MISC values of each word."""
-        multiword: dict[int, str] = {}
-        miscellaneous: list[list[str]] = [[] for _ in self.words]
-        first = 0
-        for token in self.tokens or ():
-            if len(token.words) == 1:
-                miscellaneous[first].append(token.miscellaneous)
-            else:
-                numbers = f"{first + 1}-{first + len(token.words)}"
-                multiword[first] = f"{numbers}\t{token.form}\t{BLANK_COLUMNS}\t{token.miscellaneous}\n"
-            first += len(token.words)
-        return multiword, miscellaneous
+            comments.append(f"tree_score = {self.score:.6f}")
+        return "".join(sentence_lines(columns, tokens, comments)[0])
 
     def __str__(self) -> str:
         """Return a drawing in text, with a line for each word."""

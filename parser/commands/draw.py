@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from parser.pages.drawing import as_text
-from parser.pages.gold_trees import differences, with_gold
-from parser.pages.trees_page import scores_of, text_of, trees_page
+from parser.pages.trees_page import differences, scores_of, text_of, trees_page, with_gold
 from parser.system.console import counted, shortened, warn
 from parser.system.files import STANDARD, atomic_file, refuse_to_overwrite
 from parser.treebank.conllu import NO_SENTENCE, stream_sentences

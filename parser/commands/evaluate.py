@@ -24,9 +24,8 @@ from parser.parsing.parse import parse_stream
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.worker_processes import answers, start_workers
 from parser.system.console import say
-from parser.treebank.conllu import NO_SENTENCE, read_treebank
+from parser.treebank.conllu import NO_SENTENCE, read_treebank, stream_parts
 from parser.treebank.faults import Faults, TreebankError
-from parser.treebank.parts import stream_parts
 from parser.treebank.sentence import Sentence
 from parser.treebank.text.reading import TextPart, read_parts, stream_text
 

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from parser.commands.options import models_of, prepared_device, warning_of, with_column_warnings
-from parser.evaluation.selected_sentences import lines_of
-from parser.evaluation.selection import FileSentence, select
+from parser.evaluation.selection import FileSentence, lines_of, select
 from parser.models.ensemble import load_models
 from parser.models.model import Model
 from parser.system.console import counted, warn

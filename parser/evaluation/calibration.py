@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from parser.evaluation.scores import PUNCTUATION_TAGS, word_classes
 from parser.parsing.calibration import Calibration
 from parser.parsing.parsed_tree import ParsedTree
-from parser.treebank.labels import without_subtype
-from parser.treebank.sentence import Sentence
+from parser.treebank.sentence import Sentence, without_subtype
 
 BINS = 15
 Floats = NDArray[np.float64]

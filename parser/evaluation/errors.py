@@ -17,8 +17,7 @@ from parser.evaluation.scores import (
     word_classes,
 )
 from parser.parsing.parsed_tree import ParsedTree
-from parser.treebank.labels import without_subtype
-from parser.treebank.sentence import Sentence
+from parser.treebank.sentence import Sentence, without_subtype
 
 DISTANCES = ((0, 0), (1, 1), (2, 2), (3, 3), (4, 5), (6, None))
 SENTENCE_LENGTHS = ((1, 5), (6, 10), (11, 20), (21, 40), (41, None))

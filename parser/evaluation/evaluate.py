@@ -14,9 +14,8 @@ from parser.models.model import Model
 from parser.parsing import BATCH_SIZE
 from parser.parsing.parse import parse_stream
 from parser.parsing.part_parser import model_of_worker
-from parser.treebank.conllu import Roots
+from parser.treebank.conllu import Roots, TreebankPart, read_part
 from parser.treebank.faults import Faults
-from parser.treebank.parts import TreebankPart, read_part
 from parser.treebank.sentence import Sentence
 
 

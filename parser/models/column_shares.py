@@ -16,8 +16,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from parser.system.console import counted
-from parser.treebank.columns import BLANK, WORD_COLUMNS
-from parser.treebank.sentence import Sentence
+from parser.treebank.sentence import BLANK, WORD_COLUMNS, Sentence
 from parser.treebank.vocabulary import UNKNOWN, Lexicon, division_of, strings_of
 
 MAX_BLANK = 0.5

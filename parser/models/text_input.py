@@ -9,9 +9,8 @@ from pydantic import ValidationError
 from parser.models.model_files import members_of, model_files, refuse_without_model
 from parser.models.model_format import TOKENIZER
 from parser.system.settings import fault_lines
-from parser.treebank.text.divided import Lines
 from parser.treebank.text.reading import TextFormat, TextReader
-from parser.treebank.text.tokenizer_kinds import StoredTokenizer, tokenizer_from_json
+from parser.treebank.text.tokenizer_kinds import Lines, StoredTokenizer, tokenizer_from_json
 
 MISSING = (
     "the model has no tokenizer. Train it with `tokenizer: {kind: udpipe}`; a finished run gets one by "

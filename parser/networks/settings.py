@@ -13,7 +13,7 @@ from parser.networks.character_encoder import CharacterSettings
 from parser.networks.scorers import ArcSettings
 from parser.networks.transformer.weights import TransformerSettings
 from parser.system.settings import Layers, Settings, Size, contradiction_error
-from parser.treebank.columns import annotation_columns
+from parser.treebank.sentence import annotation_columns
 
 
 def known(name: str, names: Collection[str]) -> str:

@@ -1,6 +1,6 @@
 """Word vectors from the columns of words (Ding & Koehn 2019, section 2.1).
 
-The columns are defined in `parser/treebank/columns.py`.
+The columns are defined in `parser/treebank/sentence.py`.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
-"""A page that shows the trees of a file, and can filter them."""
+"""A page that shows the trees of a file and their differences from gold trees, and can filter them."""
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
+from typing import Any, Literal, NamedTuple
 
 from parser.evaluation.scores import Scores
-from parser.pages.gold_trees import differences
 from parser.pages.page import rendered
-from parser.treebank.columns import BLANK, FORM, ID, RANGE_ID, annotation_columns
+from parser.system.console import as_name, quoted
 from parser.treebank.conllu import comment
 from parser.treebank.conllu_output import arc_probabilities
-from parser.treebank.sentence import Sentence
+from parser.treebank.sentence import BLANK, FORM, ID, RANGE_ID, Sentence, annotation_columns, without_subtype
 
 
 def trees_page(title: str, sentences: Sequence[Sentence], gold: Sequence[Sentence] | None = None) -> str:
@@ -90,3 +90,60 @@ def _multiword_tokens(sentence: Sentence) -> Iterator[tuple[int, int, str]]:
             columns = line.split("\t")
             if span := RANGE_ID.fullmatch(columns[ID]):
                 yield int(span[1]), int(span[2]), columns[FORM]
+
+
+SAME_WORDS = "gold trees are compared with trees of the same sentences and words, in the same order"
+
+
+class Difference(NamedTuple):
+    """The gold arc to a word whose arc in the tree is different."""
+
+    head: int
+    label: str
+    error: Literal["head", "label", ""]
+    """The kind of error: the head, only the label, or only its subtype (empty), which scores ignore."""
+
+
+def differences(sentence: Sentence, gold: Sentence) -> dict[int, Difference]:
+    """Return the words whose head or label differs from the gold tree, by number of the word."""
+    found = {}
+    arcs = zip(sentence.heads, sentence.labels, gold.heads, gold.labels, strict=True)
+    for word, (head, label, gold_head, gold_label) in enumerate(arcs, 1):
+        if head != gold_head:
+            found[word] = Difference(gold_head, gold_label, "head")
+        elif without_subtype(label) != without_subtype(gold_label):
+            found[word] = Difference(gold_head, gold_label, "label")
+        elif label != gold_label:
+            found[word] = Difference(gold_head, gold_label, "")
+    return found
+
+
+def with_gold(
+    path: str, sentences: Iterable[Sentence], gold_path: str, gold: Iterable[Sentence]
+) -> Iterator[tuple[Sentence, Sentence]]:
+    """Yield each sentence with that of the gold file. Raises ValueError if their words differ."""
+    for one, other in zip_longest(sentences, gold):
+        if one is None:
+            assert other
+            raise ValueError(f"{_place(gold_path, other)}: is not in {path}; {SAME_WORDS}")
+        if other is None:
+            raise ValueError(f"{_place(path, one)}: is not in {gold_path}; {SAME_WORDS}")
+        if one.forms != other.forms:
+            raise ValueError(
+                f"{_place(gold_path, other)}: {_other_words(one, other)} of {path}, line {one.line}; "
+                f"{SAME_WORDS}: give the gold file of {path}"
+            )
+        yield one, other
+
+
+def _place(path: str, sentence: Sentence) -> str:
+    return f"{path}:{sentence.line}: sentence {as_name(sentence.identifier)}"
+
+
+def _other_words(sentence: Sentence, gold: Sentence) -> str:
+    """Return the first difference of the words as text."""
+    there = f"in sentence {as_name(sentence.identifier)}"
+    for word, (form, gold_form) in enumerate(zip(sentence.forms, gold.forms, strict=False), 1):
+        if form != gold_form:
+            return f"word {word} is {quoted(gold_form)}, but {quoted(form)} {there}"
+    return f"has {len(gold):,} words, but there are {len(sentence):,} {there}"

@@ -14,8 +14,7 @@ from parser.models.model import Model
 from parser.parsing.constraints import SentenceConstraints
 from parser.parsing.parsed_tree import Alternative
 from parser.parsing.reparsing import ArcsOfSentence, Reparser, SecondOpinion
-from parser.treebank.columns import BLANK
-from parser.treebank.labels import MARK
+from parser.treebank.sentence import BLANK, MARK
 
 Alternatives = tuple[tuple[Alternative, ...], ...]
 

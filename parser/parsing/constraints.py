@@ -20,13 +20,10 @@ from parser.parsing.options import ParseOptions
 from parser.parsing.parsed_tree import Arcs
 from parser.system.console import listed, quoted
 from parser.transitions.given_arcs import WordFacts, word_facts
-from parser.treebank.columns import BLANK
 from parser.treebank.conllu import SentenceCheck
 from parser.treebank.faults import Fault, cycles
-from parser.treebank.labels import MARK, without_subtype
-from parser.treebank.partial_trees import possible_roots, put_back
-from parser.treebank.sentence import NO_HEAD, Sentence
-from parser.treebank.set_aside import set_aside
+from parser.treebank.partial_trees import possible_roots, put_back, set_aside
+from parser.treebank.sentence import BLANK, MARK, NO_HEAD, Sentence, without_subtype
 
 LIFTED = 1 << 62
 """The bit of lifted dependents that count: their final heads are unknown until the tree is complete."""

@@ -13,9 +13,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from parser.treebank.columns import BLANK
-from parser.treebank.labels import MARK
-from parser.treebank.sentence import NO_HEAD
+from parser.treebank.sentence import BLANK, MARK, NO_HEAD
 from parser.treebank.vocabulary import Vocabulary
 
 ANY_LABEL, UNLIFTED = 0, 1

@@ -21,6 +21,7 @@ from parser.parsing.constraints import ConstraintReader
 from parser.parsing.options import ParseOptions
 from parser.parsing.parse import parse_stream
 from parser.parsing.parsed_tree import ParsedTree
+from parser.treebank.conllu import TreebankPart, read_part
 from parser.treebank.conllu_output import (
     ALTERNATIVES,
     VIOLATION,
@@ -35,10 +36,9 @@ from parser.treebank.conllu_output import (
     without_marks,
 )
 from parser.treebank.faults import Faults
-from parser.treebank.parts import TreebankPart, read_part
 from parser.treebank.sentence import Sentence
 from parser.treebank.text.reading import TextFormat, TextPart
-from parser.treebank.text.sentences import as_sentence
+from parser.treebank.text.tokenizer import as_sentence
 from parser.treebank.text.tokenizer_kinds import StoredTokenizer
 
 

@@ -11,9 +11,8 @@ from torch import Tensor
 
 from parser.batching.device import to_device
 from parser.networks.stack_parser import WordVectors
-from parser.treebank.columns import WORD_COLUMNS
 from parser.treebank.lemma_rules import lemma_of
-from parser.treebank.sentence import Sentence
+from parser.treebank.sentence import WORD_COLUMNS, Sentence
 from parser.treebank.vocabulary import UNKNOWN, Vocabulary
 
 

@@ -14,7 +14,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from parser.pages.interface_page import interface_page
+from parser.pages.service_page import interface_page
 from parser.service.middleware import (
     AbsoluteTargets,
     BearerTokens,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from io import StringIO
 from itertools import groupby
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -14,12 +13,12 @@ from parser.api.parser import refuse_surrogates, sentence_of
 from parser.api.tree import COMMENTS
 from parser.service.short_pauses import with_breaks
 from parser.service.typed_messages import GivenSentence
-from parser.treebank.conllu import SentenceCheck, bounded_blocks, comment, sentences_before_fault
+from parser.treebank.conllu import SentenceCheck, comment, sentences_in
 from parser.treebank.conllu_output import with_its_end
 from parser.treebank.faults import Faults
 from parser.treebank.sentence import Sentence
 from parser.treebank.text.reading import TextFormat, TextReader, text_parts
-from parser.treebank.text.sentences import TokenizedSentence, as_sentence
+from parser.treebank.text.tokenizer import TokenizedSentence, as_sentence
 
 KEPT_WORDS = 4_096
 """Maximum words that are kept when an input is read in advance. A longer input is read twice, to bound
@@ -82,9 +81,7 @@ def conllu_sentences(content: str, name: str, check: SentenceCheck | None = None
     """
     refuse_surrogates(content, "the CoNLL-U")
     faults = Faults()
-    blocks = bounded_blocks(StringIO(content, newline="\n"), faults)
-    for sentence in sentences_before_fault(blocks, faults, tree=check is not None, partial=check):
-        assert sentence is not None
+    for sentence in sentences_in(content, faults, tree=check is not None, partial=check):
         comments = {key: comment(sentence.lines, key) for key in COMMENTS}
         yield InputSentence(with_its_end(sentence), comments=comments)
     faults.check(name)

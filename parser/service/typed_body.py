@@ -24,7 +24,7 @@ from parser.service.limits import RefusedError
 from parser.service.short_pauses import ReadingThreads
 from parser.service.typed_messages import GivenSentence, ParseRequest
 from parser.system.settings import unknown_key
-from parser.treebank.columns import BLANK
+from parser.treebank.sentence import BLANK
 
 JSON, OTHER_JSON = b"application/json", b"+json"
 SENTENCE: TypeAdapter[GivenSentence] = TypeAdapter(GivenSentence)

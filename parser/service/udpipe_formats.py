@@ -15,9 +15,9 @@ from parser.service.limits import WORD_CHARACTERS, too_large, wrong
 from parser.service.parsing import ParsedSentence
 from parser.service.reading import InputSentence, conllu_sentences, longest_between, longest_word
 from parser.system.console import quoted
-from parser.treebank.columns import BLANK, NO_SPACE
-from parser.treebank.conllu_output import with_tags
-from parser.treebank.text.sentences import Token
+from parser.treebank.conllu_output import sentence_lines, with_tags
+from parser.treebank.sentence import BLANK, FORM, NO_SPACE
+from parser.treebank.text.tokenizer import Token
 from parser.treebank.text.udpipe import RANGE, library
 
 CONLLU, HORIZONTAL, VERTICAL = "conllu", "horizontal", "vertical"
@@ -140,12 +140,12 @@ class Spaces:
     def told(self, one: InputSentence) -> InputSentence:
         """Return a sentence of the text, with this MISC."""
         assert one.tokenized
-        lines = list(one.sentence.lines)
-        index = next(number for number, line in enumerate(lines) if not line.startswith("#"))
-        for token in one.tokenized.tokens:
-            before, _, _ = lines[index].rpartition("\t")
-            lines[index] = f"{before}\t{'|'.join(self._of(token)) or BLANK}\n"
-            index += 1 if len(token.words) == 1 else 1 + len(token.words)
+        comments = [line[2:-1] for line in one.sentence.lines if line.startswith("# ")]
+        tokens = [
+            (token.form, len(token.words), "|".join(self._of(token)) or BLANK)
+            for token in one.tokenized.tokens
+        ]
+        lines, _ = sentence_lines({FORM: one.tokenized.words}, tokens, comments)
         return one._replace(sentence=replace(one.sentence, lines=tuple(lines)))
 
     def _of(self, token: Token) -> Iterator[str]:

@@ -12,10 +12,9 @@ from parser.system.files import write_atomically
 from parser.tables.settings import RowSettings
 from parser.training.config import Config
 from parser.training.trees import read_training_file
-from parser.treebank.columns import BLANK, NO_SPACE, WORD_COLUMNS
+from parser.treebank.conllu import TreebankSize
 from parser.treebank.conllu_output import as_conllu
-from parser.treebank.sentence import Sentence
-from parser.treebank.size import TreebankSize
+from parser.treebank.sentence import BLANK, NO_SPACE, WORD_COLUMNS, Sentence
 from parser.treebank.text.treebank_text import has_text
 from parser.treebank.ud_folders import UDTreebank
 

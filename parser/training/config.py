@@ -23,8 +23,8 @@ from parser.training.optimizer import LearningRateSettings, OptimizerSettings
 from parser.training.teachers import DistillationSettings
 from parser.training.trees import TreebankSettings
 from parser.transitions import SYSTEMS
-from parser.treebank.columns import annotation_columns
-from parser.treebank.size import TreebankSize, size_of
+from parser.treebank.conllu import TreebankSize, size_of
+from parser.treebank.sentence import annotation_columns
 from parser.treebank.text.tokenizer_kinds import AnyTokenizer
 
 

@@ -26,8 +26,8 @@ from parser.training.word_dropout import WordDropout
 from parser.transitions.inventory import Inventory
 from parser.treebank.conllu import read_treebank
 from parser.treebank.embeddings import read_vectors
-from parser.treebank.provenance import TreebankVersion, provenance
 from parser.treebank.sentence import Sentence
+from parser.treebank.ud_folders import TreebankVersion, provenance
 from parser.treebank.vocabulary import PRETRAINED, Vocabulary
 
 if TYPE_CHECKING:

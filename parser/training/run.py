@@ -60,10 +60,9 @@ from parser.training.schedule import Schedule, peak_learning_rate
 from parser.training.tokenizer import refuse_untrainable, tokenizer_training
 from parser.training.training_step import TrainingStep
 from parser.training.trees import TreebankSettings, read_training_trees
-from parser.treebank.columns import BLANK, WORD_COLUMNS
 from parser.treebank.conllu import read_treebank
 from parser.treebank.conllu_output import as_conllu
-from parser.treebank.sentence import Sentence
+from parser.treebank.sentence import BLANK, WORD_COLUMNS, Sentence
 from parser.treebank.text.reading import TextPart, read_parts
 
 BAD_BATCH = "bad-batch.conllu"

@@ -8,7 +8,7 @@ from torch import Tensor
 from parser.batching.device import to_device
 from parser.batching.ragged import Ragged
 from parser.training.config import TrainingSettings
-from parser.treebank.columns import WORD_COLUMNS
+from parser.treebank.sentence import WORD_COLUMNS
 from parser.treebank.vocabulary import UNKNOWN, Tokens, Vocabulary
 
 

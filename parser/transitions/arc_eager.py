@@ -23,8 +23,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from parser.batching.stack import POP, PUSH
-from parser.transitions.obstacle import Obstacle
-from parser.transitions.system import Place, State, Transition, TransitionSystem, View, always
+from parser.transitions.system import Obstacle, Place, State, Transition, TransitionSystem, View, always
 
 
 def _may_attach_front(view: View) -> Tensor:

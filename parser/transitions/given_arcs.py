@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from parser.batching.device import to_device
-from parser.transitions.obstacle import Obstacle
-from parser.transitions.system import State, TransitionSystem
+from parser.transitions.system import Obstacle, State, TransitionSystem
 from parser.treebank.partial_trees import words_above_last
 from parser.treebank.sentence import NO_HEAD
 

@@ -1,23 +1,31 @@
-"""Reading CoNLL-U and CoNLL-X.
+"""Reading CoNLL-U and CoNLL-X: the lines of a file, blocks of lines, and the sentences in them.
 
 A sentence keeps its lines. Output is written from them, so that columns and comments which the parser does
-not use are preserved.
+not use are preserved. `faults.py` checks the lines, and `conllu_output.py` writes them.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, TextIO, TypeVar
+from io import BufferedReader, StringIO
+from typing import Any, Literal, NamedTuple
 
 from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
-from parser.treebank.columns import BLANK, HEAD, LABEL, WORD_COLUMNS
 from parser.treebank.faults import Fault, Faults, Row, TreebankError, sentence_faults, undecoded
-from parser.treebank.sentence import NO_HEAD, Sentence
-from parser.treebank.text_files import BYTE_ORDER_MARK, UnboundedError, bounded_lines, open_text
-from parser.treebank.waiting_input import lines_as_they_come, waits
+from parser.treebank.sentence import BLANK, HEAD, LABEL, NO_HEAD, WORD_COLUMNS, WORD_ID, Sentence
+from parser.treebank.text_files import (
+    BYTE_ORDER_MARK,
+    UnboundedError,
+    bounded_lines,
+    lines_as_they_come,
+    open_bytes,
+    open_text,
+    waits,
+)
 
 MAX_BLOCK_BYTES = 1 << 26
 """Memory limit for the lines of one sentence. A sentence of 50,000 words needs a tenth of it."""
@@ -30,7 +38,91 @@ UNSPECIFIED = "dep"
 """The label of an unspecified dependency in Universal and Stanford Dependencies."""
 
 
-AnyBlock = TypeVar("AnyBlock", "Block", "Block | None")
+def read_treebank(path: str, roots: Roots = "refuse", partial: SentenceCheck | None = None) -> list[Sentence]:
+    """Read all trees of a file.
+
+    roots: what to do with a tree with several roots. "attach-to-first" attaches other roots to the first one
+    and changes their label `root` to `dep`. partial: see `parse_block`. Raises TreebankError, which lists the
+    faults of the file, and OSError.
+    """
+    reading = ProgressBar(
+        stream_sentences(path, roots=roots, partial=partial),
+        desc=f"reading {path}",
+        unit=" sentences",
+        **PROGRESS_BAR,
+    )
+    sentences = list(reading)
+    if not sentences:
+        raise TreebankError(path, [NO_SENTENCE])
+    return sentences
+
+
+def stream_sentences(
+    path: str, tree: bool = True, roots: Roots = "refuse", partial: SentenceCheck | None = None
+) -> Iterator[Sentence]:
+    """Read a file sentence by sentence.
+
+    tree, roots, partial: see `parse_block`. After a sentence with a fault, no further sentence is yielded,
+    but the rest of the file is validated. Raises TreebankError with the faults of the file.
+    """
+    return (one for one in sentences_as_they_come(path, tree, roots, partial) if one is not None)
+
+
+def sentences_as_they_come(
+    path: str, tree: bool = True, roots: Roots = "refuse", partial: SentenceCheck | None = None
+) -> Iterator[Sentence | None]:
+    """Like `stream_sentences`, but yields None whenever standard input has no further sentence yet."""
+    faults = Faults()
+    if waits(path):
+        arriving = blocks_as_they_come(lines_as_they_come())
+        yield from _sentences_before_fault(arriving, faults, tree, roots, partial)
+    else:
+        with open_text(path) as file:
+            yield from _sentences_before_fault(blocks(bounded_lines(file)), faults, tree, roots, partial)
+    faults.check(path)
+
+
+def sentences_in(
+    content: str,
+    faults: Faults,
+    tree: bool,
+    roots: Roots = "refuse",
+    partial: SentenceCheck | None = None,
+    line: int = 1,
+    ordinal: int = 1,
+) -> Iterator[Sentence]:
+    """The sentences of a part of a file before the first fault. All faults are added to `faults`.
+
+    tree, roots, partial: see `parse_block`. line, ordinal: the numbers of the first line and sentence.
+    """
+    lines = bounded_lines(StringIO(content, newline="\n"), line)
+    sentences = _sentences_before_fault(blocks(lines, line, ordinal), faults, tree, roots, partial)
+    return (one for one in sentences if one is not None)
+
+
+def _sentences_before_fault(
+    blocks: Iterator[Block] | Iterator[Block | None],
+    faults: Faults,
+    tree: bool,
+    roots: Roots,
+    partial: SentenceCheck | None,
+) -> Iterator[Sentence | None]:
+    """The sentences of blocks before the first one with a fault. All faults are added to `faults`.
+
+    blocks: None is passed on; a block or line that is too large ends them. The rest: see `parse_block`.
+    """
+    try:
+        for block in blocks:
+            if block is None:
+                yield None
+                continue
+            parsed = parse_block(block, tree, roots, partial)
+            if not isinstance(parsed, Sentence):
+                faults.add(parsed)
+            elif not faults.total:
+                yield parsed
+    except UnboundedError as error:
+        faults.end(Fault(error.line, "", f"{error}; nothing is read after it"))
 
 
 @dataclass(frozen=True)
@@ -46,11 +138,7 @@ class Block:
     @cached_property
     def identifier(self) -> str:
         """The `sent_id` comment, or "#n" for the n-th sentence if there is none."""
-        return self.sent_id or f"#{self.ordinal}"
-
-    @cached_property
-    def sent_id(self) -> str | None:
-        return comment(self.lines, "sent_id")
+        return comment(self.lines, "sent_id") or f"#{self.ordinal}"
 
 
 def comment(lines: Iterable[str], name: str) -> str | None:
@@ -109,16 +197,6 @@ def blocks_as_they_come(
         yield Block(first_line, tuple(block), ordinal)
 
 
-def block_rows(block: Block) -> list[tuple[int, Row]]:
-    """The lines with columns, each with its index in `block.lines`."""
-    rows = []
-    for place, line in enumerate(block.lines):
-        content = line.rstrip("\r\n")
-        if content and not content.isspace() and not content.startswith("#"):
-            rows.append((place, Row.of(block.line + place, content)))
-    return rows
-
-
 def parse_block(
     block: Block, tree: bool, roots: Roots = "refuse", partial: SentenceCheck | None = None
 ) -> Sentence | list[Fault]:
@@ -127,23 +205,41 @@ def parse_block(
     tree: whether HEAD and DEPREL are validated and read. roots: see `read_treebank`. partial: if given, any
     HEAD or DEPREL may be `_`, and this function finds further faults.
     """
-    placed_rows = block_rows(block)
-    rows = [row for _, row in placed_rows]
+    rows: list[Row] = []
+    row_lines: list[int] = []  # the index in the block of the line of each row
+    faults: list[Fault] = []
+    for index, line in enumerate(block.lines):
+        content = line.rstrip("\r\n")
+        if line.startswith("#"):
+            if message := undecoded(line):
+                faults.append(Fault(block.line + index, block.identifier, message))
+        elif content and not content.isspace():
+            rows.append(Row.of(block.line + index, content))
+            row_lines.append(index)
     if not rows:
         return [Fault(block.line, block.identifier, "comments without words")]
-    faults = comment_faults(block)
     faults += sentence_faults(rows, block.identifier, tree, roots != "refuse", partial is not None)
     if faults:
-        return [_with_cause(fault, block) for fault in faults]
-    words = [(place, row) for place, row in placed_rows if row.is_word]
-    columns = list(zip(*(row.columns for _, row in words), strict=True))
-    heads, labels = [NO_HEAD] * len(words), ["_"] * len(words)
+        last = block.line + len(block.lines) - 1
+        is_cut = not block.lines[-1].endswith("\n")
+        cause = "; the file ends in this line: was it cut?"
+        return [
+            replace(fault, message=fault.message + cause) if is_cut and fault.line == last else fault
+            for fault in faults
+        ]
+    columns = list(zip(*(row.columns for row in rows if row.is_word), strict=True))
+    heads, labels = [NO_HEAD] * len(columns[HEAD]), [BLANK] * len(columns[LABEL])
     if tree:
         heads = [NO_HEAD if head == BLANK else int(head) for head in columns[HEAD]]
         labels = list(columns[LABEL])
     if heads.count(0) > 1 and roots == "attach-to-first":
-        heads, labels = _attached_to_first(heads, labels)
-    of_words: dict[str, Any] = {own.attribute: columns[own.place] for own in WORD_COLUMNS.values()}
+        first = heads.index(0) + 1
+        for word, head in enumerate(heads, 1):
+            if head == 0 and word != first:
+                heads[word - 1] = first
+                if labels[word - 1].lower() == "root":
+                    labels[word - 1] = UNSPECIFIED
+    of_words: dict[str, Any] = {column.attribute: columns[column.index] for column in WORD_COLUMNS.values()}
     sentence = Sentence(
         **of_words,
         heads=tuple(heads),
@@ -151,114 +247,121 @@ def parse_block(
         identifier=block.identifier,
         line=block.line,
         lines=block.lines,
-        word_lines=tuple(place for place, _ in words),
+        word_lines=tuple(index for index, row in zip(row_lines, rows, strict=True) if row.is_word),
     )
     return (list(partial(sentence)) if partial else []) or sentence
 
 
-def comment_faults(block: Block) -> list[Fault]:
-    faults = []
-    for place, line in enumerate(block.lines):
-        if line.startswith("#") and (message := undecoded(line)):
-            faults.append(Fault(block.line + place, block.identifier, message))
-    return faults
+# Parts of a file for several processes: bytes, which are decoded by the process that reads them. Dividing a
+# file by searching for blank lines takes a hundredth of the time of reading its sentences.
+
+PART_BYTES = 1 << 21
+"""About two thousand sentences. Larger parts fill batches better; smaller ones let processes end together."""
+MAX_SENTENCE_BYTES = 2 * MAX_BLOCK_BYTES
+"""A sentence with more bytes is certainly too large: a character takes at most twice as many bytes in UTF-8
+as in memory."""
+LAST_SPACE = 0x3000
+"""The last character of Unicode that is white space."""
 
 
-def _with_cause(fault: Fault, block: Block) -> Fault:
-    """Add a likely cause, a truncated file, to a fault in a last line without a line end."""
-    if fault.line == block.line + len(block.lines) - 1 and not block.lines[-1].endswith("\n"):
-        return replace(fault, message=f"{fault.message}; the file ends in this line: was it cut?")
-    return fault
+def _blank_line() -> bytes:
+    """A pattern for lines that `blocks` treats as blank, in UTF-8."""
+    spaces = [
+        chr(code).encode() for code in range(LAST_SPACE + 1) if chr(code).isspace() and code != ord("\n")
+    ]
+    of_one_byte = b"".join(re.escape(space) for space in spaces if len(space) == 1)
+    longer = b"|".join(re.escape(space) for space in spaces if len(space) > 1)
+    return b"(?:%s)*[%s]*(?:(?:%s)[%s]*)*\n" % (BYTE_ORDER_MARK.encode(), of_one_byte, longer, of_one_byte)
 
 
-def _attached_to_first(heads: Sequence[int], labels: Sequence[str]) -> tuple[list[int], list[str]]:
-    """Attach all other roots to the first one. Their label `root` becomes `dep`."""
-    found = []
-    first = heads.index(0) + 1
-    for word, (head, label) in enumerate(zip(heads, labels, strict=True), 1):
-        if head == 0 and word != first:
-            found.append((first, UNSPECIFIED if label.lower() == "root" else label))
-        else:
-            found.append((head, label))
-    return [head for head, _ in found], [label for _, label in found]
+BLANK_LINE = re.compile(b"\n(?=(" + _blank_line() + b"))")
+"""Matches the end of the previous line; the group is the blank line."""
 
 
-def stream_sentences(
-    path: str, tree: bool = True, roots: Roots = "refuse", partial: SentenceCheck | None = None
-) -> Iterator[Sentence]:
-    """Read a file sentence by sentence.
+class TreebankPart(NamedTuple):
+    """Consecutive sentences of a file."""
 
-    tree, roots, partial: see `parse_block`. After a sentence with a fault, no further sentence is yielded,
-    but the rest of the file is validated. Raises TreebankError with the faults of the file.
+    line: int
+    """Line number of the first line in the file, from 1."""
+    ordinal: int
+    """Number of the first sentence in the file, from 1."""
+    content: bytes
+
+
+def stream_parts(path: str) -> Iterator[TreebankPart]:
+    """Read a file part by part. Raises the same errors as `open_text`."""
+    with open_bytes(path) as file:
+        yield from parts(_chunks(file))
+
+
+def _chunks(file: BufferedReader) -> Iterator[bytes]:
+    # `read` would not notice a signal before it has read all bytes.
+    pieces, size = [], 0
+    while piece := file.read1(PART_BYTES):
+        pieces.append(piece)
+        size += len(piece)
+        if size >= PART_BYTES:
+            yield b"".join(pieces)
+            pieces, size = [], 0
+    yield b"".join(pieces)
+
+
+def parts(chunks: Iterable[bytes]) -> Iterator[TreebankPart]:
+    """Divide a file, given in chunks, between sentences; a file of up to PART_BYTES is one part.
+
+    No byte is lost before a sentence that is too large, which ends the last part.
     """
-    return (one for one in sentences_as_they_come(path, tree, roots, partial) if one is not None)
+    line, ordinal = 1, 1
+    pending = b"\n"  # begins with the end of the line before
+    searched, blank_end, has_content = 0, 1, False
+    ends: list[int] = []  # ends of sentences, each after its blank lines
+    for chunk in chunks:
+        pending += chunk
+        for blank in BLANK_LINE.finditer(pending, searched):
+            if blank.start(1) > blank_end:  # there are lines between the last blank line and this one
+                if has_content:
+                    ends.append(blank_end)
+                has_content = True
+            blank_end = blank.end(1)
+        if ends and len(pending) - 1 > PART_BYTES:
+            content = pending[1 : ends[-1]]
+            yield TreebankPart(line, ordinal, content)
+            line += content.count(b"\n")
+            ordinal += len(ends)
+            ends = []
+            pending = pending[len(content) :]
+            blank_end -= len(content)
+        searched = pending.rfind(b"\n")
+        if max(blank_end, len(pending) - blank_end) > MAX_SENTENCE_BYTES:
+            break
+    if pending[1:]:
+        yield TreebankPart(line, ordinal, pending[1:])
 
 
-def sentences_as_they_come(
-    path: str, tree: bool = True, roots: Roots = "refuse", partial: SentenceCheck | None = None
-) -> Iterator[Sentence | None]:
-    """Like `stream_sentences`, but yields None whenever standard input has no further sentence yet."""
+def read_part(
+    part: TreebankPart, tree: bool, roots: Roots = "refuse", partial: SentenceCheck | None = None
+) -> tuple[list[Sentence], Faults]:
+    """The sentences before the first fault, and the faults. tree, roots, partial: see `parse_block`."""
     faults = Faults()
-    yield from sentences_before_fault(_bounded(_blocks_of_file(path), faults), faults, tree, roots, partial)
-    faults.check(path)
+    content = part.content.decode("utf-8", "surrogateescape")
+    return list(sentences_in(content, faults, tree, roots, partial, part.line, part.ordinal)), faults
 
 
-def sentences_before_fault(
-    found: Iterable[Block | None],
-    faults: Faults,
-    tree: bool = True,
-    roots: Roots = "refuse",
-    partial: SentenceCheck | None = None,
-) -> Iterator[Sentence | None]:
-    """The sentences of blocks before the first one with a fault. All faults are added to `faults`.
+class TreebankSize(NamedTuple):
+    sentences: int
+    words: int
 
-    found: the blocks; None is passed on. tree, roots, partial: see `parse_block`.
+
+def size_of(path: str, most: int | None = None) -> TreebankSize:
+    """The size of a file, or of its first `most` sentences, counted without reading its trees.
+
+    Raises OSError, and ValueError if the file is not text in lines.
     """
-    for block in found:
-        if block is None:
-            yield None
-            continue
-        parsed = parse_block(block, tree, roots, partial)
-        if not isinstance(parsed, Sentence):
-            faults.add(parsed)
-        elif not faults.total:
-            yield parsed
-
-
-def _blocks_of_file(path: str) -> Iterator[Block | None]:
-    if waits(path):
-        yield from blocks_as_they_come(lines_as_they_come())
-        return
+    sentences = words = 0
     with open_text(path) as file:
-        yield from blocks(bounded_lines(file))
-
-
-def bounded_blocks(file: TextIO, faults: Faults, first_line: int = 1, ordinal: int = 1) -> Iterator[Block]:
-    """Like `blocks`, but stops at a block or line that is too large, and adds it to the faults."""
-    return _bounded(blocks(bounded_lines(file, first_line), first_line, ordinal), faults)
-
-
-def _bounded(found: Iterator[AnyBlock], faults: Faults) -> Iterator[AnyBlock]:
-    try:
-        yield from found
-    except UnboundedError as error:
-        faults.end(Fault(error.line, "", f"{error}; nothing is read after it"))
-
-
-def read_treebank(path: str, roots: Roots = "refuse", partial: SentenceCheck | None = None) -> list[Sentence]:
-    """Read all trees of a file.
-
-    roots: what to do with a tree with several roots. "attach-to-first" attaches other roots to the first one
-    and changes their label `root` to `dep`. partial: see `parse_block`. Raises TreebankError, which lists the
-    faults of the file, and OSError.
-    """
-    reading = ProgressBar(
-        stream_sentences(path, roots=roots, partial=partial),
-        desc=f"reading {path}",
-        unit=" sentences",
-        **PROGRESS_BAR,
-    )
-    sentences = list(reading)
-    if not sentences:
-        raise TreebankError(path, [NO_SENTENCE])
-    return sentences
+        for block in blocks(bounded_lines(file)):
+            if sentences == most:
+                break
+            sentences += 1
+            words += sum(WORD_ID.fullmatch(line.partition("\t")[0]) is not None for line in block.lines)
+    return TreebankSize(sentences, words)

@@ -1,4 +1,7 @@
-"""Writing trees, tags and probabilities into the lines of sentences, and reading probabilities from them."""
+"""Writing CoNLL-U: the lines of new sentences, and trees, tags and probabilities in the lines of others.
+
+`arc_probabilities` reads written probabilities.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from parser.treebank.columns import BLANK, DEPS, HEAD, LABEL, MISC, TITLES, UPOS, WORD_COLUMNS, is_missing
-from parser.treebank.sentence import NO_HEAD, Sentence
+from parser.treebank.sentence import (
+    BLANK,
+    DEPS,
+    FORM,
+    HEAD,
+    LABEL,
+    LEMMA,
+    MISC,
+    NO_HEAD,
+    TITLES,
+    UPOS,
+    WORD_COLUMNS,
+    Sentence,
+    is_missing,
+)
 
 ARC_PROBABILITY = "ArcProbability"
 VIOLATION = "Violation"
@@ -28,21 +44,58 @@ ONE_OF_SEVERAL = re.compile(r"# tree(_score)? = ")
 SENTENCE_ID, BEGINNING = re.compile(r"#\s*sent_id\s*="), re.compile(r"#\s*new(doc|par)\b")
 TREE_SUFFIX = "-tree-"
 """Precedes the number of a tree in `sent_id`, except for the first tree."""
+NUMBERED = re.compile(rb"(?m)^# sent_id = (\d+)(?=$|%b)" % TREE_SUFFIX.encode())
+"""The comment of a sentence of a text, whose `sent_id` is its number."""
 Deps = Literal["drop", "drop-changed", "keep"]
 """What to do with enhanced dependencies: drop all, drop them in sentences whose trees change, or keep all."""
+
+
+def sentence_lines(
+    columns: Mapping[int, Sequence[str]],
+    tokens: Iterable[tuple[str, int, str]] = (),
+    comments: Iterable[str] = (),
+) -> tuple[list[str], list[int]]:
+    """The lines of a new sentence, with the blank line after it, and the indices of the lines of its words.
+
+    columns: the values of the words by column; `_` in columns that are absent. tokens: for each token of the
+    text its form, its number of words, and MISC, which is put before the word's MISC or, for a multiword
+    token, into the line of the token. comments: such as "text = It rains."
+    """
+    blank = [BLANK] * len(columns[FORM])
+    values = [columns.get(column, blank) for column in range(FORM, MISC)]
+    miscellaneous = list(columns.get(MISC, blank))
+    multiword: dict[int, str] = {}  # lines by the index of the first word
+    first = 0
+    for form, words, value in tokens:
+        if words > 1:
+            numbers = f"{first + 1}-{first + words}"
+            multiword[first] = "\t".join([numbers, form, *[BLANK] * (MISC - LEMMA), value]) + "\n"
+        elif value != BLANK:
+            of_word = miscellaneous[first]
+            miscellaneous[first] = value if of_word == BLANK else f"{value}|{of_word}"
+        first += words
+    lines = [f"# {comment}\n" for comment in comments]
+    word_lines = []
+    for word, row in enumerate(zip(*values, miscellaneous, strict=True)):
+        if word in multiword:
+            lines.append(multiword[word])
+        word_lines.append(len(lines))
+        lines.append("\t".join((str(word + 1), *row)) + "\n")
+    lines.append("\n")
+    return lines, word_lines
 
 
 def with_its_end(sentence: Sentence) -> Sentence:
     """The sentence with one blank line after it and none before it, so that sentences can be joined."""
     lines = sentence.lines
-    filled = [place for place, line in enumerate(lines) if line.strip()]
+    filled = [index for index, line in enumerate(lines) if line.strip()]
     first, last = filled[0], filled[-1]
     line_end = "\r\n" if lines[first].endswith("\r\n") else "\n"
     ended = (*lines[first:last], lines[last].rstrip("\r\n") + line_end, line_end)
     if ended == lines:
         return sentence
-    places = tuple(place - first for place in sentence.word_lines)
-    return replace(sentence, lines=ended, word_lines=places, line=sentence.line + first)
+    word_lines = tuple(index - first for index in sentence.word_lines)
+    return replace(sentence, lines=ended, word_lines=word_lines, line=sentence.line + first)
 
 
 def as_conllu(sentences: Iterable[Sentence]) -> bytes:
@@ -68,17 +121,17 @@ def with_tags(
     if wanted == "none" or not tags:
         return sentence, missing
     lines = list(sentence.lines)
-    places = [WORD_COLUMNS[name].place for name in tags]
-    for line, *values in zip(sentence.word_lines, *tags.values(), strict=True):
-        columns, line_end = _columns(lines[line])
+    predicted = [WORD_COLUMNS[name].index for name in tags]
+    for index, *values in zip(sentence.word_lines, *tags.values(), strict=True):
+        columns, line_end = _columns(lines[index])
         upos = columns[UPOS]
-        for place, value in zip(places, values, strict=True):
-            if is_missing(place, columns[place], upos):
-                missing[TITLES[place]] += value != BLANK
+        for column, value in zip(predicted, values, strict=True):
+            if is_missing(column, columns[column], upos):
+                missing[TITLES[column]] += value != BLANK
             elif wanted == "missing":
                 continue
-            columns[place] = value
-        lines[line] = "\t".join(columns) + line_end
+            columns[column] = value
+        lines[index] = "\t".join(columns) + line_end
     return replace(sentence, lines=tuple(lines)), missing
 
 
@@ -93,19 +146,19 @@ def with_miscellaneous(sentence: Sentence, key: str, values: Sequence[str]) -> S
     Raises ValueError if MISC contains the PDEPREL of CoNLL-X.
     """
     lines = list(sentence.lines)
-    for place, value in zip(sentence.word_lines, values, strict=True):
-        columns, line_end = _columns(lines[place])
+    for index, value in zip(sentence.word_lines, values, strict=True):
+        columns, line_end = _columns(lines[index])
         if PROJECTIVE_HEAD.fullmatch(columns[DEPS]):
             message = (
                 f"has the PHEAD and PDEPREL of CoNLL-X, so there is no column for {key}; leave out the "
                 "option that writes it, or make CoNLL-U of the file"
             )
-            raise ValueError(f"line {sentence.line + place}: sentence {sentence.identifier} {message}")
+            raise ValueError(f"line {sentence.line + index}: sentence {sentence.identifier} {message}")
         parts = [
             part for part in columns[MISC].split("|") if part != BLANK and not part.startswith(f"{key}=")
         ]
         columns[MISC] = "|".join([*parts, *([f"{key}={value}"] if value else [])]) or BLANK
-        lines[place] = "\t".join(columns) + line_end
+        lines[index] = "\t".join(columns) + line_end
     return replace(sentence, lines=tuple(lines))
 
 
@@ -114,30 +167,29 @@ def without_marks(sentence: Sentence) -> Sentence:
     if not any(f"{key}=" in line for line in sentence.lines for key in MARKS):
         return sentence
     lines = list(sentence.lines)
-    for place in sentence.word_lines:
-        columns, line_end = _columns(lines[place])
+    for index in sentence.word_lines:
+        columns, line_end = _columns(lines[index])
         if not PROJECTIVE_HEAD.fullmatch(columns[DEPS]):  # else it is the PDEPREL of CoNLL-X
             parts = [part for part in columns[MISC].split("|") if part.partition("=")[0] not in MARKS]
             columns[MISC] = "|".join(parts) or BLANK
-            lines[place] = "\t".join(columns) + line_end
+            lines[index] = "\t".join(columns) + line_end
     return replace(sentence, lines=tuple(lines))
 
 
 def arc_probabilities(sentence: Sentence) -> list[float]:
     """The probabilities written by `with_probabilities`; words without one are skipped."""
-    parts = (
-        part for place in sentence.word_lines for part in _columns(sentence.lines[place])[0][MISC].split("|")
-    )
-    return [float(found[1]) for part in parts if (found := PROBABILITY.fullmatch(part))]
+    miscellaneous = (_columns(sentence.lines[index])[0][MISC] for index in sentence.word_lines)
+    parts = (part for values in miscellaneous for part in values.split("|"))
+    return [float(match[1]) for part in parts if (match := PROBABILITY.fullmatch(part))]
 
 
 def with_tree(sentence: Sentence, heads: Sequence[int], labels: Sequence[str]) -> tuple[str, ...]:
     """The lines of the sentence with the tree in HEAD and DEPREL; `_` for `NO_HEAD`."""
     lines = list(sentence.lines)
-    for place, head, label in zip(sentence.word_lines, heads, labels, strict=True):
-        columns = lines[place].split("\t")  # the last one with the line end
+    for index, head, label in zip(sentence.word_lines, heads, labels, strict=True):
+        columns = lines[index].split("\t")  # the last one with the line end
         columns[HEAD : LABEL + 1] = BLANK if head == NO_HEAD else str(head), label
-        lines[place] = "\t".join(columns)
+        lines[index] = "\t".join(columns)
     return tuple(lines)
 
 
@@ -146,7 +198,7 @@ def as_one_of(lines: Sequence[str], number: int, count: int, score: float) -> li
 
     From the second tree on, `sent_id` contains its number, too, and no document or paragraph begins.
     """
-    first = next(place for place, line in enumerate(lines) if line.strip() and not line.startswith("#"))
+    first = next(index for index, line in enumerate(lines) if line.strip() and not line.startswith("#"))
     line_end = _columns(lines[first])[1] or "\n"
     comments = [line for line in lines[:first] if not ONE_OF_SEVERAL.match(line)]
     if number > 1:
@@ -155,11 +207,11 @@ def as_one_of(lines: Sequence[str], number: int, count: int, score: float) -> li
             for line in comments
             if line.strip() and not BEGINNING.match(line)
         ]
-    own = f"# tree = {number} of {count}{line_end}", f"# tree_score = {score:.6f}{line_end}"
+    comments += f"# tree = {number} of {count}{line_end}", f"# tree_score = {score:.6f}{line_end}"
     words = list(lines[first:])
     if number < count and words[-1].strip():  # the file ends without a blank line, or without a line end
         words[-1:] = words[-1].rstrip("\r\n") + line_end, line_end
-    return [*comments, *own, *words]
+    return [*comments, *words]
 
 
 def without_enhanced(lines: Sequence[str], word_lines: Sequence[int]) -> tuple[str, ...]:
@@ -167,12 +219,17 @@ def without_enhanced(lines: Sequence[str], word_lines: Sequence[int]) -> tuple[s
 
     word_lines: the indices of the lines of words. The PHEAD of CoNLL-X, in the column of DEPS, is kept.
     """
-    found = list(lines)
-    for place in word_lines:
-        before, deps, misc = found[place].rsplit("\t", 2)
+    bare = list(lines)
+    for index in word_lines:
+        before, deps, misc = bare[index].rsplit("\t", 2)
         if deps != BLANK and ENHANCED_ARC.match(deps):
-            found[place] = f"{before}\t_\t{misc}"
-    return tuple(line for line in found if not EMPTY_NODE.match(line))
+            bare[index] = f"{before}\t_\t{misc}"
+    return tuple(line for line in bare if not EMPTY_NODE.match(line))
+
+
+def numbered_from(before: int, content: bytes) -> bytes:
+    """Renumber the sentences of a text, whose numbers start at 1. before: the number of earlier sentences."""
+    return NUMBERED.sub(lambda match: b"# sent_id = %d" % (before + int(match[1])), content)
 
 
 def _columns(line: str) -> tuple[list[str], str]:

@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import NamedTuple
 
-from parser.treebank.columns import BLANK, NO_SPACE
-from parser.treebank.labels import without_subtype
 from parser.treebank.partial_trees import can_be_projective
-from parser.treebank.sentence import NO_HEAD, Sentence
+from parser.treebank.sentence import BLANK, NO_HEAD, NO_SPACE, Sentence, without_subtype
 
 UPOS, XPOS, FEATURES, LABELS = "UPOS tags", "XPOS tags", "features", "labels"
 DIGEST_BYTES = 16

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from parser.system.console import LinesError, as_name, counted, listed, quoted
-from parser.treebank.columns import (
+from parser.treebank.sentence import (
     BLANK,
     EMPTY_ID,
     FEATS,
@@ -16,14 +16,14 @@ from parser.treebank.columns import (
     HEAD,
     ID,
     LABEL,
+    NO_HEAD,
     RANGE_ID,
     TITLES,
     UPOS,
     WORD_ID,
     XPOS,
+    label_fault,
 )
-from parser.treebank.labels import label_fault
-from parser.treebank.sentence import NO_HEAD
 
 MAX_COLUMNS = len(TITLES) + 1
 """A line is not split into more columns."""

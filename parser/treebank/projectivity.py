@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
-from parser.treebank.labels import MARK
-from parser.treebank.sentence import NO_HEAD, Sentence
+from parser.treebank.sentence import MARK, NO_HEAD, Sentence
 
 
 def is_projective(heads: Sequence[int]) -> bool:

@@ -1,12 +1,73 @@
-"""A sentence of a treebank."""
+"""A sentence of a treebank: the columns of CoNLL-U, its words and lines, and which labels are valid.
+
+To let parsers read or predict another column, add it to `WORD_COLUMNS`, and add a field to `Sentence` and to
+`Tree` and `Tags` in `parser/api/tree.py`. The settings, the vocabulary, the network and written files then
+include it. The service (`typed_messages.py`), spaCy's component and the scores name their columns themselves.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from parser.treebank.columns import BLANK, WORD_COLUMNS
+from parser.system.console import quoted
+
+TITLES = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
+ID, FORM, LEMMA, UPOS, XPOS, FEATS, HEAD, LABEL, DEPS, MISC = range(len(TITLES))
+"""The positions of the columns in a line."""
+BLANK = "_"
+"""The value of an empty column."""
+NO_SPACE = "SpaceAfter=No"
+"""In MISC of a token that is not followed by a space."""
+WORD_ID = re.compile(r"[1-9][0-9]{0,8}")
+RANGE_ID = re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,8})")
+EMPTY_ID = re.compile(r"(0|[1-9][0-9]{0,8})\.([1-9][0-9]{0,8})")
+ColumnKind = Literal["word", "tag", "features"]
+"""The kind of values in a column.
+
+word: a value from an open class. Word dropout depends on its frequency, and it is predicted as an edit script
+of the form. tag: a value from a closed class. features: any number of values, as in "Case=Nom|Number=Sing".
+Their embeddings are summed, and they are predicted together, like a tag.
+"""
+
+
+@dataclass(frozen=True)
+class WordColumn:
+    index: int
+    """Position in a line, from 0."""
+    attribute: str
+    """The field of `Sentence` that holds the values."""
+    kind: ColumnKind
+
+    @property
+    def title(self) -> str:
+        return TITLES[self.index]
+
+
+WORD_COLUMNS = {
+    "form": WordColumn(FORM, "forms", "word"),
+    "lemma": WordColumn(LEMMA, "lemmas", "word"),
+    "upos": WordColumn(UPOS, "upos", "tag"),
+    "xpos": WordColumn(XPOS, "xpos", "tag"),
+    "feats": WordColumn(FEATS, "feats", "features"),
+}
+"""The columns by their names in settings and models."""
+
+
+def is_missing(column: int, value: str, upos: str) -> bool:
+    """Whether a predicted value is wanted in a column. upos: the given UPOS of the word.
+
+    `_` means no value; but beside a UPOS, `_` in FEATS means that the word has no features.
+    """
+    return value == BLANK and (column != FEATS or upos == BLANK)
+
+
+def annotation_columns() -> dict[str, WordColumn]:
+    """The columns that a parser can read or predict: all except the forms, which every parser reads."""
+    return {name: column for name, column in WORD_COLUMNS.items() if column.index != FORM}
+
 
 NO_HEAD = -1
 
@@ -49,9 +110,9 @@ class Sentence:
     ) -> Sentence:
         """A sentence without a tree. columns: the known columns, by field; all others are blank."""
         blank = (BLANK,) * len(columns["forms"])
-        of_words: dict[str, Any] = {own.attribute: blank for own in WORD_COLUMNS.values()} | dict(columns)
+        of_words: dict[str, Any] = {column.attribute: blank for column in WORD_COLUMNS.values()}
         return cls(
-            **of_words,
+            **of_words | dict(columns),
             heads=(NO_HEAD,) * len(blank),
             labels=blank,
             identifier=identifier,
@@ -67,3 +128,34 @@ class Sentence:
         """The values of a column. name: see `WORD_COLUMNS`."""
         values: tuple[str, ...] = getattr(self, WORD_COLUMNS[name].attribute)
         return values
+
+
+MARK = "↑"
+"""Separates the label of a lifted word from the label of its original head."""
+MAX_LABEL_LENGTH = 1000
+"""In characters. So lines stay far below `text_files.MAX_LINE_LENGTH`."""
+
+
+def label_fault(label: str) -> str | None:
+    """Why a label is not valid in a treebank; None if it is valid."""
+    if not label or label == "_":
+        return "DEPREL is missing"
+    if len(label) > MAX_LABEL_LENGTH:
+        return f"DEPREL {quoted(label)} has more than {MAX_LABEL_LENGTH:,} characters"
+    if not label.isprintable():
+        return f"DEPREL {quoted(label)} has a character that cannot be printed"
+    if label != label.strip():
+        return f"DEPREL {quoted(label)} begins or ends with a blank"
+    if MARK in label:
+        return f"DEPREL {quoted(label)} has the character {MARK}, which marks lifted words; rename the label"
+    return None
+
+
+def lifted_label_fault(label: str) -> str | None:
+    """Like `label_fault`, but for a label of a model, which may be the label of a lifted word."""
+    word_label, mark, head_label = label.partition(MARK)
+    return label_fault(word_label) or (label_fault(head_label) if mark else None)
+
+
+def without_subtype(label: str) -> str:
+    return label.split(":", 1)[0]

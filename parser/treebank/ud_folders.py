@@ -1,7 +1,7 @@
 """Treebanks of Universal Dependencies, found by the names of their folders and files.
 
 A folder `UD_Language-Name` contains the files `xx_name-ud-train.conllu`, -dev and -test, some of which may be
-missing, a README with metadata, and a licence.
+missing, a README with metadata, and a licence. It is often a git clone, whose commit is the file's version.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from hashlib import file_digest
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 from parser.system.console import printable
-from parser.system.files import names_in
+from parser.system.files import named_errors, names_in, real_path
+from parser.system.git import git
 
 PREFIX, EXAMPLE = "UD_", "UD_English-EWT"
 FOLDER = re.compile(PREFIX + r"([A-Z][A-Za-z_]*)-([A-Za-z0-9]+)")
@@ -156,3 +158,25 @@ def _treebank(folder: Path) -> UDTreebank:
         return found[0] if found else None
 
     return UDTreebank(folder, files("train"), file("dev"), file("test"))
+
+
+class TreebankVersion(TypedDict):
+    sha256: str
+    commit: str | None
+    """Commit of the clone; None if the commit does not contain the file with this content."""
+    release: str | None
+    """The tag of this commit, such as r2.16."""
+
+
+def provenance(path: str) -> TreebankVersion | None:
+    """The version of a file; None for a path that cannot be read twice, such as a pipe. Raises OSError."""
+    file = real_path(path)
+    if not file.is_file():
+        return None
+    with named_errors(path), file.open("rb") as content:
+        digest = file_digest(content, "sha256").hexdigest()
+    commit, _, committed = (git(file, "rev-parse", "HEAD", f"HEAD:./{file.name}") or "").partition("\n")
+    if not committed or committed != git(file, "hash-object", "--", file.name):
+        return TreebankVersion(sha256=digest, commit=None, release=None)
+    release = git(file, "describe", "--tags", "--exact-match")
+    return TreebankVersion(sha256=digest, commit=commit, release=release)

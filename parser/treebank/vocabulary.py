@@ -17,10 +17,8 @@ from torch import Tensor
 from parser.batching.device import all_to_device
 from parser.batching.ragged import Ragged
 from parser.system.console import quoted
-from parser.treebank.columns import BLANK, WORD_COLUMNS, annotation_columns
-from parser.treebank.labels import lifted_label_fault
 from parser.treebank.lemma_rules import is_rule, lemma_rule
-from parser.treebank.sentence import Sentence
+from parser.treebank.sentence import BLANK, WORD_COLUMNS, Sentence, annotation_columns, lifted_label_fault
 
 
 @dataclass(frozen=True)

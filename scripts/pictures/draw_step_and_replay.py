@@ -20,8 +20,7 @@ from matplotlib.patches import Patch, Rectangle
 from parser.batching.forest import StackForest
 from parser.transitions import SYSTEMS
 from parser.transitions.inventory import Inventory
-from parser.transitions.oracle import oracle_trajectory
-from parser.transitions.trajectory import Trajectory
+from parser.transitions.oracle import Trajectory, oracle_trajectory
 from parser.treebank.conllu import read_treebank
 from parser.treebank.projectivity import is_projective
 from parser.treebank.vocabulary import Vocabulary

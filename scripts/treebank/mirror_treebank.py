@@ -16,10 +16,9 @@ from pathlib import Path
 
 from parser.config.data_folder import data_path
 from parser.system.files import write_atomically
-from parser.treebank.columns import BLANK, DEPS, HEAD, ID, WORD_COLUMNS
 from parser.treebank.conllu import read_treebank
 from parser.treebank.conllu_output import as_conllu
-from parser.treebank.sentence import Sentence
+from parser.treebank.sentence import BLANK, DEPS, HEAD, ID, WORD_COLUMNS, Sentence
 
 
 def mirrored_heads(heads: Sequence[int]) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import parser
 from parser.models.model_format import TOKENIZER
 from parser.treebank.conllu import read_treebank
-from parser.treebank.text.sentences import Token, TokenizedSentence
+from parser.treebank.text.tokenizer import Token, TokenizedSentence
 from parser.treebank.text.treebank_text import treebank_text
 
 pytest.importorskip("spacy")

@@ -13,8 +13,7 @@ from parsing.test_reparsing import model_of
 
 from parser.cli import main
 from parser.evaluation import selection
-from parser.evaluation.selected_sentences import lines_of
-from parser.evaluation.selection import Candidate, FileSentence, most_valuable, select
+from parser.evaluation.selection import Candidate, FileSentence, lines_of, most_valuable, select
 from parser.parsing.options import ParseOptions
 from parser.parsing.parse import parse
 from parser.parsing.parsed_tree import ParsedTree

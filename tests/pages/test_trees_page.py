@@ -10,8 +10,7 @@ import pytest
 from pages.small_trees import ALL, CATS, DOGS, FRENCH, GOLD, GOLD_CATS, GOLD_DOGS, UYGHUR, parsed
 
 from parser.evaluation.scores import score
-from parser.pages.gold_trees import with_gold
-from parser.pages.trees_page import tree_data, trees_page
+from parser.pages.trees_page import tree_data, trees_page, with_gold
 from parser.treebank.conllu import read_treebank
 from parser.treebank.conllu_output import with_probabilities
 

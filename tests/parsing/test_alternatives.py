@@ -17,8 +17,7 @@ from parser.parsing.parse import parse_stream
 from parser.parsing.parsed_tree import Alternative
 from parser.parsing.reparsing import Reparser
 from parser.treebank.conllu import read_treebank
-from parser.treebank.labels import MARK
-from parser.treebank.sentence import NO_HEAD
+from parser.treebank.sentence import MARK, NO_HEAD
 
 SENTENCES = read_treebank("data/quickstart/dev.conllu")[:40]
 MODEL = model_of(1)

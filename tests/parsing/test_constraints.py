@@ -27,9 +27,9 @@ from parser.parsing.options import Constraints, ParseOptions
 from parser.parsing.parse import parse
 from parser.parsing.running_batch import RunningBatch
 from parser.treebank.faults import cycles
+from parser.treebank.partial_trees import set_aside
 from parser.treebank.projectivity import deprojectivize
 from parser.treebank.sentence import NO_HEAD
-from parser.treebank.set_aside import set_aside
 
 SYSTEMS = "arc-hybrid", "arc-eager"
 KEEP = ParseOptions(keep="given")

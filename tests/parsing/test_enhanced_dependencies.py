@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from parser.cli import main
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.part_parser import output_of
-from parser.treebank import parts
-from parser.treebank.columns import DEPS, EMPTY_ID, HEAD, ID, LABEL
+from parser.treebank import conllu
 from parser.treebank.conllu import blocks, parse_block
+from parser.treebank.sentence import DEPS, EMPTY_ID, HEAD, ID, LABEL
 from parser.treebank.text_files import open_text
 
 MODEL = "tests/model"
@@ -114,7 +114,7 @@ def trees_of(text):
 
 @pytest.mark.extended
 def test_the_command_drops_those_of_trees_that_change_and_says_so_once(shipped, monkeypatch, capsys):
-    monkeypatch.setattr(parts, "PART_BYTES", 1 << 16)
+    monkeypatch.setattr(conllu, "PART_BYTES", 1 << 16)
     command = ["parse", MODEL, str(shipped), "--device", "cpu", "--deps", "drop-changed"]
     outputs = []
     for processes in "12":

@@ -8,8 +8,8 @@ from extended import first_of
 
 from parser import load
 from parser.cli import main
-from parser.treebank.columns import DEPS, FEATS, HEAD, LEMMA, UPOS, XPOS
 from parser.treebank.conllu import read_treebank, stream_sentences
+from parser.treebank.sentence import DEPS, FEATS, HEAD, LEMMA, UPOS, XPOS
 
 MODEL, GOLD = "tests/model", "data/quickstart/test.conllu"
 COMMAND = ["parse", MODEL, "--device", "cpu"]

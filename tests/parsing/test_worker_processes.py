@@ -13,7 +13,7 @@ from programs import children_of, is_running, running, temporary, wait_until
 
 from parser.cli import main
 from parser.parsing.worker_processes import AHEAD, answers, start_workers
-from parser.treebank import parts
+from parser.treebank import conllu
 
 MODEL = "tests/model"
 PROCESSES = ("--device", "cpu", "--processes")
@@ -106,7 +106,7 @@ def run(config_file, tmp_path):
 @pytest.fixture
 def small_parts(monkeypatch):
     """Makes parts small; must be requested before `many`."""
-    monkeypatch.setattr(parts, "PART_BYTES", 1 << 14)
+    monkeypatch.setattr(conllu, "PART_BYTES", 1 << 14)
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def many(tmp_path, run):
     """A file of several parts."""
     once = (tmp_path / "tiny.conllu").read_text()
     path = tmp_path / "many.conllu"
-    path.write_text(once * (3 * parts.PART_BYTES // len(once)))
+    path.write_text(once * (3 * conllu.PART_BYTES // len(once)))
     return path
 
 

@@ -12,8 +12,8 @@ from reachable_states import Completions, as_state, copies_of_state, known_in_pa
 from parser.batching.ragged import Ragged
 from parser.transitions import transition_system
 from parser.transitions.given_arcs import NOTHING_GIVEN, obstacles, obstacles_alone, word_facts
-from parser.transitions.obstacle import Obstacle
 from parser.transitions.oracle import gold_trees
+from parser.transitions.system import Obstacle
 from parser.treebank.partial_trees import possible_roots
 from parser.treebank.sentence import NO_HEAD
 

@@ -9,9 +9,8 @@ from plain_parser import Configuration, is_projective, is_tree, make_inventory, 
 from parser.batching.ragged import Ragged
 from parser.transitions import SYSTEMS
 from parser.transitions.inventory import Inventory
-from parser.transitions.oracle import oracle_trajectory
+from parser.transitions.oracle import oracle_trajectory, record
 from parser.transitions.system import State
-from parser.transitions.trajectory import record
 from parser.treebank.conllu import read_treebank
 from parser.treebank.projectivity import is_projective as is_projective_fast
 from parser.treebank.vocabulary import Vocabulary

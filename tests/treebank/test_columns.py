@@ -11,10 +11,17 @@ from parser.models.model import Model
 from parser.models.settings import ParserSettings
 from parser.networks.settings import NetworkSettings
 from parser.parsing.parse import parse
-from parser.treebank.columns import FORM, MISC, TITLES, WORD_COLUMNS, WordColumn, annotation_columns
 from parser.treebank.conllu import read_treebank
 from parser.treebank.conllu_output import with_tags
-from parser.treebank.sentence import Sentence
+from parser.treebank.sentence import (
+    FORM,
+    MISC,
+    TITLES,
+    WORD_COLUMNS,
+    Sentence,
+    WordColumn,
+    annotation_columns,
+)
 from parser.treebank.vocabulary import Vocabulary
 
 LINES = """\

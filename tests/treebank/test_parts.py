@@ -7,10 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from parser.treebank import conllu, parts
-from parser.treebank.conllu import stream_sentences
+from parser.treebank import conllu
+from parser.treebank.conllu import BLANK_LINE, read_part, stream_parts, stream_sentences
 from parser.treebank.faults import Faults, TreebankError
-from parser.treebank.parts import BLANK_LINE, read_part, stream_parts
 from parser.treebank.text_files import MAX_LINE_LENGTH
 
 WORD = b"1\ta\t_\t_\t_\t_\t0\troot\t_\t_\n"
@@ -21,8 +20,8 @@ PIECES += ["\ufeff".encode(), "\u2028\n".encode(), "\xa0\n".encode(), b"\xff\n",
 def cut(chunks, least=0):
     """The parts of a file, none of which waits for more than `least` bytes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "PART_BYTES", least)
-        return list(parts.parts(chunks))
+        patch.setattr(conllu, "PART_BYTES", least)
+        return list(conllu.parts(chunks))
 
 
 def read(file, size):
@@ -96,7 +95,7 @@ def faults_of(path):
 
 
 def test_a_line_that_is_too_long_ends_the_file(file, monkeypatch):
-    monkeypatch.setattr(parts, "PART_BYTES", 1000)
+    monkeypatch.setattr(conllu, "PART_BYTES", 1000)
     path = file(WORD + b"x" * (MAX_LINE_LENGTH + 1) + b"\n" + WORD)
     with open(path, "ab") as opened:
         opened.write(b"another fault\n\n")
@@ -104,8 +103,8 @@ def test_a_line_that_is_too_long_ends_the_file(file, monkeypatch):
 
 
 def test_a_sentence_that_is_too_large_ends_the_file(file, monkeypatch):
-    monkeypatch.setattr(parts, "PART_BYTES", 1000)
-    monkeypatch.setattr(parts, "MAX_SENTENCE_BYTES", 20_000)
+    monkeypatch.setattr(conllu, "PART_BYTES", 1000)
+    monkeypatch.setattr(conllu, "MAX_SENTENCE_BYTES", 20_000)
     monkeypatch.setattr(conllu, "MAX_BLOCK_BYTES", 10_000)
     path = file(("# ä" + "ä" * 400 + "\n").encode() * 50 + WORD)
     [fault] = faults_of(path).first
@@ -116,7 +115,7 @@ def test_a_sentence_that_is_too_large_ends_the_file(file, monkeypatch):
 
 @pytest.mark.parametrize("size", [10, 1000, 1_000_000])
 def test_a_file_is_streamed(file, monkeypatch, size):
-    monkeypatch.setattr(parts, "PART_BYTES", size)
+    monkeypatch.setattr(conllu, "PART_BYTES", size)
     found = [read_part(part, tree=True) for part in stream_parts(file())]
     assert [each for sentences, _ in found for each in sentences] == list(stream_sentences(file()))
     assert not any(faults.total for _, faults in found)
@@ -125,7 +124,7 @@ def test_a_file_is_streamed(file, monkeypatch, size):
 @pytest.mark.extended
 def test_blank_lines_without_end_take_little_memory():
     tracemalloc.start()
-    [part] = parts.parts([b"\n" * 100_000] * 20)
+    [part] = conllu.parts([b"\n" * 100_000] * 20)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert len(part.content) == 2_000_000

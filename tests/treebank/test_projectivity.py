@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from plain_parser import all_trees
 
 from parser.treebank.conllu import read_treebank
-from parser.treebank.labels import MARK
 from parser.treebank.projectivity import crossing, deprojectivize, is_projective, projectivize, projectivized
+from parser.treebank.sentence import MARK
 
 
 @pytest.mark.parametrize("length", range(1, 6))

@@ -6,7 +6,7 @@ from hashlib import sha256
 
 import pytest
 
-from parser.treebank.provenance import provenance
+from parser.treebank.ud_folders import provenance
 
 CONTENT = b"# a treebank\n"
 

@@ -5,8 +5,7 @@ import os
 import pytest
 
 from parser.system.console import printable
-from parser.treebank.conllu import read_treebank
-from parser.treebank.size import size_of
+from parser.treebank.conllu import read_treebank, size_of
 from parser.treebank.ud_folders import find_treebanks
 
 

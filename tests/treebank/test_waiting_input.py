@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parser.treebank import waiting_input
+from parser.treebank import text_files
 from parser.treebank.conllu import blocks, blocks_as_they_come, sentences_as_they_come
 from parser.treebank.text_files import UnboundedError
 
@@ -52,9 +52,9 @@ def test_a_character_may_come_in_pieces(pipe):
 
 
 def test_a_line_without_end_is_refused(pipe, monkeypatch):
-    monkeypatch.setattr(waiting_input, "MAX_LINE_LENGTH", 100)
+    monkeypatch.setattr(text_files, "MAX_LINE_LENGTH", 100)
     pipe.write(b"a\n" + b"b" * 101)
-    lines = waiting_input.lines_as_they_come()
+    lines = text_files.lines_as_they_come()
     with pytest.raises(UnboundedError) as error:
         list(lines)
     assert error.value.line == 2
@@ -64,8 +64,8 @@ def test_a_file_does_not_wait(tmp_path, monkeypatch):
     (tmp_path / "file").write_text(WORD.format("a"))
     with open(tmp_path / "file") as file:
         monkeypatch.setattr(sys, "stdin", file)
-        assert not waiting_input.waits("-")
-    assert not waiting_input.waits(str(tmp_path / "file"))
+        assert not text_files.waits("-")
+    assert not text_files.waits(str(tmp_path / "file"))
 
 
 LINES = st.sampled_from(["1\ta\n", "# text\n", "\n", " \n"])
@@ -88,4 +88,4 @@ def test_an_error_names_standard_input(monkeypatch):
     os.close(closed)
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(fileno=lambda: closed))
     with pytest.raises(OSError, match="Bad file descriptor: 'standard input'"):
-        list(waiting_input.chunks_as_they_come())
+        list(text_files.chunks_as_they_come())

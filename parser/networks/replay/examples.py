@@ -19,8 +19,7 @@ from parser.networks.replay.shapes import CompositionSizes, LevelSizes, Shape
 from parser.system.machine import device_memory
 from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
 from parser.transitions.inventory import Inventory
-from parser.transitions.oracle import known_facts, oracle_trajectory, partial_trajectory
-from parser.transitions.trajectory import Trajectory
+from parser.transitions.oracle import Trajectory, known_facts, oracle_trajectory, partial_trajectory
 from parser.treebank.batches import split_by_words
 from parser.treebank.sentence import NO_HEAD, Sentence
 from parser.treebank.vocabulary import Tokens, Vocabulary

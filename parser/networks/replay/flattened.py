@@ -24,8 +24,8 @@ from parser.batching.forest import StackForest
 from parser.batching.levels import heights
 from parser.batching.ragged import Ragged
 from parser.transitions.inventory import Inventory
+from parser.transitions.oracle import Trajectory
 from parser.transitions.system import Place
-from parser.transitions.trajectory import Trajectory
 
 
 class FlatTrajectories(NamedTuple):

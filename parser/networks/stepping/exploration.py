@@ -20,9 +20,8 @@ from parser.networks.stack_parser import ReadSentences, StackParser
 from parser.networks.stepping.stepper import Places, inference_stepper
 from parser.system.settings import Count, Settings
 from parser.transitions.inventory import Inventory
-from parser.transitions.oracle import DynamicOracle
+from parser.transitions.oracle import DynamicOracle, Trajectory, record
 from parser.transitions.system import State
-from parser.transitions.trajectory import Trajectory, record
 from parser.treebank.vocabulary import Tokens
 
 MARGIN = 1.0

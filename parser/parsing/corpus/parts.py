@@ -15,10 +15,10 @@ from parser.models.column_shares import Counts
 from parser.parsing.corpus.files import COMPRESSED, PARTS, CorpusFile
 from parser.parsing.part_parser import ParsedPart
 from parser.system.files import atomic_file
+from parser.treebank.conllu import TreebankPart, stream_parts
+from parser.treebank.conllu_output import numbered_from
 from parser.treebank.faults import Fault, Faults
-from parser.treebank.parts import TreebankPart, stream_parts
 from parser.treebank.text.reading import TextFormat, TextPart, stream_text
-from parser.treebank.text.sentences import numbered_from
 
 ATTEMPTS = ".attempts"
 

@@ -19,7 +19,7 @@ from parser.parsing.corpus.files import CorpusFile
 from parser.parsing.corpus.parts import NumberedPart, PartOutputs, numbered_parts
 from parser.parsing.part_parser import PartParser, PartSettings
 from parser.system.machine import tune_process
-from parser.treebank.parts import TreebankPart
+from parser.treebank.conllu import TreebankPart
 from parser.treebank.text.reading import TextFormat, TextPart
 
 MOST_ATTEMPTS = 5

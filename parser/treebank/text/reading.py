@@ -8,13 +8,18 @@ from functools import partial
 from itertools import count
 from typing import Literal, NamedTuple
 
-from parser.treebank.parts import LAST_SPACE
+from parser.treebank.conllu import LAST_SPACE
 from parser.treebank.sentence import Sentence
-from parser.treebank.text.sentences import TokenizedSentence, as_sentence
-from parser.treebank.text.tokenizer import Tokenizer
+from parser.treebank.text.tokenizer import TokenizedSentence, Tokenizer, as_sentence
 from parser.treebank.text.treebank_text import divided_text, treebank_text
-from parser.treebank.text_files import BYTE_ORDER_MARK, MAX_LINE_LENGTH, TOO_LONG, open_bytes
-from parser.treebank.waiting_input import chunks_as_they_come, waits
+from parser.treebank.text_files import (
+    BYTE_ORDER_MARK,
+    MAX_LINE_LENGTH,
+    TOO_LONG,
+    chunks_as_they_come,
+    open_bytes,
+    waits,
+)
 
 PART_BYTES = 1 << 18
 """About two thousand sentences. Larger parts fill batches better; smaller ones let processes end together."""

@@ -11,9 +11,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from parser.system.extras import to_install
-from parser.treebank.text.sentences import Token, TokenizedSentence
-from parser.treebank.text.tokenizer import TokenizerKind
-from parser.treebank.text.windows import in_windows, joined
+from parser.treebank.text.tokenizer import Token, TokenizedSentence, TokenizerKind, in_windows, joined
 
 WINDOW = 8_192
 """Characters that take spaCy at most some ten milliseconds."""

@@ -1,4 +1,4 @@
-"""The interface of tokenizers: the settings of a kind, and the tokenizer that they open.
+"""The interface of tokenizers: the settings of a kind, the tokenizer that they open, and the tokens it finds.
 
 Each kind has a file in this folder, and a line in `tokenizer_kinds.py`. Its settings are the section
 `tokenizer` of a config, and are stored in a model's file.
@@ -6,11 +6,55 @@ Each kind has a file in this folder, and a line in `tokenizer_kinds.py`. Its set
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
 from parser.system.settings import Settings
-from parser.treebank.text.sentences import TokenizedSentence
+from parser.treebank.conllu_output import sentence_lines
+from parser.treebank.sentence import FORM, NO_SPACE, Sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token of a text. It consists of one syntactic word or, if it is a multiword token, of several."""
+
+    form: str
+    start: int
+    """Number of characters before the token in the text."""
+    end: int
+    words: tuple[str, ...]
+    """The forms of its syntactic words."""
+    space_after: bool
+    """Whether white space or the end of the paragraph follows."""
+
+    @property
+    def miscellaneous(self) -> str:
+        """The column MISC in CoNLL-U."""
+        return f"{'' if self.space_after else f'{NO_SPACE}|'}TokenRange={self.start}:{self.end}"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizedSentence:
+    tokens: tuple[Token, ...]
+    text: str
+    """The sentence in the text, with white space replaced by single spaces."""
+    begins_paragraph: bool
+    """Set only in raw text, not if each line is a sentence."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return tuple(word for token in self.tokens for word in token.words)
+
+
+def as_sentence(found: TokenizedSentence, ordinal: int) -> Sentence:
+    """The sentence without a tree, with its lines in CoNLL-U. ordinal: its number, from 1."""
+    comments = ["newpar"] if found.begins_paragraph else []
+    comments += [f"sent_id = {ordinal}", f"text = {found.text}"]
+    tokens = [(token.form, len(token.words), token.miscellaneous) for token in found.tokens]
+    forms = found.words
+    lines, word_lines = sentence_lines({FORM: forms}, tokens, comments)
+    return Sentence.without_tree({"forms": forms}, str(ordinal), 1, lines, word_lines)
 
 
 class Tokenizer(Protocol):
@@ -66,3 +110,61 @@ class TokenizerKind(Settings):
     def dev_scores(self, log: str) -> str:
         """The dev scores in the log, as the end of a message; may be empty."""
         return ""
+
+
+CUTS = "\n", " "
+
+
+def in_windows(
+    paragraph: str, offset: int, width: int, divide: Callable[[str, int], Iterator[TokenizedSentence]]
+) -> Iterator[TokenizedSentence]:
+    """Yield the sentences of a paragraph. `divide` reads at most twice `width` characters at a time.
+
+    The last sentence of a window is divided again with what follows it. If it takes half of the window, the
+    window is widened once, and then cuts it: so each character is read a few times at most. divide: takes a
+    text and the number of characters before it.
+    """
+    start, begins, own_width = 0, True, width
+    while start < len(paragraph):
+        end = _end_of_window(paragraph, start, own_width)
+        found = list(divide(paragraph[start:end], offset + start))
+        last = found[-1].tokens[0].start - offset if found else end
+        if end < len(paragraph) and last - start < width // 2 and own_width == width:
+            own_width *= 2
+            continue
+        own_width = width
+        if end < len(paragraph) and last - start >= width // 2 and len(found) > 1:
+            found.pop()
+            end = last
+        elif found and end < len(paragraph) and not paragraph[end].isspace():
+            found[-1] = _with_more_after(found[-1], offset + end)
+        for sentence in found:
+            yield sentence if begins else replace(sentence, begins_paragraph=False)
+            begins = False
+        start = end
+
+
+def _end_of_window(paragraph: str, start: int, width: int) -> int:
+    """The end at a line end or a blank in the second half of the window, or else anywhere."""
+    end = start + width
+    if end >= len(paragraph):
+        return len(paragraph)
+    places = (paragraph.rfind(cut, start + width // 2, end) for cut in CUTS)
+    return next((place for place in places if place > 0), end)
+
+
+def _with_more_after(sentence: TokenizedSentence, end: int) -> TokenizedSentence:
+    """The sentence of a window that ends within a word."""
+    *others, last = sentence.tokens
+    if last.end < end:
+        return sentence
+    return replace(sentence, tokens=(*others, replace(last, space_after=False)))
+
+
+def joined(parts: Iterable[TokenizedSentence]) -> Iterator[TokenizedSentence]:
+    """Yield the parts of a sentence as one sentence, if there are any."""
+    found = list(parts)
+    if found:
+        tokens = tuple(token for part in found for token in part.tokens)
+        text = "".join(f"{part.text}{' ' if part.tokens[-1].space_after else ''}" for part in found)
+        yield replace(found[0], tokens=tokens, text=text.rstrip())

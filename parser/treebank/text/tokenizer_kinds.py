@@ -1,20 +1,65 @@
 """The kinds of tokenizers, and how a model stores a tokenizer: as JSON with its settings and content.
 
-To add a kind, add a file to this folder, see `tokenizer.py`, and a line here.
+To add a kind, add a file to this folder, see `tokenizer.py`, and a line here. The two kinds for text that is
+already divided by blanks and lines are here; they need no training and no packages.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from typing import Annotated, Any, NamedTuple, get_args
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Tag
 
-from parser.treebank.text.divided import Blanks, Lines
 from parser.treebank.text.spacy_rules import Spacy
-from parser.treebank.text.tokenizer import TokenizerKind
+from parser.treebank.text.tokenizer import Token, TokenizedSentence, TokenizerKind
 from parser.treebank.text.udpipe import UDPipe
+
+LINE, WORD = re.compile(r"[^\n]+"), re.compile(r"\S+")
+
+
+class Lines(TokenizerKind):
+    """For text that is already divided: each line is a sentence, and blanks separate its words."""
+
+    kind: Literal["lines"]
+
+    def opened(self, content: bytes) -> DividedText:
+        return DividedText(by_lines=True)
+
+
+class Blanks(TokenizerKind):
+    """For text that is already divided: blanks and line ends separate words, and blank lines separate
+    sentences. Each word may therefore be on its own line."""
+
+    kind: Literal["blanks"]
+
+    def opened(self, content: bytes) -> DividedText:
+        return DividedText(by_lines=False)
+
+
+class DividedText:
+    """A tokenizer that follows the blanks and lines of a text. It finds no paragraphs."""
+
+    reads_divided_text = True
+
+    def __init__(self, by_lines: bool):
+        """by_lines: whether each line is a sentence; else each paragraph is one."""
+        self._by_lines = by_lines
+
+    def sentences(self, paragraph: str, offset: int, is_sentence: bool) -> Iterator[TokenizedSentence]:
+        """See `Tokenizer`."""
+        lines = (line.span() for line in LINE.finditer(paragraph))
+        for start, end in lines if self._by_lines else [(0, len(paragraph))]:
+            words = list(WORD.finditer(paragraph, start, end))
+            tokens = tuple(
+                Token(word[0], offset + word.start(), offset + word.end(), (word[0],), True) for word in words
+            )
+            if tokens:
+                yield TokenizedSentence(tokens, " ".join(word[0] for word in words), False)
+
 
 AnyKind = (
     Annotated[UDPipe, Tag("<udpipe>")]

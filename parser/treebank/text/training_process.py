@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from pydantic import TypeAdapter
 
 from parser.system import lifeline
 from parser.system.python_processes import environment, python
-from parser.treebank.columns import BLANK, BLANK_COLUMNS, NO_SPACE
-from parser.treebank.sentence import Sentence
+from parser.treebank.conllu_output import sentence_lines
+from parser.treebank.sentence import BLANK, FORM, NO_SPACE, Sentence
 from parser.treebank.text.tokenizer import TokenizerKind
 from parser.treebank.text.tokenizer_kinds import AnyTokenizer
 from parser.treebank.text.treebank_text import begins_paragraph, surface_tokens
@@ -38,25 +38,18 @@ def start_training(
 
 def as_training_text(sentences: Iterable[Sentence]) -> str:
     """The tokens, words and spaces of sentences in CoNLL-U, without anything else."""
-    return "".join(line for sentence in sentences for line in _lines(sentence))
-
-
-def _lines(sentence: Sentence) -> Iterator[str]:
-    if begins_paragraph(sentence):
-        yield "# newpar\n"
-    number = 0
-    for token in surface_tokens(sentence):
-        miscellaneous = BLANK if token.space_after else NO_SPACE
-        if token.words > 1:
-            yield f"{number + 1}-{number + token.words}\t{token.form}\t{BLANK_COLUMNS}\t{miscellaneous}\n"
-            miscellaneous = BLANK
-        for _ in range(token.words):
-            yield f"{number + 1}\t{sentence.forms[number]}\t{BLANK_COLUMNS}\t{miscellaneous}\n"
-            number += 1
-    yield "\n"
+    lines: list[str] = []
+    for sentence in sentences:
+        tokens = [
+            (token.form, token.words, BLANK if token.space_after else NO_SPACE)
+            for token in surface_tokens(sentence)
+        ]
+        comments = ["newpar"] if begins_paragraph(sentence) else []
+        lines += sentence_lines({FORM: sentence.forms}, tokens, comments)[0]
+    return "".join(lines)
 
 
 if __name__ == "__main__":
-    told, *places = sys.argv[1:]
-    tokenizer, (train, dev, output) = TypeAdapter(AnyTokenizer).validate_json(told), map(Path, places)
+    settings, *paths = sys.argv[1:]
+    tokenizer, (train, dev, output) = TypeAdapter(AnyTokenizer).validate_json(settings), map(Path, paths)
     output.write_bytes(tokenizer.train(train.read_text(encoding="utf-8"), dev.read_text(encoding="utf-8")))

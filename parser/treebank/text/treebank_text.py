@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from parser.treebank.columns import FORM, ID, MISC, NO_SPACE, RANGE_ID, WORD_ID
-from parser.treebank.sentence import Sentence
+from parser.treebank.sentence import FORM, ID, MISC, NO_SPACE, RANGE_ID, WORD_ID, Sentence
 
 PARAGRAPH_COMMENTS = "newpar", "newdoc"
 

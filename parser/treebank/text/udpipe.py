@@ -14,11 +14,9 @@ from pydantic import Field
 from parser.system.extras import to_install
 from parser.system.files import nameless_file
 from parser.system.settings import Count
-from parser.treebank.columns import FORM, ID, MISC, NO_SPACE
-from parser.treebank.text.sentences import Token, TokenizedSentence
-from parser.treebank.text.tokenizer import TokenizerKind
+from parser.treebank.sentence import FORM, ID, MISC, NO_SPACE
+from parser.treebank.text.tokenizer import Token, TokenizedSentence, TokenizerKind, in_windows, joined
 from parser.treebank.text.udpipe_format import refuse_unsound
-from parser.treebank.text.windows import in_windows, joined
 
 RANGE = "TokenRange="
 METHOD = "morphodita_parsito"

@@ -26,9 +26,8 @@ from parser.networks.replay.examples import Examples
 from parser.networks.stepping.exploration import ExplorationSettings, explore
 from parser.system.machine import tune_process
 from parser.transitions.inventory import Inventory
-from parser.transitions.oracle import DynamicOracle
+from parser.transitions.oracle import DynamicOracle, Trajectory, record
 from parser.transitions.system import State
-from parser.transitions.trajectory import Trajectory, record
 from parser.treebank.batches import batches_by_length
 from parser.treebank.conllu import read_treebank
 from parser.treebank.projectivity import projectivized

@@ -30,10 +30,8 @@ from parser.parsing.options import TREE_ALONE, ParseOptions
 from parser.parsing.parse import parse
 from parser.parsing.parsed_tree import ParsedTree
 from parser.system.machine import tune_process
-from parser.treebank.columns import BLANK
 from parser.treebank.conllu import read_treebank
-from parser.treebank.labels import without_subtype
-from parser.treebank.sentence import NO_HEAD, Sentence
+from parser.treebank.sentence import BLANK, NO_HEAD, Sentence, without_subtype
 
 KEEP = ParseOptions(keep="given", non_projective="given")
 

@@ -41,7 +41,7 @@ from parser.treebank.conllu import stream_sentences
 
 KIB = 1 << 10
 FILE_SIZES = 16 * KIB, 128 * KIB, 2000 * KIB, 1 << 40
-"""Bytes of a file: the third is a little less than a part (`parser.treebank.parts.PART_BYTES`), the last is
+"""Bytes of a file: the third is a little less than a part (`parser.treebank.conllu.PART_BYTES`), the last is
 larger than all sentences."""
 WORKERS = 1, 2
 FOUND_FILES, FILES_OF_FOLDER = 100_000, 1000

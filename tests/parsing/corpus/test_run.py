@@ -19,7 +19,7 @@ from parser.parsing.corpus import workers
 from parser.parsing.corpus.parts import PartOutputs
 from parser.parsing.corpus.workers import CorpusWorker, cut_into_parts
 from parser.parsing.part_parser import PartParser
-from parser.treebank import parts
+from parser.treebank import conllu
 from parser.treebank.text import reading as text_parts
 
 MODEL = "tests/model"
@@ -51,7 +51,7 @@ def results_here(files, settings, count):
 def here(monkeypatch):
     monkeypatch.setattr(corpus_run, "cluster", one_worker)
     monkeypatch.setattr(corpus_run, "results", results_here)
-    monkeypatch.setattr(parts, "PART_BYTES", 1000)
+    monkeypatch.setattr(conllu, "PART_BYTES", 1000)
     monkeypatch.setattr(text_parts, "PART_BYTES", 200)
 
 
@@ -332,7 +332,7 @@ def test_a_file_that_is_cut_otherwise_when_started_again_is_whole(
     target = tmp_path / "trees"
     with pytest.raises(KilledError):
         parse_corpus(corpus, target)
-    monkeypatch.setattr(parts, "PART_BYTES", size)
+    monkeypatch.setattr(conllu, "PART_BYTES", size)
     assert parse_corpus(corpus, target) == 0
     for name in ("small.conllu", "large.conllu"):
         assert (target / name).read_text() == parsed(corpus / name, tmp_path)

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from parser.treebank.conllu_output import numbered_from
 from parser.treebank.text import reading
-from parser.treebank.text.divided import DividedText
 from parser.treebank.text.reading import BLANKS, TextReader, read_parts, stream_text
-from parser.treebank.text.sentences import as_sentence, numbered_from
-from parser.treebank.text.tokenizer_kinds import tokenizer_from_json
+from parser.treebank.text.tokenizer import as_sentence
+from parser.treebank.text.tokenizer_kinds import DividedText, tokenizer_from_json
 
 KEPT = Path("tests/treebank/text/tokenizer.json")
 

@@ -16,13 +16,14 @@ from parser.cli import main
 from parser.config.file import ConfigError
 from parser.training.config import read_config
 from parser.treebank.conllu import blocks, parse_block
-from parser.treebank.text.divided import Blanks, Lines
 from parser.treebank.text.reading import BLANKS, TextReader
-from parser.treebank.text.sentences import as_sentence
 from parser.treebank.text.spacy_rules import Spacy
+from parser.treebank.text.tokenizer import as_sentence
 from parser.treebank.text.tokenizer_kinds import (
     KINDS,
     AnyTokenizer,
+    Blanks,
+    Lines,
     StoredTokenizer,
     tokenizer_as_json,
     tokenizer_from_json,

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from parser.treebank.text.sentences import Token, TokenizedSentence
 from parser.treebank.text.spacy_rules import SpacyTokenizer
+from parser.treebank.text.tokenizer import Token, TokenizedSentence, in_windows, joined
 from parser.treebank.text.tokenizer_kinds import tokenizer_from_json
 from parser.treebank.text.udpipe import UDPipeTokenizer
-from parser.treebank.text.windows import in_windows, joined
 
 TEXT = st.text(st.sampled_from("ab.. \n"), min_size=1, max_size=60)
 
