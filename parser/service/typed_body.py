@@ -45,9 +45,8 @@ def route_that_reads_by(threads: ReadingThreads) -> type[APIRoute]:
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
             async def handle(request: Request) -> Response:
                 kind, _ = parse_options_header(request.headers.get("content-type"))
-                if kind != JSON and not kind.endswith(
-                    OTHER_JSON
-                ):  # pages of any origin could send it unasked
+                if kind != JSON and not kind.endswith(OTHER_JSON):
+                    # Pages of any origin could send it unasked.
                     message = f"send JSON, with the header Content-Type: {JSON.decode()}"
                     raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, message)
                 body = await request.body()
