@@ -33,7 +33,7 @@ sys.path.insert(0, str(ROOT))  # `parser` may be installed or not
 
 from gpu_visit.runner import FAILED, LOG, ROWS, TIMED_OUT, Stage, Visit, run_stages, summary  # noqa: E402
 
-from parser.system.git import git  # noqa: E402
+from parser.system.version import git  # noqa: E402
 
 EWT = tuple(f"ud/UD_English-EWT/en_ewt-ud-{part}.conllu" for part in ("train", "dev", "test"))
 CLEVR = "clevr/CLEVR_val_questions_generated.json", "clevr/CLEVR_val_scenes_500.json"

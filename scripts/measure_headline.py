@@ -29,7 +29,7 @@ from parser.speed.measuring.rows import FailedRow, has_rows, read_content
 from parser.speed.measuring.run import measure
 from parser.speed.measuring.settings import Experiment, SpeedConfig
 from parser.system.machine import tune_process
-from parser.system.stamp import own_commit
+from parser.system.version import program_commit
 
 CONFIGS = Path("configs/speed")
 RUNS = Path("runs/headline")
@@ -94,7 +94,7 @@ def keep_rows(config: SpeedConfig, name: str, minutes: float) -> None:
         shutil.copytree(kept, folder)
     if has_rows(folder / "rows.jsonl"):
         rows = map(json.loads, read_content(folder / "rows.jsonl").splitlines())
-        others = {row["commit"] for row in rows} - {own_commit()}
+        others = {row["commit"] for row in rows} - {program_commit()}
         if others:
             raise ValueError(f"{folder} has rows of the commit {others.pop()}: go on there, or remove them")
     for row in measure(config, folder, "", minutes):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from parser.system.extras import to_install
+from parser.system.version import to_install
 
 
 @contextmanager

@@ -20,10 +20,10 @@ from parser.models.column_shares import Counts, InputColumnCheck
 from parser.models.ensemble import load_models
 from parser.parsing.corpus.run import Summary, parse_corpus, report_path
 from parser.parsing.part_parser import PartSettings
-from parser.system.cluster_address import refuse_silent
 from parser.system.console import LinesError, counted, warn
 from parser.system.files import real_path, refuse_to_overwrite
 from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
+from parser.system.ray_cluster import refuse_silent
 
 FAILURES_SHOWN = 20
 """Maximum number of files whose faults are printed."""

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from parser.models.named_models import named_path
-from parser.system.extras import to_install
+from parser.system.version import to_install
 
 if TYPE_CHECKING:
     from logging import Logger

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from parser.commands.errors import message_of
 from parser.commands.table import claimed_folder, train_missing
-from parser.system.cluster_address import refuse_silent
 from parser.system.console import counted, say
 from parser.system.files import real_path, refuse_to_overwrite, write_atomically
+from parser.system.ray_cluster import refuse_silent
 from parser.tables.cluster_runs import run_on_cluster
 from parser.tables.found_treebanks import FoundTreebank, found_row
 from parser.tables.kept_models import keep_model, write_index

@@ -6,7 +6,7 @@ test (Noreen 1989, Yeh 2000): if the parsers were equally good, the trees of any
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -15,7 +15,6 @@ from torch import Tensor
 from parser.evaluation.measures import Measure
 from parser.evaluation.scores import Scores, score
 from parser.parsing.parsed_tree import ParsedTree
-from parser.system.bootstrap import interval, resampled
 from parser.treebank.sentence import Sentence
 
 RESAMPLES = 10_000
@@ -23,6 +22,9 @@ MOST_NUMBERS = 10_000_000
 """The maximum number of random numbers drawn at a time."""
 ROUNDING = 1e-9
 """Tolerance for rounding errors of differences, in points."""
+LEVEL = 0.95
+DRAWN_AT_ONCE = 1 << 20
+"""Maximum observations of a series that are drawn at a time, to bound memory."""
 
 
 @dataclass(frozen=True)
@@ -87,3 +89,28 @@ def _difference(counts: Tensor) -> Tensor:
     right, total = counts.sum(1).unbind(-1)
     before, after = (100 * right / total.clamp(min=1)).unbind(-1)
     return after - before
+
+
+def resampled(
+    series: Sequence[Tensor], statistic: Callable[..., Tensor], resamples: int, seed: int
+) -> Tensor:
+    """Return the statistic [resamples] of bootstrap samples, drawn with replacement from the observations.
+
+    series: [observations, ...] each; they are resampled independently. statistic: takes a tensor [samples,
+    observations, ...] for each series and returns [samples].
+    """
+    generator = torch.Generator().manual_seed(seed)
+    at_once = max(1, DRAWN_AT_ONCE // max(map(len, series)))
+    statistics = []
+    for first in range(0, resamples, at_once):
+        samples = min(at_once, resamples - first)
+        drawn = (torch.randint(len(each), (samples, len(each)), generator=generator) for each in series)
+        statistics.append(statistic(*(each[rows] for each, rows in zip(series, drawn, strict=True))))
+    return torch.cat(statistics)
+
+
+def interval(values: Tensor) -> tuple[float, float]:
+    """Return the 95 % confidence interval. values: [resamples], see `resampled`."""
+    bounds = torch.tensor([(1 - LEVEL) / 2, (1 + LEVEL) / 2], dtype=values.dtype)
+    low, high = values.quantile(bounds).tolist()
+    return low, high

@@ -21,8 +21,8 @@ from parser.models.model_format import (
 )
 from parser.networks.settings import NetworkSettings
 from parser.networks.transformer.weights import TransformerSettings
-from parser.system.extras import to_install
 from parser.system.files import write_atomically
+from parser.system.version import to_install
 
 if TYPE_CHECKING:
     from parser.networks.transformer.encoder import TransformerEncoder

@@ -20,8 +20,7 @@ from parser.service.listening import PAUSE, lacks_resources, url_of
 from parser.service.log import tell
 from parser.service.questions import QuestionPairs
 from parser.system.interruption import Interrupted, handled_by_loop
-from parser.system.lifeline import end, lifeline, start_process
-from parser.system.python_processes import environment, python
+from parser.system.processes import end, environment, lifeline, python, start_process
 from parser.training.distributed.launcher import lost_process
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0

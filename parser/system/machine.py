@@ -1,20 +1,27 @@
-"""The machine that the program runs on, as described by PyTorch, Linux and `nvidia-smi`."""
+"""The machine that the program runs on, as described by PyTorch, Linux and `nvidia-smi`; and `stamp`, which
+tells where, when and with which versions something was measured.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import platform
 import resource
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
+
+from parser.system.version import __version__, program_commit
 
 AMD = "AuthenticAMD"
 """Vendor ID of AMD's processors."""
@@ -137,9 +144,9 @@ def processor(description: Path = CPU_INFO) -> Processor:
     """Return the processor. description: a file in the format of /proc/cpuinfo. All fields are empty if it
     cannot be read.
     """
-    found = cpu_info(description) or {}
+    core = cpu_info(description) or {}
     return Processor(
-        found.get("vendor_id", ""), int(found.get("cpu family", 0)), frozenset(found.get("flags", "").split())
+        core.get("vendor_id", ""), int(core.get("cpu family", 0)), frozenset(core.get("flags", "").split())
     )
 
 
@@ -209,3 +216,44 @@ def gpu_limits(program: str = "nvidia-smi") -> list[dict[str, str]]:
         return []
     lines = (line.split(", ") for line in done.stdout.splitlines())
     return [dict(zip(GPU_FIELDS, values, strict=True)) for values in lines if len(values) == len(GPU_FIELDS)]
+
+
+def stamp() -> dict[str, Any]:
+    """Return the provenance of a measurement made now, in JSON types."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    described = machine()
+    limits = {"gpu_limits": _gpu_limits()} if described["gpus"] else {}
+    return {"date": now, "commit": program_commit(), "versions": _versions(), "machine": described, **limits}
+
+
+def append_stamped(path: Path, row: Mapping[str, Any]) -> None:
+    """Append a measurement and its provenance to a JSON Lines file."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps({**row, **stamp()}, ensure_ascii=False) + "\n")
+
+
+@cache
+def machine() -> dict[str, Any]:
+    """Return a description of the CPU and the GPUs."""
+    gpus = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    capability = torch.backends.cpu.get_cpu_capability()
+    core = cpu_info()
+    name = platform.processor() if core is None else core.get("model name")
+    cpu = name or platform.machine()
+    return {"cpu": cpu, "vectors": capability, "cores": os.cpu_count(), "gpus": gpus}
+
+
+@cache
+def _gpu_limits() -> list[dict[str, str]]:
+    return gpu_limits()
+
+
+@cache
+def _versions() -> dict[str, str | None]:
+    return {
+        "parser": __version__,
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "cuda": torch.version.cuda,
+        "cudnn": str(torch.backends.cudnn.version()) if torch.version.cuda else None,
+    }

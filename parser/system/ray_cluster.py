@@ -1,22 +1,30 @@
-"""Joining or starting a Ray cluster."""
+"""Joins or starts a Ray cluster. Whether one answers is checked first: Ray itself would try for minutes."""
 
 from __future__ import annotations
 
 import logging
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
-from parser.system.cluster_address import refuse_silent
 from parser.system.console import warn
-from parser.system.extras import to_install
 from parser.system.interruption import Interrupted
+from parser.system.version import to_install
 
 TOKEN_MODE = "RAY_AUTH_MODE"
 ASKS_FOR_TOKEN = f"; if `ray start` said that the cluster has token authentication, set {TOKEN_MODE}=token"
+SECONDS = 5.0
+"""Seconds within which the machine must answer."""
+GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+"""The connection preface of an HTTP/2 client (RFC 9113, section 3.4), with empty settings."""
+HEADER_BYTES, KIND, SETTINGS = 9, 3, 4
+"""HTTP/2 frames: length of the header, index of the kind in it, and the kind of a settings frame."""
+FOUND_BY_RAY = "auto", "local"
+AS_PRINTED = "take the address that `ray start --head` printed, such as 10.0.0.1:6379"
 
 
 def library() -> ModuleType:
@@ -40,7 +48,7 @@ def cluster(address: str | None, workers: int | None, threads: int) -> Iterator[
     """
     ray = library()
     _refuse_other_parser()
-    own_cpus = None if address or not workers else workers * threads
+    wanted_cpus = None if address or not workers else workers * threads
     if address:
         refuse_silent(address)
         warn(f"joining the cluster at {address}")
@@ -48,7 +56,7 @@ def cluster(address: str | None, workers: int | None, threads: int) -> Iterator[
         with _quiet(), _own_signal_handlers():
             ray.init(
                 address=address or "local",
-                num_cpus=own_cpus,
+                num_cpus=wanted_cpus,
                 **({} if address else {"include_dashboard": False}),
                 log_to_driver=False,
                 logging_level=logging.ERROR,
@@ -68,6 +76,41 @@ def cluster(address: str | None, workers: int | None, threads: int) -> Iterator[
         yield workers or room
     finally:
         ray.shutdown()
+
+
+def refuse_silent(address: str) -> None:
+    """Raises ValueError, which says what was tried, if nothing answers there that Ray could talk to."""
+    wanted = address
+    if address == "auto":
+        wanted = os.environ.get("RAY_ADDRESS", "auto")
+    if wanted in FOUND_BY_RAY:
+        return
+    host, _, port = wanted.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65_535:
+        raise ValueError(f"--address {wanted}: is neither auto nor HOST:PORT; {AS_PRINTED}")
+    try:
+        answer = _answer(host.strip("[]"), int(port))
+    except (OSError, UnicodeError) as error:  # UnicodeError for names that are too long
+        reason = str(error) or "no answer"
+        raise ValueError(
+            f"--address {wanted}: no cluster: tried port {port} of {host} for up to {SECONDS:g} seconds: "
+            f"{reason}; {AS_PRINTED}"
+        ) from None
+    if answer is not None and answer[KIND : KIND + 1] != bytes([SETTINGS]):
+        raise ValueError(
+            f"--address {wanted}: no cluster: what listens at port {port} of {host} is something else; "
+            f"{AS_PRINTED}"
+        )
+
+
+def _answer(host: str, port: int) -> bytes | None:
+    """The start of the machine's answer to the greeting; None with TLS, where it cannot be read."""
+    with socket.create_connection((host, port), timeout=SECONDS) as connection:
+        if os.environ.get("RAY_USE_TLS", "0").lower() not in ("0", "false"):
+            return None
+        connection.sendall(GREETING)
+        with connection.makefile("rb") as answer:
+            return answer.read(HEADER_BYTES)
 
 
 def _refuse_other_parser() -> None:

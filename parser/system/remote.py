@@ -20,10 +20,11 @@ from tqdm import tqdm
 
 from parser.system.interruption import later
 from parser.system.machine import is_of_memory, tune_process
-from parser.system.python_processes import environment_for_children
+from parser.system.processes import environment_for_children
 
-PRELOADED = ("torch", "torch._dynamo", "parser.parsing.parse", "parser.speed.tasks.plugin")
-"""Modules needed by processes that measure or train; torch._dynamo is for optimizers."""
+PRELOADED = ("torch", "torch._dynamo", "parser.parsing.parse")
+"""Modules that take long to import, and that processes need that measure or train: torch._dynamo is for
+optimizers."""
 NO_METHOD = ""
 SECONDS_TO_END = 10
 """Time in which a process notices that its parent has died, and removes the parent's files."""

@@ -15,7 +15,7 @@ from typing import Any
 from parser.system.console import LinesError, counted, say
 from parser.system.files import file_lock, real_path
 from parser.system.interruption import StoppedError, stop_request
-from parser.system.lifeline import end, lifeline
+from parser.system.processes import end, lifeline
 from parser.system.ray_cluster import cluster, library
 from parser.tables.runs import (
     POLL_SECONDS,

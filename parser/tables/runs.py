@@ -20,8 +20,7 @@ from parser.config.file import ConfigError
 from parser.system.console import LinesError, lines_of, say
 from parser.system.files import write_atomically
 from parser.system.interruption import StoppedError, stop_request
-from parser.system.lifeline import end, lifeline, start_process
-from parser.system.python_processes import environment, python
+from parser.system.processes import end, environment, lifeline, python, start_process
 from parser.tables.settings import TableConfig
 from parser.training.config import Config, for_its_treebank, read_config
 from parser.training.folder import CHECKPOINT

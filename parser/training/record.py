@@ -180,7 +180,7 @@ class Results(NamedTuple):
 def write_result(run: Path, results: Results, device: torch.device, stamp: dict[str, Any]) -> dict[str, Any]:
     """Write `result.json`; returns its content.
 
-    stamp: `parser.system.stamp.stamp()` and the provenance of the treebanks when the run was started or last
+    stamp: what `machine.stamp` returns, and the provenance of the treebanks, when the run was started or last
     resumed.
     """
     epochs = epochs_of(run)

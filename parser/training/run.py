@@ -23,7 +23,7 @@ from parser.system.console import counted, say, warn
 from parser.system.device_choice import choose_device, described, warn_of_unused_gpu
 from parser.system.files import refuse_to_overwrite
 from parser.system.interruption import stop_request
-from parser.system.stamp import stamp
+from parser.system.machine import stamp
 from parser.training import data
 from parser.training.batches import epoch_batches
 from parser.training.bonus import BONUS_WITHOUT_DEV, fit_bonus, set_bonus

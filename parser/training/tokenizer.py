@@ -16,7 +16,7 @@ from parser.models.model_format import TOKENIZER
 from parser.system.console import in_words, say
 from parser.system.files import write_atomically
 from parser.system.interruption import StoppedError, StopRequest
-from parser.system.lifeline import end, lifeline
+from parser.system.processes import end, lifeline
 from parser.training.config import Config
 from parser.training.folder import BEST_MODEL, TOKENIZER_TRAINING, resuming
 from parser.treebank.conllu import stream_sentences

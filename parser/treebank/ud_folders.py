@@ -17,7 +17,7 @@ from typing import NamedTuple, TypedDict
 
 from parser.system.console import printable
 from parser.system.files import named_errors, names_in, real_path
-from parser.system.git import git
+from parser.system.version import git
 
 PREFIX, EXAMPLE = "UD_", "UD_English-EWT"
 FOLDER = re.compile(PREFIX + r"([A-Z][A-Za-z_]*)-([A-Za-z0-9]+)")

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpu_visit.reporting import RESULT
-from parser.system.lifeline import lifeline, start_process
+from parser.system.processes import lifeline, start_process
 
 ROWS, LOG = "visit.jsonl", "log"
 OK, FAILED, TIMED_OUT, SKIPPED = "ok", "failed", "timed out", "skipped"

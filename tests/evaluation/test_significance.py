@@ -4,10 +4,12 @@ from math import comb
 
 import numpy as np
 import pytest
+import torch
 from plain_parser import sentence
 
+from parser.evaluation import significance
 from parser.evaluation.report import comparison_report, copied_by
-from parser.evaluation.significance import compare
+from parser.evaluation.significance import compare, interval, resampled
 from parser.parsing.parsed_tree import ParsedTree
 
 GOLD = [sentence((2, 0, 2, 3), labels=["det", "root", "obj", "det"]) for _ in range(200)]
@@ -102,3 +104,35 @@ def test_parsers_are_compared_by_any_measure(measure):
     low, high = comparison.interval
     assert 0 < low < lost < high
     assert f"of B - A is +{lost:.2f}" in "\n".join(comparison_report(comparison, "old", "new", {}))
+
+
+def series(count, *sizes, seed=1):
+    return torch.randn(count, *sizes, dtype=torch.double, generator=torch.Generator().manual_seed(seed))
+
+
+def mean(values):
+    return values.mean(1)
+
+
+def test_samples_scatter_as_the_standard_error():
+    values = series(400)
+    means = resampled([values], mean, 4000, seed=0)
+    error = float(values.std()) / 400**0.5
+    assert float(means.std()) == pytest.approx(error, rel=0.05)
+    low, high = interval(means)
+    assert (high - low) / 2 == pytest.approx(1.96 * error, rel=0.05)
+    assert low < values.mean() < high
+
+
+def test_observations_stay_whole_and_series_are_independent():
+    paired = torch.stack([series(50), series(50) + 3], 1)
+    assert resampled([paired], lambda pairs: (pairs[..., 1] - pairs[..., 0]).std(1), 100, seed=0).max() < 1e-9
+    apart = resampled([series(50), series(50) + 3], lambda one, other: mean(other) - mean(one), 100, seed=0)
+    assert apart.std() > 0.1
+
+
+def test_the_memory_for_samples_does_not_change_them(monkeypatch):
+    samples = resampled([series(30, 2)], lambda drawn: drawn[..., 0].amax(1), 101, seed=7)
+    monkeypatch.setattr(significance, "DRAWN_AT_ONCE", 100)
+    assert resampled([series(30, 2)], lambda drawn: drawn[..., 0].amax(1), 101, seed=7).equal(samples)
+    assert not resampled([series(30, 2)], lambda drawn: drawn[..., 0].amax(1), 101, seed=8).equal(samples)

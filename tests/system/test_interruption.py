@@ -16,7 +16,7 @@ from programs import running, wait_until
 from stopped_runs import command
 
 from parser.system.interruption import SIGNALS, Interrupted, interruptible, later, stop_request
-from parser.system.lifeline import end, lifeline, start_process
+from parser.system.processes import end, lifeline, start_process
 
 CPU = torch.device("cpu")
 
@@ -165,7 +165,7 @@ FAMILY = "sleep 1000 & echo $!; exec sleep 1000"
 """A program with a child, whose number it prints."""
 STARTER = f"""
 import sys, time
-from parser.system.lifeline import lifeline, start_process
+from parser.system.processes import lifeline, start_process
 with lifeline() as line:
     start_process(["sh", "-c", {FAMILY!r}], line, stdout=sys.stdout)
     time.sleep(1000)

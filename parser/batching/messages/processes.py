@@ -45,9 +45,8 @@ from parser.batching.messages.workers import (
     Stop,
     Worker,
 )
-from parser.system.lifeline import end, lifeline, start_process
 from parser.system.machine import tune_process
-from parser.system.python_processes import environment, python
+from parser.system.processes import end, environment, lifeline, python, start_process
 
 SharedT = TypeVar("SharedT")
 STOPPED, FINISHED, FAILED, EXITED = -1, -2, -3, -4

@@ -15,7 +15,7 @@ from parser.speed.measuring.rows import OK, SKIPPED, ExternalProgram, ExternalRo
 from parser.speed.measuring.settings import SpeedConfig
 from parser.speed.measuring.statistics import median_of
 from parser.system.console import say
-from parser.system.lifeline import end, lifeline, start_process
+from parser.system.processes import end, lifeline, start_process
 from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
 
 ROWS = "external.jsonl"

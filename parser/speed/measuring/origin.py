@@ -13,7 +13,7 @@ from parser.config.data_folder import data_path
 from parser.speed.measuring.cells import Cell
 from parser.speed.tasks.discovery import find
 from parser.speed.tasks.plugin import AnyPlugin
-from parser.system.stamp import commit_of, own_commit
+from parser.system.version import commit_of, program_commit
 
 
 def origin(cell: Cell) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def plugin_commit(plugin: type[AnyPlugin]) -> str | None:
     if there is none.
     """
     commit = commit_of(Path(inspect.getfile(plugin)).resolve())
-    return None if commit == own_commit() else commit
+    return None if commit == program_commit() else commit
 
 
 def data_checksums(settings: Mapping[str, Any]) -> dict[str, str]:

@@ -15,9 +15,8 @@ from pydantic import TypeAdapter, ValidationError
 from parser.speed.measuring.cells import Cell
 from parser.speed.measuring.statistics import Estimate
 from parser.system.files import complete_gzip, write_atomically
-from parser.system.machine import MemoryUse
+from parser.system.machine import MemoryUse, stamp
 from parser.system.settings import fault_lines
-from parser.system.stamp import stamp
 
 OK, SKIPPED, WRONG = "ok", "skipped", "wrong"
 """Beginnings of a row's status. Other statuses are `error`, `out of memory` and `timeout`."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from parser.system.bootstrap import interval, resampled
+from parser.evaluation.significance import interval, resampled
 
 RESAMPLES = 2000
 

@@ -15,8 +15,7 @@ from contextlib import ExitStack, contextmanager
 
 from parser.system.console import warn
 from parser.system.interruption import SIGNALLED, SIGNALS, StopRequest, stop_request
-from parser.system.lifeline import end, lifeline, start_process
-from parser.system.python_processes import environment, python
+from parser.system.processes import end, environment, lifeline, python, start_process
 
 HOST = "127.0.0.1"
 LISTENER = "PARSER_LISTENER"

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from parser.system.extras import to_install
+from parser.system.version import to_install
 from parser.treebank.text.tokenizer import Token, TokenizedSentence, TokenizerKind, in_windows, joined
 
 WINDOW = 8_192

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from parser.system import lifeline
-from parser.system.python_processes import environment, python
+from parser.system.processes import environment, python, start_process
 from parser.treebank.conllu_output import sentence_lines
 from parser.treebank.sentence import BLANK, FORM, NO_SPACE, Sentence
 from parser.treebank.text.tokenizer import TokenizerKind
@@ -33,7 +32,7 @@ def start_training(
     module = python("-m", "parser.treebank.text.training_process")
     command = [*module, settings.model_dump_json(), str(train), str(dev), str(output)]
     with log.open("wb") as file:
-        return lifeline.start_process(command, line, env=environment(), stdout=file, stderr=file)
+        return start_process(command, line, env=environment(), stdout=file, stderr=file)
 
 
 def as_training_text(sentences: Iterable[Sentence]) -> str:

@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from parser.system.extras import to_install
 from parser.system.files import nameless_file
 from parser.system.settings import Count
+from parser.system.version import to_install
 from parser.treebank.sentence import FORM, ID, MISC, NO_SPACE
 from parser.treebank.text.tokenizer import Token, TokenizedSentence, TokenizerKind, in_windows, joined
 from parser.treebank.text.udpipe_format import refuse_unsound

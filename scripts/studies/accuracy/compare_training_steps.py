@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from parser.system.bootstrap import interval, resampled
+from parser.evaluation.significance import interval, resampled
 from parser.system.machine import tune_process
 from parser.training import data
 from parser.training.config import read_config

@@ -19,8 +19,7 @@ from torch import Tensor
 from parser.speed.tasks.digits.mnist import DIGIT_CLASSES
 from parser.speed.tasks.digits.mnist_mlp_plugin import DigitClassifier, MnistSettings, load_digits
 from parser.speed.tasks.message_training import accuracy
-from parser.system.machine import tune_process
-from parser.system.stamp import append_stamped
+from parser.system.machine import append_stamped, tune_process
 
 IMAGES = "${PARSER_DATA}/mnist/t10k-images-idx3-ubyte.gz"
 LABELS = "${PARSER_DATA}/mnist/t10k-labels-idx1-ubyte.gz"

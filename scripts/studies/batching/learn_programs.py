@@ -33,8 +33,7 @@ from parser.speed.tasks.programs.program_executor_plugin import ProgramExecutorP
 from parser.speed.tasks.programs.questions import Question
 from parser.speed.tasks.programs.scenes import Scene, read_scenes
 from parser.system.device_choice import choose_device
-from parser.system.machine import tune_process
-from parser.system.stamp import append_stamped
+from parser.system.machine import append_stamped, tune_process
 
 METHODS = ProgramExecutorPlugin.methods["train"]
 IMAGES = 8

@@ -25,8 +25,7 @@ from measuring import processor_seconds
 from parser.batching.device import HasTensors
 from parser.networks.replay.batch import Batch
 from parser.networks.replay.making import Selection
-from parser.system.machine import tune_process
-from parser.system.stamp import append_stamped
+from parser.system.machine import append_stamped, tune_process
 from parser.training import data
 from parser.training.batches import epoch_batches
 from parser.training.config import TrainingSettings, read_config

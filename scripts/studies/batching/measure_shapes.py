@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from parser.networks.replay.shapes import EPOCHS, common_shapes, fitting
-from parser.system.stamp import append_stamped
+from parser.system.machine import append_stamped
 from parser.training import data
 from parser.training.batches import epoch_batches
 from parser.training.config import TrainingSettings, read_config

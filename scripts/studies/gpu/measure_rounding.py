@@ -23,8 +23,7 @@ from torch import Tensor
 from parser.batching.functional import set_precision
 from parser.evaluation.evaluate import evaluate
 from parser.system.device_choice import choose_device
-from parser.system.machine import tune_process
-from parser.system.stamp import append_stamped
+from parser.system.machine import append_stamped, tune_process
 from parser.training import data
 from parser.training.config import Config, read_config
 from parser.training.epoch import running_loss, train_epoch

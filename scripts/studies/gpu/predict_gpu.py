@@ -47,8 +47,7 @@ from simulated_cuda.device import SimulatedCuda
 from parser.batching import Precision
 from parser.batching.functional import set_precision
 from parser.speed.tasks.stack_parser.stack_parser_plugin import REPLAY_GRAPH, StackParserSettings
-from parser.system.machine import tune_process
-from parser.system.stamp import append_stamped
+from parser.system.machine import append_stamped, tune_process
 
 TREEBANK = "${PARSER_DATA}/ud/UD_English-EWT/en_ewt-ud-train.conllu"
 METHODS = "replay", "step", "step-naive"

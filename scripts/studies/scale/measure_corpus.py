@@ -36,7 +36,7 @@ from parser.parsing.corpus.workers import cut_into_parts
 from parser.parsing.options import TREE_ALONE
 from parser.parsing.part_parser import PartSettings
 from parser.system.files import refuse_to_overwrite
-from parser.system.stamp import append_stamped
+from parser.system.machine import append_stamped
 from parser.treebank.conllu import stream_sentences
 
 KIB = 1 << 10

@@ -9,8 +9,7 @@ from parser.speed.measuring.cell_process import Finished, Started, Turn
 from parser.speed.measuring.rows import FailedRow, RowFile, SpeedRow, new_row
 from parser.speed.measuring.turns import speed_row as row_of_turns
 from parser.speed.tasks.plugin import Work
-from parser.system.machine import MemoryUse
-from parser.system.stamp import stamp
+from parser.system.machine import MemoryUse, stamp
 
 CELL = cell(settings={"words": 3})
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from parser.speed.tasks.programs.scenes import Scene, paint
-from parser.system.extras import to_install
+from parser.system.version import to_install
 
 DATASET = "features"
 

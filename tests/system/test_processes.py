@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import parser
-from parser.system.python_processes import environment, environment_for_children, python
+from parser.system.processes import environment, environment_for_children, python
 
 
 def test_a_process_finds_the_modules_that_this_one_does(tmp_path, monkeypatch):
@@ -37,4 +37,4 @@ def test_the_environment_is_as_before_afterwards(path, monkeypatch):
 
 def test_one_file_says_how_python_is_started():
     found = [path for path in Path("parser").rglob("*.py") if "sys.executable" in path.read_text()]
-    assert found == [Path("parser/system/python_processes.py")]
+    assert found == [Path("parser/system/processes.py")]

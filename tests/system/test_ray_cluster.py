@@ -7,8 +7,8 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from parser.system import cluster_address
-from parser.system.cluster_address import refuse_silent
+from parser.system import ray_cluster
+from parser.system.ray_cluster import refuse_silent
 
 
 @contextmanager
@@ -54,7 +54,7 @@ def test_something_else_is_refused(answer):
 
 
 def test_one_that_stays_silent_is_refused_in_time(monkeypatch):
-    monkeypatch.setattr(cluster_address, "SECONDS", 0.2)
+    monkeypatch.setattr(ray_cluster, "SECONDS", 0.2)
     with listening(None) as address, pytest.raises(ValueError, match=r"for up to 0\.2 seconds: timed out"):
         refuse_silent(address)
 
