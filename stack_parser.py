@@ -73,12 +73,12 @@ def other_parser() -> str:
 
     Imports neither of the two.
     """
-    found = find_spec("parser")
-    place = found.origin if found else None
-    if place is None or Path(place).resolve().parent == PACKAGE:
+    spec = find_spec("parser")
+    file = spec.origin if spec else None
+    if file is None or Path(file).resolve().parent == PACKAGE:
         return ""
     return (
-        f"Python finds {place} in place of the package `parser` in {PACKAGE.parent}; "
+        f"Python finds {file} in place of the package `parser` in {PACKAGE.parent}; "
         "rename it, or start the program elsewhere"
     )
 

@@ -420,15 +420,15 @@ def _add_train_all(commands: Commands) -> None:
         metavar="PATTERN",
         help="train only these treebanks, such as 'UD_French-*'; may be given several times",
     )
-    place = command.add_mutually_exclusive_group()
-    place.add_argument(
+    where = command.add_mutually_exclusive_group()
+    where.add_argument(
         "--processes",
         type=positive,
         default=1,
         metavar="N",
         help="train N parsers at the same time (default: %(default)s)",
     )
-    place.add_argument(
+    where.add_argument(
         "--address",
         help="address of a Ray cluster whose machines share the folders: train as many parsers as it has "
         "CPUs or GPUs for",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from parser.commands.options import prepared_device, with_column_warnings
-from parser.commands.reports import curves_of, known_forms, refuse_place, write_page
+from parser.commands.reports import curves_of, known_forms, refuse_unwritable_page, write_page
 from parser.evaluation.errors import find_errors
 from parser.evaluation.report import comparison_report, copied_by
 from parser.evaluation.significance import compare
@@ -17,7 +17,7 @@ from parser.treebank.conllu import read_treebank
 
 
 def compare_models(options: argparse.Namespace) -> None:
-    refuse_place(options.report, [options.treebank], [options.first, options.model])
+    refuse_unwritable_page(options.report, [options.treebank], [options.first, options.model])
     device = prepared_device(options)
     gold = read_treebank(options.treebank, options.roots)
     folders = options.first, options.model

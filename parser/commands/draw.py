@@ -62,39 +62,30 @@ def _tree_text(sentence: Sentence, gold: Sentence | None = None) -> str:
     With gold, a line of scores is included, and each wrong word is followed by its gold arc.
     """
     lines = [f"# sent_id = {sentence.identifier}", f"# text = {text_of(sentence)}"]
+    notes = [""] * len(sentence)
     if gold is not None:
         scores = scores_of([sentence], [gold])
         lines.append(f"# UAS {scores['uas']:.2f}, LAS {scores['las']:.2f}")
-    words = [form.translate(CONTROLS) for form in sentence.forms]
-    labels = [label.translate(CONTROLS) for label in sentence.labels]
-    drawing = as_text(words, sentence.heads, labels, _notes(sentence, gold))
-    return "\n".join([*(line.translate(CONTROLS) for line in lines), drawing, "", ""])
-
-
-def _notes(sentence: Sentence, gold: Sentence | None) -> list[str]:
-    notes = [""] * len(sentence)
-    if gold is not None:
         named = ("ROOT", *map(shortened, sentence.forms))
         for word, (head, label, error) in differences(sentence, gold).items():
             if error:
                 notes[word - 1] = f"✗ gold: {label} of {named[head]}".translate(CONTROLS)
-    return notes
+    words = [form.translate(CONTROLS) for form in sentence.forms]
+    labels = [label.translate(CONTROLS) for label in sentence.labels]
+    drawing = as_text(words, sentence.heads, labels, notes)
+    return "\n".join([*(line.translate(CONTROLS) for line in lines), drawing, "", ""])
 
 
 def _pairs(options: argparse.Namespace) -> Iterator[Pair]:
     """Yield the sentences with their gold trees, if given. Raises TreebankError for an empty file."""
     sentences = stream_sentences(options.treebank, roots=options.roots)
-    empty = True
-    for pair in _with_gold(options, sentences):
-        empty = False
-        yield pair
-    if empty:
-        raise TreebankError(options.treebank, [NO_SENTENCE])
-
-
-def _with_gold(options: argparse.Namespace, sentences: Iterator[Sentence]) -> Iterator[Pair]:
-    if options.gold is None:
-        yield from ((sentence, None) for sentence in sentences)
-    else:
+    pairs: Iterator[Pair] = ((sentence, None) for sentence in sentences)
+    if options.gold is not None:
         gold = stream_sentences(options.gold, roots=options.roots)
-        yield from with_gold(options.treebank, sentences, options.gold, gold)
+        pairs = with_gold(options.treebank, sentences, options.gold, gold)
+    is_empty = True
+    for pair in pairs:
+        is_empty = False
+        yield pair
+    if is_empty:
+        raise TreebankError(options.treebank, [NO_SENTENCE])

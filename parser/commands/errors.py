@@ -50,8 +50,8 @@ def how_to_get(path: str) -> str:
     if not FOLDER.fullmatch(folder.name):
         return ""
     if folder.is_dir():
-        found = ", ".join(sorted(file.name for file in folder.glob("*.conllu"))) or "no .conllu file"
-        return f"; {folder} has {found}"
+        files = ", ".join(sorted(file.name for file in folder.glob("*.conllu"))) or "no .conllu file"
+        return f"; {folder} has {files}"
     usual = Path(os.environ.get("PARSER_DATA") or "data", "ud")  # where `make data` puts treebanks
     into = "" if folder.parent == usual else f' ARGUMENTS="--into {shlex.quote(str(folder.parent))}"'
     return f"; in the project's folder, make data TREEBANK={folder.name}{into} downloads the treebank"

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
 
 from parser.commands.arguments import OF_TREEBANK
 from parser.commands.options import model_of, models_of, warning_of, with_column_warnings
-from parser.commands.reports import curves_of, known_forms, refuse_place, write_page
-from parser.evaluation.calibration import Confidence, confidence_of
+from parser.commands.reports import curves_of, known_forms, refuse_unwritable_page, write_page
+from parser.evaluation.calibration import confidence_of
 from parser.evaluation.errors import find_errors
 from parser.evaluation.evaluate import PartEvaluator, evaluate, evaluate_text
 from parser.evaluation.report import report, text_report
@@ -21,12 +20,10 @@ from parser.pages.report_page import report_page
 from parser.parsing.calibration import Calibration, with_calibration
 from parser.parsing.options import ParseOptions
 from parser.parsing.parse import parse_stream
-from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.worker_processes import answers, start_workers
 from parser.system.console import say
 from parser.treebank.conllu import NO_SENTENCE, read_treebank, stream_parts
 from parser.treebank.faults import Faults, TreebankError
-from parser.treebank.sentence import Sentence
 from parser.treebank.text.reading import TextPart, read_parts, stream_text
 
 
@@ -55,16 +52,18 @@ def _refuse_combinations(options: argparse.Namespace) -> None:
         raise ValueError(f"--text scores all words, in one process: leave out {others}")
     if options.report and options.processes > 1:
         raise ValueError("--report is written by one process: leave out --processes")
-    refuse_place(options.report, filter(None, (options.treebank, options.text)), models_of(options).paths)
+    sources = filter(None, (options.treebank, options.text))
+    refuse_unwritable_page(options.report, sources, models_of(options).paths)
 
 
 def _of_text(options: argparse.Namespace, model: Model) -> TextScores:
     """Parse raw text, and return its scores."""
     reader = text_reader(options.model, "raw")
     gold = read_treebank(options.treebank, options.roots)
-    is_own = options.text == OF_TREEBANK
-    text = [TextPart(0, reader.text_of(gold))] if is_own else stream_text(options.text)
-    source = options.treebank if is_own else options.text
+    if options.text == OF_TREEBANK:
+        source, text = options.treebank, iter([TextPart(0, reader.text_of(gold))])
+    else:
+        source, text = options.text, stream_text(options.text)
     sentences = with_column_warnings(model, read_parts(reader, text), source, is_text=True)
     try:
         return evaluate_text(model, sentences, gold, options.batch_size)
@@ -81,21 +80,15 @@ def _with_report(options: argparse.Namespace, model: Model) -> Scores:
     trees = [tree for _, tree in parsed]
     errors = find_errors(gold, trees, known_forms(model), not options.no_punct)
     title = f"{', '.join(map(str, models_of(options).paths))} on {options.treebank}"
-    confidences = _confidences(gold, trees, Calibration.of(model), not options.no_punct)
+    calibration, confidence = Calibration.of(model), confidence_of(gold, trees, not options.no_punct)
+    if calibration.settings is None:
+        confidences = {"not calibrated": confidence}
+    else:
+        confidences = {"before": confidence, "calibrated": confidence.calibrated(calibration)}
     curves = curves_of(options.model)
     page = report_page(title, errors, gold, trees, model.predicted_columns, curves, confidences)
     write_page(options.report, page)
     return errors.scores
-
-
-def _confidences(
-    gold: Sequence[Sentence], trees: Sequence[ParsedTree], calibration: Calibration, punctuation: bool
-) -> dict[str, Confidence]:
-    """Return the confidence of trees with uncalibrated probabilities, before and after calibration."""
-    found = confidence_of(gold, trees, punctuation)
-    if calibration.settings is None:
-        return {"not calibrated": found}
-    return {"before": found, "calibrated": found.calibrated(calibration)}
 
 
 def _by_one_process(options: argparse.Namespace, model: Model) -> Scores:

@@ -102,8 +102,8 @@ def _by_one_process(options: argparse.Namespace, wanted: ParseOptions, model: Mo
     else:
         check = ConstraintReader(model).check(wanted)
         sentences = sentences_as_they_come(options.input, tree=check is not None, partial=check)
-    read = with_column_warnings(model, sentences, options.input, bool(options.form))
-    for sentence, tree in parse_stream(model, read, options.batch_size, wanted):
+    checked = with_column_warnings(model, sentences, options.input, bool(options.form))
+    for sentence, tree in parse_stream(model, checked, options.batch_size, wanted):
         content, is_dropped, filled = output_of(sentence, tree, options.tags, options.deps)
         yield _Parsed(content, 1, len(sentence), int(is_dropped), filled)
 
@@ -135,8 +135,8 @@ def _bar(options: argparse.Namespace) -> ProgressBar:
     if their number is known.
     """
     path, hidden = options.input, {"disable": True} if options.output == STANDARD else {}
-    is_plain = not options.form and os.path.isfile(path) and not path.endswith(".gz")
-    total = os.path.getsize(path) if is_plain else None
+    is_treebank = not options.form and os.path.isfile(path) and not path.endswith(".gz")
+    total = os.path.getsize(path) if is_treebank else None
     return ProgressBar(desc="parsing", total=total, unit="B", unit_scale=True, **{**PROGRESS_BAR, **hidden})
 
 

@@ -44,7 +44,7 @@ def _beside(model: Path) -> tuple[Path, Path]:
     return run / METRICS, run / CURVES
 
 
-def refuse_place(page: Path | None, sources: Iterable[str], models: Sequence[Path]) -> None:
+def refuse_unwritable_page(page: Path | None, sources: Iterable[str], models: Sequence[Path]) -> None:
     """Raises ValueError or PermissionError, before work is done, if the page or the printed output cannot be
     written.
     """

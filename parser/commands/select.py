@@ -25,14 +25,14 @@ def select_sentences(options: argparse.Namespace) -> None:
     model = load_models(models, prepared_device(options))
     sources = chain.from_iterable(_sources(model, path) for path in options.treebanks)
     with atomic_file(str(options.output)) as file:  # opened before hours of parsing
-        found = select(model, sources, options.words, options.by, options.seed, options.batch_size)
-        for place, candidate in enumerate(found, 1):
-            lines = lines_of(candidate, place, options.by, options.doubtful)
+        selected = select(model, sources, options.words, options.by, options.seed, options.batch_size)
+        for rank, candidate in enumerate(selected, 1):
+            lines = lines_of(candidate, rank, options.by, options.doubtful)
             file.write("".join(lines).encode("utf-8", "surrogateescape"))
-    words = sum(len(candidate.sentence) for candidate in found)
-    arcs = sum(own < options.doubtful for candidate in found for own in candidate.confidence)
+    words = sum(len(candidate.sentence) for candidate in selected)
+    arcs = sum(arc < options.doubtful for candidate in selected for arc in candidate.confidence)
     warn(
-        f"{options.output}: {counted(len(found), 'sentence')}, {counted(words, 'word')}, "
+        f"{options.output}: {counted(len(selected), 'sentence')}, {counted(words, 'word')}, "
         f"{counted(arcs, 'arc')} left out"
     )
 

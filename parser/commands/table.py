@@ -97,8 +97,8 @@ def _check_plot(plot: PlotSettings, jobs: Sequence[Job], path: Path) -> None:
     rows: dict[tuple[str, str], str] = {}
     for job in jobs:
         values = flat(job.config.model_dump())
-        place = str(values[plot.x]), str(values[plot.lines])
-        if (other := rows.setdefault(place, job.name)) != job.name:
+        point = str(values[plot.x]), str(values[plot.lines])
+        if (other := rows.setdefault(point, job.name)) != job.name:
             raise ValueError(
                 f"{path}: plot: {other!r} and {job.name!r} are at one place, and would be taken for seeds"
             )

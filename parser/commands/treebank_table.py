@@ -28,7 +28,7 @@ misspelt ones are among these."""
 MAX_LACKING, MAX_REPETITIONS = 10, 5
 MAX_VALUE = 30
 """Maximum characters of a tag, feature or label."""
-LACKED = UPOS, XPOS, FEATURES, LABELS
+KINDS = UPOS, XPOS, FEATURES, LABELS
 Cells = list[tuple[str, list[str]]]
 """Rows of a title and a cell for each file."""
 
@@ -46,8 +46,8 @@ def counts_as_text(
     titles = list(files)
     for first in range(0, len(titles), MAX_COLUMNS):
         shown = titles[first : first + MAX_COLUMNS]
-        own = [files[title] for title in shown]
-        rows = [*_size_rows(own), *_value_rows(own)]
+        counts = [files[title] for title in shown]
+        rows = [*_size_rows(counts), *_value_rows(counts)]
         if known and len(train) < len(files):
             rows += _unknown_rows({title: files[title] for title in shown}, train, known)
         lines += ["", *table(shown, [*rows, *_repetition_rows(shown, repetitions)])]
@@ -55,7 +55,7 @@ def counts_as_text(
     for kind in (UPOS, LABELS, FEATURES):
         lines += ["", *_listed(kind, everything.values[kind])]
     if known:
-        others = {title: own for title, own in files.items() if title not in train}
+        others = {title: counts for title, counts in files.items() if title not in train}
         lines += _lacking(others, known)
     return lines + _examples(repetitions)
 
@@ -64,7 +64,7 @@ def table(titles: Sequence[str], rows: Cells) -> list[str]:
     """Return lines of aligned cells below the titles of the files."""
     left = max(len(name) for name, _ in rows) + 2
     widths = [
-        max(len(title), *(len(cells[place]) for _, cells in rows)) + 2 for place, title in enumerate(titles)
+        max(len(title), *(len(cells[index]) for _, cells in rows)) + 2 for index, title in enumerate(titles)
     ]
     return [
         name.ljust(left) + "".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
@@ -73,42 +73,42 @@ def table(titles: Sequence[str], rows: Cells) -> list[str]:
 
 
 def _size_rows(files: Sequence[TreebankCounts]) -> Cells:
-    without_heads = [f"{own.without_heads:,}" for own in files]
+    without_heads = [f"{counts.without_heads:,}" for counts in files]
     return [
-        ("sentences", [f"{own.sentences:,}" for own in files]),
-        ("words", [f"{own.words:,}" for own in files]),
-        ("words in a sentence", [f"{own.words / own.sentences:.1f}" for own in files]),
-        ("words in the longest", [f"{own.longest:,}" for own in files]),
-        ("multiword tokens", [f"{own.multiword_tokens:,}" for own in files]),
-        ("empty nodes", [f"{own.empty_nodes:,}" for own in files]),
-        ("words without space after", [f"{own.joined:,}" for own in files]),
-        ("non-projective trees", [f"{own.non_projective:,}" for own in files]),
-        ("  share", [_percent(own.non_projective / own.sentences) for own in files]),
-        *([("words without heads", without_heads)] if any(own.without_heads for own in files) else []),
+        ("sentences", [f"{counts.sentences:,}" for counts in files]),
+        ("words", [f"{counts.words:,}" for counts in files]),
+        ("words in a sentence", [f"{counts.words / counts.sentences:.1f}" for counts in files]),
+        ("words in the longest", [f"{counts.longest:,}" for counts in files]),
+        ("multiword tokens", [f"{counts.multiword_tokens:,}" for counts in files]),
+        ("empty nodes", [f"{counts.empty_nodes:,}" for counts in files]),
+        ("words without space after", [f"{counts.joined:,}" for counts in files]),
+        ("non-projective trees", [f"{counts.non_projective:,}" for counts in files]),
+        ("  share", [_percent(counts.non_projective / counts.sentences) for counts in files]),
+        *([("words without heads", without_heads)] if any(counts.without_heads for counts in files) else []),
     ]
 
 
 def _value_rows(files: Sequence[TreebankCounts]) -> Cells:
     return [
-        ("different words", [f"{len(own.forms):,}" for own in files]),
-        *((kind, [f"{len(own.values[kind]):,}" for own in files]) for kind in (UPOS, XPOS, FEATURES, LABELS)),
-        ("  without subtypes", [f"{own.universal_labels:,}" for own in files]),
+        ("different words", [f"{len(counts.forms):,}" for counts in files]),
+        *((kind, [f"{len(counts.values[kind]):,}" for counts in files]) for kind in KINDS),
+        ("  without subtypes", [f"{counts.universal_labels:,}" for counts in files]),
     ]
 
 
 def _unknown_rows(files: Mapping[str, TreebankCounts], train: Sequence[str], known: TreebankCounts) -> Cells:
-    others = {title: own for title, own in files.items() if title not in train}
+    others = {title: counts for title, counts in files.items() if title not in train}
 
     def row(name: str, cells: Mapping[str, str]) -> tuple[str, list[str]]:
         return f"{name} not in train", [cells.get(title, "") for title in files]
 
-    shares = {title: _percent(own.unknown_share(known)) for title, own in others.items()}
+    shares = {title: _percent(counts.unknown_share(known)) for title, counts in others.items()}
     rows = [row("words", shares)]
-    for kind in LACKED:
-        lacking = {title: own.lacking(known, kind) for title, own in others.items()}
+    for kind in KINDS:
+        lacking = {title: counts.lacking(known, kind) for title, counts in others.items()}
         rows.append(row(kind, {title: f"{len(values):,}" for title, values in lacking.items()}))
         if kind != FEATURES:  # a word may have several features
-            of_words = {title: lacking[title].total() / own.words for title, own in others.items()}
+            of_words = {title: lacking[title].total() / counts.words for title, counts in others.items()}
             shares = {title: _percent(share) for title, share in of_words.items()}
             rows.append(("  share of words", [shares.get(title, "") for title in files]))
     return rows
@@ -155,9 +155,9 @@ def _in_columns(counted: Sequence[tuple[str, int]]) -> Iterator[str]:
 
 def _lacking(others: Mapping[str, TreebankCounts], train: TreebankCounts) -> list[str]:
     lines = []
-    for title, own in others.items():
-        for kind in LACKED:
-            if lacking := own.lacking(train, kind).most_common():
+    for title, counts in others.items():
+        for kind in KINDS:
+            if lacking := counts.lacking(train, kind).most_common():
                 shown = [f"{as_name(value, MAX_VALUE)} {count:,}" for value, count in lacking[:MAX_LACKING]]
                 more = [f"… {len(lacking) - MAX_LACKING:,} more"] if len(lacking) > MAX_LACKING else []
                 lines += _wrapped(f"{kind} of {title} that are not in train: {', '.join([*shown, *more])}")
@@ -173,19 +173,19 @@ def _examples(repetitions: Repetitions) -> list[str]:
     lines = []
     if longest:
         lines += ["", "sentences of two files, the longest:"]
-        lines += [f"  {_place(each.here)}, as {_place(each.before)}: {_text(each)}" for each in longest]
+        lines += [f"  {_where(each.here)}, as {_where(each.before)}: {_text(each)}" for each in longest]
     if repetitions.identifiers:
         lines += ["", "repeated sent_id, the first:"]
         first = repetitions.identifiers[:MAX_REPETITIONS]
         lines += [
-            f"  {as_name(each.here.identifier, MAX_VALUE)}: {_place(each.here)}, as {_place(each.before)}"
+            f"  {as_name(each.here.identifier, MAX_VALUE)}: {_where(each.here)}, as {_where(each.before)}"
             for each in first
         ]
     return lines
 
 
-def _place(place: SentencePlace) -> str:
-    return f"{place.file}, line {place.line:,}"
+def _where(sentence: SentencePlace) -> str:
+    return f"{sentence.file}, line {sentence.line:,}"
 
 
 def _text(repetition: Repetition) -> str:

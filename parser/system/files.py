@@ -38,11 +38,11 @@ def refuse_to_overwrite(output: str | Path, inputs: Iterable[str | Path]) -> Non
             fault = "would overwrite"
         else:
             continue
-        place, kept = (
+        target, kept = (
             name if str(path) == STANDARD else path
             for path, name in ((output, "standard output"), (source, "standard input"))
         )
-        raise ValueError(f"{place}: {fault} {kept}, which is read; choose another name")
+        raise ValueError(f"{target}: {fault} {kept}, which is read; choose another name")
 
 
 def _numbers(path: str | Path, standard: int) -> list[FileNumber | None]:
@@ -58,11 +58,11 @@ def _number(path: Path | int) -> FileNumber | None:
     store nothing that could be overwritten.
     """
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    keeps = stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)
-    return (found.st_dev, found.st_ino) if keeps else None
+    keeps = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
+    return (status.st_dev, status.st_ino) if keeps else None
 
 
 def _of_files_in(folder: str | Path, output: str | Path) -> set[FileNumber | None]:
@@ -74,15 +74,15 @@ def _of_files_in(folder: str | Path, output: str | Path) -> set[FileNumber | Non
     return set(map(_number, chain(Path(folder).glob("*"), Path(folder).glob("*/*"))))
 
 
-def refuse_folder_of_others(run: Path, is_run: bool, own_file: str = "", option: str = "--run") -> None:
+def refuse_folder_of_others(run: Path, is_run: bool, earlier_file: str = "", option: str = "--run") -> None:
     """Raises ValueError if a folder, which need not exist, contains files other than those of a run.
 
-    is_run: whether it contains a file that every run has. own_file: the name of a file that may exist before
-    that one. option: the option that names the folder, for messages.
+    is_run: whether it contains a file that every run has. earlier_file: one that may exist before that
+    file. option: the option that names the folder, for messages.
     """
     if os.path.lexists(run) and not run.is_dir():
         raise ValueError(f"{run}: is no folder; choose another name with {option}")
-    if run.exists() and not is_run and not {path.name for path in run.iterdir()} <= {own_file}:
+    if run.exists() and not is_run and not {path.name for path in run.iterdir()} <= {earlier_file}:
         raise ValueError(f"{run}: holds something that is not a run; choose another folder with {option}")
 
 
