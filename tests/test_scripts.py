@@ -22,7 +22,7 @@ from parser.batching.recurrence.layer_graph import Layer
 from parser.batching.recurrence.unrolled import training_operations
 from parser.batching.recurrence.weights import Weights
 from parser.models.model import Model
-from parser.parsing.parse import parse
+from parser.parsing.engine import parse
 from parser.speed.tasks.experts.mixture_of_experts_plugin import MixtureOfExpertsSettings
 from parser.speed.tasks.programs.image_blocks import JoiningBlock, ResidualBlock
 from parser.speed.tasks.programs.program_executor import ExecutorSizes

@@ -25,15 +25,13 @@ from parser.models.model import Model
 from parser.models.named_models import find_model, model_in
 from parser.models.text_input import reader_of_model, tokenizer_of
 from parser.parsing import BATCH_SIZE, refuse_count
-from parser.parsing.alternatives import refuse_without_scorer
 from parser.parsing.constraints import ConstraintReader
-from parser.parsing.engine import Engine
+from parser.parsing.engine import Engine, ProcessEngine
 from parser.parsing.engine_thread import EngineThread
 from parser.parsing.options import UNCONSTRAINED, Constraints, ParseOptions
 from parser.parsing.parsed_tree import Alternative, ParsedTree
-from parser.parsing.process_engine import ProcessEngine
-from parser.parsing.read_ahead import READ_AHEAD
-from parser.parsing.reparsing import MAX_WORDS
+from parser.parsing.reparsing import MAX_WORDS, refuse_without_scorer
+from parser.parsing.scheduler import READ_AHEAD
 from parser.system.device_choice import choose_device
 from parser.treebank.faults import value_fault
 from parser.treebank.sentence import BLANK, WORD_COLUMNS, Sentence, is_missing

@@ -28,10 +28,10 @@ from parser.models.model_format import SETTINGS
 from parser.models.named_models import find_model
 from parser.parsing import BATCH_SIZE, refuse_count
 from parser.parsing.constraints import ConstraintReader
+from parser.parsing.engine import ProcessEngine
 from parser.parsing.options import Constraints, ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
-from parser.parsing.process_engine import ProcessEngine
-from parser.parsing.read_ahead import READ_AHEAD
+from parser.parsing.scheduler import READ_AHEAD
 from parser.system.device_choice import choose_device
 from parser.system.files import nameless_file, write_atomically
 from parser.treebank.sentence import BLANK, MARK, NO_HEAD, WORD_COLUMNS, Sentence

@@ -11,7 +11,7 @@ from parser.evaluation.report import comparison_report, copied_by
 from parser.evaluation.significance import compare
 from parser.models.ensemble import ModelChoice, load_models, of_treebank
 from parser.pages.comparison_page import Parsed, comparison_page
-from parser.parsing.parse import parse_stream
+from parser.parsing.engine import parse_stream
 from parser.system.console import say
 from parser.treebank.conllu import read_treebank
 

@@ -17,9 +17,9 @@ from parser.evaluation.text_scores import OtherTextError, TextScores
 from parser.models.model import Model
 from parser.models.text_input import text_reader
 from parser.pages.report_page import report_page
-from parser.parsing.calibration import Calibration, with_calibration
+from parser.parsing.engine import parse_stream
 from parser.parsing.options import ParseOptions
-from parser.parsing.parse import parse_stream
+from parser.parsing.probabilities import Calibration, with_calibration
 from parser.parsing.worker_processes import answers, start_workers
 from parser.system.console import say
 from parser.treebank.conllu import NO_SENTENCE, read_treebank, stream_parts

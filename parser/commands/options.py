@@ -12,10 +12,10 @@ from parser.models.column_shares import AnySentence
 from parser.models.ensemble import ModelChoice, load_models
 from parser.models.model import Model
 from parser.models.text_input import tokenizer_of
-from parser.parsing.alternatives import refuse_without_scorer
 from parser.parsing.constraints import ConstraintReader
 from parser.parsing.options import ParseOptions
 from parser.parsing.part_parser import PartSettings
+from parser.parsing.reparsing import refuse_without_scorer
 from parser.system.console import counted, warn
 from parser.system.device_choice import choose_device, warn_of_unused_gpu
 from parser.system.machine import tune_process

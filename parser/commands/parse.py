@@ -26,8 +26,8 @@ from parser.commands.options import (
 from parser.models.model import Model
 from parser.models.text_input import text_reader
 from parser.parsing.constraints import ConstraintReader
+from parser.parsing.engine import parse_stream
 from parser.parsing.options import ParseOptions
-from parser.parsing.parse import parse_stream
 from parser.parsing.part_parser import PartParser, output_of
 from parser.parsing.worker_processes import answers, start_workers
 from parser.system.console import LinesError, counted, lines_of, warn

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parser.evaluation.scores import PUNCTUATION_TAGS, word_classes
-from parser.parsing.calibration import Calibration
 from parser.parsing.parsed_tree import ParsedTree
+from parser.parsing.probabilities import Calibration
 from parser.treebank.sentence import Sentence, without_subtype
 
 BINS = 15

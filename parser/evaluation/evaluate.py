@@ -12,7 +12,7 @@ from parser.models.column_shares import Counts, column_counts
 from parser.models.ensemble import ModelChoice
 from parser.models.model import Model
 from parser.parsing import BATCH_SIZE
-from parser.parsing.parse import parse_stream
+from parser.parsing.engine import parse_stream
 from parser.parsing.part_parser import model_of_worker
 from parser.treebank.conllu import Roots, TreebankPart, read_part
 from parser.treebank.faults import Faults

@@ -18,8 +18,8 @@ from typing import Literal, NamedTuple
 
 from parser.models.model import Model
 from parser.parsing import BATCH_SIZE
+from parser.parsing.engine import parse
 from parser.parsing.options import ParseOptions
-from parser.parsing.parse import parse
 from parser.parsing.parsed_tree import ParsedTree
 from parser.system.console import printable
 from parser.treebank.conllu_output import (

@@ -1,4 +1,4 @@
-"""Parsing single sentences on a CPU, in plain numbers: faster than a batch of few sentences."""
+"""Parsing sentences alone, one after the other on a CPU, in NumPy: faster than a batch of few sentences."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from torch import Tensor
 from parser.models.ensemble import numbers_in
 from parser.models.model import Model
 from parser.networks.stepping.plain_steps import Array, PlainNetwork, PlainParser
-from parser.parsing.constrained_alone import ConstrainedSentence, TransitionArrays
-from parser.parsing.constraints import SentenceConstraints
-from parser.parsing.label_choices import LabelChoices
+from parser.parsing.constrained_steps import ConstrainedSentence, TransitionArrays
+from parser.parsing.constraints import LabelChoices, SentenceConstraints
 from parser.parsing.parsed_tree import Arcs
-from parser.transitions.inventory import Effects, Inventory
+from parser.parsing.probabilities import AloneProbabilities
+from parser.transitions.inventory import Inventory
 from parser.transitions.system import Place, State
 from parser.treebank.sentence import NO_HEAD
 
@@ -38,13 +38,13 @@ class Situation(NamedTuple):
     keeps_root: Array
     """[places, legal] See `Inventory.keeps_root`."""
 
-    def narrowed(self, places: Array) -> Situation:
-        """The situation with only some of the transitions. places: [n] their places in `legal`."""
-        if len(places) == len(self.legal):
+    def narrowed(self, which: Array) -> Situation:
+        """The situation with only some of the transitions. which: [n] their indices in `legal`."""
+        if len(which) == len(self.legal):
             return self
-        legal = [self.legal[place] for place in places]
-        weights = [(weight[:, places], bias[places]) for weight, bias in self.weights]
-        return self._replace(legal=legal, weights=weights, keeps_root=self.keeps_root[:, places])
+        legal = [self.legal[index] for index in which]
+        weights = [(weight[:, which], bias[which]) for weight, bias in self.weights]
+        return self._replace(legal=legal, weights=weights, keeps_root=self.keeps_root[:, which])
 
 
 class AloneParser:
@@ -88,7 +88,7 @@ class AloneParser:
         """
         parsers = [network.begin(table) for network, table in zip(self._networks, tables, strict=True)]
         length = len(tables[0]) - 2
-        found = PlainProbabilities(length) if probabilities else None
+        of_arcs = AloneProbabilities(length) if probabilities else None
         constrained = ConstrainedSentence(self._transitions, constraints) if constraints else None
         heads, labels = [NO_HEAD] * (length + 2), [0] * (length + 2)
         stack, front, headless = [0], 1, 0
@@ -97,7 +97,7 @@ class AloneParser:
             index = _index(depth, length + 1 - front, heads[s0], headless)
             situation = self._situations[index]
             if situation.is_finished:
-                return Arcs(heads[1:-1], labels[1:-1], found.of_arcs[1:-1] if found else [])
+                return Arcs(heads[1:-1], labels[1:-1], of_arcs.of_arcs[1:-1] if of_arcs else [])
             words = (s0, stack[-2] if depth > 1 else 0, front, NO_HEAD)
             if constrained:
                 situation = self._without(index, constrained.blocked(stack, front, heads, headless))
@@ -110,8 +110,8 @@ class AloneParser:
                 best = int(scores.argmax())
             transition = situation.legal[best]
             effects = self._effects[transition]
-            if found:
-                found.add(situation.keeps_root, scores, best, effects, words)
+            if of_arcs:
+                of_arcs.add(situation.keeps_root, scores, best, effects, words)
             if effects.dependent != Place.NOWHERE:
                 dependent = words[effects.dependent]
                 heads[dependent], labels[dependent] = words[effects.head], self._labels[transition]
@@ -138,8 +138,8 @@ def _mean_scores(parsers: Sequence[PlainParser], weights: Sequence[tuple[Array, 
 
 def _index(depth: int, left: int, head: int, headless: int) -> int:
     """The index of a situation, in the order of `product`."""
-    place = (min(depth, 3) - 1) * len(WORDS_LEFT) + min(left, 2)
-    return (place * len(HEADS) + min(head, 1) + 1) * len(HEADLESS) + (headless > 0)
+    of_depth_and_left = (min(depth, 3) - 1) * len(WORDS_LEFT) + min(left, 2)
+    return (of_depth_and_left * len(HEADS) + min(head, 1) + 1) * len(HEADLESS) + (headless > 0)
 
 
 def _situations(inventory: Inventory, scores: Sequence[tuple[Array, Array]]) -> list[Situation]:
@@ -156,7 +156,7 @@ def _situations(inventory: Inventory, scores: Sequence[tuple[Array, Array]]) -> 
         if depth > 1:
             state.heads[state.base[row] + depth - 1] = head
     legal = inventory.with_labels(inventory.system.legal(state))
-    found = []
+    situations = []
     for (depth, *_), row, is_finished in zip(
         cases, legal, inventory.system.finished(state).tolist(), strict=True
     ):
@@ -166,42 +166,5 @@ def _situations(inventory: Inventory, scores: Sequence[tuple[Array, Array]]) -> 
             for weight, bias in scores
         ]
         keeps_root = inventory.keeps_root[int(depth == 1)][:, numbers].double().numpy()
-        found.append(Situation(is_finished, numbers.tolist(), weights, keeps_root))
-    return found
-
-
-class PlainProbabilities:
-    """Like `ArcProbabilities`, for one sentence."""
-
-    def __init__(self, words: int):
-        self.of_arcs = [1.0] * (words + 2)
-        self._kept = [1.0] * (words + 2)
-        self._rootless = 1.0
-
-    def add(
-        self,
-        keeps_root: Array,
-        scores: Array | None,
-        best: int,
-        effects: Effects[int],
-        words: tuple[int, int, int, int],
-    ) -> None:
-        """Add a transition before it is taken.
-
-        scores: [legal]; None if only one transition is legal. best: the index of the transition among the
-        legal ones. words: those at the places, before it is taken.
-        """
-        probabilities: Array = np.ones(1) if scores is None else _softmax(scores)
-        if effects.dependent != Place.NOWHERE:
-            own, dependent = float(probabilities[best]), words[effects.dependent]
-            from_root = own * self._kept[dependent] * self._rootless
-            self.of_arcs[dependent] = from_root if words[effects.head] == 0 else own
-        *kept, rootless = keeps_root.dot(probabilities).tolist()
-        for word, share in zip(words, kept, strict=False):
-            self._kept[word] *= share
-        self._rootless *= rootless
-
-
-def _softmax(scores: Array) -> Array:
-    powers = np.exp(scores - scores.max())
-    return powers / powers.sum()
+        situations.append(Situation(is_finished, numbers.tolist(), weights, keeps_root))
+    return situations

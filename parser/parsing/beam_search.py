@@ -18,9 +18,8 @@ from parser.models.model import Model
 from parser.networks.loss import ILLEGAL_SCORE
 from parser.networks.stack_parser import ReadSentences
 from parser.networks.stepping.stepper import InferenceStepper, Places
-from parser.parsing.constrained_batch import ConstrainedBatch
-from parser.parsing.constraints import SentenceConstraints
-from parser.parsing.label_choices import LabelChoices
+from parser.parsing.constrained_steps import ConstrainedBatch
+from parser.parsing.constraints import LabelChoices, SentenceConstraints
 from parser.parsing.parsed_tree import Arcs, ParsedTree
 from parser.parsing.reparsing import SecondOpinion
 from parser.parsing.running_batch import (
@@ -41,28 +40,28 @@ MAX_ROWS = 256
 
 def search(
     models: Sequence[Model],
-    read: Sequence[ReadSentences],
+    by_model: Sequence[ReadSentences],
     constraints: Sequence[SentenceConstraints | None],
     width: int,
 ) -> list[list[Arcs]]:
     """At most `width` hypotheses of each sentence, with their scores; the greedy one first.
 
-    models: their scores are averaged. read: the sentences as each model reads them.
+    models: their scores are averaged. by_model: the sentences as each model encodes them.
     """
     parsers, inventory = stepper_of(models), models[0].inventory
-    parsers.join(1, read)
-    lengths = read[0].tokens.lengths
+    parsers.join(1, by_model)
+    lengths = by_model[0].tokens.lengths
     before = (lengths + 1).cumsum(0) - (lengths + 1)  # [sentences] see `Places`
     choices = LabelChoices.of(models[0].vocabulary)
-    found: list[list[Arcs]] = [[] for _ in lengths]
+    hypotheses: list[list[Arcs]] = [[] for _ in lengths]
     for sentences in _groups(lengths, width):
         beams = _Beams(inventory, parsers, lengths[sentences], before[sentences], width)
         numbers = sentences.tolist()
         beams.constrain(choices, [constraints[number] for number in numbers])
         beams.run()
-        for number, own in zip(numbers, beams.hypotheses(), strict=True):
-            found[number] = own
-    return found
+        for number, of_sentence in zip(numbers, beams.hypotheses(), strict=True):
+            hypotheses[number] = of_sentence
+    return hypotheses
 
 
 def best_of(trees: Sequence[ParsedTree], count: int, opinion: SecondOpinion | None) -> list[ParsedTree]:
@@ -73,11 +72,11 @@ def best_of(trees: Sequence[ParsedTree], count: int, opinion: SecondOpinion | No
     best: dict[tuple[tuple[int, ...], tuple[str, ...]], ParsedTree] = {}
     for tree in sorted(trees, key=_score, reverse=True):
         best.setdefault((tree.heads, tree.labels), tree)
-    found = list(best.values())[:count]
+    chosen = list(best.values())[:count]
     if opinion:
-        means = (float(opinion.of_arcs(tree.heads).mean()) for tree in found)
-        found = [tree._replace(score=_score(tree) + mean) for tree, mean in zip(found, means, strict=True)]
-    return sorted(found, key=_score, reverse=True)
+        means = (float(opinion.of_arcs(tree.heads).mean()) for tree in chosen)
+        chosen = [tree._replace(score=_score(tree) + mean) for tree, mean in zip(chosen, means, strict=True)]
+    return sorted(chosen, key=_score, reverse=True)
 
 
 def _score(tree: ParsedTree) -> float:
@@ -100,7 +99,7 @@ class _Beams:
     def __init__(
         self, inventory: Inventory, parsers: InferenceStepper, lengths: Tensor, before: Tensor, width: int
     ):
-        """lengths, before: [sentences] in words, and the places before the first words; on the host."""
+        """lengths, before: [sentences] in words, and the positions before the first words; on the host."""
         self._inventory, self._parsers, self._width = inventory, parsers, width
         self._lengths, self._longest = lengths.tolist(), int(lengths.max())
         device, rows = inventory.kind.device, len(lengths) * width
@@ -122,21 +121,18 @@ class _Beams:
         """Set the constraints of each sentence."""
         if any(constraints):
             self._constraints = ConstrainedBatch(self._inventory, choices, len(self._state.heads))
-            of_rows = [own for own in constraints for _ in range(self._width)]
+            of_rows = [each for each in constraints for _ in range(self._width)]
             self._constraints.join(self._state.base.tolist(), of_rows)
 
     def run(self) -> None:
         state, steps = self._state, steps_at_once(self._state.depth.device)
         self._parsers.select(torch.zeros_like(self._taken))
-        places = self._places()
+        places = Places.of(state, self._before)
         self._parsers.restart(torch.ones_like(self._is_dead), places)
         while not (self._inventory.system.finished(state) | self._is_dead).all():
             self._parsers.reserve(int(state.depth.max()) + steps)
             for _ in range(steps):
                 places = self._step(places)
-
-    def _places(self) -> Places:
-        return Places.of(self._state, self._before)
 
     def _step(self, places: Places) -> Places:
         """Take a step. places: the current places. Returns the next ones."""
@@ -162,7 +158,7 @@ class _Beams:
         if self._constraints:
             self._constraints.count(state, transitions)
         inventory.apply(state, transitions)
-        places = self._places()
+        places = Places.of(state, self._before)
         self._parsers.advance(transitions, places)
         return places
 
@@ -176,8 +172,8 @@ class _Beams:
             state.labels,
             *([self._constraints.counted] if self._constraints else []),
         ):
-            own = self._by_row(of_words)
-            own.copy_(own.index_select(0, parents))
+            by_row = self._by_row(of_words)
+            by_row.copy_(by_row.index_select(0, parents))
         self._parsers.select(parents)
 
     def _by_row(self, of_words: Tensor) -> Tensor:

@@ -2,20 +2,25 @@
 
 Given arcs and labels stay, whatever the parser would prefer. The other conditions are broken if the parser
 has no other choice left, and the parsed tree lists the violations.
+
+A word whose head is given gets no label of lifted words, which would move it to another head after parsing.
+A word whose label alone is given can be lifted: it gets the label back when it is moved.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from parser.models.model import Model
-from parser.parsing.label_choices import ANY_LABEL, LabelChoices
 from parser.parsing.options import ParseOptions
 from parser.parsing.parsed_tree import Arcs
 from parser.system.console import listed, quoted
@@ -24,6 +29,82 @@ from parser.treebank.conllu import SentenceCheck
 from parser.treebank.faults import Fault, cycles
 from parser.treebank.partial_trees import possible_roots, put_back, set_aside
 from parser.treebank.sentence import BLANK, MARK, NO_HEAD, Sentence, without_subtype
+from parser.treebank.vocabulary import Vocabulary
+
+ANY_LABEL, UNLIFTED = 0, 1
+"""Rows of `LabelChoices.table`. Two rows for each label follow: that label alone, and that label or one of
+lifted words that becomes it."""
+OF_LABELS = 2
+
+
+@dataclass(frozen=True)
+class LabelChoices:
+    """The labels that the arc to a word can have if its label or its head is given."""
+
+    strings: Sequence[str]
+    """All labels, starting with number 1."""
+    word_labels: frozenset[int]
+    root_labels: frozenset[int]
+
+    @classmethod
+    def of(cls, vocabulary: Vocabulary) -> LabelChoices:
+        return cls(vocabulary.labels.strings, vocabulary.word_labels, vocabulary.root_labels)
+
+    @cached_property
+    def _numbers(self) -> dict[str, list[int]]:
+        """For each label without mark, its number, if it has one, and those of its lifted forms."""
+        numbers: dict[str, list[int]] = {}
+        for number, label in enumerate(self.strings, 1):
+            numbers.setdefault(label.partition(MARK)[0], []).append(number)
+        return numbers
+
+    @cached_property
+    def _number(self) -> dict[str, int]:
+        return {label: number for number, label in enumerate(self.strings, 1)}
+
+    @cached_property
+    def table(self) -> Tensor:
+        """[rows, labels] bool: which labels arcs can have."""
+        is_unlifted = torch.tensor([MARK not in label for label in ("", *self.strings)])
+        table = torch.zeros(OF_LABELS + 2 * len(is_unlifted), len(is_unlifted), dtype=torch.bool)
+        table[ANY_LABEL], table[UNLIFTED] = True, is_unlifted
+        for number, label in enumerate(self.strings, 1):
+            table[OF_LABELS + 2 * number, number] = True
+            table[OF_LABELS + 2 * number + 1, self._numbers[label.partition(MARK)[0]]] = True
+        return table
+
+    @staticmethod
+    def exact_label(row: int) -> int:
+        """The number of the only label of a row; 0 for rows with several."""
+        return (row - OF_LABELS) // 2 if row >= OF_LABELS and row % 2 == 0 else 0
+
+    def row(self, head: int, label: str) -> int:
+        """The row of a word. head: the given head, or NO_HEAD. label: the given label, which fits, or `_`."""
+        if label == BLANK:
+            return ANY_LABEL if head == NO_HEAD else UNLIFTED
+        if head == NO_HEAD:
+            return OF_LABELS + 2 * self._numbers[label][0] + 1
+        return OF_LABELS + 2 * self._number[label]
+
+    def of_words(self, label: str) -> bool:
+        """Whether arcs from words can have the label or a lifted form of it."""
+        return not self.word_labels.isdisjoint(self._numbers.get(label, ()))
+
+    def of_root(self, label: str) -> bool:
+        """Whether the arc from ROOT can have the label."""
+        return self._number.get(label) in self.root_labels
+
+    def fits(self, head: int, label: str) -> bool:
+        """Whether the arc from a head, or from any head for NO_HEAD, can have the label."""
+        if head == NO_HEAD:
+            return self.of_words(label) or self.of_root(label)
+        return self.of_root(label) if head == 0 else self._number.get(label) in self.word_labels
+
+    def known(self, of_root: bool) -> set[str]:
+        """The labels of arcs from ROOT, or from words, without marks."""
+        numbers = self.root_labels if of_root else self.word_labels
+        return {self.strings[number - 1].partition(MARK)[0] for number in numbers}
+
 
 LIFTED = 1 << 62
 """The bit of lifted dependents that count: their final heads are unknown until the tree is complete."""
@@ -61,21 +142,21 @@ class SentenceConstraints(NamedTuple):
         """The bits of the dependents of each word that are known before parsing."""
         if not self.limits:
             return [0] * len(self.heads)
-        found = [LIFTED] * len(self.heads)
+        bits = [LIFTED] * len(self.heads)
         for head, row in zip(self.heads, self.label_rows, strict=True):
             if head > 0 and (label := LabelChoices.exact_label(row)):
-                found[head - 1] |= self.limits[label]
-        return found
+                bits[head - 1] |= self.limits[label]
+        return bits
 
     def possible_heads(self) -> NDArray[np.bool_]:
         """[n, n + 1] Which heads each word can have; the first is ROOT."""
         count = len(self.heads)
         possible = np.ones((count, count + 1), bool)
         possible[:, 0] = self.may_be_root
-        for place, head in enumerate(self.kept_heads):
+        for word, head in enumerate(self.kept_heads):
             if head != NO_HEAD:
-                possible[place] = False
-                possible[place, head] = True
+                possible[word] = False
+                possible[word, head] = True
         return possible
 
     def exceeded(self, arcs: Arcs) -> int:
@@ -98,33 +179,31 @@ class SentenceConstraints(NamedTuple):
     ) -> tuple[tuple[int, ...], tuple[str, ...], tuple[str, ...]]:
         """The heads and labels with everything that is given, and the broken constraints of each word, or "".
 
-        heads, labels: those of the tree that was found, in which no word is lifted.
+        heads, labels: those of the parsed tree, in which no word is lifted.
         """
-        found, of_words = put_back(heads, labels, self.heads)
-        of_words = [
-            given if given != BLANK else own for own, given in zip(of_words, self.labels, strict=True)
+        all_heads, parsed = put_back(heads, labels, self.heads)
+        all_labels = [
+            given if given != BLANK else label for label, given in zip(parsed, self.labels, strict=True)
         ]
-        return tuple(found), tuple(of_words), self._violations(found, of_words)
+        return tuple(all_heads), tuple(all_labels), self._violations(all_heads, all_labels)
 
     def with_certain(self, probabilities: Sequence[float]) -> Sequence[float]:
         """The probabilities of arcs, with 1 for those whose head and label are given."""
-        known = (
-            head != NO_HEAD and label != BLANK for head, label in zip(self.heads, self.labels, strict=True)
-        )
-        return [1.0 if own else found for own, found in zip(known, probabilities, strict=True)]
+        words = zip(self.heads, self.labels, probabilities, strict=True)
+        return [1.0 if head != NO_HEAD and label != BLANK else each for head, label, each in words]
 
     def _violations(self, heads: Sequence[int], labels: Sequence[str]) -> tuple[str, ...]:
         if not (self.at_most_one or any(self.no_roots)):
             return ()
         seen: set[tuple[int, str]] = set()
-        found = []
+        violations = []
         for head, label, no_root in zip(heads, labels, self.no_roots, strict=True):
             counted = [(head, limit) for limit in self.at_most_one if counts_for(label, limit)]
-            broken = [f"at-most-one:{limit}" for own, limit in counted if (own, limit) in seen]
+            broken = [f"at-most-one:{limit}" for parent, limit in counted if (parent, limit) in seen]
             broken += ["not-root"] if no_root and not head else []
             seen.update(counted)
-            found.append(",".join(broken))
-        return tuple(found) if any(found) else ()
+            violations.append(",".join(broken))
+        return tuple(violations) if any(violations) else ()
 
 
 def counts_for(label: str, limit: str) -> bool:
@@ -142,11 +221,6 @@ class _Given(NamedTuple):
     may_be_root: tuple[bool, ...]
     faults: list[tuple[int, str]]
     """Words, each with a message. If there are any, the other fields are incomplete."""
-
-    @classmethod
-    def nothing(cls, words: int) -> _Given:
-        free = (NO_HEAD,) * words
-        return cls(False, free, (BLANK,) * words, free, (True,) * words, [])
 
 
 class ConstraintReader:
@@ -178,8 +252,8 @@ class ConstraintReader:
                 f"at most one: {len(wanted.at_most_one)} labels; at most {MAX_LIMITS} can be limited"
             )
         for limit in wanted.at_most_one:
-            if not any(counts_for(label, limit) for label in self._plain_labels):
-                raise ValueError(f"at most one {quoted(limit)}: {_unknown_label(self._plain_labels)}")
+            if not any(counts_for(label, limit) for label in self._unmarked_labels):
+                raise ValueError(f"at most one {quoted(limit)}: {_unknown_label(self._unmarked_labels)}")
         for tag in wanted.not_root:
             if self._lexicons and not any(lexicon.number(tag) for lexicon in self._lexicons):
                 known = sorted({each for lexicon in self._lexicons for each in lexicon.strings})
@@ -188,7 +262,7 @@ class ConstraintReader:
                 )
 
     @cached_property
-    def _plain_labels(self) -> set[str]:
+    def _unmarked_labels(self) -> set[str]:
         """The labels without the marks of lifted words; cached, as each sentence with limits needs them."""
         return {label.partition(MARK)[0] for label in self._vocabulary.labels.strings}
 
@@ -240,9 +314,18 @@ class ConstraintReader:
         )
 
     def _given(self, sentence: Sentence, wanted: ParseOptions) -> _Given:
-        if not wanted.keep or not _has_any(sentence):
-            return _Given.nothing(len(sentence))
-        faults, heads, aside = self._label_faults(sentence), self._heads(sentence), []
+        count = len(sentence)
+        has_any = sentence.heads.count(NO_HEAD) < count or sentence.labels.count(BLANK) < count
+        if not wanted.keep or not has_any:
+            free = (NO_HEAD,) * count
+            return _Given(False, free, (BLANK,) * count, free, (True,) * count, [])
+        faults, aside = self._label_faults(sentence), []
+        heads = tuple(  # a label that only the root can have gives the head, too
+            0
+            if head == NO_HEAD and self.choices.of_root(label) and not self.choices.of_words(label)
+            else head
+            for head, label in zip(sentence.heads, sentence.labels, strict=True)
+        )
         may_be_root: tuple[bool, ...] = ()
         roots = [word for word, head in enumerate(heads, 1) if head == 0]
         if len(roots) > 1:
@@ -263,22 +346,13 @@ class ConstraintReader:
                 faults.append((1, "no word can be the root: all have other heads or labels"))
         return _Given(True, heads, sentence.labels, kept, may_be_root, faults)
 
-    def _heads(self, sentence: Sentence) -> tuple[int, ...]:
-        """The given heads; 0 also for words with a label that only the root can have."""
-        return tuple(
-            0 if head == NO_HEAD and self.choices.is_of_root_alone(label) else head
-            for head, label in zip(sentence.heads, sentence.labels, strict=True)
-        )
-
     def _label_faults(self, sentence: Sentence) -> list[tuple[int, str]]:
-        found = []
+        faults = []
         for word, (head, label) in enumerate(zip(sentence.heads, sentence.labels, strict=True), 1):
             if label != BLANK and not self.choices.fits(head, label):
-                of_root = head == 0
-                known = self.choices.known(of_root)
-                what = "for the root" if of_root else ""
-                found.append((word, f"DEPREL {quoted(label)}{' ' * of_root}{what}: {_unknown_label(known)}"))
-        return found
+                what = f"DEPREL {quoted(label)}{' for the root' if head == 0 else ''}"
+                faults.append((word, f"{what}: {_unknown_label(self.choices.known(of_root=head == 0))}"))
+        return faults
 
     def _may_be_root(
         self, labels: Sequence[str], kept: Sequence[int], aside: Sequence[int]
@@ -301,7 +375,7 @@ class ConstraintReader:
             return (False,) * len(sentence)
         predicted = tags.get("upos", sentence.upos)
         pairs = zip(sentence.upos, predicted, strict=True)
-        upos = [own if own != BLANK else its for own, its in pairs]
+        upos = [given if given != BLANK else tag for given, tag in pairs]
         if "upos" not in tags and all(tag == BLANK for tag in upos):
             raise ValueError(
                 f"sentence {sentence.identifier}: no word has a UPOS, which says what is not root, and the "
@@ -316,17 +390,11 @@ class ConstraintReader:
                 self._limits.clear()
             bits = [0]
             for label in self._vocabulary.labels.strings:
-                plain, mark, _ = label.partition(MARK)
-                own = [1 << place for place, limit in enumerate(at_most_one) if counts_for(plain, limit)]
-                bits.append((LIFTED if mark and own else 0) | (0 if mark else sum(own)))
+                name, mark, _ = label.partition(MARK)
+                counted = [1 << bit for bit, limit in enumerate(at_most_one) if counts_for(name, limit)]
+                bits.append((LIFTED if mark and counted else 0) | (0 if mark else sum(counted)))
             self._limits[at_most_one] = tuple(bits)
         return self._limits.get(at_most_one, ())
-
-
-def _has_any(sentence: Sentence) -> bool:
-    """Whether a head or a label is given."""
-    count = len(sentence)
-    return sentence.heads.count(NO_HEAD) < count or sentence.labels.count(BLANK) < count
 
 
 def _crossing(word: int, head: int) -> str:

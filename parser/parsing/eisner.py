@@ -44,11 +44,11 @@ def projective_trees(scores: Scores, lengths: Numbers) -> list[list[int]]:
     ROOT. Scores after the end of a sentence are not read. lengths: [sentences] in words, at least 1.
     """
     splits, by_root = _best_spans(scores)
-    found = []
+    trees = []
     for sentence, length in enumerate(lengths.tolist()):
         root = int((by_root[sentence, :length, length - 1] + scores[sentence, :length, 0]).argmax())
-        found.append(_heads(_Splits(*(part[sentence] for part in splits)), root, length))
-    return found
+        trees.append(_heads(_Splits(*(part[sentence] for part in splits)), root, length))
+    return trees
 
 
 def _best_spans(scores: Scores) -> tuple[_Splits, Scores]:
@@ -65,15 +65,15 @@ def _best_spans(scores: Scores) -> tuple[_Splits, Scores]:
         count = longest - width
         starts, ends = slice(0, count), slice(width, longest)
         complete, incomplete = slice(0, width), slice(1, width + 1)  # widths of complete and incomplete parts
-        joined, place = _best(right_by_start[:, starts, complete], left_by_end[:, ends, complete])
-        splits.incomplete[:, starts, width] = place
+        joined, split = _best(right_by_start[:, starts, complete], left_by_end[:, ends, complete])
+        splits.incomplete[:, starts, width] = split
         incomplete_left_by_end[:, ends, width] = joined + arcs.diagonal(width, 1, 2)
         incomplete_right_by_start[:, starts, width] = joined + arcs.diagonal(-width, 1, 2)
-        sums, place = _best(left_by_start[:, starts, complete], incomplete_left_by_end[:, ends, incomplete])
-        splits.left[:, starts, width] = place
+        sums, split = _best(left_by_start[:, starts, complete], incomplete_left_by_end[:, ends, incomplete])
+        splits.left[:, starts, width] = split
         left_by_start[:, starts, width] = left_by_end[:, ends, width] = sums
-        sums, place = _best(incomplete_right_by_start[:, starts, incomplete], right_by_end[:, ends, complete])
-        splits.right[:, starts, width] = place + 1
+        sums, split = _best(incomplete_right_by_start[:, starts, incomplete], right_by_end[:, ends, complete])
+        splits.right[:, starts, width] = split + 1
         right_by_start[:, starts, width] = right_by_end[:, ends, width] = sums
     return splits, _by_root(left_by_start[:, 0], right_by_end)
 

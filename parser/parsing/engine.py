@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from queue import Full
 from threading import Lock
 from time import monotonic
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,18 +20,15 @@ from parser.models.model import Model
 from parser.networks.stack_parser import ReadSentences
 from parser.parsing import BATCH_SIZE
 from parser.parsing.alone import AloneParser
-from parser.parsing.alternatives import Alternatives, Wanted, alternatives
 from parser.parsing.beam_search import WIDTH, best_of, search
-from parser.parsing.calibration import Calibration
 from parser.parsing.constraints import ConstraintReader, SentenceConstraints
 from parser.parsing.options import TREE_ALONE, ParseOptions
 from parser.parsing.parsed_tree import Arcs, ParsedTree
 from parser.parsing.predicted_tags import predicted_tags, votes_of
-from parser.parsing.read_ahead import READ_AHEAD, ReadAhead
-from parser.parsing.reparsing import Reparser, SecondOpinion
-from parser.parsing.request import Request
+from parser.parsing.probabilities import Calibration
+from parser.parsing.reparsing import Alternatives, Reparser, SecondOpinion, Wanted, alternatives
 from parser.parsing.running_batch import RunningBatch
-from parser.parsing.scheduler import WINDOW, RequestSource, Scheduler
+from parser.parsing.scheduler import READ_AHEAD, WINDOW, ReadAhead, Request, RequestSource, Scheduler
 from parser.system.console import warn
 from parser.system.exit_lock import ExitLock
 from parser.treebank.projectivity import deprojectivize
@@ -65,7 +63,9 @@ class _Alone(NamedTuple):
     """See `AloneParser.parse`."""
 
 
-class _Read(NamedTuple):
+class _Encoded(NamedTuple):
+    """Sentences with what the models made of their words before the first step."""
+
     requests: Sequence[Request]
     by_model: list[ReadSentences]
     tags: list[Tags]
@@ -102,7 +102,7 @@ class Engine:
         self._running: dict[int, _Running] = {}
         """Keyed by the slot in the batch."""
         self._alone: deque[_Alone] = deque()
-        """Sentences that have been read and are parsed one after the other."""
+        """Encoded sentences, which are parsed one after the other."""
         self._joining: list[Request] = []
         """Requests taken from the scheduler and not stored elsewhere yet; after an error they wait again."""
         self._credit = MAX_CREDIT
@@ -175,7 +175,9 @@ class Engine:
             compute_alone_after_fork()
             try:
                 with torch.inference_mode():
-                    self._drop_cancelled()
+                    for slot, running in self._running.items():
+                        if running.request.state == "cancelled" and self._batch:
+                            self._batch.cancel(slot)
                     if not self._parse_few():
                         self._admit()
                         self._advance()
@@ -215,18 +217,13 @@ class Engine:
                         pending.append(self.add(sentence, options, source))
                         ahead.read(len(sentence))
                 for _ in range(len(pending) if is_slow else min(1, len(pending))):
-                    found = self.result(pending[0])
+                    tree = self.result(pending[0])
                     sentence = pending.popleft().sentence
                     ahead.yielded(len(sentence))
-                    yield sentence, found
+                    yield sentence, tree
         finally:
             for request in pending:
                 request.cancel()
-
-    def _drop_cancelled(self) -> None:
-        for slot, running in self._running.items():
-            if running.request.state == "cancelled" and self._batch:
-                self._batch.cancel(slot)
 
     @cached_property
     def _alone_parser(self) -> AloneParser:
@@ -240,8 +237,7 @@ class Engine:
             most = min(GROUP_WORDS, self._most_words)
             with self._scheduling:
                 group = self._scheduler.take(FEW, most) if len(self._scheduler) <= FEW else []
-            self._read_alone(group)
-            self._joining = []
+            self._encode_alone(group)
         return self._parse_alone()
 
     def _parse_beside(self) -> None:
@@ -250,20 +246,20 @@ class Engine:
             with self._scheduling:
                 group = self._scheduler.take_of_small(FEW)
             self._credit -= sum(len(request.sentence) for request in group)
-            self._read_alone(group)
-            self._joining = []
+            self._encode_alone(group)
             self._parse_alone()
 
-    def _read_alone(self, group: Sequence[Request]) -> None:
-        """Read sentences for `_parse_alone`. Requests whose sentences cannot be read fail."""
+    def _encode_alone(self, group: Sequence[Request]) -> None:
+        """Encode sentences for `_parse_alone`. Requests whose sentences cannot be encoded fail."""
         self._joining = list(group)
-        for read in self._readable(group):
-            tables = zip(*(own.tables() for own in read.by_model), strict=True)
-            self._alone.extend(map(_Alone, read.running(), tables))
-            self._forget_joining(read)
+        for encoded in self._encoded(group):
+            tables = zip(*(by_model.tables() for by_model in encoded.by_model), strict=True)
+            self._alone.extend(map(_Alone, encoded.running(), tables))
+            self._forget_joining(encoded)
+        self._joining = []
 
     def _parse_alone(self) -> bool:
-        """Parse the next of the sentences that have been read. Returns whether there was one."""
+        """Parse the next of the encoded sentences. Returns whether there was one."""
         if not self._alone:
             return False
         running, tables = self._alone[0]
@@ -282,14 +278,14 @@ class Engine:
         """Let waiting sentences join the batch if it will have room for them."""
         if (self._batch and 2 * self._batch.waiting >= self._batch_size) or self._waits_for_others():
             return
-        room = self._most_words - self._words_in_batch
+        room = self._most_words - sum(len(running.request.sentence) for running in self._running.values())
         with self._scheduling:
             group = self._scheduler.take(
                 GROUP_SENTENCES, min(GROUP_WORDS, room), room if self._running else math.inf
             )
         self._joining = group
-        for read in self._readable(group):
-            self._join(read)
+        for encoded in self._encoded(group):
+            self._join(encoded)
         self._joining = []
 
     def _waits_for_others(self) -> bool:
@@ -300,12 +296,8 @@ class Engine:
         self._late = self._late + 1 if is_few and self._late < LATE_STEPS else 0
         return self._late > 0
 
-    @property
-    def _words_in_batch(self) -> int:
-        return sum(len(running.request.sentence) for running in self._running.values())
-
-    def _readable(self, group: Sequence[Request]) -> Iterator[_Read]:
-        """Yield the sentences as the models read them.
+    def _encoded(self, group: Sequence[Request]) -> Iterator[_Encoded]:
+        """Yield the sentences as the models encode them.
 
         Sentences for which several trees are requested are not yielded, but searched immediately.
         """
@@ -313,87 +305,50 @@ class Engine:
         for request in group:
             alike.setdefault(request.options.trees, []).append(request)
         for trees, requests in alike.items():
-            for read in self._readable_parts(requests):
+            for encoded in self._encoded_parts(requests):
                 if trees == 1:
-                    yield read
+                    yield encoded
                 else:
-                    self._search(read, trees)
+                    self._search(encoded, trees)
 
-    def _search(self, read: _Read, trees: int) -> None:
-        """Finish requests for several trees by a beam search. trees: how many are requested."""
-        try:
-            with one_memory_error():
-                found = search(self._model.members, read.by_model, read.constraints, WIDTH * trees)
-        except torch.OutOfMemoryError:
-            found = None
-        if found is None:
-            self._relieve()
-            return
-        for running, several in zip(read.running(), found, strict=True):
-            if not running.request.has_ended:
-                self._finish(running, several)
-        self._forget_joining(read)
-
-    def _readable_parts(self, group: Sequence[Request]) -> Iterator[_Read]:
-        """Like `_readable`. If reading fails, each half is tried, so that each sentence fails alone."""
+    def _encoded_parts(self, group: Sequence[Request]) -> Iterator[_Encoded]:
+        """Like `_encoded`. If encoding fails, each half is tried, so that each sentence fails alone."""
         if not group or not self._joining:  # the requests wait again because the memory was too small
             return
         try:
             with one_memory_error():
-                read = self._read(group)
+                encoded = self._encode(group)
         except torch.OutOfMemoryError:
-            read = None
+            encoded = None
         except Exception as error:
             if len(group) == 1:
                 group[0].fail(error)
             else:
-                yield from self._readable_parts(group[: len(group) // 2])
-                yield from self._readable_parts(group[len(group) // 2 :])
+                yield from self._encoded_parts(group[: len(group) // 2])
+                yield from self._encoded_parts(group[len(group) // 2 :])
             return
-        if read is None:
+        if encoded is None:
             self._relieve()
         else:
-            yield read
+            yield encoded
 
-    def _join(self, read: _Read) -> None:
-        try:
-            with one_memory_error():
-                self._batch = self._batch or self._new_batch()
-                has_probabilities = any(own.options.probabilities for own in read.requests)
-                slots = self._batch.join(read.by_model, has_probabilities, read.constraints)
-        except torch.OutOfMemoryError:
-            slots = None
-        if slots is None:
-            self._relieve()
-            return
-        self._running |= dict(zip(slots, read.running(), strict=True))
-        self._forget_joining(read)
-
-    def _new_batch(self) -> RunningBatch:
-        return RunningBatch(self._model.members, self._batch_size, in_graph=self._is_on_gpu)
-
-    def _forget_joining(self, read: _Read) -> None:
-        """Remove the requests that are stored elsewhere now."""
-        joined = set(read.requests)
-        self._joining = [request for request in self._joining if request not in joined]
-
-    def _read(self, group: Sequence[Request]) -> _Read:
-        """The sentences as the models read them, and the tags that they choose together."""
+    def _encode(self, group: Sequence[Request]) -> _Encoded:
+        """The sentences as the models encode them, and the tags that the models choose together."""
         sentences = [request.sentence for request in group]
-        read, votes = [], []
+        by_model, votes = [], []
         for model in self._model.members:
             tokens = model.vocabulary.encode_tokens(sentences)
             words, tag_scores = model.network.encode_distinct(tokens)
-            read.append(ReadSentences(tokens, words))
+            by_model.append(ReadSentences(tokens, words))
             votes.append(votes_of(model.vocabulary, words, tag_scores))
         tags = predicted_tags(votes, sentences)
         constraints = [
-            self._constraints.read(request.sentence, request.options, own)
+            self._constraints.read(request.sentence, request.options, tags_of_words)
             if request.options.are_constrained
             else None
-            for request, own in zip(group, tags, strict=True)
+            for request, tags_of_words in zip(group, tags, strict=True)
         ]
-        return _Read(group, read, tags, self._opinions(group, read, constraints), constraints)
+        return _Encoded(group, by_model, tags, self._opinions(group, by_model, constraints), constraints)
 
     @cached_property
     def _constraints(self) -> ConstraintReader:
@@ -402,21 +357,57 @@ class Engine:
     def _opinions(
         self,
         group: Sequence[Request],
-        read: Sequence[ReadSentences],
+        by_model: Sequence[ReadSentences],
         constraints: Sequence[SentenceConstraints | None],
     ) -> Sequence[SecondOpinion | None]:
         """The opinion of the scorers of arcs on each sentence; None for all if nothing needs them."""
         reparser = self._reparser
-        is_asked = any(own.options.needs_scorers for own in group)
-        if reparser and (reparser.changes_trees or is_asked):
-            scoring = zip(self._model.members, read, strict=True)
-            words = [own.words for model, own in scoring if model.network.arcs]
-            found = reparser.opinions(read[0].tokens.lengths, words)
-            return [
-                opinion.among(own.possible_heads()) if opinion and own else opinion
-                for opinion, own in zip(found, constraints, strict=True)
-            ]
-        return [None] * len(group)
+        is_asked = any(request.options.needs_scorers for request in group)
+        if not reparser or not (reparser.changes_trees or is_asked):
+            return [None] * len(group)
+        pairs = zip(self._model.members, by_model, strict=True)
+        words = [encoded.words for model, encoded in pairs if model.network.arcs]
+        opinions = reparser.opinions(by_model[0].tokens.lengths, words)
+        return [
+            opinion.among(constraint.possible_heads()) if opinion and constraint else opinion
+            for opinion, constraint in zip(opinions, constraints, strict=True)
+        ]
+
+    def _search(self, encoded: _Encoded, trees: int) -> None:
+        """Finish requests for several trees by a beam search. trees: how many are requested."""
+        try:
+            with one_memory_error():
+                beams = search(self._model.members, encoded.by_model, encoded.constraints, WIDTH * trees)
+        except torch.OutOfMemoryError:
+            beams = None
+        if beams is None:
+            self._relieve()
+            return
+        for running, hypotheses in zip(encoded.running(), beams, strict=True):
+            if not running.request.has_ended:
+                self._finish(running, hypotheses)
+        self._forget_joining(encoded)
+
+    def _join(self, encoded: _Encoded) -> None:
+        try:
+            with one_memory_error():
+                if not self._batch:
+                    models, in_graph = self._model.members, self._is_on_gpu
+                    self._batch = RunningBatch(models, self._batch_size, in_graph=in_graph)
+                has_probabilities = any(request.options.probabilities for request in encoded.requests)
+                slots = self._batch.join(encoded.by_model, has_probabilities, encoded.constraints)
+        except torch.OutOfMemoryError:
+            slots = None
+        if slots is None:
+            self._relieve()
+            return
+        self._running |= dict(zip(slots, encoded.running(), strict=True))
+        self._forget_joining(encoded)
+
+    def _forget_joining(self, encoded: _Encoded) -> None:
+        """Remove the requests that are stored elsewhere now."""
+        joined = set(encoded.requests)
+        self._joining = [request for request in self._joining if request not in joined]
 
     def _advance(self) -> None:
         """Take steps with the sentences in the batch, and finish the requests whose sentences are done."""
@@ -425,23 +416,23 @@ class Engine:
         try:
             with one_memory_error():
                 self._batch.work()
-                found = self._batch.done()
+                done = self._batch.done()
         except torch.OutOfMemoryError:
-            found = None
-        if found is None:
+            done = None
+        if done is None:
             self._relieve()
             return
-        for arcs in found.values():
+        for arcs in done.values():
             self._credit = min(MAX_CREDIT, self._credit + SHARE_ALONE * len(arcs.heads))
-        self._finish_all([(self._running[slot], arcs) for slot, arcs in found.items()])
-        for slot in found:
+        self._finish_all([(self._running[slot], arcs) for slot, arcs in done.items()])
+        for slot in done:
             del self._running[slot]
         if not self._running and not self._is_on_gpu:  # a GPU keeps the batch, whose graph is reused
             self._batch = None
 
-    def _finish_all(self, found: Sequence[tuple[_Running, Arcs]]) -> None:
+    def _finish_all(self, done: Sequence[tuple[_Running, Arcs]]) -> None:
         """Finish requests with the trees that parser and scorers find together. Each request fails alone."""
-        wanted = [(running, arcs) for running, arcs in found if not running.request.has_ended]
+        wanted = [(running, arcs) for running, arcs in done if not running.request.has_ended]
         opinions = [running.opinion for running, _ in wanted if running.opinion]
         trees = [arcs for running, arcs in wanted if running.opinion]
         constraints = [running.constraints for running, _ in wanted if running.opinion]
@@ -456,21 +447,19 @@ class Engine:
                 self._finish_all([pair])
             return
         for running, arcs in wanted:
-            own = others.get(running.request, ())
-            self._finish(running, [next(reparsed) if running.opinion else arcs], own)
+            tree = next(reparsed) if running.opinion else arcs
+            self._finish(running, [tree], others.get(running.request, ()))
 
-    def _alternatives(self, found: Sequence[_Running]) -> dict[Request, Alternatives]:
+    def _alternatives(self, done: Sequence[_Running]) -> dict[Request, Alternatives]:
         """The alternatives of the sentences for which they are requested."""
-        if not self._reparser:
-            return {}
         wanted = {
             running.request: Wanted(
                 running.opinion, running.request.options.alternatives, running.constraints
             )
-            for running in found
+            for running in done
             if running.opinion and running.request.options.alternatives
         }
-        if not wanted:
+        if not self._reparser or not wanted:
             return {}
         return dict(zip(wanted, alternatives(self._reparser, list(wanted.values())), strict=True))
 
@@ -490,14 +479,16 @@ class Engine:
         labels = tuple(map(self._model.vocabulary.labels.string, arcs.labels))
         heads, labels = deprojectivize(arcs.heads, labels)
         violations: tuple[str, ...] = ()
-        # If a sentence is too long for the scorer, the parser's own probabilities stay uncalibrated.
-        calibration = self._calibration if running.opinion or not self._reparser else Calibration(None)
-        own = calibration(arcs.probabilities) if running.request.options.probabilities else None
+        probabilities: Sequence[float] | None = None
+        if running.request.options.probabilities:
+            # If a sentence is too long for the scorer, the parser's own probabilities stay uncalibrated.
+            calibration = self._calibration if running.opinion or not self._reparser else Calibration(None)
+            probabilities = calibration(arcs.probabilities)
         if running.constraints:
             heads, labels, violations = running.constraints.completed(heads, labels)
-            own = own and running.constraints.with_certain(own)
-        probabilities = None if own is None else tuple(own)
-        return ParsedTree(heads, labels, probabilities, running.tags, violations, others, arcs.score)
+            probabilities = probabilities and running.constraints.with_certain(probabilities)
+        as_tuple = None if probabilities is None else tuple(probabilities)
+        return ParsedTree(heads, labels, as_tuple, running.tags, violations, others, arcs.score)
 
     def _relieve(self) -> None:
         """Continue with fewer sentences at a time, because the memory is too small for so many.
@@ -532,3 +523,45 @@ class Engine:
             for request in reversed(unfinished):
                 if request.wait_again():
                     self._scheduler.put_back(request)
+
+
+class ProcessEngine:
+    """The engine of a model in the current process. Pickling copies only the model.
+
+    A forked process gets a new engine: another thread may have computed in the old one during the fork.
+    """
+
+    def __init__(self, model: Model, batch_size: int = BATCH_SIZE):
+        self._model, self._batch_size = model, batch_size
+        self._engines: dict[int, Engine] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ProcessEngine, (self._model, self._batch_size)
+
+    @property
+    def engine(self) -> Engine:
+        process = os.getpid()
+        if process not in self._engines:
+            self._engines = {process: Engine(self._model, self._batch_size)}
+        return self._engines[process]
+
+
+def parse_stream(
+    model: Model,
+    sentences: Iterable[Sentence | None],
+    batch_size: int = BATCH_SIZE,
+    options: ParseOptions = TREE_ALONE,
+) -> Iterator[tuple[Sentence, ParsedTree]]:
+    """Parse sentences with a new engine, see `Engine.stream`. A list is read ahead from the start."""
+    begin_with = READ_AHEAD if isinstance(sentences, Sequence) else 1
+    return Engine(model, batch_size).stream(sentences, options, begin_with=begin_with)
+
+
+def parse(
+    model: Model,
+    sentences: Sequence[Sentence],
+    batch_size: int = BATCH_SIZE,
+    options: ParseOptions = TREE_ALONE,
+) -> list[ParsedTree]:
+    """The trees of sentences. Raises what `Engine.stream` raises."""
+    return [tree for _, tree in parse_stream(model, sentences, batch_size, options)]

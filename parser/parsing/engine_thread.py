@@ -15,8 +15,7 @@ from typing import Self
 from parser.parsing.engine import Engine
 from parser.parsing.options import TREE_ALONE, ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
-from parser.parsing.request import Request
-from parser.parsing.scheduler import RequestSource
+from parser.parsing.scheduler import Request, RequestSource
 from parser.treebank.sentence import Sentence
 
 
@@ -254,9 +253,9 @@ class EngineThread:
             waiting = [request for request in self._unfinished if not request.has_ended]
             self._has_failed = not waiting
             for request in waiting:
-                own = RuntimeError(f"the engine failed while sentences waited: {error!r}")
-                own.__cause__ = error
-                request.fail(own)
+                failure = RuntimeError(f"the engine failed while sentences waited: {error!r}")
+                failure.__cause__ = error
+                request.fail(failure)
             for _, admitted in self._unadmitted:
                 admitted.set()
             self._unadmitted.clear()

@@ -16,11 +16,11 @@ from parser.models.column_shares import Counts, column_counts
 from parser.models.ensemble import ModelChoice, load_models
 from parser.models.model import Model
 from parser.models.text_input import reader_with
-from parser.parsing.alternatives import as_text
 from parser.parsing.constraints import ConstraintReader
+from parser.parsing.engine import parse_stream
 from parser.parsing.options import ParseOptions
-from parser.parsing.parse import parse_stream
 from parser.parsing.parsed_tree import ParsedTree
+from parser.parsing.reparsing import as_text
 from parser.treebank.conllu import TreebankPart, read_part
 from parser.treebank.conllu_output import (
     ALTERNATIVES,
@@ -96,29 +96,35 @@ class PartParser:
 
     def run_together(self, parts: Sequence[TreebankPart | TextPart]) -> list[ParsedPart]:
         """Parse parts as if they were one, because small parts would leave batches half empty."""
-        read = [self._read(part) for part in parts]
-        all_sentences = chain.from_iterable(sentences for sentences, _ in read)
+        contents = [self._read(part) for part in parts]
+        all_sentences = chain.from_iterable(sentences for sentences, _ in contents)
         settings = self._settings
         parsed = parse_stream(self._model, all_sentences, settings.batch_size, settings.options)
         lines = (output_of(sentence, tree, settings.tags, settings.deps) for sentence, tree in parsed)
         lexicons = self._model.read_lexicons
-        found = []
-        for sentences, faults in read:
-            own = list(islice(lines, len(sentences)))
-            content, dropped = b"".join(one.content for one in own), sum(one.is_dropped for one in own)
-            filled = sum((one.filled for one in own), Counter[str]())
-            counts = column_counts(lexicons, sentences)
-            words = sum(map(len, sentences))
-            found.append(ParsedPart(content, len(sentences), words, dropped, filled, faults, counts))
-        return found
+        parsed_parts = []
+        for sentences, faults in contents:
+            outputs = list(islice(lines, len(sentences)))
+            parsed_parts.append(
+                ParsedPart(
+                    content=b"".join(output.content for output in outputs),
+                    sentences=len(sentences),
+                    words=sum(map(len, sentences)),
+                    dropped=sum(output.is_dropped for output in outputs),
+                    filled=sum((output.filled for output in outputs), Counter[str]()),
+                    faults=faults,
+                    columns=column_counts(lexicons, sentences),
+                )
+            )
+        return parsed_parts
 
     def _read(self, part: TreebankPart | TextPart) -> tuple[list[Sentence], Faults]:
         """The sentences of a part and its faults. The sentences of a text are numbered from 1."""
         if isinstance(part, TreebankPart):
             return read_part(part, tree=self._check is not None, partial=self._check)
         assert self._reader
-        found = self._reader.sentences(part.content, part.offset)
-        return [as_sentence(one, ordinal) for ordinal, one in enumerate(found, 1)], Faults()
+        tokenized = self._reader.sentences(part.content, part.offset)
+        return [as_sentence(one, ordinal) for ordinal, one in enumerate(tokenized, 1)], Faults()
 
 
 def model_of_worker(models: ModelChoice, threads: int, precision: Precision) -> Model:
@@ -155,8 +161,8 @@ def _lines_of(sentence: Sentence, tree: ParsedTree, deps: Deps) -> tuple[Sequenc
         sentence = with_miscellaneous(sentence, VIOLATION, tree.violations)
     if tree.alternatives:
         sentence = with_miscellaneous(sentence, ALTERNATIVES, list(as_text(tree.alternatives)))
-    parsed = with_tree(sentence, tree.heads, tree.labels)
-    found = parsed
-    if deps == "drop" or (deps == "drop-changed" and parsed != sentence.lines):
-        found = without_enhanced(parsed, sentence.word_lines)
-    return found, found != parsed
+    lines = with_tree(sentence, tree.heads, tree.labels)
+    if deps == "keep" or (deps == "drop-changed" and lines == sentence.lines):
+        return lines, False
+    without = without_enhanced(lines, sentence.word_lines)
+    return without, without != lines

@@ -48,12 +48,12 @@ class _Choice(NamedTuple):
             [vote] = votes
             return cls(vote.values, vote.scores.argmax(1).index_select(0, vote.row))
         values = tuple(dict.fromkeys(chain.from_iterable(vote.values for vote in votes)))
-        index = {value: place for place, value in enumerate(values)}
+        column = {value: number for number, value in enumerate(values)}
         row = votes[0].row
         sums = torch.zeros(len(row), len(values), device=row.device)  # [words, values]
         for vote in votes:
-            places = to_device(torch.tensor([index[value] for value in vote.values]), row.device)
-            sums.index_add_(1, places, vote.probabilities())
+            columns = to_device(torch.tensor([column[value] for value in vote.values]), row.device)
+            sums.index_add_(1, columns, vote.probabilities())
         return cls(values, sums.argmax(1))
 
 
@@ -66,22 +66,17 @@ def votes_of(vocabulary: Vocabulary, words: WordVectors, tag_scores: Sequence[Te
     }
 
 
-def _choices(of_models: Sequence[Mapping[str, Vote]]) -> dict[str, _Choice]:
-    """The choices by column. of_models: the votes of each model, on the columns that it predicts."""
-    names = dict.fromkeys(chain.from_iterable(of_models))
-    return {name: _Choice.of([own[name] for own in of_models if name in own]) for name in names}
-
-
 def predicted_tags(
     of_models: Sequence[Mapping[str, Vote]], sentences: Sequence[Sentence]
 ) -> list[Mapping[str, tuple[str, ...]]]:
     """For each sentence, the values of all words by column. of_models: each model's votes on all words."""
-    chosen = _choices(of_models)
+    names = dict.fromkeys(chain.from_iterable(of_models))
+    chosen = {name: _Choice.of([votes[name] for votes in of_models if name in votes]) for name in names}
     if not chosen:
         return [{} for _ in sentences]  # without a wait for the device
     by_word = torch.stack([choice.best for choice in chosen.values()]).tolist()  # by column and word
     strings = {
-        name: [choice.values[place] for place in best]
+        name: [choice.values[number] for number in best]
         for (name, choice), best in zip(chosen.items(), by_word, strict=True)
     }
     for name in strings:

@@ -1,8 +1,10 @@
-"""Reparsing (Sagae & Lavie 2006): the tree that the parser and its scorer of arcs find together.
+"""What the scorers of arcs add: trees that they and the parser find together, and alternatives to arcs.
 
-It is the projective tree with the greatest sum of the scorer's log probabilities, where the arcs of the
-parser's own tree get a bonus. Arcs that the parser did not make get the label that the scorer of labels
-finds best. Word vectors are read when a sentence is, the rest is done on the host.
+Reparsing (Sagae & Lavie 2006) finds the projective tree with the greatest sum of the scorer's log
+probabilities, where the arcs of the parser's own tree get a bonus. Arcs that the parser did not make get the
+label that the scorer of labels finds best. Word vectors are computed when a sentence is encoded, the rest is
+done on the host. Alternatives are found for each word on its own: those of all words together need not form a
+tree.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from parser.networks.scorers import ArcScorer, LabelScorer, LengthGroup, groups_
 from parser.networks.stack_parser import WordVectors
 from parser.parsing.constraints import SentenceConstraints
 from parser.parsing.eisner import is_projective_tree, projective_trees
-from parser.parsing.parsed_tree import Arcs
+from parser.parsing.parsed_tree import Alternative, Arcs
+from parser.treebank.sentence import BLANK, MARK
 
 MAX_WORDS = 500
 """Longest sentence. Time grows with the cube of its words: 0.25 s for 500, 20 s for 2,000."""
@@ -116,20 +119,14 @@ class Reparser:
             for logs in zip(*of_models, strict=True)
         ]
         starts = (lengths.cumsum(0) - lengths).tolist()
-        found: list[SecondOpinion | None] = [None] * len(lengths)
+        opinions: list[SecondOpinion | None] = [None] * len(lengths)
         for group, together in zip(groups, _on_host(of_groups), strict=True):
             greatest = together.max(2)
-            own_lengths = lengths[group.sentences].tolist()
-            for place, (sentence, length) in enumerate(
-                zip(group.sentences.tolist(), own_lengths, strict=True)
-            ):
-                found[sentence] = SecondOpinion(
-                    together[place, :length, : length + 1],
-                    greatest[place, :length],
-                    tables[0],
-                    starts[sentence],
-                )
-        return found
+            for row, sentence in enumerate(group.sentences.tolist()):
+                length = int(lengths[sentence])
+                logs = together[row, :length, : length + 1]
+                opinions[sentence] = SecondOpinion(logs, greatest[row, :length], tables[0], starts[sentence])
+        return opinions
 
     @torch.inference_mode()
     def reparse(
@@ -144,75 +141,68 @@ class Reparser:
         opinion must be limited to possible heads. The parser's own tree stays if the new one exceeds limits
         more often.
         """
-        found = list(trees)
+        best = list(trees)
         left: list[tuple[int, Floats]] = []
         for number, (opinion, tree) in enumerate(zip(opinions, trees, strict=True)):
-            if self._doubts(opinion, tree):
-                scores = self._scores(opinion, tree)
-                heads = scores.argmax(1).tolist()
-                if is_projective_tree(heads):  # no other tree has a greater sum
-                    found[number] = tree._replace(heads=heads)
-                else:
-                    left.append((number, scores))
+            # A better tree is possible only if another head of a word beats its own head with the bonus.
+            if self._bonus is None or not (
+                (opinion.greatest > opinion.of_arcs(tree.heads) + self._bonus).any()
+            ):
+                continue
+            scores = opinion.log_probabilities.copy()  # [n, n + 1]
+            scores[np.arange(len(scores)), tree.heads] += self._bonus
+            heads = scores.argmax(1).tolist()
+            if is_projective_tree(heads):  # no other tree has a greater sum
+                best[number] = tree._replace(heads=heads)
+            else:
+                left.append((number, scores))
         for number, heads in _trees_of_greatest_sum(left):
-            found[number] = trees[number]._replace(heads=heads)
-        self._label(opinions, trees, found)
-        for number, own in enumerate(constraints):
-            if own and own.exceeded(found[number]) > own.exceeded(trees[number]):
-                found[number] = trees[number]
+            best[number] = trees[number]._replace(heads=heads)
+        self._label(opinions, trees, best)
+        for number, given in enumerate(constraints):
+            if given and given.exceeded(best[number]) > given.exceeded(trees[number]):
+                best[number] = trees[number]
         return [
             tree._replace(probabilities=_probabilities(opinion, old, tree)) if tree.probabilities else tree
-            for opinion, old, tree in zip(opinions, trees, found, strict=True)
+            for opinion, old, tree in zip(opinions, trees, best, strict=True)
         ]
 
-    def _doubts(self, opinion: SecondOpinion, tree: Arcs) -> bool:
-        """Whether a better tree is possible."""
-        if self._bonus is None:
-            return False
-        return bool((opinion.greatest > opinion.of_arcs(tree.heads) + self._bonus).any())
-
-    def _scores(self, opinion: SecondOpinion, tree: Arcs) -> Floats:
-        """[n, n + 1] The scores of the heads of each word."""
-        scores = opinion.log_probabilities.copy()
-        scores[np.arange(len(scores)), tree.heads] += self._bonus or 0.0
-        return scores
-
-    def _label(self, opinions: Sequence[SecondOpinion], before: Sequence[Arcs], found: list[Arcs]) -> None:
+    def _label(self, opinions: Sequence[SecondOpinion], before: Sequence[Arcs], after: list[Arcs]) -> None:
         """Give new arcs their best labels."""
         changed = [
             (number, np.flatnonzero(np.not_equal(old.heads, new.heads)).tolist())
-            for number, (old, new) in enumerate(zip(before, found, strict=True))
+            for number, (old, new) in enumerate(zip(before, after, strict=True))
             if new is not old
         ]
         arcs = [
-            ArcsOfSentence(opinions[number], words, [found[number].heads[word] for word in words])
+            ArcsOfSentence(opinions[number], words, [after[number].heads[word] for word in words])
             for number, words in changed
         ]
         best = iter(self.label_scores(arcs).argmax(1).tolist())
         for number, words in changed:
-            labels = list(found[number].labels)
+            labels = list(after[number].labels)
             for word in words:
                 labels[word] = self.numbers[next(best)]
-            found[number] = found[number]._replace(labels=labels)
+            after[number] = after[number]._replace(labels=labels)
 
     @torch.inference_mode()
     def label_scores(self, arcs: Sequence[ArcsOfSentence]) -> Floats:
         """[arcs, labels] The scores of all arcs, in their order; -inf for impossible labels."""
-        if not any(own.words for own in arcs):
+        if not any(each.words for each in arcs):
             return np.zeros((0, self._possible.shape[1]), np.float32)
         heads, dependents = [], []
-        for _, together in groupby(arcs, lambda own: id(own.opinion.table)):
+        for _, together in groupby(arcs, lambda each: id(each.opinion.table)):
             of_table = list(together)
             table = of_table[0].opinion.table
-            numbers = [*chain.from_iterable(own.rows() for own in of_table)]
+            numbers = [*chain.from_iterable(each.rows() for each in of_table)]
             rows = torch.tensor(numbers, dtype=torch.long).view(-1, 2)  # [arcs, 2]
             of_heads, of_dependents = to_device(rows, table.device).unbind(1)
             heads.append(table.index_select(0, of_heads))
             dependents.append(table.index_select(0, of_dependents))
         scores = self._labels.scores(torch.cat(heads), torch.cat(dependents))  # [arcs, labels]
-        possible = self._possible[np.array([head == 0 for own in arcs for head in own.heads], int)]
-        found: Floats = np.where(possible, scores.float().cpu().numpy(), np.float32(-np.inf))
-        return found
+        possible = self._possible[np.array([head == 0 for each in arcs for head in each.heads], int)]
+        allowed: Floats = np.where(possible, scores.float().cpu().numpy(), np.float32(-np.inf))
+        return allowed
 
     @cached_property
     def _arcs(self) -> list[ArcScorer]:
@@ -235,8 +225,8 @@ class Reparser:
 
     @cached_property
     def _bonus(self) -> float | None:
-        found = [each.settings.network.arcs for each in self.models]
-        bonuses = [arcs.bonus for arcs in found if arcs and arcs.bonus is not None]
+        of_models = [each.settings.network.arcs for each in self.models]
+        bonuses = [arcs.bonus for arcs in of_models if arcs and arcs.bonus is not None]
         return mean(bonuses) if bonuses else None
 
 
@@ -252,16 +242,12 @@ def _trees_of_greatest_sum(scored: Sequence[tuple[int, Floats]]) -> Iterator[tup
     """Yield the number and heads of each sentence. scored: numbers, each with scores [n, n + 1]."""
     lengths = torch.tensor([len(scores) for _, scores in scored])
     for group in groups_of(lengths) if scored else ():
-        own = [scored[place] for place in group.sentences.tolist()]
-        longest = max(len(scores) for _, scores in own)
-        padded = np.zeros((len(own), longest, longest + 1), np.float32)
-        for place, (_, scores) in zip(padded, own, strict=True):
-            place[: len(scores), : len(scores) + 1] = scores
-        yield from zip(
-            (number for number, _ in own),
-            projective_trees(padded, lengths[group.sentences].numpy()),
-            strict=True,
-        )
+        numbers, of_group = zip(*(scored[index] for index in group.sentences.tolist()), strict=True)
+        longest = max(map(len, of_group))
+        padded = np.zeros((len(of_group), longest, longest + 1), np.float32)
+        for row, scores in zip(padded, of_group, strict=True):
+            row[: len(scores), : len(scores) + 1] = scores
+        yield from zip(numbers, projective_trees(padded, lengths[group.sentences].numpy()), strict=True)
 
 
 def _probabilities(opinion: SecondOpinion, old: Arcs, new: Arcs) -> list[float]:
@@ -278,8 +264,57 @@ def _probabilities(opinion: SecondOpinion, old: Arcs, new: Arcs) -> list[float]:
 def _on_host(tensors: Sequence[Tensor]) -> Iterator[Floats]:
     """Yield tensors of any shapes as arrays, after waiting once for a device."""
     if not tensors or tensors[0].device.type == "cpu":
-        yield from (own.numpy() for own in tensors)
+        yield from (tensor.numpy() for tensor in tensors)
         return
-    flat = torch.cat([own.flatten() for own in tensors]).cpu()
-    for own, values in zip(tensors, flat.split([own.numel() for own in tensors]), strict=True):
-        yield values.view(own.shape).numpy()
+    flat = torch.cat([tensor.flatten() for tensor in tensors]).cpu()
+    for tensor, values in zip(tensors, flat.split([tensor.numel() for tensor in tensors]), strict=True):
+        yield values.view(tensor.shape).numpy()
+
+
+Alternatives = tuple[tuple[Alternative, ...], ...]
+
+
+class Wanted(NamedTuple):
+    opinion: SecondOpinion
+    """The opinion on the sentence."""
+    heads: int
+    """Most alternatives of each word. Heads with a probability of 0 are left out."""
+    constraints: SentenceConstraints | None
+
+
+def alternatives(reparser: Reparser, wanted: Sequence[Wanted]) -> list[Alternatives]:
+    """The alternatives of the words of each sentence, the most probable first."""
+    arcs = []
+    for opinion, count, _ in wanted:
+        logs = opinion.log_probabilities
+        order = np.argsort(-logs, axis=1, kind="stable")[:, :count]  # [n, count]
+        words_of_arcs, ranks = np.nonzero(np.isfinite(np.take_along_axis(logs, order, 1)))
+        arcs.append(ArcsOfSentence(opinion, words_of_arcs.tolist(), order[words_of_arcs, ranks].tolist()))
+    labels = reparser.models[0].vocabulary.labels
+    best = iter(reparser.label_scores(arcs).argmax(1).tolist())
+    of_sentences = []
+    for (opinion, words, heads), (_, _, constraints) in zip(arcs, wanted, strict=True):
+        of_words: list[list[Alternative]] = [[] for _ in opinion.log_probabilities]
+        for word, head in zip(words, heads, strict=True):
+            probability = float(np.exp(opinion.log_probabilities[word, head]))
+            label = labels.string(next(best)).partition(MARK)[0]  # without the mark of a lifted word
+            given = constraints.labels[word] if constraints else BLANK
+            of_words[word].append(Alternative(head, label if given == BLANK else given, probability))
+        of_sentences.append(tuple(map(tuple, of_words)))
+    return of_sentences
+
+
+def refuse_without_scorer(model: Model) -> None:
+    """Raises ValueError if the model has no scorer of arcs, which alternatives need."""
+    if not any(each.network.arcs for each in model.members):
+        raise ValueError(
+            "alternatives need a model with a scorer of arcs: train one with parser.network.arcs"
+        )
+
+
+def as_text(of_words: Alternatives) -> Iterator[str]:
+    """For each word, the text in MISC: `probability:head:label` of each alternative, separated by commas."""
+    for of_word in of_words:
+        escaped = (each.label.replace("%", "%25").replace(",", "%2C").replace("|", "%7C") for each in of_word)
+        pairs = zip(of_word, escaped, strict=True)
+        yield ",".join(f"{each.probability:.4f}:{each.head}:{label}" for each, label in pairs)

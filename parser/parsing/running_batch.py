@@ -32,11 +32,10 @@ from parser.networks.stepping.stepper import (
     inference_stepper,
     with_room,
 )
-from parser.parsing.arc_probabilities import ArcProbabilities
-from parser.parsing.constrained_batch import ConstrainedBatch
-from parser.parsing.constraints import SentenceConstraints
-from parser.parsing.label_choices import LabelChoices
+from parser.parsing.constrained_steps import ConstrainedBatch
+from parser.parsing.constraints import LabelChoices, SentenceConstraints
 from parser.parsing.parsed_tree import Arcs
+from parser.parsing.probabilities import ArcProbabilities
 from parser.transitions.inventory import Inventory
 from parser.transitions.system import State
 from parser.treebank.sentence import NO_HEAD
@@ -79,7 +78,7 @@ class _Slots(NamedTuple):
     length: Tensor
     """[slots] In words."""
     base: Tensor
-    """[slots] The place before the first word, see `State.base`."""
+    """[slots] The position before the first word, see `State.base`."""
     is_done: Tensor
     """[slots] bool"""
     is_cancelled: Tensor
@@ -99,7 +98,7 @@ class _Sentence(NamedTuple):
     base: int
     length: int
     block: int
-    """The start of its block, which holds the places of all sentences that joined with it."""
+    """The start of its block, which holds the positions of all sentences that joined with it."""
     constraints: SentenceConstraints | None
 
 
@@ -135,37 +134,37 @@ class RunningBatch:
 
     def join(
         self,
-        read: Sequence[ReadSentences],
+        by_model: Sequence[ReadSentences],
         probabilities: bool = False,
         constraints: Sequence[SentenceConstraints | None] = (),
     ) -> list[int]:
         """Let sentences join at the next refill. Returns their slots.
 
-        read: the sentences as each model reads them. constraints: those of each sentence, or empty.
+        by_model: the sentences as each model encodes them. constraints: those of each sentence, or empty.
         """
-        lengths = read[0].tokens.lengths
-        places = read[0].places
-        start = self._blocks.take(places)
-        self._reserve(start + places)
+        lengths = by_model[0].tokens.lengths
+        positions = by_model[0].places
+        start = self._blocks.take(positions)
+        stop = start + positions
+        self._reserve(stop)
         if probabilities and not self._probabilities:
             self._probabilities = ArcProbabilities(self._inventory, len(self._state.heads))
             self._moved()
-        self._forget(start, start + places)
+        self._forget(start, stop)
         bases = start - 1 + (lengths + 1).cumsum(0) - (lengths + 1)
-        self._constrain(start, start + places, bases.tolist(), constraints)
-        if self._parsers.join(start, read):
+        self._constrain(start, stop, bases.tolist(), constraints)
+        if self._parsers.join(start, by_model):
             self._moved()
         slots = self._take_slots(len(lengths))
-        where, of_slots = torch.tensor(slots), (lengths, bases)
-        where, length, base = to_device(torch.stack([where, *of_slots]), self._device)
+        where, length, base = to_device(torch.stack([torch.tensor(slots), lengths, bases]), self._device)
         self._slots.length.index_copy_(0, where, length)
         self._slots.base.index_copy_(0, where, base)
         self._slots.is_done.index_fill_(0, where, False)
         self._slots.is_cancelled.index_fill_(0, where, False)
+        starts = [start] * len(slots)
         of_sentences = constraints or [None] * len(slots)
-        sentences = zip(bases.tolist(), lengths.tolist(), of_sentences, strict=True)
-        for slot, (own_base, own_length, own) in zip(slots, sentences, strict=True):
-            self._sentences[slot] = _Sentence(own_base, own_length, start, own)
+        sentences = map(_Sentence, bases.tolist(), lengths.tolist(), starts, of_sentences)
+        self._sentences.update(zip(slots, sentences, strict=True))
         self._blocks.share(start, len(slots))
         self._waiting.extend(slots)
         return slots
@@ -173,7 +172,7 @@ class RunningBatch:
     def _constrain(
         self, start: int, stop: int, bases: Sequence[int], constraints: Sequence[SentenceConstraints | None]
     ) -> None:
-        """Set the constraints of the sentences at places from start to stop, which begin after `bases`."""
+        """Set the constraints of the sentences at positions from start to stop, which begin after `bases`."""
         has_any = any(constraints)
         others = [sentence.constraints for sentence in self._sentences.values() if sentence.constraints]
         if has_any and not self._constraints:
@@ -219,27 +218,28 @@ class RunningBatch:
     def done(self) -> dict[int, Arcs]:
         """Synchronise host and device, and remove the finished sentences. Returns their arcs by slot."""
         self._retire()
-        state, own = self._state, self._probabilities
+        state, probabilities = self._state, self._probabilities
         parts = [self._started[None], self._row_slots, state.depth, self._slots.is_done]
-        parts += [state.heads, state.labels, *([own.of_arcs.view(torch.int32)] if own else [])]
+        parts += [state.heads, state.labels]
+        parts += [probabilities.of_arcs.view(torch.int32)] if probabilities else []
         sizes = list(map(len, parts))
-        found = torch.cat([part.int() for part in parts]).cpu().split(sizes)
-        (started,), rows, depths, is_done, heads, labels, *of_arcs = (part.numpy() for part in found)
+        on_host = torch.cat([part.int() for part in parts]).cpu().split(sizes)
+        (started,), rows, depths, is_done, heads, labels, *of_arcs = (part.numpy() for part in on_host)
         for _ in range(started):
             self._waiting.popleft()
         self._rows_on_host, self._depths = rows.tolist(), depths.tolist()
         self._slots.is_done.zero_()
-        taken = {}
+        done = {}
         for slot in is_done.nonzero()[0].tolist():
             if slot == IDLE:
                 continue
             base, length, block, _ = self._sentences.pop(slot)
             here = slice(base + 1, base + 1 + length)
-            probabilities = of_arcs[0][here].view(np.float32).tolist() if of_arcs else []
-            taken[slot] = Arcs(heads[here].tolist(), labels[here].tolist(), probabilities)
+            shares = of_arcs[0][here].view(np.float32).tolist() if of_arcs else []
+            done[slot] = Arcs(heads[here].tolist(), labels[here].tolist(), shares)
             self._free.append(slot)
             self._blocks.release(block)
-        return taken
+        return done
 
     @property
     def _refills(self) -> int:
@@ -332,11 +332,12 @@ class RunningBatch:
         shape = *sizes, bool(self._probabilities), bool(self._constraints)
         self._graphed = GraphedWork(self._graphs, shape) if self._graphs else None
 
-    def _reserve(self, places: int) -> None:
+    def _reserve(self, stop: int) -> None:
+        """Make flat tensors long enough for the positions up to `stop`."""
         state = self._state
-        if places < len(state.heads):
+        if stop < len(state.heads):
             return
-        state.heads, state.labels = with_room(_Flat(state.heads, state.labels), places + 1)
+        state.heads, state.labels = with_room(_Flat(state.heads, state.labels), stop + 1)
         state.heads[-1] = NO_HEAD
         if self._probabilities:
             self._probabilities.reserve(len(state.heads))
@@ -345,7 +346,7 @@ class RunningBatch:
         self._moved()
 
     def _forget(self, start: int, stop: int) -> None:
-        """Remove the arcs of the words at these places."""
+        """Remove the arcs of the words at these positions."""
         self._state.heads[start:stop] = NO_HEAD
         if self._probabilities:
             self._probabilities.forget(start, stop)
@@ -371,7 +372,7 @@ def _idle_state(zero: Tensor) -> State:
 
 
 class _Blocks:
-    """The places in use, in blocks. A block is free again when all of its sentences are done."""
+    """The positions in use, in blocks. A block is free again when all of its sentences are done."""
 
     def __init__(self) -> None:
         self._taken: list[tuple[int, int]] = [(0, 2)]
@@ -379,14 +380,14 @@ class _Blocks:
         self._sentences: Counter[int] = Counter()
         """The number of unfinished sentences of each block, by its start."""
 
-    def take(self, places: int) -> int:
+    def take(self, positions: int) -> int:
         """Reserve the first free block of this size. Returns its start."""
         start = 0
         for begin, end in self._taken:
-            if begin - start >= places:
+            if begin - start >= positions:
                 break
             start = end
-        insort(self._taken, (start, start + places))
+        insort(self._taken, (start, start + positions))
         return start
 
     def share(self, start: int, sentences: int) -> None:

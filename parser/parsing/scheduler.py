@@ -1,4 +1,4 @@
-"""The order in which sentences are parsed.
+"""Requests to parse sentences, and the order in which they are served.
 
 Requests wait in the queues of their sources, such as documents. Sources take turns, so that a small one need
 not wait for a large one: the next sentence is from the source that has had the fewest words for its weight
@@ -10,12 +10,98 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
+from concurrent.futures import CancelledError
 from itertools import count
+from threading import Lock
+from typing import Literal
 
-from parser.parsing.request import Request
+from parser.batching.device import TooLongError
+from parser.parsing.options import ParseOptions
+from parser.parsing.parsed_tree import ParsedTree
+from parser.system.machine import is_of_memory
+from parser.treebank.sentence import Sentence
 
 WINDOW = 32_768
 """Most words of a source that are sorted by sentence length at a time, or a single longer sentence."""
+READ_AHEAD = 2 * WINDOW
+"""Words of a stream that are read ahead of its trees. The next are there when a window is done."""
+
+
+class Request:
+    """A sentence to parse, and then its tree or error.
+
+    Unlike `concurrent.futures.Future`, it has no lock of its own, because there may be many thousands.
+    """
+
+    __slots__ = ("_error", "_lock", "_tree", "options", "sentence", "source", "state")
+
+    def __init__(self, sentence: Sentence, options: ParseOptions, source: RequestSource, lock: Lock):
+        """lock: held while the state changes."""
+        self.sentence, self.options, self.source = sentence, options, source
+        self.state: Literal["waiting", "running", "done", "cancelled"] = "waiting"
+        self._lock = lock
+        self._tree: ParsedTree | None = None
+        self._error: Exception | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the request is done or cancelled."""
+        return self.state in ("done", "cancelled")
+
+    def tree(self) -> ParsedTree:
+        """The tree, once the request has ended. Raises the error of the sentence, or CancelledError."""
+        if self._error:
+            raise self._error
+        if not self._tree:
+            raise CancelledError
+        return self._tree
+
+    def cancel(self) -> bool:
+        """Cancel the request unless it is done. A running one leaves the batch soon.
+
+        Returns whether it is cancelled.
+        """
+        self._end("cancelled")
+        return self.state == "cancelled"
+
+    def finish(self, tree: ParsedTree) -> None:
+        """Set the tree. Called by the engine; has no effect on a cancelled request."""
+        self._end("done", tree)
+
+    def fail(self, error: Exception) -> None:
+        """Set the error, like `finish`. Lack of memory becomes a ValueError that names the sentence."""
+        if is_of_memory(error) and not error.__cause__:  # with a cause, the engine itself has failed
+            error = TooLongError(0, len(self.sentence), f"sentence {self.sentence.identifier}: ")
+        self._end("done", error=error)
+
+    def begin(self) -> bool:
+        """Start the request unless it has ended; called by the engine. Returns whether it is running now."""
+        with self._lock:
+            if not self.has_ended:
+                self.state = "running"
+        return not self.has_ended
+
+    def wait_again(self) -> bool:
+        """Let the request wait again unless it has ended. Returns whether it is waiting now."""
+        with self._lock:
+            if not self.has_ended:
+                self.state = "waiting"
+        return not self.has_ended
+
+    def _end(
+        self,
+        state: Literal["done", "cancelled"],
+        tree: ParsedTree | None = None,
+        error: Exception | None = None,
+    ) -> None:
+        """Set the final state. Has no effect on a request that has ended."""
+        with self._lock:
+            if not self.has_ended:
+                self._tree, self._error, self.state = tree, error, state
+                self._note_end()
+
+    def _note_end(self) -> None:
+        """Called once, while the lock is held."""
 
 
 class RequestSource:
@@ -137,3 +223,26 @@ class Scheduler:
                 taken.append(request)
                 words, room = words - length, room - length
         return taken
+
+
+class ReadAhead:
+    """How far a stream is read ahead of its trees: first a little, so that a tree comes early, then more."""
+
+    def __init__(self, begin_with: int, most: int = READ_AHEAD):
+        """begin_with, most: words that are read and not yet yielded, before the first tree and later."""
+        self._most = most
+        self._most_now = min(begin_with, most)
+        self._words = 0
+
+    @property
+    def room(self) -> int:
+        """Words that can be read. If this is above 0, a longer sentence can be read, too."""
+        return self._most_now - self._words
+
+    def read(self, words: int) -> None:
+        self._words += words
+
+    def yielded(self, words: int) -> None:
+        """Note that the trees of so many words were yielded."""
+        self._words -= words
+        self._most_now = self._most

@@ -11,8 +11,7 @@ from typing import NamedTuple
 from parser.parsing.engine_thread import AwaitedRequest, EngineThread
 from parser.parsing.options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
-from parser.parsing.read_ahead import ReadAhead
-from parser.parsing.scheduler import RequestSource
+from parser.parsing.scheduler import ReadAhead, RequestSource
 from parser.service.reading import InputSentence
 from parser.service.short_pauses import ReadingThreads
 

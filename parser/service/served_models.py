@@ -13,11 +13,11 @@ import torch
 from parser.models.ensemble import ModelChoice, load_models
 from parser.models.model import Model
 from parser.models.text_input import MISSING, has_tokenizer, text_reader
-from parser.parsing.alternatives import refuse_without_scorer
 from parser.parsing.constraints import ConstraintReader
 from parser.parsing.engine import Engine
 from parser.parsing.engine_thread import EngineThread
 from parser.parsing.options import ParseOptions
+from parser.parsing.reparsing import refuse_without_scorer
 from parser.service.limits import wrong
 from parser.service.reading import InputSentence
 from parser.system.console import quoted

@@ -22,7 +22,7 @@ from parser.system.interruption import later
 from parser.system.machine import is_of_memory, tune_process
 from parser.system.processes import environment_for_children
 
-PRELOADED = ("torch", "torch._dynamo", "parser.parsing.parse")
+PRELOADED = ("torch", "torch._dynamo", "parser.parsing.engine")
 """Modules that take long to import, and that processes need that measure or train: torch._dynamo is for
 optimizers."""
 NO_METHOD = ""

@@ -12,9 +12,9 @@ from parser.evaluation.calibration import Bools, Confidence, calibration_error, 
 from parser.models.model import Model
 from parser.models.model_format import SCORES
 from parser.models.settings import CalibrationSettings
-from parser.parsing.calibration import Calibration, Floats, features, logistic, with_calibration
+from parser.parsing.engine import parse
 from parser.parsing.options import ParseOptions
-from parser.parsing.parse import parse
+from parser.parsing.probabilities import Calibration, Floats, features, logistic, with_calibration
 from parser.system.console import say
 from parser.treebank.sentence import Sentence
 

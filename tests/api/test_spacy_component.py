@@ -21,8 +21,7 @@ from parser.api.parser import load
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.scores import score
 from parser.models.ensemble import ModelChoice, load_models
-from parser.parsing.engine import Engine
-from parser.parsing.parse import parse_stream
+from parser.parsing.engine import Engine, parse_stream
 from parser.parsing.parsed_tree import ParsedTree
 from parser.training.config import read_config
 from parser.training.run import train

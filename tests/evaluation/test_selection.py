@@ -14,8 +14,8 @@ from parsing.test_reparsing import model_of
 from parser.cli import main
 from parser.evaluation import selection
 from parser.evaluation.selection import Candidate, FileSentence, lines_of, most_valuable, select
+from parser.parsing.engine import parse
 from parser.parsing.options import ParseOptions
-from parser.parsing.parse import parse
 from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.conllu import read_treebank
 

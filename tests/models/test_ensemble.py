@@ -18,8 +18,8 @@ from parser.models.ensemble import ModelChoice, load_models
 from parser.models.model import Model
 from parser.models.settings import ParserSettings
 from parser.networks.settings import NetworkSettings
+from parser.parsing.engine import parse
 from parser.parsing.options import ParseOptions
-from parser.parsing.parse import parse
 from parser.transitions import SYSTEMS
 from parser.treebank.lemma_rules import lemma_rule
 from parser.treebank.vocabulary import Lexicon, Vocabulary

@@ -9,7 +9,7 @@ from plain_parser import sentence as made_up
 from parser.models.model import Model
 from parser.models.settings import ParserSettings
 from parser.networks.settings import NetworkSettings
-from parser.parsing.parse import parse, parse_stream
+from parser.parsing.engine import parse, parse_stream
 from parser.system.version import __version__
 from parser.treebank.conllu import read_treebank, stream_sentences
 from parser.treebank.conllu_output import with_tree

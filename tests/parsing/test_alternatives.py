@@ -9,13 +9,11 @@ from parsing.test_reparsing import model_of
 
 from parser.api.parser import Parser
 from parser.cli import main
-from parser.parsing.alternatives import as_text
-from parser.parsing.engine import FEW, Engine
+from parser.parsing.engine import FEW, Engine, parse_stream
 from parser.parsing.engine_thread import EngineThread
 from parser.parsing.options import ParseOptions
-from parser.parsing.parse import parse_stream
 from parser.parsing.parsed_tree import Alternative
-from parser.parsing.reparsing import Reparser
+from parser.parsing.reparsing import Reparser, as_text
 from parser.treebank.conllu import read_treebank
 from parser.treebank.sentence import MARK, NO_HEAD
 

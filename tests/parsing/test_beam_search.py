@@ -20,9 +20,8 @@ from parser.models.model import Model
 from parser.networks.stack_parser import ReadSentences
 from parser.parsing import engine
 from parser.parsing.beam_search import WIDTH, search
-from parser.parsing.engine import Engine
+from parser.parsing.engine import Engine, parse
 from parser.parsing.options import ParseOptions
-from parser.parsing.parse import parse
 from parser.parsing.reparsing import Reparser
 from parser.treebank.conllu import read_treebank
 from parser.treebank.projectivity import deprojectivize

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from parsing.test_reparsing import model_of
 
 from parser.models.settings import CalibrationSettings
-from parser.parsing.calibration import Calibration, with_calibration
-from parser.parsing.engine import FEW
+from parser.parsing.engine import FEW, parse
 from parser.parsing.options import ParseOptions
-from parser.parsing.parse import parse
+from parser.parsing.probabilities import Calibration, with_calibration
 from parser.treebank.conllu import read_treebank
 
 SENTENCES = read_treebank("data/quickstart/dev.conllu")[:40]

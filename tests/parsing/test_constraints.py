@@ -18,13 +18,11 @@ from parser.models.model import Model
 from parser.models.settings import CalibrationSettings
 from parser.networks.stack_parser import ReadSentences
 from parser.parsing import engine
-from parser.parsing.calibration import with_calibration
-from parser.parsing.constrained_batch import ConstrainedBatch
-from parser.parsing.constraints import ConstraintReader
-from parser.parsing.engine import Engine
-from parser.parsing.label_choices import LabelChoices
+from parser.parsing.constrained_steps import ConstrainedBatch
+from parser.parsing.constraints import ConstraintReader, LabelChoices
+from parser.parsing.engine import Engine, parse
 from parser.parsing.options import Constraints, ParseOptions
-from parser.parsing.parse import parse
+from parser.parsing.probabilities import with_calibration
 from parser.parsing.running_batch import RunningBatch
 from parser.treebank.faults import cycles
 from parser.treebank.partial_trees import set_aside
@@ -219,7 +217,7 @@ def test_sentences_that_begin_anew_count_anew(monkeypatch):
 @torch.inference_mode()
 def test_a_batch_forgets_limits_that_no_sentence_has(monkeypatch):
     """New limits keep coming while sentences with other limits are parsed."""
-    monkeypatch.setattr("parser.parsing.constrained_batch.KEPT_LIMITS", 4)
+    monkeypatch.setattr("parser.parsing.constrained_steps.KEPT_LIMITS", 4)
     parser = constrained_model()
     reader, running = ConstraintReader(parser), RunningBatch([parser], 3, in_graph=False)
     sentences = [numbered_sentence(number, 5 + 7 * (number % 3)) for number in range(20)]

@@ -15,12 +15,10 @@ from random_parsers import numbered_sentence as of
 
 from parser.parsing import engine as engine_module
 from parser.parsing.alone import AloneParser
-from parser.parsing.engine import Engine
+from parser.parsing.engine import Engine, parse
 from parser.parsing.options import TREE_ALONE, ParseOptions
-from parser.parsing.parse import parse
-from parser.parsing.request import Request
 from parser.parsing.running_batch import RunningBatch, _Blocks
-from parser.parsing.scheduler import RequestSource
+from parser.parsing.scheduler import Request, RequestSource
 
 
 @pytest.fixture(scope="module")
@@ -149,19 +147,19 @@ def test_a_sentence_that_cannot_be_parsed_again_fails_alone(parser, monkeypatch,
             assert len(engine.result(request).heads) == 5
 
 
-def test_few_sentences_that_are_too_much_for_the_memory_are_read_in_smaller_groups(parser, monkeypatch):
-    read, sizes = Engine._read, []
+def test_few_sentences_that_are_too_much_for_the_memory_are_encoded_in_smaller_groups(parser, monkeypatch):
+    encode, sizes = Engine._encode, []
 
     def with_little_memory(engine, group):
         words = sum(len(request.sentence) for request in group)
         if words > 50:
             raise torch.OutOfMemoryError
         sizes.append(words)
-        return read(engine, group)
+        return encode(engine, group)
 
     engine = Engine(parser)
     requests = [engine.add(of(number, 10)) for number in range(30)]
-    monkeypatch.setattr(Engine, "_read", with_little_memory)
+    monkeypatch.setattr(Engine, "_encode", with_little_memory)
     found = [engine.result(each) for each in requests]
     monkeypatch.undo()
     assert found == parse(parser, [each.sentence for each in requests])
@@ -226,11 +224,11 @@ def test_a_stream_that_is_closed_leaves_nothing_behind(parser):
     assert engine.result(engine.add(of(3, 7))) == parse(parser, [of(3, 7)])[0]
 
 
-def test_few_that_come_one_after_the_other_are_read_together(parser, monkeypatch):
+def test_few_that_come_one_after_the_other_are_encoded_together(parser, monkeypatch):
     monkeypatch.setattr(engine_module, "MAX_CREDIT", 0.0)  # so that all join the batch
-    read, sizes = Engine._read, []
+    encode, sizes = Engine._encode, []
     monkeypatch.setattr(
-        Engine, "_read", lambda engine, group: sizes.append(len(group)) or read(engine, group)
+        Engine, "_encode", lambda engine, group: sizes.append(len(group)) or encode(engine, group)
     )
     engine = Engine(parser, batch_size=64)
     requests = [engine.add(of(number, 40)) for number in range(64)]

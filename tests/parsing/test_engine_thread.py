@@ -21,10 +21,9 @@ from random_parsers import model, refuse_bad_words
 from random_parsers import numbered_sentence as of
 
 from parser.parsing import engine as engine_module
-from parser.parsing.engine import Engine
+from parser.parsing.engine import Engine, parse
 from parser.parsing.engine_thread import AwaitedRequest, EngineThread
 from parser.parsing.options import ParseOptions
-from parser.parsing.parse import parse
 from parser.parsing.scheduler import RequestSource
 
 SECONDS = 120

@@ -15,9 +15,8 @@ from random_parsers import model
 from parser.models.model import Model
 from parser.networks.stepping import stepper
 from parser.parsing import engine
-from parser.parsing.engine import Engine
+from parser.parsing.engine import Engine, parse
 from parser.parsing.options import ParseOptions
-from parser.parsing.parse import parse
 from parser.parsing.running_batch import RunningBatch
 from parser.speed.tasks.stack_parser.greedy_parsing import parse_batch, parse_one
 from parser.speed.tasks.stack_parser.stack_parser_plugin import parse_tokens

@@ -17,8 +17,8 @@ from parser.networks.scorers import ArcSettings
 from parser.networks.settings import NetworkSettings
 from parser.parsing import reparsing
 from parser.parsing.constraints import ConstraintReader
+from parser.parsing.engine import parse
 from parser.parsing.options import ParseOptions
-from parser.parsing.parse import parse
 from parser.parsing.parsed_tree import Arcs
 from parser.parsing.reparsing import Reparser, SecondOpinion, with_bonus
 from parser.treebank.conllu import read_treebank

@@ -19,7 +19,7 @@ from parser.batching.cuda_graph import (
 )
 from parser.networks.stack_parser import StackParser
 from parser.parsing import engine
-from parser.parsing.parse import parse
+from parser.parsing.engine import parse
 from parser.parsing.running_batch import RunningBatch
 from parser.training.config import read_config
 from parser.training.run import train

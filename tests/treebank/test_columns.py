@@ -10,7 +10,7 @@ from parser.models.column_shares import InputColumnCheck
 from parser.models.model import Model
 from parser.models.settings import ParserSettings
 from parser.networks.settings import NetworkSettings
-from parser.parsing.parse import parse
+from parser.parsing.engine import parse
 from parser.treebank.conllu import read_treebank
 from parser.treebank.conllu_output import with_tags
 from parser.treebank.sentence import (

@@ -1,15 +1,17 @@
-"""Parsing a corpus: only missing trees are parsed, and files get their names when they are complete."""
+"""Parsing a corpus on a Ray cluster: only missing trees are parsed, and complete files get their names."""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from statistics import median
@@ -17,17 +19,34 @@ from typing import Any
 
 from parser.models.column_shares import Counts
 from parser.models.model_files import digest_of
-from parser.parsing.corpus.files import PARTS, SETTINGS, CorpusFile, FoundFiles, earlier_folder, find_files
-from parser.parsing.corpus.parts import PartOutputs, PartResult, forget_attempts
-from parser.parsing.corpus.results import results
-from parser.parsing.corpus.workers import Row, is_of_disk
+from parser.parsing.corpus.files import (
+    PARTS,
+    SETTINGS,
+    CorpusFile,
+    FoundFiles,
+    PartOutputs,
+    PartResult,
+    earlier_folder,
+    find_files,
+    forget_attempts,
+)
+from parser.parsing.corpus.workers import CorpusWorker, Row, cut_into_parts, is_of_disk
 from parser.parsing.part_parser import PartSettings
 from parser.system.console import lines_of
 from parser.system.files import file_lock, real_path, write_atomically
-from parser.system.ray_cluster import cluster
+from parser.system.ray_cluster import cluster, library
 from parser.treebank.faults import Faults
 
 REPORT, LOCK = "report.json", "lock"
+BLOCK_BYTES = 1 << 20
+"""A block is parsed by one worker. A larger part is its own block; smaller parts share a block and are parsed
+together."""
+MOST_LISTS, LISTS_OF_WORKER = 1000, 4
+"""Number of lists into which the files are divided: in total at most, and at least for each worker. Each list
+yields one or more blocks."""
+CUTTERS, WORKERS_OF_CUTTER = 2, 100
+"""Number of files that are cut at the same time: at least, plus one for this many workers. A cutter with its
+own core can supply about twice as many workers."""
 WHEN_FULL = "start again when there is room"
 
 
@@ -79,10 +98,10 @@ def parse_corpus(
     """
     source, target = real_path(source), real_path(target)  # a cluster has other working folders
     corpus = find_files(source, target, settings.form)
-    with _claim(target, corpus.own) as own:
-        _refuse_other_start(source, target, own, settings)
-        own.rename(corpus.own)  # if the corpus has its name by now
-        forget_attempts(corpus.own)
+    with _claim(target, corpus.store) as store:
+        _refuse_other_start(source, target, store, settings)
+        store.rename(corpus.store)  # if the corpus has its name by now
+        forget_attempts(corpus.store)
         began = time.monotonic()
         summary = Summary(failures={name: [why] for name, why in corpus.failures.items()})
         count, started = 0, 0.0
@@ -99,9 +118,50 @@ def parse_corpus(
         return _report(corpus, summary, count, started, time.monotonic() - began)
 
 
+def results(files: Sequence[CorpusFile], settings: PartSettings, workers: int) -> Generator[Row]:
+    """A row for each part when a worker finishes it; see `CorpusWorker.__call__`.
+
+    A worker that dies is replaced, and its work is repeated. Close the generator before leaving the cluster,
+    which would otherwise wait forever.
+    """
+    ray = library()
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    context.target_max_block_size = BLOCK_BYTES
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # it would also log signals
+    rows: list[dict[str, Any]] = [file._asdict() for file in files]
+    lists = _lists(files, workers)
+    cutters = min(lists, CUTTERS + workers // WORKERS_OF_CUTTER)
+    dataset = (
+        ray.data.from_items(rows, override_num_blocks=lists)
+        # These tasks reserve no CPU: otherwise they could wait for workers, and workers for them.
+        .flat_map(
+            partial(cut_into_parts, form=settings.form),
+            num_cpus=0,
+            compute=ray.data.TaskPoolStrategy(cutters),
+        )
+        .map_batches(
+            CorpusWorker,
+            fn_constructor_args=(settings,),
+            compute=ray.data.ActorPoolStrategy(size=workers),
+            num_cpus=settings.threads,
+            batch_size=None,
+            batch_format="numpy",
+        )
+    )
+    with closing(iter(dataset.iter_rows())) as rows_of_parts:
+        yield from rows_of_parts
+
+
+def _lists(files: Sequence[CorpusFile], workers: int) -> int:
+    """The number of lists of files. Lists with less than a block each would make batches small."""
+    blocks = sum(file.size for file in files) // BLOCK_BYTES
+    return min(len(files), MOST_LISTS, max(blocks, LISTS_OF_WORKER * workers))
+
+
 @contextmanager
-def _claim(target: Path, own: Path) -> Iterator[Path]:
-    """Lock the folder for trees; yield the program's own folder in it: an earlier one, or else `own`.
+def _claim(target: Path, store: Path) -> Iterator[Path]:
+    """Lock the folder for trees; yield the program's own folder in it: an earlier one, or else `store`.
 
     Raises ValueError if another process holds the lock, or if there are files that are not the program's.
     """
@@ -110,10 +170,10 @@ def _claim(target: Path, own: Path) -> Iterator[Path]:
     target.mkdir(parents=True, exist_ok=True)
     earlier = earlier_folder(target)
     if not earlier:
-        if any(child != own for child in target.iterdir()):
+        if any(child != store for child in target.iterdir()):
             raise ValueError(f"{target}: has files that parse-corpus has not written; choose another folder")
-        own.mkdir(exist_ok=True)
-    held = earlier or own
+        store.mkdir(exist_ok=True)
+    held = earlier or store
     with file_lock(held / LOCK, f"{target}: another process writes there"):
         yield held
 
@@ -133,19 +193,19 @@ def _collect(
             summary.block_seconds.append(row["seconds"])
         if row["is_disk_full"]:
             raise ValueError(f"{row['name']}: {row['error']}; {WHEN_FULL}")
-        own = pending.get(row["name"])
-        if own is None or not own.add(row):
+        waiting = pending.get(row["name"])
+        if waiting is None or not waiting.add(row):
             continue
         del pending[row["name"]]
         began = time.monotonic()
         try:
-            found = own.complete(renumbers)
+            parts = waiting.complete(renumbers)
         except (OSError, ValueError) as error:
             if is_of_disk(error):
-                raise ValueError(f"{own.file.name}: {error}; {WHEN_FULL}") from error
-            summary.failures[own.file.name] = list(lines_of(error))
+                raise ValueError(f"{waiting.file.name}: {error}; {WHEN_FULL}") from error
+            summary.failures[waiting.file.name] = list(lines_of(error))
         else:
-            summary.add_file(found)
+            summary.add_file(parts)
         summary.seconds_to_complete += time.monotonic() - began
         progress(summary, total)
 
@@ -172,9 +232,9 @@ class _Pending:
         outputs = PartOutputs.of(self.file)
         if self._error:
             raise ValueError(self._error)
-        found = [outputs.result(number) for number in range(self._count or 0)]
-        there = [result for result in found if result]
-        if len(there) < len(found):
+        count = self._count or 0
+        there = [result for number in range(count) if (result := outputs.result(number))]
+        if len(there) < count:
             raise ValueError("the trees of a part have disappeared; start again")
         faults = Faults()
         for result in there:
@@ -188,15 +248,15 @@ def _leave_failures(corpus: FoundFiles, summary: Summary) -> None:
     """Remove all parts except those of failed files, so that a new start has less to do."""
     failed = [file for file in corpus.missing if file.name in summary.failures]
     if not failed:
-        shutil.rmtree(corpus.own / PARTS, ignore_errors=True)
+        shutil.rmtree(corpus.store / PARTS, ignore_errors=True)
         return
     kept = {file.unfinished for file in failed}
-    for folder in (corpus.own / PARTS).glob("*"):
+    for folder in (corpus.store / PARTS).glob("*"):
         if str(folder) not in kept:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _refuse_other_start(source: Path, target: Path, own: Path, settings: PartSettings) -> None:
+def _refuse_other_start(source: Path, target: Path, store: Path, settings: PartSettings) -> None:
     """Raises ValueError if the folder contains trees of other files or with other options."""
     now = {
         "source": str(source),
@@ -208,8 +268,8 @@ def _refuse_other_start(source: Path, target: Path, own: Path, settings: PartSet
         "deps": settings.deps,
         **({"treebank": settings.models.treebank} if settings.models.treebank else {}),
     }
-    path = own / SETTINGS
-    has_trees = (own / PARTS).exists() or any(child != own for child in target.iterdir())
+    path = store / SETTINGS
+    has_trees = (store / PARTS).exists() or any(child != store for child in target.iterdir())
     if has_trees and json.loads(path.read_text(encoding="utf-8")) != now:
         raise ValueError(
             f"{target}: has trees of other files, of another model or by other options; choose another folder"
@@ -240,7 +300,7 @@ def _report(
         "failures": summary.failures,
     }
     content = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
-    write_atomically(corpus.own / REPORT, content.encode("utf-8", "surrogateescape"))
+    write_atomically(corpus.store / REPORT, content.encode("utf-8", "surrogateescape"))
     return report
 
 

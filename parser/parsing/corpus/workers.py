@@ -15,8 +15,7 @@ from typing import Any
 import torch
 
 from parser.batching.device import one_memory_error
-from parser.parsing.corpus.files import CorpusFile
-from parser.parsing.corpus.parts import NumberedPart, PartOutputs, numbered_parts
+from parser.parsing.corpus.files import CorpusFile, NumberedPart, PartOutputs, numbered_parts
 from parser.parsing.part_parser import PartParser, PartSettings
 from parser.system.machine import tune_process
 from parser.treebank.conllu import TreebankPart

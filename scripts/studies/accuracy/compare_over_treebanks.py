@@ -24,7 +24,7 @@ from parser.config.data_folder import data_path
 from parser.evaluation.scores import score
 from parser.evaluation.significance import interval, resampled
 from parser.models.model import Model
-from parser.parsing.parse import parse
+from parser.parsing.engine import parse
 from parser.parsing.parsed_tree import ParsedTree
 from parser.system.machine import tune_process
 from parser.treebank.conllu import read_treebank

@@ -13,7 +13,7 @@ import torch
 
 from parser.evaluation.scores import score
 from parser.models.model import Model
-from parser.parsing.parse import parse
+from parser.parsing.engine import parse
 from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.conllu import read_treebank
 

@@ -29,10 +29,10 @@ from numpy.typing import NDArray
 from parser.evaluation.calibration import area_of_errors, calibration_error
 from parser.evaluation.scores import Scores
 from parser.models.model import Model
-from parser.parsing.calibration import with_calibration
+from parser.parsing.engine import parse
 from parser.parsing.options import ParseOptions
-from parser.parsing.parse import parse
 from parser.parsing.parsed_tree import ParsedTree
+from parser.parsing.probabilities import with_calibration
 from parser.parsing.reparsing import MAX_WORDS, ArcsOfSentence, Reparser, SecondOpinion, with_bonus
 from parser.system.machine import tune_process
 from parser.treebank.conllu import read_treebank

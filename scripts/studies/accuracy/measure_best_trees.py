@@ -23,8 +23,8 @@ from measure_arc_scorer import opinions_of, without_scorers
 
 from parser.evaluation.scores import score
 from parser.models.model import Model
+from parser.parsing.engine import parse
 from parser.parsing.options import ParseOptions
-from parser.parsing.parse import parse
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.reparsing import MAX_WORDS
 from parser.system.machine import tune_process

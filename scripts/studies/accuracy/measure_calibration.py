@@ -24,9 +24,9 @@ from parser.evaluation.calibration import (
     confidence_of,
 )
 from parser.models.model import Model
-from parser.parsing.calibration import Calibration, Floats, features, logistic, with_calibration
+from parser.parsing.engine import parse
 from parser.parsing.options import ParseOptions
-from parser.parsing.parse import parse
+from parser.parsing.probabilities import Calibration, Floats, features, logistic, with_calibration
 from parser.system.machine import tune_process
 from parser.training.calibration import fitted
 from parser.treebank.conllu import read_treebank

@@ -25,9 +25,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 from measuring import compare, per_second
 
 from parser.models.model import Model
-from parser.parsing.label_choices import LabelChoices
+from parser.parsing.constraints import LabelChoices
+from parser.parsing.engine import parse
 from parser.parsing.options import TREE_ALONE, ParseOptions
-from parser.parsing.parse import parse
 from parser.parsing.parsed_tree import ParsedTree
 from parser.system.machine import tune_process
 from parser.treebank.conllu import read_treebank

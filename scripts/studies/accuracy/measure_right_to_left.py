@@ -46,8 +46,8 @@ from parser.evaluation.scores import score
 from parser.models.ensemble import ModelChoice, load_models
 from parser.models.model import Model
 from parser.parsing.eisner import is_projective_tree, projective_trees
+from parser.parsing.engine import parse
 from parser.parsing.options import ParseOptions
-from parser.parsing.parse import parse
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.reparsing import MAX_WORDS, with_bonus
 from parser.system.machine import tune_process

@@ -21,7 +21,7 @@ from parser.models.model import Model
 from parser.models.settings import ParserSettings
 from parser.networks.replay.examples import Examples
 from parser.networks.settings import NetworkSettings
-from parser.parsing.parse import parse_stream
+from parser.parsing.engine import parse_stream
 from parser.system.machine import tune_process
 from parser.treebank.conllu import read_treebank
 from parser.treebank.projectivity import projectivized

@@ -21,7 +21,7 @@ from measuring import compare, per_second
 
 from parser.models.model import Model
 from parser.models.text_input import text_reader
-from parser.parsing.parse import parse_stream
+from parser.parsing.engine import parse_stream
 from parser.parsing.part_parser import output_of
 from parser.system.machine import tune_process
 from parser.treebank.conllu import read_treebank

@@ -21,7 +21,7 @@ from parser.evaluation.measures import TEXT_MEASURES
 from parser.evaluation.text_scores import TextScores, gold_text, parsed_text, score_text
 from parser.models.model import Model
 from parser.models.text_input import text_reader
-from parser.parsing.parse import parse_stream
+from parser.parsing.engine import parse_stream
 from parser.treebank.conllu import blocks, parse_block, read_treebank
 from parser.treebank.conllu_output import as_conllu
 from parser.treebank.sentence import Sentence

@@ -99,7 +99,7 @@ def test_no_name_of_the_corpus_is_that_of_our_folder(folders):
     corpus, target = folders
 
     def own():
-        return find_files(*folders, None).own.name
+        return find_files(*folders, None).store.name
 
     write(corpus, ".parse-corpus/a.conllu", ".PARSE-corpus-2/a.conllu", "a.conllu")
     assert own() == ".parse-corpus-3"

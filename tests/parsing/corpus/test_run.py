@@ -16,7 +16,7 @@ from extended import first_of
 from parser.cli import main
 from parser.parsing.corpus import run as corpus_run
 from parser.parsing.corpus import workers
-from parser.parsing.corpus.parts import PartOutputs
+from parser.parsing.corpus.files import PartOutputs
 from parser.parsing.corpus.workers import CorpusWorker, cut_into_parts
 from parser.parsing.part_parser import PartParser
 from parser.treebank import conllu

@@ -1,18 +1,19 @@
-"""The constraints of the sentences in a running batch, and the transitions that they allow."""
+"""The transitions that constraints allow, in a running batch and for a sentence that is parsed alone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from parser.batching.device import to_device
+from parser.networks.stepping.plain_steps import Array, array
 from parser.networks.stepping.stepper import with_room
-from parser.parsing.constraints import KEPT_LIMITS, SentenceConstraints
-from parser.parsing.label_choices import OF_LABELS, LabelChoices
-from parser.transitions.given_arcs import NOTHING_GIVEN, Obstacles
+from parser.parsing.constraints import ANY_LABEL, KEPT_LIMITS, OF_LABELS, LabelChoices, SentenceConstraints
+from parser.transitions.given_arcs import NOTHING_GIVEN, Obstacles, obstacles_alone
 from parser.transitions.inventory import Inventory
 from parser.transitions.system import Place, State
 
@@ -33,7 +34,7 @@ class WordConstraints(NamedTuple):
     counted_first: Tensor
     """[words + 1] The bits of dependents that count and are known before parsing."""
     counted: Tensor
-    """[words + 1] The same bits, with those of dependents found since."""
+    """[words + 1] The same bits, with those of dependents since then."""
 
 
 class ConstrainedBatch:
@@ -46,13 +47,13 @@ class ConstrainedBatch:
         self._obstacles = Obstacles.of(inventory.system, self._device)
         effects = inventory.effects(torch.arange(len(inventory), device=self._device))
         self._heads, self._dependents = effects.head, effects.dependent  # [transitions] each
-        own = to_device(choices.table, self._device).index_select(1, inventory.label[:-1])
+        fits = to_device(choices.table, self._device).index_select(1, inventory.label[:-1])
         self._allowed = {
-            place: own | (self._dependents != place)
+            place: fits | (self._dependents != place)
             for place in sorted({each.dependent for each in transitions} - NOWHERE)
         }
         """[rows, transitions] bool, by the place of the dependent."""
-        row = torch.arange(len(own), device=self._device)
+        row = torch.arange(len(fits), device=self._device)
         self._is_known = (row >= OF_LABELS) & (row % 2 == 0)
         """[rows] bool: the arc is given with its label."""
         self._limits: dict[tuple[int, ...], int] = {(): 0}
@@ -75,14 +76,14 @@ class ConstrainedBatch:
         self.forget(max(0, before - 1), len(self._words.facts))
 
     def forget(self, start: int, stop: int) -> None:
-        """Reset the places from start to stop: until `join`, sentences there have no constraints."""
+        """Reset the positions from start to stop: until `join`, sentences there have no constraints."""
         for part in self._words:
             part[start:stop] = 0
         for column, value in enumerate(NOTHING_GIVEN):
             self._words.facts[start:stop, column] = value
 
     def begin(self, start: int, stop: int) -> None:
-        """Restart the sentences at the places from start to stop."""
+        """Restart the sentences at the positions from start to stop."""
         self._words.counted[start:stop] = self._words.counted_first[start:stop]
 
     def join(
@@ -91,26 +92,26 @@ class ConstrainedBatch:
         constraints: Sequence[SentenceConstraints | None],
         others: Sequence[SentenceConstraints] = (),
     ) -> bool:
-        """Add sentences at places that were reset by `forget`. Returns whether steps must be captured again.
+        """Add sentences at positions reset by `forget`. Returns whether steps must be captured again.
 
-        bases: the places before their first words. others: the constraints of sentences already there.
+        bases: the positions before their first words. others: the constraints of sentences already there.
         """
         rows: list[tuple[int, ...]] = []
-        places: list[int] = []
+        positions: list[int] = []
         had_limits, bits = self._has_limits, self._bits
         if len(self._limits) > KEPT_LIMITS:
-            self._keep_limits(dict.fromkeys(own.limits for own in others))
-        for base, own in zip(bases, constraints, strict=True):
-            if own is None:
+            self._keep_limits(dict.fromkeys(each.limits for each in others))
+        for base, given in zip(bases, constraints, strict=True):
+            if given is None:
                 continue
-            if own.limits not in self._limits:
-                self._add_limits(own.limits)
-            limits = self._limits[own.limits]
-            of_words = zip(own.facts, own.label_rows, own.counted, strict=True)
+            if given.limits not in self._limits:
+                self._add_limits(given.limits)
+            limits = self._limits[given.limits]
+            of_words = zip(given.facts, given.label_rows, given.counted, strict=True)
             rows += [(*facts, row, limits, counted, counted) for facts, row, counted in of_words]
-            places += range(base + 1, base + 1 + len(own.heads))
+            positions += range(base + 1, base + 1 + len(given.heads))
         if rows:
-            where, values = (to_device(torch.tensor(each), self._device) for each in (places, rows))
+            where, values = (to_device(torch.tensor(each), self._device) for each in (positions, rows))
             columns = (values[:, :4], *values[:, 4:].unbind(1))
             for part, column in zip(self._words, columns, strict=True):
                 part.index_copy_(0, where, column)
@@ -172,3 +173,67 @@ class ConstrainedBatch:
         if row == len(self._bits):
             self._bits = torch.cat([self._bits, torch.zeros_like(self._bits)])
         self._bits[row] = to_device(torch.tensor(limits), self._device)[self._inventory.label]
+
+
+class TransitionArrays:
+    """The properties of labelled transitions that constraints need; [transitions] each. Immutable."""
+
+    def __init__(self, inventory: Inventory, choices: LabelChoices):
+        self.of_kinds = [int(each.obstacles or 0) for each in inventory.system.transitions]
+        """The obstacles of transitions without labels."""
+        effects = inventory.effects(inventory.kind.new_tensor(range(len(inventory))))
+        self.kinds, self.labels = array(inventory.kind[:-1]), array(inventory.label[:-1])
+        self.heads, self.dependents = array(effects.head), array(effects.dependent)
+        self.allowed = array(choices.table)[:, self.labels]
+        """[rows, transitions]"""
+
+    def without(self, legal: Sequence[int], blocked: int) -> Array:
+        """[n] The indices in `legal` of transitions whose kinds, bits of a number, are not blocked."""
+        return np.flatnonzero(blocked >> self.kinds[list(legal)] & 1 == 0)
+
+
+class ConstrainedSentence:
+    """The constraints of a sentence that is parsed alone, and the dependents counted so far."""
+
+    def __init__(self, transitions: TransitionArrays, constraints: SentenceConstraints):
+        self._transitions = transitions
+        self._facts = [NOTHING_GIVEN, *constraints.facts, NOTHING_GIVEN]
+        self._label_rows = [ANY_LABEL, *constraints.label_rows, ANY_LABEL]
+        self._limits = np.array(constraints.limits)
+        self._counted = [0, *constraints.counted, 0]
+        """The bits of each word, from ROOT to the end of the buffer."""
+
+    def blocked(self, stack: Sequence[int], front: int, heads: Sequence[int], headless: int) -> int:
+        """The kinds of transitions that have obstacles, as bits. heads: those of ROOT and of each word."""
+        obstacles = obstacles_alone(stack, front, heads, headless, self._facts)
+        return sum(1 << kind for kind, any_of in enumerate(self._transitions.of_kinds) if any_of & obstacles)
+
+    def choose(self, legal: Sequence[int], words: Sequence[int]) -> Array | None:
+        """[n] The indices in `legal` of the transitions that labels and limits allow; None for all of them.
+
+        legal: transitions without obstacles. words: those at the places.
+        """
+        rows = [self._label_rows[word] for word in words[: Place.NOWHERE]]
+        if not (any(rows) or len(self._limits)):
+            return None
+        transitions, numbers = self._transitions, np.array(legal)
+        dependents = transitions.dependents[numbers]
+        left = np.ones(len(numbers), bool)
+        exceeds, is_counted = ~left, ~left
+        for place, row in enumerate(rows):
+            if row != ANY_LABEL:
+                left &= transitions.allowed[row][numbers] | (dependents != place)
+                if LabelChoices.exact_label(row):  # given, and so counted before
+                    is_counted |= dependents == place
+        if len(self._limits):
+            bits = self._limits[transitions.labels[numbers]]
+            for place, word in enumerate(words[: Place.NOWHERE]):
+                if counted := self._counted[word]:
+                    exceeds |= (bits & counted != 0) & (transitions.heads[numbers] == place)
+        within = left & (is_counted | ~exceeds)
+        return np.flatnonzero(within if within.any() else left)
+
+    def count(self, head: int, label: int) -> None:
+        """Count an arc that was made."""
+        if head and len(self._limits):
+            self._counted[head] |= int(self._limits[label])
