@@ -53,10 +53,9 @@ def test_all_that_is_public_is_in_the_reference():
 LIBRARIES = (
     "parser.batching.forest",
     "parser.batching.lstm",
-    "parser.batching.messages.workers",
-    "parser.batching.operations.operation_graph",
-    "parser.batching.operations.static_computation",
-    "parser.batching.stack",
+    "parser.batching.messages",
+    "parser.batching.operations",
+    "parser.batching.stack_lstm",
 )
 
 

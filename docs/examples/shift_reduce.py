@@ -23,8 +23,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parser.batching.stack import HOLD, PUSH, REDUCE_AND_REPLACE
-from parser.batching.stack_lstm import StackLSTM
+from parser.batching import HOLD, PUSH, REDUCE_AND_REPLACE, StackLSTM
 
 BATCH, REPEATS = 64, 10
 LABELS, NO_LABEL = 5, -100

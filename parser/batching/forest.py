@@ -64,6 +64,10 @@ class SortedForest(NamedTuple):
     """A forest, and the order into which its nodes were brought.
 
     order: [nodes], the node at each position; position: [nodes], the position of each node.
+
+    >>> parent, depth = torch.tensor([-1, 0, 1, 0]), torch.tensor([0, 1, 2, 1])
+    >>> SortedForest.of(parent, depth).order.tolist()
+    [0, 1, 3, 2]
     """
 
     forest: Forest
@@ -105,6 +109,10 @@ class StackForest:
 
     Node 0 is the first row of a stack. Node t + 1 is the row that step t writes. All tensors are
     [batch, steps + 1].
+
+    >>> read, move = torch.tensor([[PUSH, PUSH, POP, PUSH]]).unbind(2)  # [batch, steps]
+    >>> StackForest.of(read, move).top.tolist()
+    [[0, 1, 2, 1, 4]]
     """
 
     parent: Tensor
@@ -273,6 +281,10 @@ def lstm_over_forest(lstm: nn.LSTM, inputs: Tensor, forest: Forest) -> Tensor:
 
     Layers run one after the other, so that each layer needs a single input product for all nodes. Dropout
     between layers is the same as in `torch.nn.LSTM`.
+
+    >>> forest, order, position = SortedForest.of(torch.tensor([-1, 0, 0]), torch.tensor([0, 1, 1]))
+    >>> lstm_over_forest(nn.LSTM(4, 8), torch.randn(3, 4)[order], forest)[position].shape
+    torch.Size([3, 8])
     """
     hidden = forest_lstm(linear(inputs, *input_parameters(lstm, 0)), recurrent_weight(lstm, 0), forest)
     for layer in range(1, lstm.num_layers):

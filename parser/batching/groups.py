@@ -39,6 +39,10 @@ class Groups:
 
     order: [calls], the call at each position; position: [calls], the position of each call; module: [calls],
     the module at each position; ends: [modules] int32, the position after the last call of each module.
+
+    >>> groups = Groups.of(torch.tensor([1, 0, 1]), modules=2)
+    >>> groups.order.tolist(), groups.sizes.tolist()
+    ([1, 0, 2], [1, 2])
     """
 
     order: Tensor

@@ -25,6 +25,9 @@ def heights(nodes: int, used: Integers, user: Integers) -> Integers:
 
     used, user: [edges]; node `user[i]` uses node `used[i]`. Raises ValueError for a cycle, and for edges
     of nodes that do not exist.
+
+    >>> heights(5, used=np.array([0, 1, 3]), user=np.array([1, 2, 4])).tolist()
+    [0, 1, 2, 0, 1]
     """
     used, user = np.asarray(used, np.int64), np.asarray(user, np.int64)
     if used.shape != user.shape:
@@ -56,7 +59,11 @@ def heights(nodes: int, used: Integers, user: Integers) -> Integers:
 
 
 def depths(nodes: int, used: Integers, user: Integers) -> Integers:
-    """[nodes] The greatest distance of each node from a root, which no other node uses; see `heights`."""
+    """[nodes] The greatest distance of each node from a root, which no other node uses; see `heights`.
+
+    >>> depths(5, used=np.array([0, 1, 3]), user=np.array([1, 2, 4])).tolist()
+    [2, 1, 0, 1, 0]
+    """
     return heights(nodes, user, used)
 
 
@@ -64,6 +71,10 @@ def batches(*keys: NDArray[Any]) -> list[Integers]:
     """Return batches of nodes that are equal in all keys, as indices of nodes. keys: [nodes] each.
 
     Batches are sorted by the keys, the first key first. Within a batch, nodes are sorted by index.
+
+    >>> level, kind = np.array([0, 1, 2, 1, 2]), np.array([0, 1, 2, 1, 2])
+    >>> [batch.tolist() for batch in batches(level, kind)]
+    [[0], [1, 3], [2, 4]]
     """
     order = in_order(*keys)
     changes = np.zeros(max(0, len(order) - 1), bool)

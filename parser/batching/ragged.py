@@ -18,6 +18,10 @@ class Ragged:
 
     values: [total, ...], the elements of all rows, row by row; lengths: [rows], the number of elements in
     each row.
+
+    >>> rows = Ragged.of([torch.tensor([1, 2]), torch.tensor([3])])
+    >>> rows.select(torch.tensor([1, 0])).values.tolist()
+    [3, 1, 2]
     """
 
     values: Tensor

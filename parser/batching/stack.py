@@ -19,7 +19,11 @@ from torch.autograd import Function
 
 
 class StackOperation(NamedTuple):
-    """The offset of the previous row below the top, and the change of the top."""
+    """The offset of the previous row below the top, and the change of the top.
+
+    >>> PUSH, REDUCE_AND_REPLACE
+    (StackOperation(read=0, move=1), StackOperation(read=2, move=-1))
+    """
 
     read: int
     move: int
@@ -39,6 +43,12 @@ class Stack:
     read adds to a shared gradient buffer, and the backward pass of a write takes its row out of the buffer.
     This is correct only if backward calls run in exactly the reverse order of the forward calls. A token that
     is passed from each call to the next makes autograd keep that order. Reads without gradients take no part.
+
+    >>> stacks = Stack(batch=2, size=3, like=torch.empty(0))
+    >>> read, move = torch.tensor([PUSH, HOLD]).unbind(1)
+    >>> stacks.write(read, move, torch.ones(2, 3))
+    >>> stacks.top().tolist()
+    [[1.0, 1.0, 1.0], [0.0, 0.0, 0.0]]
     """
 
     def __init__(self, batch: int, size: int, like: Tensor, capacity: int = 16):

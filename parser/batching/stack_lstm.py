@@ -21,6 +21,13 @@ class StackLSTM(nn.Module):
     """An LSTM over a batch of stacks, level by level if the operations are known, otherwise step by step.
 
     Both ways compute the same states. The state of an empty stack is zero.
+
+    >>> operations = torch.tensor([[PUSH, PUSH, POP], [PUSH, HOLD, HOLD]])  # [batch, steps, 2]
+    >>> read, move = operations.unbind(2)
+    >>> lstm = StackLSTM(input_size=4, hidden_size=8)
+    >>> states = lstm(torch.randn(2, 3, 4), read, move)  # [batch, steps + 1, hidden]
+    >>> torch.equal(states[0, 3], states[0, 1])  # after the pop, and before the second push
+    True
     """
 
     def __init__(self, input_size: int, hidden_size: int, layers: int = 1, dropout: float = 0.0):

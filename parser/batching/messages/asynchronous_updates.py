@@ -34,7 +34,12 @@ BackwardWeights: TypeAlias = Literal["forward", "present"]
 
 
 class Updates(NamedTuple):
-    """How nodes update their parameters."""
+    """How nodes update their parameters.
+
+    >>> node = Updates(torch.optim.Adam, after=4).of(nn.Linear(20, 50))
+    >>> node.updates
+    0
+    """
 
     optimizer: Callable[[Iterable[nn.Parameter]], Optimizer]
     after: int
@@ -215,7 +220,12 @@ def parameterised_nodes(graph: MessageGraph) -> list[Parameterised]:
 
 
 def update_all(graph: MessageGraph) -> None:
-    """Update all parameters with the accumulated gradients, if there are any."""
+    """Update all parameters with the accumulated gradients, if there are any.
+
+    >>> graph = MessageGraph()
+    >>> graph.add("layer", Updates(torch.optim.Adam, after=4).of(nn.Linear(2, 2)))
+    >>> update_all(graph)
+    """
     for node in parameterised_nodes(graph):
         node.update()
 

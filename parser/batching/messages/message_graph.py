@@ -103,7 +103,18 @@ class Port(NamedTuple):
 
 @dataclass
 class MessageGraph:
-    """A graph of nodes. A port is given as `"node"`, which means its first port, or as `("node", 1)`."""
+    """A graph of nodes. A port is given as `"node"`, which means its first port, or as `("node", 1)`.
+
+    >>> graph = MessageGraph()
+    >>> graph.add(CONTROLLER, Controller(outputs=2))
+    >>> graph.add("halve", Transform(lambda state, rows: rows / 2), worker=1)
+    >>> graph.add("loss", Loss(losses_of))
+    >>> graph.chain(CONTROLLER, "halve", "loss", CONTROLLER)
+    >>> graph.connect((CONTROLLER, 1), ("loss", 1))
+    >>> graph.check()
+    >>> graph.workers
+    2
+    """
 
     nodes: dict[str, Node] = field(default_factory=dict)
     running: dict[str, Node] = field(default_factory=dict)
@@ -269,7 +280,12 @@ def local_gradients(
 
 
 class Transform(Node):
-    """Applies a function without parameters to the payload. The function can depend on the state."""
+    """Applies a function without parameters to the payload. The function can depend on the state.
+
+    >>> relu = Transform(lambda state, rows: rows.relu())
+    >>> relu.inputs, relu.outputs
+    (1, 1)
+    """
 
     def __init__(self, function: Callable[..., ModuleOutputs]):
         """function: takes the state and the tensors of the payload."""
@@ -294,6 +310,12 @@ class Transform(Node):
 
 
 class Losses(NamedTuple):
+    """What a loss node computes.
+
+    >>> Losses(torch.tensor(1.5), right=3, examples=4).right
+    3
+    """
+
     loss: Tensor
     """The loss, a scalar, summed over the examples."""
     right: int
@@ -301,7 +323,11 @@ class Losses(NamedTuple):
 
 
 def losses_of(scores: Tensor, labels: Tensor) -> Losses:
-    """Return the losses of a classifier. scores: [examples, classes]; labels: [examples]."""
+    """Return the losses of a classifier. scores: [examples, classes]; labels: [examples].
+
+    >>> losses_of(torch.eye(3), torch.tensor([0, 1, 0])).right
+    2
+    """
     right = int((scores.argmax(1) == labels).sum())
     return Losses(nn.functional.cross_entropy(scores, labels, reduction="sum"), right, len(labels))
 
@@ -310,6 +336,9 @@ class Loss(Node):
     """Compares predictions (input 0) with targets (input 1), and sends the gradients back.
 
     Its output reports the loss, the number of correct examples, and the number of examples.
+
+    >>> Loss(losses_of).inputs
+    2
     """
 
     inputs = 2

@@ -30,7 +30,11 @@ from parser.batching.messages.message_graph import (
 
 
 class Entry(NamedTuple):
-    """An initial message of an instance."""
+    """An initial message of an instance.
+
+    >>> Entry(port=1, payload=(torch.tensor([2]),)).position
+    ()
+    """
 
     port: int
     """The output of the controller that sends it."""
@@ -39,6 +43,12 @@ class Entry(NamedTuple):
 
 
 class Instance(NamedTuple):
+    """One example, or a batch of them, that runs through the graph.
+
+    >>> Instance(7, [Entry(0, (torch.zeros(1, 3),)), Entry(1, (torch.tensor([2]),))], training=False).reports
+    1
+    """
+
     number: int
     """Unique among the instances in flight."""
     entries: Sequence[Entry]
@@ -48,7 +58,12 @@ class Instance(NamedTuple):
 
 
 class Report(NamedTuple):
-    """The report of a loss node about an instance."""
+    """The report of a loss node about an instance.
+
+    >>> reports = []  # run(..., report=reports.append)
+    >>> [report.loss / report.examples for report in reports]
+    []
+    """
 
     state: MessageState
     training: bool
@@ -68,6 +83,12 @@ class _InstanceProgress:
 
 
 class Controller(Node):
+    """Feeds instances into the graph. Each of its outputs sends the entries of one port.
+
+    >>> Controller(outputs=2).finished
+    True
+    """
+
     def __init__(self, outputs: int):
         self.outputs = outputs
         self._pending: Iterator[Instance] = iter(())
@@ -299,6 +320,18 @@ def run(
     max_active: the number of instances in flight; report: called for each loss; trace: called for each
     handled message. Both are called by the threads of workers. Raises NodeError if a node raises an
     exception, or if no message is left although some instances are not finished.
+
+    >>> graph = MessageGraph()
+    >>> graph.add(CONTROLLER, Controller(outputs=2))
+    >>> graph.add("scores", Updates(torch.optim.SGD, after=1).of(nn.Linear(3, 3)), worker=1)
+    >>> graph.add("loss", Loss(losses_of))
+    >>> graph.chain(CONTROLLER, "scores", "loss", CONTROLLER)
+    >>> graph.connect((CONTROLLER, 1), ("loss", 1))
+    >>> instances = [Instance(n, [Entry(0, (torch.eye(3),)), Entry(1, (torch.arange(3),))]) for n in range(9)]
+    >>> examples = []
+    >>> busy = run(graph, instances, max_active=4, report=lambda report: examples.append(report.examples))
+    >>> sum(examples), len(busy)
+    (27, 2)
     """
     graph.check()
     shared = _SharedState(graph)

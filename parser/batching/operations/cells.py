@@ -45,6 +45,18 @@ Grain = Literal["cell", "operation"]
 
 
 class CellOperation(Operation):
+    """A template as one operation.
+
+    >>> template = Template.trace(lambda writer, state, word: writer.tanh(state + word), widths=(2, 2))
+    >>> cell = CellOperation(template)
+    >>> graph = Graph("agenda", "cpu")
+    >>> state, *words = graph.add_values(torch.zeros(4, 2))
+    >>> for word in words:
+    ...     (state,) = graph.operate(cell, (state, word))
+    >>> len(graph.schedule())
+    3
+    """
+
     def __init__(self, template: Template):
         """Raises ValueError for a template with several indices."""
         if template.indices > 1:

@@ -330,6 +330,11 @@ class Module(Operation):
 
     The module must treat rows independently, because the rows of a batch belong to different examples. It
     runs in the mode (training or evaluation) that it has when the operation is created.
+
+    >>> graph, softmax = Graph("agenda", "cpu"), Module(nn.Softmax(1), (2,))
+    >>> values = [graph.operate(softmax, (value,))[0] for value in graph.add_values(torch.zeros(3, 2))]
+    >>> len(graph.schedule())
+    1
     """
 
     is_product = True

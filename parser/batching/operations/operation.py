@@ -26,7 +26,12 @@ ALL = slice(None)
 
 
 class OperationBatch:
-    """Equal operations that run as one batch."""
+    """Equal operations that run as one batch.
+
+    >>> batch = OperationBatch(inputs=[torch.ones(2, 3)], outputs=[torch.empty(2, 3)], index=None)
+    >>> torch.mul(batch.inputs[0], 2, out=batch.outputs[0]).tolist()  # in an operation's `forward`
+    [[2.0, 2.0, 2.0], [2.0, 2.0, 2.0]]
+    """
 
     __slots__ = ("index", "input_gradients", "inputs", "outputs", "saved")
 
@@ -49,7 +54,11 @@ class OperationBatch:
 
 
 class OperationGradients(NamedTuple):
-    """The result of a batch's backward pass."""
+    """The result of a batch's backward pass.
+
+    >>> OperationGradients((torch.ones(2, 3), None)).kept  # the second input has no gradient
+    ()
+    """
 
     inputs: Sequence[Tensor | None]
     """The gradient with respect to each input, in the input's shape; None for zero."""
@@ -58,7 +67,23 @@ class OperationGradients(NamedTuple):
 
 
 class Operation:
-    """A kind of computation. Operations with equal signatures can run in one batch."""
+    """A kind of computation. Operations with equal signatures can run in one batch.
+
+    >>> class Square(Operation):
+    ...     def __init__(self, width):
+    ...         self.outputs = (width,)
+    ...     def signature(self):
+    ...         return type(self), self.outputs
+    ...     def forward(self, batch):
+    ...         torch.square(batch.inputs[0], out=batch.outputs[0])
+    ...     def backward(self, batch, gradients):
+    ...         return OperationGradients((2 * gradients[0] * batch.inputs[0],))
+    >>> graph = Graph("agenda", "cpu")
+    >>> values = graph.add_values(torch.tensor([[1.0, 2], [3, 4]]))
+    >>> squares = [graph.operate(Square(2), (value,))[0] for value in values]
+    >>> graph.values(squares).tolist()
+    [[1.0, 4.0], [9.0, 16.0]]
+    """
 
     outputs: tuple[int, ...] = ()
     """The widths of the output values, at least one."""
@@ -127,6 +152,11 @@ class ParameterGradients:
     """Sums of the gradients of parameters over all batches of a backward pass.
 
     Parameters that need no gradients are left out.
+
+    >>> gradients, weight = ParameterGradients(), torch.zeros(2, 3, requires_grad=True)
+    >>> gradients.add_product(weight, gradient=torch.ones(5, 2), inputs=torch.ones(5, 3))  # in `accumulate`
+    >>> gradients.of(weight).tolist()
+    [[5.0, 5.0, 5.0], [5.0, 5.0, 5.0]]
     """
 
     def __init__(self) -> None:
@@ -198,7 +228,12 @@ def _sum(first: Tensor, second: Tensor) -> Tensor:
 
 
 def concatenate_kept(batches: Sequence[tuple[Tensor, ...]]) -> list[Tensor]:
-    """Return the kept tensors, each concatenated over the batches."""
+    """Return the kept tensors, each concatenated over the batches.
+
+    >>> [kept] = concatenate_kept([(torch.ones(1, 2),), (torch.zeros(1, 2),)])
+    >>> kept.tolist()
+    [[1.0, 1.0], [0.0, 0.0]]
+    """
     return [concatenate_rows(parts) for parts in zip(*batches, strict=True)]
 
 

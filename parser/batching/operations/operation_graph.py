@@ -28,6 +28,20 @@ class Graph(Computation, Writer):
     Operations are recorded by `apply` or by the methods of `Writer`. `forward` computes everything that is
     pending; recording can continue afterwards. `values` returns tensors that autograd differentiates. It is
     faster to call `values` under `torch.no_grad()`, then `backward`, which adds to the parameters' `.grad`.
+
+    >>> weight = torch.ones(2, 3, requires_grad=True)
+    >>> graph = Graph("agenda", "cpu")
+    >>> first, second = graph.add_values(torch.eye(3)[:2])
+    >>> sums = [weight @ first, weight @ (first + second)]
+    >>> len(batches := graph.schedule())  # the sum, and both products at once
+    2
+    >>> graph.run(batches)
+    >>> rows = graph.values(sums)
+    >>> rows.tolist()
+    [[1.0, 1.0], [2.0, 2.0]]
+    >>> rows.sum().backward()
+    >>> weight.grad.tolist()
+    [[2.0, 1.0, 0.0], [2.0, 1.0, 0.0]]
     """
 
     def __init__(

@@ -22,7 +22,18 @@ UNKNOWN = -1
 
 @dataclass(frozen=True, eq=False)
 class StaticApplications:
-    """The applications of one template. The caller numbers their results and labels them with levels."""
+    """The applications of one template. The caller numbers their results and labels them with levels.
+
+    >>> add = Template.trace(lambda writer, left, right: left + right, widths=(2, 2))
+    >>> StaticApplications(  # of the values 0, 1 and 2: value 3 = 0 + 1, and value 4 = 3 + 2
+    ...     add,
+    ...     first_result=np.array([3, 4]),
+    ...     arguments=np.array([[0, 1], [3, 2]]),
+    ...     indices=np.zeros((2, 0), int),
+    ...     level=np.array([0, 1]),
+    ... ).level.tolist()
+    [0, 1]
+    """
 
     template: Template
     first_result: Integers
@@ -36,7 +47,17 @@ class StaticApplications:
 
 
 class StaticComputation(Computation):
-    """Records nothing: each operation of a template is one batch for all applications of equal level."""
+    """Records nothing: each operation of a template is one batch for all applications of equal level.
+
+    >>> double = Template.trace(lambda writer, value: value + value, widths=(2,))
+    >>> computation = StaticComputation("cpu")
+    >>> computation.add_values(first=0, rows=torch.ones(2, 2))
+    >>> none, level = np.zeros((2, 0), int), np.zeros(2, int)
+    >>> calls = StaticApplications(double, np.array([2, 3]), np.array([[0], [1]]), none, level)
+    >>> computation.run(computation.schedule([calls]))
+    >>> computation.rows([2, 3], width=2).tolist()
+    [[2.0, 2.0], [2.0, 2.0]]
+    """
 
     def __init__(
         self, device: torch.device | str, dtype: torch.dtype = torch.float32, gradients: bool = True

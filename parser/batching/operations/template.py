@@ -27,6 +27,14 @@ class Template:
 
     widths: the widths of all values; arguments, indices: the numbers of values and integers that an
     application takes.
+
+    >>> template = Template.trace(lambda writer, state, word: writer.tanh(state + word), widths=(2, 2))
+    >>> graph = Graph("agenda", "cpu")
+    >>> state, *words = graph.add_values(torch.zeros(4, 2))
+    >>> for word in words:
+    ...     (state,) = graph.apply(template, (state, word))
+    >>> len(graph.schedule())
+    6
     """
 
     widths: tuple[int, ...]

@@ -45,6 +45,11 @@ class Value:
     operand may be a number, as in `1 - a`; `-a` and `a / number`; `weight @ a`, with a matrix [out, width];
     `a @ b`, an inner product; `a[start:stop]`, and `a[element]`, of width 1. They raise TypeError for any
     other operand, and ValueError for other widths.
+
+    >>> graph = Graph("agenda", "cpu")
+    >>> a, b = graph.add_values(torch.tensor([[1.0, 2], [3, 4]]))
+    >>> graph.values([(1 - a) * b, b / 2 - a]).tolist()
+    [[0.0, -4.0], [0.5, 0.0]]
     """
 
     __slots__ = ("number", "writer")
@@ -125,7 +130,12 @@ class Value:
 
 
 class Values(Sequence[Value]):
-    """Several values of a writer. The object of a value is created only when it is accessed."""
+    """Several values of a writer. The object of a value is created only when it is accessed.
+
+    >>> rows = Graph("agenda", "cpu").add_values(torch.zeros(3, 2))
+    >>> len(rows), rows[1:][0]
+    (3, <value 1, of width 2>)
+    """
 
     __slots__ = ("numbers", "writer")
 
@@ -149,7 +159,14 @@ class Values(Sequence[Value]):
 
 
 class Writer(ABC):
-    """Records operations on values."""
+    """Records operations on values.
+
+    >>> def score(writer: Writer, value: Value) -> Value:  # with a graph, or of a template
+    ...     return writer.sum([writer.tanh(value), value])
+    >>> graph = Graph("agenda", "cpu")
+    >>> score(graph, graph.add_values(torch.zeros(1, 2))[0])
+    <value 2, of width 2>
+    """
 
     if not TYPE_CHECKING:  # type checkers would no longer find wrong names
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import networkx as nx
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -16,11 +16,28 @@ Activation = Literal["identity", "sigmoid", "tanh", "relu", "complement"]
 INPUTS = ("input", "symbols")
 
 
+def _leave_out_example(schema: dict[str, Any]) -> None:
+    """The example in the docstring of a class is none of the description of its settings."""
+    schema["description"] = schema.get("description", "").partition(">>>")[0].strip()
+
+
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        frozen=True,
+        use_attribute_docstrings=True,
+        json_schema_extra=_leave_out_example,
+    )
 
 
 class Layer(_Part):
+    """A layer of units.
+
+    >>> Layer(size=64, activation="tanh").is_input
+    False
+    """
+
     size: int = Field(gt=0)
     """Number of units, or of different symbols."""
     kind: Literal["input", "symbols", "additive", "multiplicative"] = "additive"
@@ -39,6 +56,12 @@ class Layer(_Part):
 
 
 class Connection(_Part):
+    """A connection from each unit of a layer to each unit of another, or to its counterpart there.
+
+    >>> print(Connection(source="hidden", target="hidden", weight="diagonal", delay=1))
+    hidden -> hidden (delay 1)
+    """
+
     source: str
     target: str
     weight: Literal["full", "diagonal", "identity"] = "full"
@@ -52,7 +75,15 @@ class Connection(_Part):
 
 class LayerGraph(_Part):
     """A network of layers and connections. If the network cannot be run, raises pydantic's ValidationError,
-    which names the layers."""
+    which names the layers.
+
+    >>> graph = LayerGraph(
+    ...     layers={"words": Layer(size=9, kind="symbols"), "scores": Layer(size=9, output=True)},
+    ...     connections=[Connection(source="words", target="scores")],
+    ... )
+    >>> graph.inputs, graph.outputs
+    (['words'], ['scores'])
+    """
 
     layers: dict[str, Layer] = Field(min_length=2)
     connections: list[Connection]
@@ -180,7 +211,11 @@ class Component(NamedTuple):
 
 
 def components(graph: LayerGraph) -> list[Component]:
-    """Return the components of a network in topological order, without the inputs."""
+    """Return the components of a network in topological order, without the inputs.
+
+    >>> [(part.layers, part.recurrent) for part in components(elman(Layer(size=3, kind="input"), 4))]
+    [(['output'], True)]
+    """
     directed = as_digraph(graph.layers, graph.connections)
     groups = [
         frozenset(members)

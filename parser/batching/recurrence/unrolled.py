@@ -27,6 +27,15 @@ class Unrolled:
     """Runs a network, forward and backward, chunk by chunk.
 
     It refers to the tensors of the weights: after moving the weights to another device, create a new object.
+
+    >>> weights = Weights(elman(Layer(size=3, kind="input"), 4))
+    >>> unrolled = Unrolled(weights, frames=16, streams=2, back=16)
+    >>> unrolled.forward({"input": torch.randn(16, 2, 3)})
+    >>> unrolled.error("output").copy_(unrolled.output("output")).shape  # the gradient of half its square
+    torch.Size([16, 2, 4])
+    >>> unrolled.backward()
+    >>> all(weight.grad is not None for weight in weights.parameters())
+    True
     """
 
     def __init__(

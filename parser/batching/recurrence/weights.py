@@ -59,7 +59,12 @@ def bundles_of(graph: LayerGraph) -> list[Bundle]:
 
 
 class Weights(nn.Module):
-    """The parameters of a network: matrices, tables of symbols, diagonals and biases."""
+    """The parameters of a network: matrices, tables of symbols, diagonals and biases.
+
+    >>> weights = Weights(elman(Layer(size=3, kind="input"), 4))
+    >>> sorted(weight.numel() for weight in weights.parameters())
+    [4, 12, 16]
+    """
 
     def __init__(self, graph: LayerGraph):
         super().__init__()
