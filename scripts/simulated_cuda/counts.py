@@ -12,6 +12,7 @@ import parser
 
 ROOT = Path(parser.__file__).parent.parent
 THIS = Path(__file__).parent
+LIBRARY_LSTM = "cuDNN LSTM"
 
 
 class Synchronization(NamedTuple):
@@ -23,27 +24,28 @@ class Synchronization(NamedTuple):
 @dataclass
 class Counts:
     operators: Counter[str] = field(default_factory=Counter)
-    """Calls of operators that launch kernels, by operator name."""
+    """Calls of operators that launch kernels, and of cuDNN's LSTM, forward and backward, by name."""
     synchronizations: Counter[Synchronization] = field(default_factory=Counter)
     """The number of times that the host waited for the device."""
     uploads: int = 0
     """Copies from the host to the device."""
-    library_lstms: int = 0
-    """Calls of cuDNN's LSTM, forward and backward."""
 
     @property
     def launches(self) -> int:
-        """The number of calls of operators that launch kernels; a call of cuDNN counts as one."""
-        return sum(self.operators.values()) + self.library_lstms
+        return self.operators.total()
+
+    @property
+    def library_lstms(self) -> int:
+        return self.operators[LIBRARY_LSTM]
 
     def synchronize(self, cause: str) -> None:
         self.synchronizations[Synchronization(cause, *_caller())] += 1
 
     def synchronizations_by_file(self) -> Counter[str]:
-        found: Counter[str] = Counter()
+        by_file: Counter[str] = Counter()
         for each, number in self.synchronizations.items():
-            found[each.file] += number
-        return found
+            by_file[each.file] += number
+        return by_file
 
 
 def _caller() -> tuple[str, int]:

@@ -30,7 +30,6 @@ from simulated_cuda.counts import Counts
 from simulated_cuda.graphs import Graph, Pool, capturing
 from simulated_cuda.operators import Operators
 from simulated_cuda.python_calls import PythonCalls
-from simulated_cuda.work import OperatorCall
 
 MEMORY = 80 << 30
 """Bytes of the device's memory."""
@@ -43,11 +42,7 @@ class SimulatedCuda:
 
     name = torch.device("cuda", 0)
 
-    def __init__(self, records: bool = False) -> None:
-        """records: whether to keep each call of an operator that launches kernels in `recorded`."""
-        self.recorded: list[OperatorCall] | None = [] if records else None
-        self.replayed: list[OperatorCall] = []
-        """Calls as in `recorded` that were repeated by graphs."""
+    def __init__(self) -> None:
         self.storages, self.pinned, self.counts = Storages(), Storages(), Counts()
         self.generator = torch.Generator().manual_seed(0)
         self.of_dropout: torch.Generator | None = None
@@ -166,10 +161,9 @@ class SimulatedCuda:
         group = torch.utils._foreach_utils._group_tensors_by_device_and_dtype
 
         def by_device(tensors: Sequence[Sequence[Tensor]], with_indices: bool = False) -> dict:
-            found = group(tensors, with_indices)
             return {
                 (self.name if groups[0][0] in self.storages else device, dtype): (groups, indices)
-                for (device, dtype), (groups, indices) in found.items()
+                for (device, dtype), (groups, indices) in group(tensors, with_indices).items()
             }
 
         return by_device
@@ -227,6 +221,11 @@ class SimulatedCuda:
             raise RuntimeError("endAllocatePool: not currently recording to mempool_id")
         self.allocates_to.remove(pool)
 
+    def count_call(self, name: str) -> None:
+        """Count a launch, unless a graph that is being captured will repeat it."""
+        if not self.captured:
+            self.counts.operators[name] += 1
+
     def count_upload(self, source: Tensor, non_blocking: bool) -> None:
         if self.is_silent:
             return
@@ -234,11 +233,6 @@ class SimulatedCuda:
         self.counts.uploads += 1
         if not (non_blocking and source in self.pinned):
             self.count_synchronization("copy to the device that waits")
-
-    def record(self, call: Callable[[], OperatorCall]) -> None:
-        """Keep a call that is launched, or that a graph being captured will repeat."""
-        if self.recorded is not None:
-            (self.captured.recorded if self.captured else self.recorded).append(call())
 
     def pin(self, tensor: Tensor) -> Tensor:
         """Mark the tensor as pinned, and return it. Raises RuntimeError during a capture that forbids it."""

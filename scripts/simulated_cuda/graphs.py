@@ -12,7 +12,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import _disable_current_modes
 
-from simulated_cuda.work import OperatorCall, tensors_in
+from simulated_cuda.operators import tensors_in
 
 if TYPE_CHECKING:
     from simulated_cuda.device import SimulatedCuda
@@ -41,8 +41,6 @@ class Graph:
     def __init__(self, device: SimulatedCuda):
         self._device = device
         self._calls: list[CapturedCall] = []
-        self.recorded: list[OperatorCall] = []
-        """The captured calls that launch kernels, if the device records such calls."""
         self.is_invalid = False
         """Whether something that a capture forbids was tried."""
         self._pool: Pool | None = None
@@ -93,7 +91,6 @@ class Graph:
 
     def replay(self) -> None:
         self._device.counts.operators["graph"] += 1
-        self._device.replayed += self.recorded
         with _disable_current_modes(), torch._C.DisableTorchFunction(), torch.no_grad():
             assert self._pool
             for other in self._pool.graphs:
@@ -145,9 +142,8 @@ def _address(tensor: Tensor) -> int:
 
 def _changed(operator: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Tensor]:
     """The tensors that an operator writes to."""
-    found = []
-    for place, argument in enumerate(operator._schema.arguments):
+    changed = []
+    for position, argument in enumerate(operator._schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
-            value = args[place] if place < len(args) else kwargs.get(argument.name)
-            found += tensors_in(value)
-    return found
+            changed += tensors_in(args[position] if position < len(args) else kwargs.get(argument.name))
+    return changed

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from simulated_cuda.kernels import rounded
-from simulated_cuda.work import OperatorCall
+from simulated_cuda.counts import LIBRARY_LSTM
+from simulated_cuda.operators import rounded
 
 if TYPE_CHECKING:
     from simulated_cuda.device import SimulatedCuda
@@ -43,8 +43,8 @@ def flatten_weights(device: SimulatedCuda, weights: Sequence[Tensor], *_: Any) -
     ordered = _in_block_order(weights)
     with device.silent(), torch.no_grad():
         block = device.storages.add(torch.cat([weight.flatten() for weight in ordered]))
-        for weight, place in zip(ordered, block.split([weight.numel() for weight in ordered]), strict=True):
-            weight.data = place.view_as(weight)
+        for weight, part in zip(ordered, block.split([weight.numel() for weight in ordered]), strict=True):
+            weight.data = part.view_as(weight)
 
 
 def _in_block_order(weights: Sequence[Tensor]) -> list[Tensor]:
@@ -74,18 +74,18 @@ def lstm(device: SimulatedCuda, function: Callable[..., Any], args: Sequence[Any
     def compute(*given: Tensor) -> tuple[Tensor, ...]:
         if torch.backends.cudnn.allow_tf32:
             given = tuple(rounded(tensor) for tensor in given)
-        with _own_random_numbers(device) if drop and is_training else nullcontext():
+        with _numbers_of_cudnn(device) if drop and is_training else nullcontext():
             return function(*_with_tensors(arguments, iter(given)))
 
-    device.require(tensor for place, tensor in enumerate(tensors) if not (is_packed and place == 1))
+    device.require(tensor for index, tensor in enumerate(tensors) if not (is_packed and index == 1))
     if not _are_one_block(args[3] if is_packed else args[2]):
         warnings.warn(NOT_ONE_BLOCK, stacklevel=2)
-    _count(device, args, backward=False)
-    return _Library.apply(device, compute, args if is_training else None, *tensors)
+    device.count_call(LIBRARY_LSTM)
+    return _Library.apply(device, compute, LIBRARY_LSTM if is_training else None, *tensors)
 
 
 @contextmanager
-def _own_random_numbers(device: SimulatedCuda) -> Iterator[None]:
+def _numbers_of_cudnn(device: SimulatedCuda) -> Iterator[None]:
     """Draw random numbers from cuDNN's own dropout state, which no program can read or set.
 
     PyTorch seeds it once in a process, from its generator for the CPU.
@@ -100,35 +100,6 @@ def _own_random_numbers(device: SimulatedCuda) -> Iterator[None]:
         device.generator = of_device
 
 
-def _count_cell(device: SimulatedCuda, name: str, backward: bool, gates: Tensor) -> None:
-    """Count a kernel of the fused LSTM cell. gates: [batch, 4 * hidden], the size of each product read."""
-    if not device.captured:
-        device.counts.operators[name] += 1
-    device.record(lambda: OperatorCall(name, backward, 4 * gates.nbytes, operations=0.0))
-
-
-def _count(device: SimulatedCuda, args: Sequence[Any], backward: bool) -> None:
-    """Count a call of cuDNN's LSTM. Its backward pass has two products for each of the forward pass."""
-    if not device.captured:
-        device.counts.library_lstms += 1
-    inputs, is_packed = args[0], isinstance(args[1], Tensor)
-    frames, weights = (len(args[1]), args[3]) if is_packed else (inputs.shape[0], args[2])
-    layers = sum(weight.dim() == 2 for weight in weights) // 2
-    rows, size = inputs.numel() // inputs.shape[-1], sum(weight.numel() for weight in weights)
-    moved = 4 * inputs.element_size() * rows * sum(len(weight) for weight in weights if weight.dim() == 2)
-    passes = 2 if backward else 1
-    device.record(
-        lambda: OperatorCall(
-            "cuDNN LSTM",
-            backward,
-            passes * moved,
-            operations=2.0 * passes * rows * size,
-            frames=frames + layers - 1,  # layers run as a wavefront
-            launches=2 * frames * layers,  # a product and the elementwise part
-        )
-    )
-
-
 def lstm_cell(
     device: SimulatedCuda, inputs: Tensor, states: Sequence[Tensor], *weights: Tensor
 ) -> tuple[Tensor, ...]:
@@ -136,7 +107,7 @@ def lstm_cell(
     of_input, of_hidden, *biases = weights
     device.require([inputs, *states, *weights])
     gates = inputs @ of_input.T, states[0] @ of_hidden.T
-    _count_cell(device, "_thnn_fused_lstm_cell", backward=False, gates=gates[0])
+    device.count_call("_thnn_fused_lstm_cell")
     return _Library.apply(device, _fused_cell, "_thnn_fused_lstm_cell_backward", *gates, states[1], *biases)
 
 
@@ -150,7 +121,7 @@ def _fused_cell(of_input: Tensor, of_hidden: Tensor, cell: Tensor, *biases: Tens
 class _Library(Function):
     """A function that is computed uncounted. Its backward pass counts as an operator or a call of cuDNN.
 
-    of_backward: the operator's name, or the arguments of `lstm`; None if there is no backward pass.
+    of_backward: the operator's name; None if there is no backward pass.
     """
 
     @staticmethod
@@ -158,7 +129,7 @@ class _Library(Function):
         ctx: Any,
         device: SimulatedCuda,
         compute: Callable[..., Any],
-        of_backward: str | Sequence[Any] | None,
+        of_backward: str | None,
         *tensors: Tensor,
     ) -> tuple[Tensor, ...]:
         with device.silent():
@@ -180,10 +151,7 @@ class _Library(Function):
         device = ctx.device
         if ctx.of_backward is None:
             raise RuntimeError("cudnn RNN backward can only be called in training mode")
-        if isinstance(ctx.of_backward, str):
-            _count_cell(device, ctx.of_backward, backward=True, gates=ctx.given[0])
-        else:
-            _count(device, ctx.of_backward, backward=True)
+        device.count_call(ctx.of_backward)
         wanted = [tensor for tensor in ctx.given if tensor.requires_grad]
 
         def run() -> tuple[Tensor | None, ...]:

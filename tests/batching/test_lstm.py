@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from simulated_cuda import kernels as simulated
+from simulated_cuda import operators as simulated
 from torch import nn
 
 from parser.batching.forest import SortedForest, forest_lstm, lstm_over_forest

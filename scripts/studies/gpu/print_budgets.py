@@ -3,13 +3,15 @@
 python scripts/studies/gpu/print_budgets.py
 python scripts/studies/gpu/print_budgets.py --treebank FILE.conllu
 
-The counts come from a simulated GPU. The exit status is 1 if a budget is exceeded.
+The network is that of Ding & Koehn 2019. The counts come from a simulated GPU. The exit status is 1 if a
+budget is exceeded.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from unittest import mock
 
@@ -17,14 +19,23 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
-from prediction.counting import PAPER_NETWORK, Cell, stack_parser_settings
 from simulated_cuda.counts import LAUNCHES, UPLOADS, WAITS_OF_A_TRAINING_STEP
 from simulated_cuda.device import SimulatedCuda
 
+from parser.config.settings import ParserSettings
 from parser.parsing import running_batch
 from parser.parsing.running_batch import STEPS_BETWEEN_SYNCHRONISATIONS
-from parser.speed.tasks.stack_parser.stack_parser_plugin import StackParserSettings
+from parser.speed.tasks.plugin import Mode, Setup
+from parser.speed.tasks.stack_parser.stack_parser_plugin import StackParserPlugin, StackParserSettings
 
+NETWORK = {
+    "word_size": 32,
+    "tag_sizes": {"upos": 12},
+    "token_size": 60,
+    "hidden_size": 200,
+    "layers": 2,
+    "transition_size": 48,
+}
 SIZES = 1, 8, 64, 256
 PARSED = 64
 """The number of rows of the batch in parsing."""
@@ -33,7 +44,9 @@ PARSED = 64
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("--treebank", default="data/quickstart/train.conllu", help="CoNLL-U file")
-    settings = stack_parser_settings(options.parse_args().treebank, PAPER_NETWORK)
+    parser = ParserSettings.model_validate({"network": NETWORK})
+    treebank = options.parse_args().treebank
+    settings = StackParserSettings(treebank=treebank, parser=parser, trained_batches=0)
     torch.set_num_threads(1)
     print("a training step           launches  budget   uploads  budget   waits  budget")
     kept = [_training(method, size, settings) for method in LAUNCHES for size in SIZES]
@@ -41,22 +54,31 @@ def main() -> None:
     sys.exit(0 if all(kept) else 1)
 
 
+def _prepared(settings: StackParserSettings, method: str, mode: Mode, size: int) -> StackParserPlugin:
+    plugin = StackParserPlugin()
+    plugin.prepare(Setup(settings, method, mode, size, SimulatedCuda.name, 1, lambda name: nullcontext()))
+    return plugin
+
+
 def _training(method: str, size: int, settings: StackParserSettings) -> bool:
-    """Print a line for a training step. Returns whether all budgets are kept."""
+    """Print a line for a training step with a batch of median length. Returns whether budgets are kept."""
     with SimulatedCuda() as cuda:
-        cell = Cell(method, "train", size, cuda.name, settings)
-        rows = cell.chosen()[len(cell.chosen()) // 2]
-        cell.plugin.run(rows)
+        plugin = _prepared(settings, method, "train", size)
+        examples, batches = plugin._examples, plugin.batches()
+        by_length = sorted(batches, key=lambda rows: float(examples.tokens.lengths[rows].float().mean()))
+        rows = by_length[len(batches) // 2]
+        plugin.run(rows)  # makes the optimizer's state
         cuda.counted()
-        cell.plugin.run(rows)
+        plugin.run(rows)
         counts = cuda.counted()
-    levels, steps = cell.repetitions(rows)
-    budget = LAUNCHES[method].of(levels if method == "replay" else steps)
-    waits, uploads = counts.synchronizations.total(), counts.uploads
-    what = f"{method}, {size}: {levels} levels" if method == "replay" else f"{method}, {size}: {steps} steps"
-    of_uploads = str(UPLOADS) if method == "replay" else "-"  # the stepper is a baseline
-    print(f"{what:24} {counts.launches:9,} {budget:7,} {uploads:9} {of_uploads:>7}", end=" ")
-    print(f"{waits:7} {WAITS_OF_A_TRAINING_STEP:7}")
+    if method == "replay":
+        repetitions, what = int(examples.levels[rows].max()), "levels"
+    else:  # the stepper, a baseline whose uploads have no budget
+        repetitions, what = int(examples.trajectories.steps.lengths[rows].max()), "steps"
+    budget, waits, uploads = LAUNCHES[method].of(repetitions), counts.synchronizations.total(), counts.uploads
+    of_uploads = str(UPLOADS) if method == "replay" else "-"
+    print(f"{f'{method}, {size}: {repetitions} {what}':24} {counts.launches:9,} {budget:7,}", end=" ")
+    print(f"{uploads:9} {of_uploads:>7} {waits:7} {WAITS_OF_A_TRAINING_STEP:7}")
     is_one = uploads == UPLOADS or method != "replay"
     return is_one and counts.launches <= budget and waits <= WAITS_OF_A_TRAINING_STEP
 
@@ -65,10 +87,10 @@ def _parsing(settings: StackParserSettings) -> bool:
     choose = running_batch.best_transitions
     with SimulatedCuda() as cuda, mock.patch.object(running_batch, "best_transitions") as chosen:
         chosen.side_effect = choose
-        cell = Cell("step", "infer", PARSED, cuda.name, settings)
-        [rows] = cell.chosen()
+        plugin = _prepared(settings, "step", "infer", PARSED)
+        rows = plugin.batches()[0]
         cuda.counted()
-        cell.plugin.run(rows)
+        plugin.run(rows)
         counts, steps = cuda.counted(), chosen.call_count
     waits = counts.synchronizations_by_file()["parser/parsing/running_batch.py"]
     budget = steps // STEPS_BETWEEN_SYNCHRONISATIONS + 1  # one before the first step
