@@ -44,9 +44,7 @@ class Side(NamedTuple):
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("old", help="the earlier commit")
     arguments.add_argument("new", help="the later commit")
     arguments.add_argument("--config", required=True, help="speed config, as a path within each commit")

@@ -64,9 +64,7 @@ def passed(work: Callable[[], object]) -> set[Path]:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("config", nargs="?", type=Path, help="YAML file like those in configs/")
     arguments.add_argument("--set", dest="overrides", action="append", default=[], metavar="KEY=VALUE")
     given = arguments.parse_args()

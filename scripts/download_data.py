@@ -36,9 +36,7 @@ class DataSet(NamedTuple):
 
 
 def main() -> int:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("name", nargs="?", help="name of the set; none: list them")
     into = Path(data_path("${PARSER_DATA}"))
     arguments.add_argument("--into", type=Path, default=into, help="folder (default: %(default)s)")

@@ -20,9 +20,7 @@ RELEASE = "r2.16"
 
 
 def main() -> int:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("treebank", help="name of the treebank, such as UD_English-EWT")
     arguments.add_argument("--release", default=RELEASE, help="tag of the release (default: %(default)s)")
     into = Path(data_path("${PARSER_DATA}"), "ud")

@@ -39,9 +39,7 @@ def run(command: Sequence[str]) -> str:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("--name", help="of the row, if the command does not tell it from others")
     arguments.add_argument("rows", type=Path, help="JSON Lines file to which the output is appended")
     arguments.add_argument("command", nargs=argparse.REMAINDER, help="the command to run, with its arguments")

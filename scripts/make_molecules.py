@@ -22,9 +22,7 @@ BONDS = {"SINGLE": 1, "DOUBLE": 2, "TRIPLE": 3, "AROMATIC": 4}
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("folder", type=Path, help="that of qm9_small.csv and valid_idx.json")
     folder = arguments.parse_args().folder
     with (folder / "qm9_small.csv").open(encoding="utf-8", newline="") as file:

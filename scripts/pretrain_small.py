@@ -85,9 +85,7 @@ def main() -> None:
 
 
 def _options() -> Options:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("folder", type=Path, help="where the model is written")
     arguments.add_argument("texts", type=Path, nargs="+", help="a sentence in each line; or *.conllu")
     arguments.add_argument("--pieces", type=int, default=8000, help="of the vocabulary")

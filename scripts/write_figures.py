@@ -29,15 +29,13 @@ def pages() -> list[Path]:
 
 
 def main() -> int:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument(
         "--check", action="store_true", help="write nothing; exit with 1 if a page is out of date"
     )
     only_check = arguments.parse_args().check
     try:
-        stale = {path: text for path, text in written().items() if text != path.read_text(encoding="utf-8")}
+        stale = {path: text for path, text in new_texts().items() if text != path.read_text(encoding="utf-8")}
     except ValueError as error:
         print(error, file=sys.stderr)
         return 1
@@ -52,19 +50,24 @@ def main() -> int:
     return 0
 
 
-def written() -> dict[Path, str]:
-    """The new text of every page, with its figures. Raises ValueError, with the page, for faulty marks."""
+def new_texts() -> dict[Path, str]:
+    """The new text of every page, with its figures.
+
+    Raises ValueError for faulty marks, with the page, and for a figure that no page shows.
+    """
     texts = {path: path.read_text(encoding="utf-8") for path in pages()}
-    known, figures, found = figures_by_name(), {}, {}
+    known, figures, written = figures_by_name(), {}, {}
     for path, text in texts.items():
         try:
             for name in names_in(text):
                 if name in known and name not in figures:
                     figures[name] = known[name]()
-            found[path] = with_figures(text, figures)
+            written[path] = with_figures(text, figures)
         except ValueError as error:
             raise ValueError(f"{path.relative_to(ROOT)}: {error}") from None
-    return found
+    for name in known.keys() - figures.keys():
+        raise ValueError(f"no page shows the figure {name}")
+    return written
 
 
 if __name__ == "__main__":

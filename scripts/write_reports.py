@@ -16,9 +16,7 @@ REPORTS = Path("runs/reports")
 
 
 def main() -> int:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("names", nargs="*", help="of reports, such as speed/levels/quiet")
     known = reports()
     names = arguments.parse_args().names or list(known)

@@ -103,9 +103,7 @@ def _table(section: SettingsSection) -> str:
 
 
 def main() -> int:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument(
         "--check", action="store_true", help="write nothing; exit with 1 if it is out of date"
     )

@@ -8,9 +8,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-import yaml
 from services import serving
-from simulated_cuda.counts import LAUNCHES
 
 from parser import cli
 
@@ -51,29 +49,6 @@ def test_a_snippet_runs(page, found, monkeypatch, tmp_path):
             running = services.enter_context(serving("english-ewt=models/english-ewt.stackparser"))
             code = code.replace(SERVICE, f"127.0.0.1:{running.port}")
         exec(compile(code, name_of(page), "exec"), {"__name__": "__main__"})
-
-
-@pytest.mark.parametrize(("schedule", "batches"), [("agenda", 7), ("none", 18)])
-def test_the_snippet_on_the_fly_says_how_many_batches_it_runs(schedule, batches):
-    code = SNIPPET.search((ROOT / "docs/batching.md").read_text(encoding="utf-8"))[1]
-    assert "7 batches instead of 18 operations" in code
-    names = {}
-    exec(code, names)
-    graph = names["Graph"](schedule, names["torch"].device("cpu"))
-    for sentence, label in (([1, 2, 3], 0), ([4, 5], 2), ([6], 2)):
-        names["loss"](graph, sentence, label)
-    assert len(graph.schedule()) == batches
-
-
-def test_the_snippet_of_templates_says_how_many_batches_it_runs(capsys):
-    text = (ROOT / "docs/batching.md").read_text(encoding="utf-8")
-    code = next(found for found in SNIPPET.findall(text) if "CellOperation(template)" in found)
-    exec(code, {})
-    assert "# {} batches, {} batches".format(*capsys.readouterr().out.split()) in code
-
-
-def test_there_are_snippets():
-    assert len(every(SNIPPET)) >= 6
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -169,32 +144,6 @@ def test_every_option_that_a_page_names_exists():
         assert options <= known, name_of(page)
 
 
-@pytest.mark.parametrize(
-    ("page", "folder"), [("docs/accuracy.md", "configs/tables"), ("docs/speed.md", "configs/speed")]
-)
-def test_every_config_is_listed(page, folder):
-    text = (ROOT / page).read_text(encoding="utf-8")
-    assert [path.name for path in (ROOT / folder).glob("*.yaml") if path.name not in text] == []
-
-
-def test_the_data_of_every_measurement_are_listed():
-    """They are listed in the line of the command that downloads them."""
-    page = (ROOT / "docs/data.md").read_text(encoding="utf-8")
-    readers = dict(re.findall(r"^\| `((?:SET|TREEBANK)=\S+)` \| (.*?) \|", page, re.MULTILINE))
-    sets = yaml.safe_load((ROOT / "scripts/data_sets.yaml").read_text(encoding="utf-8"))
-    commands = {Path(file).parts[0]: f"SET={name}" for name, own in sets.items() for file in own["files"]}
-    for path in (ROOT / "configs/speed").glob("*.yaml"):
-        found = re.findall(r"\$\{PARSER_DATA\}/(?:ud/)?([\w-]+)", path.read_text(encoding="utf-8"))
-        for folder in found:
-            assert f"`{path.name}`" in readers[commands.get(folder, f"TREEBANK={folder}")], folder
-
-
-def test_every_package_has_a_line_in_the_architecture():
-    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
-    for package in (ROOT / "parser").iterdir():
-        assert not (package / "__init__.py").is_file() or f"| `parser/{package.name}/`" in page
-
-
 def test_every_module_in_the_picture_exists():
     spec = importlib.util.spec_from_file_location(
         "draw_architecture", ROOT / "scripts/pictures/draw_architecture.py"
@@ -202,17 +151,3 @@ def test_every_module_in_the_picture_exists():
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     assert [box.module for box in script.BOXES if not (ROOT / "parser" / box.module).exists()] == []
-
-
-SPEED = " ".join(Path("docs/speed.md").read_text(encoding="utf-8").split())
-
-
-@pytest.mark.parametrize("method", LAUNCHES)
-def test_the_launches_of_a_training_step_are_those_of_the_budget(method):
-    once, repeated = LAUNCHES[method]
-    assert f"launches of a training step by {method}: {once}, and {repeated} for each" in SPEED
-
-
-def test_the_example_plugin_is_as_long_as_told():
-    lines = Path("docs/example-plugin/packed_gru.py").read_text(encoding="utf-8").splitlines()
-    assert re.search(r"an example of (\d+) lines", SPEED)[1] == str(len(lines))

@@ -8,11 +8,11 @@ import time
 from zipfile import ZipFile
 
 import pytest
-from gpu_visit.kernels import Kernel, described, kind_of
+from gpu_visit.device import Kernel, described, kind_of
 from gpu_visit.runner import LOG, ROWS, Stage, Visit, run_stages
 from programs import SCRIPTS, is_mentioned, running, script, wait_until
 
-REPORT = "from gpu_visit.reporting import report; "
+REPORT = "from gpu_visit.runner import report; "
 MACHINE = Stage("machine", ["-c", f"{REPORT}report(gpu='some')"], 60, each_call=True)
 
 
@@ -158,7 +158,7 @@ def test_failed_tests_are_reported_even_if_a_later_one_hangs(visit, tmp_path):
     tests = tmp_path / "test_some.py"
     tests.write_text(f"def test_wrong():\n    assert 1 == 2\n\ndef test_hangs():\n    {HANGS}\n")
     program = (
-        "import pytest; from gpu_visit.reporting import TestReporter; "
+        "import pytest; from gpu_visit.runner import TestReporter; "
         f"pytest.main(['-pno:cacheprovider', '-c/dev/null', {str(tests)!r}], plugins=[TestReporter()])"
     )
     _, [row] = run(visit, stage("tests", program, limit=15))

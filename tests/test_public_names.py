@@ -1,8 +1,5 @@
 """What a release promises stays, or CHANGELOG.md mentions the change."""
 
-import re
-from pathlib import Path
-
 import pytest
 from programs import script
 
@@ -84,26 +81,3 @@ def test_the_list_of_a_release_stays(names, tmp_path, monkeypatch, capsys):
     assert names.main() == 1
     assert f"{__version__} is released" in capsys.readouterr().err
     assert path.read_text() == written
-
-
-def test_all_files_name_the_same_version(names):
-    found = {
-        "docs/public-names.txt": r"version ([\d.]+),",
-        "CITATION.cff": r"^version: (\S+)$",
-        "README.md": r"note = \{Version ([\d.]+)\}",
-        "models/README.md": r"by stack-parser ([\d.]+), commit",
-    }
-    for path, pattern in found.items():
-        text = Path(path).read_text(encoding="utf-8")
-        assert re.findall(pattern, text, re.MULTILINE) == [__version__], path
-    releases = names.RELEASE.findall(names.CHANGELOG.read_text(encoding="utf-8"))
-    assert releases[:1] in ([], [__version__])
-
-
-def test_the_changelog_has_the_form_of_keep_a_changelog():
-    kinds = ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security")
-    text = Path("CHANGELOG.md").read_text(encoding="utf-8")
-    first, *others = re.findall(r"^## (.*)$", text, re.MULTILINE)
-    assert first == "[Unreleased]"
-    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", title) for title in others)
-    assert set(re.findall(r"^### (.*)$", text, re.MULTILINE)) <= set(kinds)

@@ -17,10 +17,6 @@ from stopped_runs import left_behind
 from torch.utils.flop_counter import FlopCounterMode
 
 from parser.batching.messages.workers import Span
-from parser.batching.recurrence.examples import EXAMPLES, with_scores
-from parser.batching.recurrence.layer_graph import Layer
-from parser.batching.recurrence.unrolled import training_operations
-from parser.batching.recurrence.weights import Weights
 from parser.models.model import Model
 from parser.parsing.engine import parse
 from parser.speed.tasks.experts.mixture_of_experts_plugin import MixtureOfExpertsSettings
@@ -98,15 +94,6 @@ def test_text_for_silver_trees_is_written_as_in_universal_dependencies(tmp_path,
     monkeypatch.setattr(sys, "argv", ["write_silver_text.py", str(output)])
     script("write_silver_text").main()
     assert output.read_text().splitlines() == ["Ada sleeps .", "A|B", "( 81/2", '" oh', "a b"]
-
-
-@pytest.mark.parametrize("network", ["peephole-lstm", "lstm", "two-layers"])
-def test_the_products_of_the_bound_are_those_of_the_utilisation(network):
-    bound = script("measure_recurrence_bound")
-    graph = with_scores(EXAMPLES[network](Layer(size=5, kind="symbols"), 3), 4)
-    products = bound.products_of(Weights(graph), 6, 2)
-    found = sum(2 * each.rows * each.inner * each.columns * each.times for each in products)
-    assert found == training_operations(Weights(graph), 6, 2, 6)
 
 
 def test_the_speed_of_modules_is_of_the_operations_that_they_have():
@@ -240,20 +227,14 @@ def test_a_training_without_noise_is_that_of_the_program(config_file, tmp_path):
 
 
 @pytest.mark.extended
-def test_shapes_of_a_training_run():
-    config = read_config(Path("configs/quickstart.yaml"))
+def test_what_a_training_run_on_a_gpu_needs():
+    study, config = script("measure_training_batches"), read_config(Path("configs/quickstart.yaml"))
     _, loaded = data.load(config, torch.device("cpu"))
-    found = script("measure_shapes").measured(loaded, config.training)
-    assert 3 < found["shapes"] < 20
-    assert 0.9 < found["share"] <= 1
-    assert 0 < found["padding"] < 0.6
-
-
-@pytest.mark.extended
-def test_little_is_left_for_the_host_of_a_gpu():
-    config = read_config(Path("configs/quickstart.yaml"))
-    _, loaded = data.load(config, torch.device("cpu"))
-    of_host = script("measure_making").measured(loaded, config.training)["host"]
+    needs = study.shapes(loaded, config.training)
+    assert 3 < needs["shapes"] < 20
+    assert 0.9 < needs["share"] <= 1
+    assert 0 < needs["padding"] < 0.6
+    of_host = study.making(loaded, config.training)["host"]
     assert 0 < of_host["device"]["bytes"] < 0.25 * of_host["host"]["bytes"]  # its features stay there
     assert all(made["microseconds_per_sentence"] > 0 for made in of_host.values())
 

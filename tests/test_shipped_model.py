@@ -3,7 +3,6 @@
 import json
 import lzma
 import os
-import re
 from functools import cache
 from math import prod
 from pathlib import Path
@@ -44,10 +43,9 @@ def test_it_is_found_by_its_name(name):
     assert find_model(name) == MODEL.resolve()
 
 
-def test_it_parses_the_first_sentence_of_readme(tmp_path, capfd):
+def test_it_parses_a_sentence(tmp_path, capfd):
     text = tmp_path / "text.txt"
     text.write_text("Don't wake the cat.")
-    assert 'echo "Don\'t wake the cat." | stack-parser parse english-ewt' in Path("README.md").read_text()
     assert main(["parse", "english-ewt", "--text", str(text)]) == 0
     words = [line.split("\t") for line in capfd.readouterr().out.splitlines() if line[:1].isdigit()]
     assert [word[1] for word in words] == ["Don't", "Do", "n't", "wake", "the", "cat", "."]
@@ -132,17 +130,7 @@ def test_card_and_licence_lie_beside_it(package):
     assert "Attribution-ShareAlike 4.0 International" in (MODEL.parent / "LICENSE.txt").read_text()
 
 
-def test_readme_has_its_scores(package):
-    """The scores of the card are from before the weights were stored in 16 bits."""
-    [line] = re.findall(r"^    (Tokens .* LAS .*)$", Path("README.md").read_text(), re.MULTILINE)
-    told = {name.lower(): float(value) for name, value in re.findall(r"(\w+) ([\d.]+)", line)}
-    of_text = next(result for result in read_card(package).results if "raw text" in result.task.name)
-    in_card = {metric.type: metric.value for metric in of_text.metrics}
-    assert told == pytest.approx({name: in_card[name] for name in told}, abs=0.02), AGAIN
-
-
-def test_its_config_is_the_one_that_make_names(package):
-    assert "configs/ud-untagged.yaml -o runs/shipped --only UD_English-EWT" in Path("Makefile").read_text()
+def test_its_config_is_the_one_of_untagged_words(package):
     card = package.content("README.md").decode()
     own = yaml.safe_load(card.partition("```yaml\n")[2].partition("```")[0])
     wanted = read_config(Path("configs/ud-untagged.yaml")).model_dump(mode="json", exclude_defaults=True)

@@ -6,11 +6,10 @@ setting "medium", PyTorch itself still computes most products in a higher precis
 products are converted to bfloat16. Weights and elementwise operations stay float32.
 
 On a CPU, torch computes float32 products by MKL, which uses only half of the vector units of AMD processors
-since Zen 5. oneDNN, which torch also ships, is about twice as fast there, and no faster on other processors
-(`scripts/studies/batching/measure_products.py` prints both). torch has no public function for oneDNN's
-product. If it is available and pays off, the operator that torch's compiler uses is called, otherwise torch's
-own product. oneDNN generates a kernel for each new shape, which costs as much as many products, so the number
-of rows is rounded up.
+since Zen 5. oneDNN, which torch also ships, is about twice as fast there, and no faster on other processors.
+torch has no public function for oneDNN's product. If it is available and pays off, the operator that torch's
+compiler uses is called, otherwise torch's own product. oneDNN generates a kernel for each new shape, which
+costs as much as many products, so the number of rows is rounded up.
 """
 
 from __future__ import annotations

@@ -5,8 +5,7 @@ i, f, o = sigmoid, g = tanh;  c = f * previous c + i * g;  h = o * tanh(c).
 `d_x` is the gradient of the loss with respect to x.
 
 - On AMD processors torch's tanh is about ten times slower than its sigmoid, so it is computed there as 2
-  sigmoid(2x) - 1. On other processors both are equally fast (`scripts/studies/batching/measure_products.py`
-  prints both).
+  sigmoid(2x) - 1. On other processors both are equally fast.
 - The fused cell is PyTorch's: on CUDA it is one kernel, and the plain cell needs ten. Its operators are
   private, so at first use their results are compared with those of the plain cell. They are not used if they
   are missing or if the results differ.

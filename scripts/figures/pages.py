@@ -60,11 +60,6 @@ def with_figures(text: str, figures: Mapping[str, str]) -> str:
     return MARKED.sub(lambda match: f"{match[1]}\n{figures[match[2]]}\n\n{match[4]}", text)
 
 
-def without_figures(text: str) -> str:
-    """The page without the text between marks."""
-    return MARKED.sub("", text)
-
-
 def figures_by_name() -> dict[str, Callable[[], str]]:
     """The functions that write figures, by name. Raises ValueError if two have the same name."""
     figures: dict[str, Callable[[], str]] = {}

@@ -1,7 +1,8 @@
 """Runs stages as processes with a time limit each, one after the other, and writes a row for each as it ends.
 
 The folder of a visit contains `visit.jsonl`, a JSON object for each stage that has ended, and `log`, what the
-stages printed. Whatever a stage reported before it was killed is in its row.
+stages printed. A stage tells its results by `report`, as lines of its output, so that they stay if it is
+killed.
 """
 
 from __future__ import annotations
@@ -13,21 +14,28 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gpu_visit.reporting import RESULT
 from parser.system.processes import lifeline, start_process
+
+if TYPE_CHECKING:
+    import pytest
 
 ROWS, LOG = "visit.jsonl", "log"
 OK, FAILED, TIMED_OUT, SKIPPED = "ok", "failed", "timed out", "skipped"
 MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 SECONDS_TO_DIE = 10
 """How long a killed process is waited for. One that hangs in a driver may never end."""
+RESULT = "RESULT "
+"""What the line of a result starts with."""
+MOST_LINES = 12
+"""Lines of a failed test that are reported: the last ones. The log has all."""
 Row = dict[str, Any]
 
 
@@ -154,13 +162,13 @@ def _exit_code(
 
 def _reported(output: str) -> list[Any]:
     """What the stage reported, except for a line that it did not finish."""
-    found = []
+    results = []
     for line in output.splitlines():
         _, mark, text = line.partition(RESULT)
         if mark:
             with suppress(json.JSONDecodeError):
-                found.append(json.loads(text))
-    return found
+                results.append(json.loads(text))
+    return results
 
 
 def _outcome(code: int | None, output: str, seconds: float) -> tuple[str, str | None]:
@@ -173,3 +181,31 @@ def _outcome(code: int | None, output: str, seconds: float) -> tuple[str, str | 
     if missing := MISSING.search(last):
         return SKIPPED, f"the package {missing[1]} is missing"
     return FAILED, f"ended by {signal.Signals(-code).name}" if code < 0 else last[:500]
+
+
+def report(**result: Any) -> None:
+    """Print a result, in JSON types."""
+    print(f"\n{RESULT}{json.dumps(result, ensure_ascii=False)}", flush=True)
+
+
+class TestReporter:
+    """A plugin of pytest that reports failures at once: a run that is killed does not print them."""
+
+    __test__ = False
+
+    def __init__(self) -> None:
+        self.outcomes = Counter[str]()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call" or report.outcome != "passed":
+            self._note(report.outcome, report)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self._note("not collected", report)
+
+    def _note(self, outcome: str, test: pytest.TestReport | pytest.CollectReport) -> None:
+        self.outcomes[outcome] += 1
+        if outcome not in ("passed", "skipped"):
+            print(f"\n{outcome}: {test.nodeid}\n{test.longreprtext}", flush=True)
+            report(test=test.nodeid, outcome=outcome, lines=test.longreprtext.splitlines()[-MOST_LINES:])

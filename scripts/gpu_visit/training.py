@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,9 +10,11 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import torch
 
+from gpu_visit.device import Visited, visited_device
 from parser.batching.functional import computing_in
 from parser.config.data_folder import data_path
 from parser.evaluation.evaluate import evaluate
@@ -65,6 +68,31 @@ def few_sentences(rehearse: bool) -> Iterator[dict[str, Path]]:
             texts = ("".join(each.lines).rstrip("\n") for each in islice(short, REHEARSED_SENTENCES))
             path.write_text("\n\n".join([*texts, ""]), encoding="utf-8")
         yield parts
+
+
+class Sized(NamedTuple):
+    """A batch size to measure."""
+
+    visited: Visited
+    rehearse: bool
+    size: int
+    config: Config
+    """With this batch size."""
+
+
+def batch_sizes(description: str | None, graphs: bool = True) -> Iterator[Sized]:
+    """The batch sizes that the command line of a stage names; in a rehearsal a small one.
+
+    graphs: whether the config has CUDA graphs.
+    """
+    options = argparse.ArgumentParser(description=description, formatter_class=argparse.RawTextHelpFormatter)
+    options.add_argument("batch_sizes", type=int, nargs="+")
+    options.add_argument("--rehearse", action="store_true")
+    given = options.parse_args()
+    with visited_device(given.rehearse) as visited, config_maker(given.rehearse) as config_of:
+        for size in [8] if given.rehearse else given.batch_sizes:
+            config = config_of(f"training.batch_size={size}", GRAPHS.format(str(graphs).lower()))
+            yield Sized(visited, given.rehearse, size, config)
 
 
 @dataclass(frozen=True)

@@ -53,9 +53,7 @@ def _lines(sentence: Sentence, heads: Sequence[int]) -> Iterator[str]:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("treebank")
     arguments.add_argument("output", type=Path)
     given = arguments.parse_args()

@@ -23,9 +23,7 @@ from parser.treebank.sentence import Sentence
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("config", type=Path)
     arguments.add_argument("output", type=Path, help="folder for train.conllu, dev.conllu and test.conllu")
     arguments.add_argument("--folds", type=int, default=5, help="of the training set (default: %(default)s)")

@@ -49,9 +49,7 @@ def write_folds(treebank: UDTreebank, number: int, output: Path) -> None:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("treebank", help="folder with a name such as UD_Kazakh-KTB")
     arguments.add_argument("--folds", type=int, default=10)
     arguments.add_argument("-o", "--output", type=Path, required=True, help="folder for the treebanks")

@@ -1,17 +1,14 @@
 """Figures: of small rows, between marks on pages, and of the kept rows in README and docs/."""
 
 import json
-import re
 import shutil
-import subprocess
 import sys
 from dataclasses import asdict, replace
-from pathlib import Path
 
 import pytest
-from figures import accuracy, headline, kept
-from figures.pages import figures_by_name, names_in, pictures, with_figures, without_figures
-from programs import SCRIPTS, script
+from figures import headline, kept
+from figures.pages import names_in, with_figures
+from programs import script
 from speed_rows import failed_row, speed_row
 
 from parser.speed.measuring.rows import Machine
@@ -238,7 +235,7 @@ def test_pages_are_written_and_checked(tmp_path, monkeypatch, capsys):
     page.write_text("Text\n<!-- rows: some -->\n<!-- end -->\n")
     (tmp_path / "README.md").write_text("Text\n")
     monkeypatch.setattr(program, "ROOT", tmp_path)
-    monkeypatch.setattr(program, "figures_by_name", lambda: {"some": lambda: "| 1 |", "other": pytest.fail})
+    monkeypatch.setattr(program, "figures_by_name", lambda: {"some": lambda: "| 1 |"})
     monkeypatch.setattr(program, "pictures", lambda: {"some.svg": "<svg/>"})
     monkeypatch.setattr(sys, "argv", ["write_figures.py", "--check"])
     assert program.main() == 1
@@ -250,6 +247,9 @@ def test_pages_are_written_and_checked(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "docs/some.svg").read_text() == "<svg/>"
     monkeypatch.setattr(sys, "argv", ["write_figures.py", "--check"])
     assert program.main() == 0
+    monkeypatch.setattr(program, "figures_by_name", lambda: {"some": lambda: "| 1 |", "other": pytest.fail})
+    assert program.main() == 1
+    assert "no page shows the figure other" in capsys.readouterr().err
     page.write_text("<!-- rows: unknown -->\n<!-- end -->\n")
     assert program.main() == 1
     assert "docs/measurements/speed/README.md: there is no figure unknown" in capsys.readouterr().err
@@ -272,16 +272,12 @@ between `<!-- rows: NAME -->`
 
 def test_what_stands_between_marks_is_replaced():
     written = with_figures(PAGE, {"one": "| new |\n|---|", "two": "2", "other": "3"})
+    assert names_in(PAGE) == ["one", "two"]
     assert written == (
         "Before\n\n<!-- rows: one -->\n\n| new |\n|---|\n\n<!-- end -->\n\nbetween `<!-- rows: NAME -->`\n\n"
         "<!-- rows: two -->\n\n2\n\n<!-- end -->\n"
     )
     assert with_figures(written, {"one": "| new |\n|---|", "two": "2"}) == written
-
-
-def test_names_and_what_is_left():
-    assert names_in(PAGE) == ["one", "two"]
-    assert without_figures(PAGE).split() == ["Before", "between", "`<!--", "rows:", "NAME", "-->`"]
 
 
 def test_a_figure_that_is_not_known_is_refused():
@@ -302,71 +298,3 @@ def test_a_figure_that_is_not_known_is_refused():
 def test_a_mark_without_its_other_one_is_refused(page):
     with pytest.raises(ValueError, match="needs an `<!-- end -->`"):
         names_in(page)
-
-
-PAGES = script("write_figures").pages()
-HEADER = re.compile(r"^\|.*\n(?=\|---)", re.MULTILINE)
-MEASURED_CELL = re.compile(r"\| *[+-]?\d[\d,]*\.\d|\| *\d{3,}")
-"""The beginning of a cell that looks like a measurement."""
-
-
-def name_of(page):
-    return str(page.relative_to(SCRIPTS.parent))
-
-
-@pytest.mark.extended
-def test_the_pages_are_up_to_date():
-    command = [sys.executable, SCRIPTS / "write_figures.py", "--check"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.extended
-def test_every_figure_stands_on_a_page():
-    shown = {name for page in PAGES for name in names_in(page.read_text(encoding="utf-8"))}
-    assert shown == set(figures_by_name())
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "settings.md"], ids=name_of)
-def test_no_figure_stands_in_a_table_without_a_mark(page):
-    text = HEADER.sub("", without_figures(page.read_text(encoding="utf-8")))
-    lines = [line for line in text.splitlines() if line.startswith("|")]
-    assert [line for line in lines if MEASURED_CELL.search(line)] == []
-
-
-@pytest.mark.extended
-def test_every_picture_is_shown():
-    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
-    for name in pictures():
-        assert Path("docs", name).is_file()
-        assert f"{name})" in text
-
-
-def test_small_treebanks_are_ordered_by_size_and_score(tmp_path, monkeypatch):
-    def row(name, epochs, las):
-        scores = {"las": las, "uas": las + 5}
-        return (
-            json.dumps({"table": "sizes", "name": name, "epochs": epochs, "dev": scores, "test": scores})
-            + "\n"
-        )
-
-    monkeypatch.setattr(kept, "MEASUREMENTS", tmp_path)
-    kept.rows.cache_clear()
-    (tmp_path / "accuracy").mkdir()
-    rows = row("1,188, large", 40, 80.0), row("100, small, 9 epochs", 9, 50.0), row("100, small", 3, 10.0)
-    (tmp_path / "accuracy/rows.jsonl").write_text("".join(rows))
-    try:
-        assert accuracy.small_treebanks().splitlines()[2:] == [
-            "| 100 | `small` | 3 | 10.00 | 15.00 | 10.00 |",
-            "| 100 | `small` | 9 | 50.00 | 55.00 | 50.00 |",
-            "| 1,188 | `large` | 40 | 80.00 | 85.00 | 80.00 |",
-        ]
-    finally:
-        kept.rows.cache_clear()
-
-
-def test_minutes_are_those_of_the_kept_rows():
-    lines = accuracy.minutes_by_size().splitlines()
-    assert lines[0] == "| | training trees | words | `ud-fast` | `ud-any` | `ud-untagged` |"
-    assert [line.split(" | ")[1] for line in lines[2:]] == ["727", "1,656", "2,231", "12,544"]

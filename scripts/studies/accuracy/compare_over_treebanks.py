@@ -71,9 +71,7 @@ def counts_of(gold: Sequence[Sentence], pairs: Sequence[Pair]) -> Tensor:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument(
         "--treebank",
         action="append",

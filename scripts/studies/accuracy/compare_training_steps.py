@@ -53,9 +53,7 @@ def ratio(pairs: Tensor) -> Tensor:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("config", type=Path)
     arguments.add_argument("--set", dest="changes", action="append", required=True, metavar="KEY=VALUE")
     arguments.add_argument("--steps", type=int, default=200)

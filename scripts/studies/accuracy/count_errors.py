@@ -91,9 +91,7 @@ def in_words(before: int, wrong_before: int, after: int, wrong_after: int) -> st
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("models", nargs="+", type=Path)
     arguments.add_argument("--treebank", required=True, type=Path)
     given = arguments.parse_args()

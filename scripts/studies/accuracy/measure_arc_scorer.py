@@ -150,9 +150,7 @@ def measure(model: Model, sentences: Sequence[Sentence], crossing: bool) -> None
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("models", nargs="+", type=Path)
     arguments.add_argument("--treebank", required=True, type=Path)
     arguments.add_argument("--crossing", action="store_true", help="trees in which arcs may cross, too")

@@ -75,9 +75,7 @@ def measure(model: Model, sentences: Sequence[Sentence], count: int) -> dict[str
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("model", type=Path)
     arguments.add_argument("treebank")
     arguments.add_argument("--trees", type=int, default=5)

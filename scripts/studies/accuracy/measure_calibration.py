@@ -51,9 +51,7 @@ def temperature_of(dev: Confidence) -> float:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("models", nargs="+", type=Path)
     arguments.add_argument("--dev", required=True, type=Path)
     arguments.add_argument("--test", required=True, type=Path)

@@ -42,9 +42,7 @@ HEADS = 4
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("config", type=Path)
     arguments.add_argument("--size", type=int, default=768, help="of a vector")
     arguments.add_argument("--layers", type=int, default=4, help="that are mixed")

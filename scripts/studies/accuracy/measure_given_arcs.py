@@ -67,9 +67,7 @@ def print_scores(
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("model", type=Path)
     arguments.add_argument("treebank")
     arguments.add_argument("--share", type=float, default=0.5)

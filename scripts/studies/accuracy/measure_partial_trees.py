@@ -51,9 +51,7 @@ def without_sentences(sentences: Sequence[Sentence], share: float, seed: int) ->
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("config", type=Path, help="of the trainings; treebank.train is one file")
     arguments.add_argument("--run", type=Path, required=True, help="folder of all trainings")
     arguments.add_argument("--shares", type=float, nargs="+", default=[1 / 3, 1 / 2], help="that is left out")

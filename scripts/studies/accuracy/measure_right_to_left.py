@@ -211,9 +211,7 @@ def measure(
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("--treebank", required=True)
     for direction in ("left-to-right", "right-to-left"):
         arguments.add_argument(f"--{direction}", nargs="+", type=Path, required=True, metavar="MODEL")

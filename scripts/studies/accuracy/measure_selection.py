@@ -94,9 +94,7 @@ def curve(given: argparse.Namespace, pool: Sequence[Sentence], by: By, seed: int
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("config", type=Path, help="of the trainings; treebank.train is one file")
     arguments.add_argument("--run", type=Path, required=True, help="folder of all trainings")
     arguments.add_argument("--by", nargs="+", choices=get_args(By), default=["random", "confidence"])

@@ -15,9 +15,7 @@ from parser.treebank.ud_folders import find_treebanks
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("models", type=Path, help="folder of packed models")
     arguments.add_argument("treebank", help="the test set")
     given = arguments.parse_args()

@@ -70,9 +70,7 @@ def learn(settings: MnistSettings, late: int, epochs: int, seed: int) -> list[fl
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument(
         "--late", type=int, nargs="+", default=[0, 3, 15], help="ages of the gradients to try, in updates"
     )

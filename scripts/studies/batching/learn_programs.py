@@ -182,9 +182,7 @@ def compare(
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("folder", type=Path, help="folder with CLEVR_{train,val}_{questions,scenes}*.json")
     arguments.add_argument("--methods", nargs="+", choices=METHODS, default=["levels", "none"])
     arguments.add_argument(

@@ -43,9 +43,7 @@ def _spread(values: Sequence[int]) -> str:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("treebank")
     for name, value in counted(arguments.parse_args().treebank).items():
         print(f"{name:<22}{value}")

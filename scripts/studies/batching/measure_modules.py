@@ -212,9 +212,7 @@ def _expert_call(experts: CalledExperts, number: int, rows: int) -> Call:
 
 @torch.no_grad()
 def main() -> None:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("config", type=Path)
     arguments.add_argument("experiment")
     arguments.add_argument("--batch-sizes", type=int, nargs="+", default=[8, 64, 640])

@@ -19,9 +19,7 @@ from write_problem import prepared
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("config", type=Path, help="a speed config")
     arguments.add_argument("experiment", help="one of its experiments")
     arguments.add_argument("method", help="one of its plugin's methods")

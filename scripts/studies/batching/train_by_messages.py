@@ -201,9 +201,7 @@ def _middle(spans: Sequence[Span]) -> list[Span]:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("config", type=Path)
     arguments.add_argument("experiment")
     arguments.add_argument("--method", choices=ACTIVE, default="active-4")

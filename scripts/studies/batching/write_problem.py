@@ -51,9 +51,7 @@ class Written(NamedTuple):
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("config", type=Path, help="a speed config")
     arguments.add_argument("experiment", help="one of its experiments")
     arguments.add_argument("folder", type=Path)

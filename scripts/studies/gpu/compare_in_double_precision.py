@@ -15,7 +15,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from gpu_visit.device import counted_replays, visited_device
-from gpu_visit.reporting import report
+from gpu_visit.runner import report
 from gpu_visit.training import GRAPHS, Run, config_maker
 
 STEPS, REHEARSED_STEPS = 50, 8

@@ -8,7 +8,6 @@ python scripts/studies/gpu/measure_batches.py 256 1024
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -21,10 +20,9 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
-from gpu_visit.device import Visited, visited_device
-from gpu_visit.kernels import described, profiled
-from gpu_visit.reporting import report
-from gpu_visit.training import GRAPHS, Run, config_maker
+from gpu_visit.device import Visited, described, profiled
+from gpu_visit.runner import report
+from gpu_visit.training import Run, batch_sizes
 
 from parser.networks.replay.examples import BatchSource
 from parser.training.batches import epoch_batches
@@ -34,17 +32,11 @@ STEPS, REHEARSED_STEPS = 40, 4
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    options.add_argument("batch_sizes", type=int, nargs="+")
-    options.add_argument("--rehearse", action="store_true")
-    given = options.parse_args()
-    with visited_device(given.rehearse) as visited, config_maker(given.rehearse) as config_of:
-        for size in [8] if given.rehearse else given.batch_sizes:
-            config = config_of(f"training.batch_size={size}", GRAPHS.format("true"))
-            run = Run.begin_with_graphs(config, visited.device)
-            report(batch_size=size, milliseconds_of_a_batch_alone=_milliseconds_alone(run))
-            for found in _in_steps(visited, run, REHEARSED_STEPS if given.rehearse else STEPS):
-                report(batch_size=size, **found)
+    for visited, rehearse, size, config in batch_sizes(__doc__):
+        run = Run.begin_with_graphs(config, visited.device)
+        report(batch_size=size, milliseconds_of_a_batch_alone=_milliseconds_alone(run))
+        for figures in _in_steps(visited, run, REHEARSED_STEPS if rehearse else STEPS):
+            report(batch_size=size, **figures)
 
 
 def _milliseconds_alone(run: Run) -> float:
@@ -85,12 +77,12 @@ def _in_steps(visited: Visited, run: Run, steps: int) -> Iterator[dict[str, Any]
         "milliseconds_of_a_step": round(1000 * whole / done, 4),
         "milliseconds_of_the_host_for_a_batch": round(1000 * sum(on_host) / done, 4),
     }
-    with profiled(visited) as found:
+    with profiled(visited) as seen:
         done = sum(1 for _ in islice(steps_of_run, steps))
     yield {
         "profiled_steps": done,
-        "of_a_step": {name: getattr(found, name) / done for name in ("launches", "uploads", "waits")},
-        "kernels": described(found.kernels),
+        "of_a_step": {name: getattr(seen, name) / done for name in ("launches", "uploads", "waits")},
+        "kernels": described(seen.kernels),
     }
 
 

@@ -31,7 +31,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from gpu_visit.device import Visited, visited_device
-from gpu_visit.reporting import report
+from gpu_visit.runner import report
 from gpu_visit.training import few_sentences
 from measuring import in_turns
 

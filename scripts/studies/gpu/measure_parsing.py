@@ -18,7 +18,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
-from gpu_visit.reporting import report
+from gpu_visit.runner import report
 from gpu_visit.training import EWT
 from measuring import parsed_per_second, write_sentences
 

@@ -8,7 +8,6 @@ python scripts/studies/gpu/measure_streams.py 256 1024
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -21,9 +20,8 @@ from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
-from gpu_visit.device import visited_device
-from gpu_visit.reporting import report
-from gpu_visit.training import Run, config_maker
+from gpu_visit.runner import report
+from gpu_visit.training import Run, batch_sizes
 
 from parser.batching.forest import lstm_over_forest
 from parser.batching.lstm import outputs_of
@@ -40,23 +38,19 @@ LARGEST_DIFFERENCE = 1e-3
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    options.add_argument("batch_sizes", type=int, nargs="+")
-    options.add_argument("--rehearse", action="store_true")
-    given = options.parse_args()
-    with visited_device(given.rehearse) as visited, config_maker(given.rehearse) as config_of:
+    sides: list[torch.cuda.Stream] = []
+    for visited, rehearse, _, config in batch_sizes(__doc__, graphs=False):
         # PyTorch has only some thirty streams: more would share them with these.
-        sides = [torch.cuda.Stream(visited.device) for _ in range(3)]
-        for size in [8] if given.rehearse else given.batch_sizes:
-            run = Run.begin(config_of(f"training.batch_size={size}"), visited.device)
-            batches = epoch_batches(run.data, run.config.training, epoch=1)
-            lengths = run.data.train.tokens.lengths
-            batches.sort(key=lambda rows: float(lengths[rows].float().mean()))
-            shares, turns, replays = (SHARES[:1], 1, 1) if given.rehearse else (SHARES, TURNS, REPLAYS)
-            for share in shares:
-                batch = training_batch(run.training.step, run.data, batches[int(share * len(batches))])
-                one, three = GraphedStep(run, batch, []), GraphedStep(run, batch, sides)
-                _compare(one, three, turns, replays)
+        sides = sides or [torch.cuda.Stream(visited.device) for _ in range(3)]
+        run = Run.begin(config, visited.device)
+        batches = epoch_batches(run.data, run.config.training, epoch=1)
+        lengths = run.data.train.tokens.lengths
+        batches.sort(key=lambda rows: float(lengths[rows].float().mean()))
+        shares, turns, replays = (SHARES[:1], 1, 1) if rehearse else (SHARES, TURNS, REPLAYS)
+        for share in shares:
+            batch = training_batch(run.training.step, run.data, batches[int(share * len(batches))])
+            one, three = GraphedStep(run, batch, []), GraphedStep(run, batch, sides)
+            _compare(one, three, turns, replays)
 
 
 def _compare(one: GraphedStep, three: GraphedStep, turns: int, replays: int) -> None:

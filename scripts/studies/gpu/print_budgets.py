@@ -19,10 +19,10 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
-from parser.config.settings import ParserSettings
 from simulated_cuda.counts import LAUNCHES, UPLOADS, WAITS_OF_A_TRAINING_STEP
 from simulated_cuda.device import SimulatedCuda
 
+from parser.models.settings import ParserSettings
 from parser.parsing import running_batch
 from parser.parsing.running_batch import STEPS_BETWEEN_SYNCHRONISATIONS
 from parser.speed.tasks.plugin import Mode, Setup

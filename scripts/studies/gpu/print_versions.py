@@ -15,7 +15,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
-from gpu_visit.reporting import report
+from gpu_visit.runner import report
 
 from parser.system.machine import gpu_limits
 

@@ -5,7 +5,6 @@ python scripts/studies/gpu/profile_replays.py 256 1024
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,32 +16,25 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
-from gpu_visit.device import Visited, graph_class, visited_device
-from gpu_visit.kernels import described, profiled
-from gpu_visit.reporting import report
-from gpu_visit.training import GRAPHS, Run, config_maker
+from gpu_visit.device import Visited, described, graph_class, profiled
+from gpu_visit.runner import report
+from gpu_visit.training import Run, batch_sizes
 
 SHARES = 0.25, 0.5, 0.75
 """Which replays of an epoch are profiled."""
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    options.add_argument("batch_sizes", type=int, nargs="+")
-    options.add_argument("--rehearse", action="store_true")
-    given = options.parse_args()
-    with visited_device(given.rehearse) as visited, config_maker(given.rehearse) as config_of:
-        for size in [8] if given.rehearse else given.batch_sizes:
-            config = config_of(f"training.batch_size={size}", GRAPHS.format("true"))
-            run = Run.begin_with_graphs(config, visited.device)
-            with timed_replays() as milliseconds:
-                run.epoch()
-            report(batch_size=size, replays=len(milliseconds), milliseconds=milliseconds)
-            chosen = {int(share * len(milliseconds)) for share in SHARES}
-            with profiled_replays(visited, chosen) as profiles:
-                run.epoch()
-            for number, found in profiles.items():
-                report(batch_size=size, replay=number, profile=found)
+    for visited, _, size, config in batch_sizes(__doc__):
+        run = Run.begin_with_graphs(config, visited.device)
+        with timed_replays() as milliseconds:
+            run.epoch()
+        report(batch_size=size, replays=len(milliseconds), milliseconds=milliseconds)
+        chosen = {int(share * len(milliseconds)) for share in SHARES}
+        with profiled_replays(visited, chosen) as profiles:
+            run.epoch()
+        for number, described_replay in profiles.items():
+            report(batch_size=size, replay=number, profile=described_replay)
 
 
 @contextmanager
@@ -66,7 +58,7 @@ def timed_replays() -> Iterator[list[float]]:
 @contextmanager
 def profiled_replays(visited: Visited, chosen: set[int]) -> Iterator[dict[int, dict[str, Any]]]:
     """Yields the profiles of the replays of these numbers, as they are made. The host waits for each."""
-    found: dict[int, dict[str, Any]] = {}
+    profiles: dict[int, dict[str, Any]] = {}
     replay, numbers = graph_class().replay, iter(range(1 << 30))
 
     def replayed(graph: Any) -> None:
@@ -74,12 +66,12 @@ def profiled_replays(visited: Visited, chosen: set[int]) -> Iterator[dict[int, d
         if number not in chosen:
             replay(graph)
             return
-        with profiled(visited) as one:
+        with profiled(visited) as seen:
             replay(graph)
-        found[number] = described(one.kernels)
+        profiles[number] = described(seen.kernels)
 
     with mock.patch.object(graph_class(), "replay", replayed):
-        yield found
+        yield profiles
 
 
 if __name__ == "__main__":

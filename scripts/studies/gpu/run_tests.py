@@ -15,7 +15,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
-from gpu_visit.reporting import TestReporter, report
+from gpu_visit.runner import TestReporter, report
 
 ONCE_FAILED = (
     "tests/training/test_graphed_gradients.py",

@@ -14,7 +14,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from gpu_visit.device import counted_replays, visited_device
-from gpu_visit.reporting import report
+from gpu_visit.runner import report
 from gpu_visit.training import GRAPHS, Run, config_maker
 
 from parser.system.machine import memory_use, reset_peak_memory

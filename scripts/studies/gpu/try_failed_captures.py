@@ -23,7 +23,7 @@ from torch import Tensor
 sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from gpu_visit.device import counted_replays, outcome, visited_device
-from gpu_visit.reporting import report
+from gpu_visit.runner import report
 from gpu_visit.training import GRAPHS, Run, config_maker
 
 from parser.training.word_dropout import WordDropout

@@ -17,9 +17,7 @@ from parser.treebank.conllu import read_treebank
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     add_arguments_of_parse(options)
     given = options.parse_args()
     loaded = parser.load(given.model, device="cpu")

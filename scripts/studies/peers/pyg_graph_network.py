@@ -124,9 +124,7 @@ def _fill(module: nn.Module, weights: Mapping[str, Tensor], name: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("problem", type=Path, help="a folder by write_problem.py")
     parser.add_argument("--plain", action="store_true", help="without kinds of edges")
     parser.add_argument("--threads", type=int, default=1)

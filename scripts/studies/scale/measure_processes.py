@@ -63,9 +63,7 @@ def main() -> None:
 
 
 def _arguments() -> argparse.ArgumentParser:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     kinds = arguments.add_subparsers(dest="work", required=True)
     parse, train = kinds.add_parser("parse"), kinds.add_parser("train")
     parse.add_argument("model", type=Path)

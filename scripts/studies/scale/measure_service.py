@@ -1,35 +1,30 @@
 """Measure running services that speak UDPipe's protocol: raw text to trees, one sentence per request.
 
 python scripts/studies/scale/measure_service.py FILE NAME=ADDRESS… [--clients 32] [--rate R] [--seconds 10] \\
-    [--turns 5] [--pid PID…] [--live] [--large BYTES]
+    [--turns 5] [--pid PID…]
 
 FILE has a sentence in each line. Services are measured in turns; numbers are medians over the turns with 95 %
 intervals, and the first service is compared with the others.
 
 Without --rate each client sends its next request when it has its answer. With --rate, R requests per second
 are sent at random times (Poisson) over --clients connections, and latencies count from these times. --pid is
-the process of each service; its child processes count, too. --live also requests /live from the first service
-all the time. --large instead sends one request of this many bytes, alone and together with short requests,
-and short requests alone.
+the process of each service; its child processes count, too.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import multiprocessing
-import socket
 import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import cycle
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
-from urllib.parse import quote_plus, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import numpy as np
 import psutil
@@ -45,20 +40,18 @@ LAST_CHUNK = b"\r\n0\r\n\r\n"
 """The end of a chunked answer; JSON never contains such line ends."""
 PARTS = {"tokenizer": "", "tagger": "", "parser": "", "data": ""}
 """The parameters that make all parts of the service run."""
-PAUSE = 0.002
-"""Seconds between two requests for /live."""
 WARM_UP = 1.0
 """Seconds of load before each measurement, which do not count."""
 
 
-class Place(NamedTuple):
+class Service(NamedTuple):
     """The address of a service."""
 
     host: str
     port: int
 
     @classmethod
-    def of(cls, address: str) -> Place:
+    def of(cls, address: str) -> Service:
         parts = urlsplit(address)
         if not (parts.hostname and parts.port):
             raise ValueError(f"{address}: should be http://HOST:PORT")
@@ -81,8 +74,8 @@ class Place(NamedTuple):
 class Connection(asyncio.Protocol):
     """A connection with one request at a time. UDPipe's service closes it after each answer."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, service: Service) -> None:
+        self._service = service
         self._transport: asyncio.Transport | None = None
         self._received = bytearray()
         self._body = 0
@@ -109,7 +102,7 @@ class Connection(asyncio.Protocol):
         """Send a request; returns the answer with its headers. Raises ValueError unless its status is 200."""
         loop = asyncio.get_running_loop()
         if not self._transport:
-            await loop.create_connection(lambda: self, *self._place)
+            await loop.create_connection(lambda: self, *self._service)
         assert self._transport
         self._answered = loop.create_future()
         self._transport.write(request)
@@ -170,9 +163,9 @@ class Load(NamedTuple):
     """Requests per second; None if each client sends its next request when it has its answer."""
     seconds: float
 
-    async def run(self, place: Place, sentences: Sequence[str], pid: int | None) -> Measured:
-        requests = [place.trees(sentence) for sentence in sentences]
-        connections = [Connection(place) for _ in range(self.clients)]
+    async def run(self, service: Service, sentences: Sequence[str], pid: int | None) -> Measured:
+        requests = [service.trees(sentence) for sentence in sentences]
+        connections = [Connection(service) for _ in range(self.clients)]
         refuse_without_trees(await connections[0].ask(requests[0]))
         ask = self._closed if self.rate is None else self._open
         following = cycle(requests)
@@ -241,78 +234,12 @@ def processor_seconds(pid: int | None) -> float:
     return sum(one.user + one.system for one in times)
 
 
-@contextmanager
-def asked_whether_it_lives(place: Place) -> Iterator[list[float]]:
-    """Request /live until the block ends; then fills the yielded list with the seconds of each answer."""
-    found: list[float] = []
-    there, here = multiprocessing.Pipe()
-    process = multiprocessing.get_context("fork").Process(target=_ask_live, args=(place, there))
-    process.start()
-    there.close()  # so that reading stops when the process exits
-    try:
-        yield found
-    finally:
-        with suppress(BrokenPipeError, EOFError):
-            here.send("end")
-            found += here.recv()
-        process.join()
-
-
-def _ask_live(place: Place, end: multiprocessing.connection.Connection) -> None:
-    """Request /live in a separate process, which is not slowed down by producing the load."""
-    found, request = [], place.request("/live")
-    with socket.create_connection(place) as connection:
-        while not end.poll(PAUSE):
-            began = time.perf_counter()
-            connection.sendall(request)
-            answer = b""
-            while END not in answer or not answer.endswith(b"live"):
-                if not (part := connection.recv(1 << 16)):
-                    raise ConnectionError(f"no answer to /live: {answer!r}")
-                answer += part
-            found.append(time.perf_counter() - began)
-    end.send(found)
-
-
-class Beside(NamedTuple):
-    """Seconds of the short requests, and of the large one."""
-
-    short: list[float]
-    large: float
-
-
-async def short_alone(place: Place, short: Sequence[bytes]) -> Beside:
-    connection = Connection(place)
-    found = [await seconds_of(connection, request) for request in short[:30]]
-    connection.close()
-    return Beside(found, float("nan"))
-
-
-async def large_alone(place: Place, large: bytes) -> Beside:
-    connection = Connection(place)
-    found = await seconds_of(connection, large)
-    connection.close()
-    return Beside([], found)
-
-
-async def short_beside_large(place: Place, short: Sequence[bytes], large: bytes) -> Beside:
-    """Send short requests one after the other until the large request is answered."""
-    connection, other, found = Connection(place), Connection(place), []
-    whole = asyncio.create_task(seconds_of(other, large))
-    await asyncio.sleep(0.1)
-    for request in cycle(short):
-        if whole.done():
-            break
-        found.append(await seconds_of(connection, request))
-    connection.close()
-    other.close()
-    return Beside(found, whole.result())
-
-
-async def seconds_of(connection: Connection, request: bytes) -> float:
-    began = time.perf_counter()
-    await connection.ask(request)
-    return time.perf_counter() - began
+VALUES: dict[str, Callable[[Measured], float]] = {
+    "sentences/s": lambda one: one.per_second,
+    "p50 in ms": lambda one: one.quantile(0.5),
+    "p99 in ms": lambda one: one.quantile(0.99),
+    "processor seconds in 1,000 sentences": lambda one: 1000 * one.processor / len(one.latencies),
+}
 
 
 def main() -> None:
@@ -324,96 +251,27 @@ def main() -> None:
     options.add_argument("--seconds", type=float, default=10)
     options.add_argument("--turns", type=int, default=5)
     options.add_argument("--pid", type=int, nargs="+", default=[])
-    options.add_argument("--live", action="store_true")
-    options.add_argument("--large", type=int)
     given = options.parse_args()
-    places = {name: Place.of(address) for name, _, address in (one.partition("=") for one in given.services)}
+    services = {
+        name: Service.of(address) for name, _, address in (one.partition("=") for one in given.services)
+    }
     sentences = list(filter(None, given.file.read_text(encoding="utf-8").splitlines()))
-    with live_of(places if given.live else {}):
-        if given.large:
-            measure_large(places, sentences, given.large, given.turns)
-        else:
-            pids = dict(zip(places, given.pid, strict=True)) if given.pid else dict.fromkeys(places)
-            measure_load(places, sentences, given, pids)
-
-
-@contextmanager
-def live_of(places: dict[str, Place]) -> Iterator[None]:
-    """Print at the end how fast the first service answered /live. places: empty to send no such requests."""
-    if not places:
-        yield
-        return
-    name, place = next(iter(places.items()))
-    with asked_whether_it_lives(place) as seconds:
-        yield
-    found = Measured(seconds, 1, 0)
-    last, worst = found.quantile(0.999), found.quantile(1)
-    print(f"{name}: /live, {len(seconds):,} times: p99.9 {last:.1f} ms, worst {worst:.1f} ms")
-
-
-def measure_load(
-    places: dict[str, Place], sentences: Sequence[str], given: argparse.Namespace, pids: dict[str, int | None]
-) -> None:
-    """Measure the services under load, and print speeds and latencies."""
+    pids = dict(zip(services, given.pid, strict=True)) if given.pid else dict.fromkeys(services)
     load = Load(given.clients, given.rate, given.seconds)
 
     def run(name: str) -> Measured:
-        return asyncio.run(load.run(places[name], sentences, pids[name]))
+        return asyncio.run(load.run(services[name], sentences, pids[name]))
 
-    found = list(in_turns({name: partial(run, name) for name in places}, given.turns))
-    of_turns = {name: [turn[name] for turn in found] for name in places}
-    first, *others = places
+    rounds = list(in_turns({name: partial(run, name) for name in services}, given.turns))
+    of_turns = {name: [each[name] for each in rounds] for name in services}
     for name, turns in of_turns.items():
-        print(f"{name}: {_told(turns)}")
+        known = {what: list(map(of, turns)) for what, of in VALUES.items() if not np.isnan(of(turns[0]))}
+        print(f"{name}: " + ", ".join(f"{what} {median_of(own):.1f}" for what, own in known.items()))
+    first, *others = services
     for other in others:
         for what, of in VALUES.items():
-            own, its = (list(map(of, of_turns[name])) for name in (first, other))
-            print(f"{first} over {other}, {what}: {ratio_of(own, its, interleaved=True)}")
-
-
-VALUES: dict[str, Callable[[Measured], float]] = {
-    "sentences/s": lambda one: one.per_second,
-    "p50 in ms": lambda one: one.quantile(0.5),
-    "p99 in ms": lambda one: one.quantile(0.99),
-    "processor seconds in 1,000 sentences": lambda one: 1000 * one.processor / len(one.latencies),
-}
-
-
-def _told(turns: Sequence[Measured]) -> str:
-    return ", ".join(
-        f"{what} {median_of(list(map(of, turns))):.1f}"
-        for what, of in VALUES.items()
-        if not np.isnan(of(turns[0]))
-    )
-
-
-def measure_large(places: dict[str, Place], sentences: Sequence[str], size: int, turns: int) -> None:
-    """Print how much a large request and short requests slow each other down."""
-    lines, written = [], len(urlencode(PARTS))
-    for sentence in cycle(sentences):
-        written += len(quote_plus(f"{sentence}\n\n"))
-        if written > size:
-            break
-        lines.append(f"{sentence}\n\n")
-    text = "".join(lines)
-    for name, place in places.items():
-        measure_beside(name, place, list(map(place.trees, sentences)), place.trees(text), turns)
-
-
-def measure_beside(name: str, place: Place, short: Sequence[bytes], large: bytes, turns: int) -> None:
-    work: dict[str, Callable[[], Beside]] = {
-        "alone": lambda: asyncio.run(short_alone(place, short)),
-        "large": lambda: asyncio.run(large_alone(place, large)),
-        "beside": lambda: asyncio.run(short_beside_large(place, short, large)),
-    }
-    found = list(in_turns(work, turns))
-    for what in ("alone", "beside"):
-        seconds = [one for turn in found for one in turn[what].short]
-        print(f"{name}: short requests {what}: median {1000 * np.median(seconds):.1f} ms, ", end="")
-        print(f"p99 {1000 * np.quantile(seconds, 0.99):.1f} ms, worst {1000 * max(seconds):.1f} ms")
-    whole, disturbed = ([turn[what].large for turn in found] for what in ("large", "beside"))
-    print(f"{name}: large request {median_of(whole)} s alone; ", end="")
-    print(f"speed beside short ones {ratio_of(whole, disturbed, True)} of that")
+            ours, theirs = (list(map(of, of_turns[name])) for name in (first, other))
+            print(f"{first} over {other}, {what}: {ratio_of(ours, theirs, interleaved=True)}")
 
 
 if __name__ == "__main__":

@@ -45,9 +45,7 @@ SUPPOSITIONS = {
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("rows", type=Path)
     options.add_argument("--sentences", type=int, default=1_000_000_000)
     options.add_argument("--workers", type=int, nargs="+", default=[16, 256, 1000])

@@ -25,9 +25,7 @@ from parser.treebank.conllu import stream_sentences
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("treebank")
     arguments.add_argument("--turns", type=int, default=15)
     given = arguments.parse_args()

@@ -28,9 +28,7 @@ from parser.models.settings import ParserSettings
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("model", type=Path)
     parser.add_argument("treebank", help="its sentences are repeated")
     parser.add_argument("--sentences", type=int, default=20_000)

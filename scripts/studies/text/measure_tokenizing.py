@@ -30,9 +30,7 @@ from parser.treebank.text.treebank_text import treebank_text
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("model", type=Path)
     arguments.add_argument("treebank")
     arguments.add_argument("--turns", type=int, default=7)
