@@ -6,7 +6,7 @@ import sys
 from contextlib import nullcontext
 
 from parser.system.interruption import ended_at_once, ignore_signals
-from parser.training.distributed.launcher import is_one_of_several
+from parser.training.launcher import is_one_of_several
 
 
 def program() -> int:

@@ -12,7 +12,7 @@ from parser.commands.arguments import argument_parser
 from parser.commands.errors import DONE, USER_ERROR, WHAT_NEEDS_LESS, exit_code_of, message_of
 from parser.system.console import warn
 from parser.system.interruption import StoppedError, interruptible
-from parser.training.distributed.launcher import is_one_of_several
+from parser.training.launcher import is_one_of_several
 
 TRAIN = "parser.commands.train:train_parser"
 

@@ -20,7 +20,7 @@ import torch
 
 from parser.commands.errors import exit_code_of
 from parser.system.remote import Remote, RemoteError
-from parser.training.distributed.joining import join_processes
+from parser.training.processes import join_processes
 
 
 @contextmanager
@@ -82,7 +82,17 @@ def is_mentioned(path: Path) -> bool:
     return False
 
 
-ABSENT = "torch", "conllu", "yaml", "tensorboard", "safetensors", "matplotlib", "networkx", "transformers"
+ABSENT = (
+    "torch",
+    "conllu",
+    "yaml",
+    "tensorboard",
+    "safetensors",
+    "matplotlib",
+    "networkx",
+    "scipy",
+    "transformers",
+)
 """What an environment other than the program's lacks. spaCy itself needs pydantic, numpy and tqdm."""
 
 

@@ -53,7 +53,7 @@ def test_the_libraries_need_pytorch_and_numpy_alone():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-SLOW = ("torch", "numpy", "pydantic", "yaml", "matplotlib", "tensorboard", "networkx", "jinja2")
+SLOW = ("torch", "numpy", "scipy", "pydantic", "yaml", "matplotlib", "tensorboard", "networkx", "jinja2")
 SLOW += ("ray", "spacy", "ufal")
 """Packages that take long to import, or are optional."""
 LIGHT = {

@@ -17,10 +17,9 @@ from parser.system.device_choice import choose_device
 from parser.system.files import real_path
 from parser.system.machine import peak_memory, tune_process
 from parser.training.config import read_config
-from parser.training.distributed.joining import join_processes
-from parser.training.distributed.launcher import launch
-from parser.training.distributed.process_group import ProcessGroup
 from parser.training.folder import BEST_MODEL, CONFIG, METRICS, refuse_without_checkpoint
+from parser.training.launcher import launch
+from parser.training.processes import ProcessGroup, join_processes
 from parser.training.run import train_and_score
 
 OF_TEXT: tuple[TextMeasure, ...] = "tokens", "sentences", "words", "uas", "las"

@@ -1,20 +1,35 @@
-"""Whether the probabilities of arcs equal the shares of correct arcs, and whether they find the errors."""
+"""Calibration of the probabilities of arcs: whether they equal the shares of correct arcs, whether they find
+the errors, and the fit of `parser.parsing.probabilities` to a dev set.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parser.evaluation.scores import PUNCTUATION_TAGS, word_classes
+from parser.models.model import Model
+from parser.models.model_format import SCORES
+from parser.models.settings import CalibrationSettings
+from parser.parsing.engine import parse
+from parser.parsing.options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
-from parser.parsing.probabilities import Calibration
+from parser.parsing.probabilities import Calibration, Floats, features, logistic, with_calibration
+from parser.system.console import say
 from parser.treebank.sentence import Sentence, without_subtype
 
 BINS = 15
-Floats = NDArray[np.float64]
+UNCHANGED = np.array([1.0, 1.0, 0.0])
+"""The weights that leave probabilities as they are."""
+PRIOR = 1.0
+"""How strongly the weights are held at `UNCHANGED`, so that few arcs change them little: the inverse variance
+of a normal distribution around `UNCHANGED`."""
+PRECISE = {"ftol": 1e-14, "gtol": 1e-8}
 Bools = NDArray[np.bool_]
 
 
@@ -46,8 +61,8 @@ class Confidence(NamedTuple):
         """Each label with its arcs, the most frequent label first."""
         names, counts = np.unique(self.labels, return_counts=True)
         for name in names[np.lexsort((names, -counts))].tolist():
-            own = self.labels == name
-            yield name, Confidence(self.probabilities[own], self.is_right[own], self.labels[own])
+            has_it = self.labels == name
+            yield name, Confidence(self.probabilities[has_it], self.is_right[has_it], self.labels[has_it])
 
 
 def confidence_of(
@@ -77,14 +92,14 @@ def bins(probabilities: Floats, is_right: Bools, count: int = BINS) -> list[Bin]
     """
     order = probabilities.argsort(kind="stable")
     parts = zip(*(np.array_split(each[order], count) for each in (probabilities, is_right)), strict=True)
-    return [Bin(len(own), float(own.mean()), float(right.mean())) for own, right in parts if len(own)]
+    return [Bin(len(arcs), float(arcs.mean()), float(right.mean())) for arcs, right in parts if len(arcs)]
 
 
 def calibration_error(probabilities: Floats, is_right: Bools, count: int = BINS) -> float:
     """The expected calibration error (Naeini et al. 2015) over bins of equally many arcs: the mean distance
     between the probability and the share of correct arcs."""
-    found = bins(probabilities, is_right, count)
-    distances = sum(one.arcs * abs(one.probability - one.right) for one in found)
+    in_bins = bins(probabilities, is_right, count)
+    distances = sum(each.arcs * abs(each.probability - each.right) for each in in_bins)
     return distances / max(1, len(is_right))
 
 
@@ -104,3 +119,38 @@ def area_of_errors(probabilities: Floats, is_right: Bools) -> float | None:
     if not right or not wrong:
         return None
     return float((ranks[is_right].sum() - right * (right + 1) / 2) / (right * wrong))
+
+
+def fit_calibration(model: Model, dev: Sequence[Sentence], folder: Path) -> None:
+    """Set `ParserSettings.calibration` of the model in a folder to the most likely calibration on dev."""
+    uncalibrated = with_calibration(model, None)
+    before = confidence_of(dev, parse(uncalibrated, dev, options=ParseOptions(probabilities=True)))
+    settings = fitted(before)
+    about = json.loads((folder / SCORES).read_text(encoding="utf-8"))
+    with_calibration(model, settings).save(folder, about)
+    now = before.calibrated(Calibration(settings))
+    errors = [calibration_error(each.probabilities, each.is_right) for each in (before, now)]
+    say(f"calibration error of the probabilities of arcs on dev: {errors[0]:.4f}, {errors[1]:.4f} calibrated")
+
+
+def fitted(confidence: Confidence) -> CalibrationSettings:
+    """The most likely calibration: a logistic regression.
+
+    No weight of a probability is negative, or more probable arcs would become less probable (section 3.2 of
+    the paper).
+    """
+    from scipy.optimize import minimize  # slow to import
+
+    inputs = features(confidence.probabilities)  # [arcs, 3]
+
+    def loss(weights: Floats) -> tuple[float, Floats]:
+        """Minus the logarithm of how likely the weights [3] are, and its gradient [3]."""
+        scores, change = inputs @ weights, weights - UNCHANGED
+        of_arcs = np.logaddexp(0, np.where(confidence.is_right, -scores, scores)).sum()
+        gradient = inputs.T @ (logistic(scores) - confidence.is_right) + PRIOR * change
+        return float(of_arcs + PRIOR * (change**2).sum() / 2), gradient
+
+    bounds = [(0, None), (0, None), (None, None)]
+    most_likely = minimize(loss, UNCHANGED, jac=True, method="L-BFGS-B", bounds=bounds, options=PRECISE)
+    right, wrong, offset = most_likely.x.tolist()
+    return CalibrationSettings(right=right, wrong=wrong, offset=offset)

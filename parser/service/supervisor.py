@@ -21,7 +21,7 @@ from parser.service.log import tell
 from parser.service.questions import QuestionPairs
 from parser.system.interruption import Interrupted, handled_by_loop
 from parser.system.processes import end, environment, lifeline, python, start_process
-from parser.training.distributed.launcher import lost_process
+from parser.training.launcher import lost_process
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
 """Seconds before a process that has ended is replaced. The pause doubles each time, up to the longest one. It

@@ -13,6 +13,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
+from scipy.special import stdtrit
 
 from parser.config.file import flat
 from parser.evaluation.measures import MEASURES, TEXT_MEASURES
@@ -21,10 +22,6 @@ from parser.speed.reporting.document import MARKDOWN, Heading, Part, Picture, Ta
 from parser.speed.reporting.plot_style import PLAIN, REFERENCE, draw_panels, places_of
 from parser.tables.runs import Job, Row
 from parser.tables.settings import PlotSettings, TableConfig
-
-QUANTILES = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
-"""Quantiles of Student's t at 97.5 % for 1, 2, ... degrees of freedom. The last is used for more, which makes
-intervals slightly too wide."""
 
 
 def difference(ours: Mapping[int, float], theirs: Mapping[int, float]) -> str:
@@ -37,7 +34,8 @@ def difference(ours: Mapping[int, float], theirs: Mapping[int, float]) -> str:
         return "no common seed"
     if len(found) == 1:
         return f"{found[0]:+.2f}, one seed"
-    half = QUANTILES[min(len(found) - 1, len(QUANTILES)) - 1] * stdev(found) / len(found) ** 0.5
+    quantile = float(stdtrit(len(found) - 1, 0.975))  # of Student's t
+    half = quantile * stdev(found) / len(found) ** 0.5
     middle = mean(found)
     return f"{middle:+.2f} [{middle - half:+.2f}, {middle + half:+.2f}], {len(found)} seeds"
 

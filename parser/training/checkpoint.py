@@ -20,9 +20,9 @@ from torch import Tensor
 from parser.evaluation.scores import Scores
 from parser.system.console import shortened
 from parser.system.files import nameless_file, readable, write_atomically
-from parser.training.distributed.process_group import ProcessGroup
 from parser.training.graphed_gradients import GraphedGradients
-from parser.training.schedule import Schedule
+from parser.training.optimizer import Schedule
+from parser.training.processes import ProcessGroup
 from parser.training.training_step import TrainingStep
 
 NETWORK, AVERAGE, OPTIMIZER, RANDOM, DEVICE_RANDOM, TOTALS = (

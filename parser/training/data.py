@@ -1,8 +1,11 @@
-"""From treebank files to a fresh model and its training data."""
+"""From treebank files to a fresh model and its training data.
+
+A network that does not fit into memory is refused, with the name of the setting that makes it large.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,14 +14,18 @@ import torch
 from torch import Tensor
 
 from parser.config.data_folder import data_path
+from parser.config.file import flat, set_in
 from parser.models.column_shares import column_shares
-from parser.models.model import Model, system_of
+from parser.models.model import Model, new_network, system_of
 from parser.models.model_files import digest_of
+from parser.models.settings import ParserSettings
 from parser.networks.replay.examples import BatchSource, Examples
+from parser.networks.stack_parser import StackParser
+from parser.networks.without_values import without_values
+from parser.system.machine import device_memory
 from parser.training.config import Config
 from parser.training.initial_model import copy_weights, freeze, initial_path, load_initial
 from parser.training.prepared import Prepared, load_prepared, place_of, save_prepared
-from parser.training.size import refuse_too_large
 from parser.training.teachers import load_teachers, refuse_missing_teachers, teacher_paths, teacher_targets
 from parser.training.transformer import KnownVectors, pretrained_transformer, with_frozen_vectors, word_source
 from parser.training.trees import Mixture, projective, projective_rows, read_training_trees
@@ -157,8 +164,8 @@ def _prepare(
 ) -> Prepared:
     distillation = config.training.distillation
     teachers = load_teachers(teacher_paths(distillation), config.parser.system, device)
-    found = read_training_trees(config.treebank)
-    trees = found.all
+    treebanks = read_training_trees(config.treebank)
+    trees = treebanks.all
     words, vectors = _pretrained(config.parser.network.pretrained, initial)
     network = config.parser.network
     vocabulary = Vocabulary.build(trees, network.columns, words, network.fold_case, network.tags.predict)
@@ -181,8 +188,8 @@ def _prepare(
         dev=Examples.of(
             inventory, vocabulary, projective(dev_sentences, config.treebank.non_projective == "lift")
         ),
-        sizes={name: len(trees) for name, trees in found.gold.items()},
-        crossing=found.crossing,
+        sizes={name: len(trees) for name, trees in treebanks.gold.items()},
+        crossing=treebanks.crossing,
     )
 
 
@@ -196,3 +203,75 @@ def _pretrained(path: str | None, initial: Model | None) -> tuple[Sequence[str],
         return (), None
     [weight] = initial.network.tokens.pretrained_weights()
     return initial.vocabulary.columns[PRETRAINED].strings, weight.detach()[1:]
+
+
+COPIES = 4
+"""Tensors for each trained weight: the weight, its gradient, and the two moving averages of Adam."""
+BYTES = 4
+
+
+def refuse_too_large(
+    settings: ParserSettings,
+    vocabulary: Vocabulary,
+    vector_size: int,
+    transformer: PretrainedTransformer | None,
+    device: torch.device,
+    has_average: bool,
+) -> None:
+    """Raises ValueError, with the setting to lower, if the weights do not fit into the device's memory.
+
+    vector_size: size of the pretrained vectors, 0 if there are none. transformer: the one in the settings.
+    has_average: whether training keeps the moving average of the weights.
+    """
+
+    def network_of(wanted: ParserSettings) -> StackParser:
+        """The network without values."""
+        words = len(vocabulary.columns[PRETRAINED]) - 1 if PRETRAINED in vocabulary.columns else 0
+        transitions = len(Inventory.of(system_of(wanted), vocabulary))
+        with without_values():
+            vectors = torch.empty(words, vector_size) if words else None
+            return new_network(wanted.network, vocabulary, transitions, vectors, transformer)
+
+    def bytes_of(weights: Iterable[Tensor]) -> int:
+        copies = COPIES + has_average
+        return BYTES * sum(weight.numel() * (copies if weight.requires_grad else 1) for weight in weights)
+
+    network = network_of(settings)
+    needed, there = bytes_of(network.parameters()), device_memory(device)
+    if needed > there:
+        weights = sum(weight.numel() for weight in network.parameters())
+        heaviest = _heaviest(settings, network_of, bytes_of)
+        raise ValueError(
+            f"parser.network.{heaviest} is too large: {weights:,} weights take {needed / 2**30:,.1f} GiB to "
+            f"train, and there are {there / 2**30:,.1f} GiB"
+        )
+
+
+def _heaviest(
+    settings: ParserSettings,
+    network_of: Callable[[ParserSettings], StackParser],
+    bytes_of: Callable[[Iterable[Tensor]], int],
+) -> str:
+    """The setting that needs more than half of the memory, or else the one that saves most when halved."""
+    network = network_of(settings)
+    tokens, half = network.tokens, bytes_of(network.parameters()) / 2
+    if tokens.transformer and bytes_of(tokens.transformer.parameters()) > half:
+        return "transformer.model"
+    if bytes_of(tokens.pretrained_weights()) > half:
+        return "pretrained"
+    sizes = {
+        key: value
+        for key, value in flat(settings.network.model_dump()).items()
+        if isinstance(value, int)
+        and not isinstance(value, bool)
+        and value > 1
+        and not key.startswith("transformer.")  # these hardly change the size of the transformer
+    }
+
+    def halved(key: str) -> int:
+        smaller = settings.network.model_dump()
+        set_in(smaller, key, sizes[key] // 2)
+        wanted = ParserSettings.model_validate({"system": settings.system, "network": smaller})
+        return bytes_of(network_of(wanted).parameters())
+
+    return min(sizes, key=halved)

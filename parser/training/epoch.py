@@ -31,8 +31,8 @@ from parser.training.batches import epoch_batches, training_batch
 from parser.training.checkpoint import Progress, TrainingState
 from parser.training.config import TrainingSettings
 from parser.training.data import TrainingData
-from parser.training.distributed.process_group import ALONE, ProcessGroup, sum_gradients
 from parser.training.graphed_gradients import GraphedGradients, PaddedBatch, freeing_graphs
+from parser.training.processes import ALONE, ProcessGroup, sum_gradients
 from parser.treebank.batches import padding_share
 
 STEPS_BETWEEN_TRIMS = 50

@@ -28,7 +28,7 @@ from parser.system.console import warn
 from parser.training.batches import epoch_batches
 from parser.training.config import TrainingSettings
 from parser.training.data import TrainingData
-from parser.training.distributed.process_group import ProcessGroup
+from parser.training.processes import ProcessGroup
 from parser.training.training_step import TrainingStep, unmeasured
 from parser.treebank.vocabulary import Tokens, division_of
 

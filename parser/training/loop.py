@@ -35,11 +35,10 @@ from parser.training.checkpoint import (
 )
 from parser.training.config import TrainingSettings
 from parser.training.data import TrainingData
-from parser.training.distributed.process_group import ALONE, LostProcessError, ProcessGroup
-from parser.training.distributed.watch import Watch
 from parser.training.epoch import EpochPosition, NotANumberError, epoch_metrics, train_epoch
 from parser.training.folder import BEST_MODEL, CHECKPOINT, resuming
 from parser.training.graphed_gradients import freeing_graphs
+from parser.training.processes import ALONE, LostProcessError, ProcessGroup, Watch
 from parser.training.record import Record
 from parser.training.tokenizer import TokenizerTraining
 from parser.treebank.batches import batches_by_length

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,11 +16,14 @@ from torch import Tensor
 from parser.batching.device import fix_workspaces
 from parser.batching.functional import refuse_unsupported, set_precision
 from parser.config.data_folder import data_path
+from parser.evaluation.calibration import fit_calibration
 from parser.evaluation.evaluate import evaluate, evaluate_text
-from parser.evaluation.measures import Measure, shown
+from parser.evaluation.measures import shown
 from parser.evaluation.scores import Scores
 from parser.models.model import Model
+from parser.models.model_format import SCORES
 from parser.models.text_input import text_reader
+from parser.parsing.reparsing import with_bonus
 from parser.system.console import counted, say, warn
 from parser.system.device_choice import choose_device, described, warn_of_unused_gpu
 from parser.system.files import refuse_to_overwrite
@@ -26,8 +31,6 @@ from parser.system.interruption import stop_request
 from parser.system.machine import stamp
 from parser.training import data
 from parser.training.batches import epoch_batches
-from parser.training.bonus import BONUS_WITHOUT_DEV, fit_bonus, set_bonus
-from parser.training.calibration import fit_calibration
 from parser.training.checkpoint import (
     Progress,
     TrainingState,
@@ -37,10 +40,7 @@ from parser.training.checkpoint import (
     refuse_other_format,
     save_checkpoint,
 )
-from parser.training.config import Config, TrainingSettings, changed_settings, for_its_treebank
-from parser.training.distributed.joining import own_device
-from parser.training.distributed.process_group import ALONE, ProcessGroup
-from parser.training.distributed.watch import watched
+from parser.training.config import Config, changed_settings, for_its_treebank
 from parser.training.folder import (
     BEST_MODEL,
     CHECKPOINT,
@@ -53,10 +53,10 @@ from parser.training.folder import (
 )
 from parser.training.graphed_gradients import graphs_of
 from parser.training.loop import TrainingLoop, has_stopped_early, progress_as_text
-from parser.training.optimizer import MovingAverage, make_optimizer
+from parser.training.optimizer import MovingAverage, Schedule, make_optimizer, peak_learning_rate
 from parser.training.prepared import cache_folder
+from parser.training.processes import ALONE, ProcessGroup, device_of_process, watched
 from parser.training.record import RESULT, Record, Results, write_curves, write_result
-from parser.training.schedule import Schedule, peak_learning_rate
 from parser.training.tokenizer import refuse_untrainable, tokenizer_training
 from parser.training.training_step import TrainingStep
 from parser.training.trees import TreebankSettings, read_training_trees
@@ -72,6 +72,41 @@ MOST_UNKNOWN = 0.75
 """A larger share of unknown forms suggests that the dev set is of another language."""
 FEW_STEPS, ENOUGH_STEPS = 500, 1000
 """Steps of training from random weights. Below the first, more epochs help much: see docs/accuracy.md."""
+BONUSES = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+BONUS_WITHOUT_DEV = 2.0
+"""A value in the middle of `BONUSES`: without dev, there is nothing to fit the bonus on."""
+
+
+class Plan(NamedTuple):
+    """What is known of a run before its training data are read."""
+
+    config: Config
+    """For its treebank, without the section `small_treebank`."""
+    device: torch.device
+    """Of this process."""
+    test: list[Sentence] | None
+    began: dict[str, Any]
+    """The versions of the treebanks and of everything else when the run was started or last resumed."""
+
+
+def prepare(config: Config, processes: ProcessGroup = ALONE) -> Plan:
+    """Read the sizes and versions of the treebanks and the test set, and choose the device.
+
+    Sets the number of threads and the precision of the process. Raises TreebankError, ValueError, OSError.
+    """
+    given, config = config, for_its_treebank(config)
+    if given.small_treebank and processes.is_first and (changed := changed_settings(given, config)):
+        limit = f"fewer than {given.small_treebank.words:,} words"
+        say(f"small treebank ({limit}): {changed}; --set small_treebank=null keeps the config's values")
+    if processes.is_first:
+        warn_of_unused_gpu(config.device)
+    device = device_of_process(choose_device(config.device))
+    torch.set_num_threads(config.threads)
+    set_precision("float32", device)  # PyTorch's default for cuDNN is tf32
+    test = None
+    if config.treebank.test:
+        test = read_treebank(data_path(config.treebank.test), config.treebank.roots)
+    return Plan(config, device, test, {"treebanks": data.provenances(config), **stamp()})
 
 
 def train_and_score(
@@ -80,24 +115,12 @@ def train_and_score(
     """Train a parser; score the best model on the test set if there is one, and also on the raw text of the
     test set if the model has a tokenizer.
 
-    Returns the content of `result.json`; None in all processes but the first. Sets the number of threads and
-    the precision of the process. Raises what `train` raises.
+    Returns the content of `result.json`; None in all processes but the first. Raises what `prepare` and
+    `train` raise.
     """
-    given, config = config, for_its_treebank(config)
-    if given.small_treebank and processes.is_first and (changed := changed_settings(given, config)):
-        limit = f"fewer than {given.small_treebank.words:,} words"
-        say(f"small treebank ({limit}): {changed}; --set small_treebank=null keeps the config's values")
-    if processes.is_first:
-        warn_of_unused_gpu(config.device)
-    device = own_device(choose_device(config.device))
-    torch.set_num_threads(config.threads)
-    set_precision("float32", device)  # PyTorch's default for cuDNN is tf32
-    test = None
-    if config.treebank.test:
-        test = read_treebank(data_path(config.treebank.test), config.treebank.roots)
-    began = {"treebanks": data.provenances(config), **stamp()}
+    config, device, test, began = prepare(config, processes)
     with ExitStack() as claimed:
-        scores = _train(config, run, device, resume, processes, claimed)
+        dev_scores = train(config, run, device, resume, processes, claimed)
         if not processes.is_first:
             return None
         test_scores = text_scores = None
@@ -109,7 +132,8 @@ def train_and_score(
                 text = read_parts(reader, [TextPart(0, reader.text_of(test))])
                 text_scores = evaluate_text(model, text, test)
         write_curves(run)
-        return write_result(run, Results(scores, test_scores, text_scores, processes.count), device, began)
+        results = Results(dev_scores, test_scores, text_scores, processes.count)
+        return write_result(run, results, device, began)
 
 
 def train(
@@ -118,23 +142,17 @@ def train(
     device: torch.device,
     resume: bool = False,
     processes: ProcessGroup = ALONE,
+    claimed: ExitStack | None = None,
 ) -> Scores | None:
     """Train a parser. Returns the dev scores of the best model; None without a dev set.
 
     The metrics are written to the folder `run`, and the model with the best dev score to `model/` in it;
     without a dev set, the model of the last epoch. An earlier run in that folder is moved aside, or continued
     if `resume`. processes: all of them call this function with the same arguments and share the work; only
-    the first one uses the folder. Raises StoppedError after a signal, ValueError, LostProcessError, and what
-    `data.load` raises.
+    the first one uses the folder. claimed: no other process can use the folder until this is closed; by
+    default, until this function returns. Raises StoppedError after a signal, ValueError, LostProcessError,
+    and what `data.load` raises.
     """
-    with ExitStack() as claimed:
-        return _train(config, run, device, resume, processes, claimed)
-
-
-def _train(
-    config: Config, run: Path, device: torch.device, resume: bool, processes: ProcessGroup, claimed: ExitStack
-) -> Scores | None:
-    """Like `train`. No other process can use the folder until `claimed` is closed."""
     _refuse_before_loading(config, run, device, resume, processes)
     in_all = f", {processes.count} processes in all" if processes.count > 1 else ""
     say(f"training on {described(device)}{in_all}")
@@ -144,35 +162,41 @@ def _train(
     began = time.monotonic()
     with processes.first_before_others():
         model, training_data = data.load(config, device, cache_folder())
-    _say_data(model, training_data, config, preparation := time.monotonic() - began, resume)
+    preparation = time.monotonic() - began
+    _say_data(model, training_data, config, preparation, resume)
     training = new_training(model, training_data, config, processes)
     refuse_other_data(processes, training.progress.data)
-    with ExitStack() as stack:
-        request = stack.enter_context(stop_request(says_so=processes.count == 1))
-        record = tokenizer = None
-        if processes.is_first:
-            text = _claim_and_restore(config, run, training, resume, claimed)
-            record = stack.enter_context(Record(run, text, training.progress.metrics_size))
-            tokenizer = stack.enter_context(tokenizer_training(config, run))
-        copy_checkpoint(processes, run / CHECKPOINT, training)
-        # Only the first process knows whether the config now asks for more epochs.
-        finished = processes.greatest(int(processes.is_first and training.progress.finished))
-        training.progress.finished = bool(finished)
-        TrainingLoop(
-            settings=config.training,
-            measures=_dev_measures(config),
-            model=model,
-            training_data=training_data,
-            training=training,
-            folder=run,
-            record=record,
-            tokenizer=tokenizer,
-            write_bad_batch=partial(_write_bad_batch, config.treebank, run),
-            preparation_seconds=preparation,
-            processes=processes,
-            watch=stack.enter_context(watched(processes, device)),
-        ).run(request)
-    return _best_on_dev(config, run, training_data.dev_sentences, training, processes)
+
+    with ExitStack() as until_scored:
+        claimed = claimed or until_scored
+        with ExitStack() as stack:
+            request = stack.enter_context(stop_request(says_so=processes.count == 1))
+            record = tokenizer = None
+            if processes.is_first:
+                text = _claim_and_restore(config, run, training, resume, claimed)
+                record = stack.enter_context(Record(run, text, training.progress.metrics_size))
+                tokenizer = stack.enter_context(tokenizer_training(config, run))
+            copy_checkpoint(processes, run / CHECKPOINT, training)
+            # Only the first process knows whether the config now asks for more epochs.
+            finished = processes.greatest(int(processes.is_first and training.progress.finished))
+            training.progress.finished = bool(finished)
+            usual = shown(config.parser.network.tags.predict)
+            measures = list(dict.fromkeys([*usual, config.training.best_by])) if config.treebank.dev else []
+            TrainingLoop(
+                settings=config.training,
+                measures=measures,
+                model=model,
+                training_data=training_data,
+                training=training,
+                folder=run,
+                record=record,
+                tokenizer=tokenizer,
+                write_bad_batch=partial(_write_bad_batch, config.treebank, run),
+                preparation_seconds=preparation,
+                processes=processes,
+                watch=stack.enter_context(watched(processes, device)),
+            ).run(request)
+        return _best_on_dev(config, run, training_data.dev_sentences, training, processes)
 
 
 def _refuse_before_loading(
@@ -212,21 +236,14 @@ def _best_on_dev(
     return best
 
 
-def _dev_measures(config: Config) -> list[Measure]:
-    """The dev scores to record after each epoch."""
-    if config.treebank.dev is None:
-        return []
-    usual = shown(config.parser.network.tags.predict)
-    return list(dict.fromkeys([*usual, config.training.best_by]))
-
-
 def new_training(
     model: Model, training_data: data.TrainingData, config: Config, processes: ProcessGroup = ALONE
 ) -> TrainingState:
     """The state of a new run: the training step with its optimizer, the schedule, and the progress."""
     settings = config.training
     optimizer = make_optimizer(model.network, settings.optimizer)
-    schedule = Schedule(optimizer, settings.learning_rate, peak_learning_rate(settings), settings.epochs)
+    peak = peak_learning_rate(settings.learning_rate, settings.batch_size)
+    schedule = Schedule(optimizer, settings.learning_rate, peak, settings.epochs)
     totals = torch.zeros(3, device=model.device)
     progress = Progress(training_data.digest)
     average = MovingAverage(model.network, settings.average) if settings.average else None
@@ -304,22 +321,21 @@ def _go_on_to_more_epochs(
 def _say_data(
     model: Model, training_data: data.TrainingData, config: Config, seconds: float, resume: bool
 ) -> None:
-    crossing = training_data.crossing
+    """Print how much there is to learn from, and warn of what is unusual in it."""
+    dev = training_data.dev_sentences
     outcome = "lifted" if config.treebank.non_projective == "lift" else "left out"
-    dev = f"{len(training_data.dev_sentences):,} dev" if training_data.dev_sentences else "no dev"
     say(
         f"{len(training_data.train):,} training trees "
-        f"({training_data.mixture}{crossing:,} non-projective {outcome}), "
-        f"{dev}; read and prepared in {seconds:.1f} s"
+        f"({training_data.mixture}{training_data.crossing:,} non-projective {outcome}), "
+        f"{f'{len(dev):,} dev' if dev else 'no dev'}; read and prepared in {seconds:.1f} s"
     )
-    if not (resume or config.initial_model):
-        _say_if_short(training_data, config.training)
-    _warn_of_other_tags(model)
-    _warn_of_empty_columns(model, training_data.dev_sentences)
-
-
-def _warn_of_other_tags(model: Model) -> None:
-    """Warn if many tags, or most forms, of the dev set do not occur in the training trees."""
+    batches = len(epoch_batches(training_data, config.training, 1))
+    steps = config.training.epochs * batches
+    if steps < FEW_STEPS and not (resume or config.initial_model):
+        say(
+            f"only {counted(steps, 'step')} of training in all: more epochs may help much, "
+            f"such as --set training.epochs={-(-ENOUGH_STEPS // batches)}"
+        )
     if (forms := model.dev_shares.get("form")) and forms.unknown > MOST_UNKNOWN:
         warn(f"{forms.unknown:.0%} of the words in dev are in no training tree: is it of the same language?")
     for name, shares in model.dev_shares.items():
@@ -328,26 +344,12 @@ def _warn_of_other_tags(model: Model) -> None:
                 f"{shares.unknown:.0%} of the {WORD_COLUMNS[name].title} in dev are in no training tree: "
                 f"is it the same set of tags? parser.network.tag_sizes without {name} does not read them"
             )
-
-
-def _warn_of_empty_columns(model: Model, dev: list[Sentence]) -> None:
-    """Warn of predicted columns that are `_` in all of dev, where `_` counts as right."""
     for name in model.vocabulary.predicted:
         if dev and all(value == BLANK for sentence in dev for value in sentence.column(name)):
             warn(
                 f"the {WORD_COLUMNS[name].title} of all dev words is _, so its scores mean nothing; "
                 f"if train has none either, leave {name} out of parser.network.tags.predict"
             )
-
-
-def _say_if_short(training_data: data.TrainingData, settings: TrainingSettings) -> None:
-    """Advise more epochs if the treebank is so small that the configured number gives few training steps."""
-    batches = len(epoch_batches(training_data, settings, 1))
-    if (steps := settings.epochs * batches) < FEW_STEPS:
-        say(
-            f"only {counted(steps, 'step')} of training in all: more epochs may help much, "
-            f"such as --set training.epochs={-(-ENOUGH_STEPS // batches)}"
-        )
 
 
 def _write_bad_batch(treebank: TreebankSettings, run: Path, rows: Tensor) -> Path | None:
@@ -358,3 +360,28 @@ def _write_bad_batch(treebank: TreebankSettings, run: Path, rows: Tensor) -> Pat
     path = run / BAD_BATCH
     path.write_bytes(as_conllu(trees[row] for row in rows.tolist()))
     return path
+
+
+def fit_bonus(model: Model, dev: Sequence[Sentence], folder: Path) -> Scores:
+    """Set `ArcSettings.bonus` of the model in a folder to the value with the best LAS on dev, and its scores.
+
+    The bonus is None, for the parser's own trees, if no other value is better. Returns the scores on dev.
+    """
+    of_parser = evaluate(with_bonus(model, None), dev)
+    best, bonus = of_parser, None
+    for each in BONUSES:
+        scores = evaluate(with_bonus(model, each), dev)
+        if scores.las > best.las:
+            best, bonus = scores, each
+    set_bonus(model, bonus, folder, dev=best.as_dict())
+    outcome = "the scorer of arcs does not improve it"
+    if bonus is not None:
+        outcome = f"{best.las:.2f} with the scorer of arcs and a bonus of {bonus:g} for the parser's own arcs"
+    say(f"dev LAS of the parser's own trees {of_parser.las:.2f}; {outcome}")
+    return best
+
+
+def set_bonus(model: Model, bonus: float | None, folder: Path, **scores: Any) -> None:
+    """Replace the model in a folder by one with this bonus. scores: changes to its `scores.json`."""
+    about = json.loads((folder / SCORES).read_text(encoding="utf-8"))
+    with_bonus(model, bonus).save(folder, about | scores)

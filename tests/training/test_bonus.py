@@ -8,9 +8,9 @@ import torch
 from parser.evaluation.evaluate import evaluate
 from parser.models.model import Model
 from parser.parsing.reparsing import with_bonus
-from parser.training import bonus
+from parser.training import run as training_run
 from parser.training.config import read_config
-from parser.training.run import train_and_score
+from parser.training.run import BONUSES, fit_bonus, train_and_score
 from parser.treebank.conllu import read_treebank
 
 pytestmark = pytest.mark.extended
@@ -37,7 +37,7 @@ def run(tmp_path_factory):
 def test_the_best_one_is_kept_with_the_model(run):
     result, folder = run
     model = Model.load(folder, CPU)
-    scores = {each: evaluate(with_bonus(model, each), DEV).las for each in (None, *bonus.BONUSES)}
+    scores = {each: evaluate(with_bonus(model, each), DEV).las for each in (None, *BONUSES)}
     kept = model.settings.network.arcs.bonus
     assert kept is not None
     assert scores[kept] == max(scores.values()) > scores[None]
@@ -51,6 +51,6 @@ def test_if_none_is_better_the_trees_are_the_parsers_own(run, tmp_path, monkeypa
         for weight in model.network.arcs.parameters():
             weight.normal_()
     own = evaluate(with_bonus(model, None), DEV).las
-    monkeypatch.setattr(bonus, "BONUSES", (0.0, 0.1))
-    assert bonus.fit_bonus(model, DEV, tmp_path).las == own
+    monkeypatch.setattr(training_run, "BONUSES", (0.0, 0.1))
+    assert fit_bonus(model, DEV, tmp_path).las == own
     assert Model.load(tmp_path, CPU).settings.network.arcs.bonus is None

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from parser.evaluation.calibration import Confidence, calibration_error
+from parser.evaluation.calibration import Confidence, calibration_error, fitted
 from parser.models.model import Model
 from parser.models.settings import CalibrationSettings
 from parser.parsing.probabilities import Calibration
-from parser.training.calibration import fitted
 from parser.training.config import read_config
 from parser.training.run import train_and_score
 

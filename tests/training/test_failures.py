@@ -15,7 +15,7 @@ from parser.cli import main
 from parser.models.model import Model
 from parser.networks.replay.examples import BatchSource
 from parser.networks.stack_parser import StackParser
-from parser.training import data, loop, size
+from parser.training import data, loop
 from parser.training.config import read_config
 from parser.training.run import train
 from parser.training.training_step import TrainingStep
@@ -220,7 +220,7 @@ def test_looking_draws_no_numbers(config_file):
     config = read_config(config_file)
     model, _ = data.load(config, CPU)
     before = torch.get_rng_state()
-    size.refuse_too_large(config.parser, model.vocabulary, 0, None, CPU, has_average=False)
+    data.refuse_too_large(config.parser, model.vocabulary, 0, None, CPU, has_average=False)
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -234,7 +234,7 @@ def test_the_setting_that_needs_most_memory_is_named(config_file, tmp_path, monk
         "training.average=null",
     ]
     config = read_config(config_file, changes)
-    monkeypatch.setattr(size, "device_memory", lambda _: 2**20)
+    monkeypatch.setattr(data, "device_memory", lambda _: 2**20)
     with pytest.raises(ValueError, match=r"^parser\.network\.hidden_size is too large"):
         data.load(config, CPU)
 
@@ -259,7 +259,7 @@ def test_pretrained_vectors_need_more_memory_if_they_are_trained(
         f"training.average={average}",
     ]
     config = read_config(config_file, changes)
-    monkeypatch.setattr(size, "device_memory", lambda _: mebibytes * 2**20)
+    monkeypatch.setattr(data, "device_memory", lambda _: mebibytes * 2**20)
     if fits:
         data.load(config, CPU)
     else:
@@ -286,7 +286,7 @@ def test_too_little_memory_for_a_sentence(config_file, tmp_path, monkeypatch, ca
 
 
 def test_what_does_not_fit_while_training_is_no_traceback(config_file, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(size, "device_memory", lambda _: HUGE)
+    monkeypatch.setattr(data, "device_memory", lambda _: HUGE)
     changes = ["--set", "parser.network.hidden_size=65536", "--set", "parser.network.layers=100"]
     assert main(["train", str(config_file), "--run", str(tmp_path / "run"), *changes]) == 2
     told = capsys.readouterr().err

@@ -1,9 +1,7 @@
 import pytest
 import torch
 
-from parser.training.config import TrainingSettings
-from parser.training.optimizer import PEAK, WARMUP_EPOCHS, LearningRateSettings
-from parser.training.schedule import Schedule, peak_learning_rate
+from parser.training.optimizer import PEAK, WARMUP_EPOCHS, LearningRateSettings, Schedule, peak_learning_rate
 
 
 def rates(settings, peak, dev_losses, steps_per_epoch=2):
@@ -44,9 +42,7 @@ def test_patience_and_floor():
 
 def test_the_papers_peak():
     def peak(batch_size, **settings):
-        return peak_learning_rate(
-            TrainingSettings(batch_size=batch_size, learning_rate=LearningRateSettings(**settings))
-        )
+        return peak_learning_rate(LearningRateSettings(**settings), batch_size)
 
     assert peak(8) == pytest.approx(5e-4 * 8)
     assert peak(256) == 0.02

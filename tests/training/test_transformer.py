@@ -23,10 +23,10 @@ from parser.models.model import Model
 from parser.networks.transformer.pieces import PieceTokenizer
 from parser.networks.transformer.pretrained import read_pretrained
 from parser.system.interruption import Interrupted, StoppedError
-from parser.training import data, size, transformer
+from parser.training import data, transformer
 from parser.training.config import read_config
-from parser.training.distributed.process_group import ALONE
 from parser.training.prepared import cache_folder
+from parser.training.processes import ALONE
 from parser.training.run import train
 from parser.treebank.conllu import read_treebank
 
@@ -341,7 +341,7 @@ def test_a_model_with_a_broken_transformer_is_refused(change, message, config_fi
 @pytest.mark.extended
 def test_a_transformer_that_memory_can_not_hold_is_named(config_file, tmp_path, monkeypatch):
     folder = make_transformer(tmp_path / "pretrained", hidden_size=64, intermediate_size=128)
-    monkeypatch.setattr(size, "device_memory", lambda _: 1_000_000)
+    monkeypatch.setattr(data, "device_memory", lambda _: 1_000_000)
     for mode, fits in (("frozen", True), ("lora", True), ("all", False)):
         config = read_config(config_file, [with_transformer(folder, train=mode)])
         if fits:

@@ -10,9 +10,8 @@ from parser.cli import main
 from parser.models.model import Model
 from parser.system.interruption import StoppedError
 from parser.training import loop
-from parser.training.bonus import BONUS_WITHOUT_DEV
 from parser.training.config import read_config
-from parser.training.run import train_and_score
+from parser.training.run import BONUS_WITHOUT_DEV, train_and_score
 
 CPU = torch.device("cpu")
 CHANGES = [

@@ -3,7 +3,7 @@
     python scripts/studies/accuracy/measure_calibration.py runs/*/model --dev dev.conllu --test test.conllu
 
 `temperature` divides the log odds by the number that is most likely on dev; `beta` is the calibration that
-training fits (`parser/training/calibration.py`). The measures are from `parser/evaluation/calibration.py`.
+training fits (`parser/evaluation/calibration.py`). The measures are from `parser/evaluation/calibration.py`.
 The model's own calibration, if any, is not applied.
 """
 
@@ -22,13 +22,13 @@ from parser.evaluation.calibration import (
     brier_score,
     calibration_error,
     confidence_of,
+    fitted,
 )
 from parser.models.model import Model
 from parser.parsing.engine import parse
 from parser.parsing.options import ParseOptions
 from parser.parsing.probabilities import Calibration, Floats, features, logistic, with_calibration
 from parser.system.machine import tune_process
-from parser.training.calibration import fitted
 from parser.treebank.conllu import read_treebank
 from parser.treebank.sentence import Sentence
 

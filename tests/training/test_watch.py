@@ -15,8 +15,7 @@ from parser.system.remote import RemoteError
 from parser.training import epoch, loop
 from parser.training import run as training_run
 from parser.training.config import read_config
-from parser.training.distributed.process_group import LostProcessError, ProcessGroup
-from parser.training.distributed.watch import watch_over
+from parser.training.processes import LostProcessError, ProcessGroup, watch_over
 
 pytestmark = pytest.mark.extended
 

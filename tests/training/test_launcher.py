@@ -9,7 +9,7 @@ import psutil
 import pytest
 from programs import children_of, running, temporary, wait_until
 
-from parser.training.distributed.launcher import launch
+from parser.training.launcher import launch
 
 PROGRAM = """#!{python} -SE
 import os, signal, sys, time

@@ -16,8 +16,8 @@ from parser.networks.stack_parser import StackParser
 from parser.system.remote import RemoteError
 from parser.training import data
 from parser.training.config import read_config
-from parser.training.distributed.process_group import ALONE, ProcessGroup
 from parser.training.epoch import train_step
+from parser.training.processes import ALONE, ProcessGroup
 from parser.training.run import new_training, train
 
 
