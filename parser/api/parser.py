@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import re
 import sys
 import warnings
 import weakref
@@ -17,9 +16,8 @@ from typing import Any, TypeGuard, Unpack, overload
 
 from conllu import SentenceList, TokenList
 
-from parser.api.given_trees import given_heads, given_labels, is_list
-from parser.api.token_lists import columns_of, with_tree
-from parser.api.tree import COMMENTS, TAGS, TREE, Known, Tags, Tree
+from parser.api.sentences import comments_of, refuse_surrogates, sentence_of, tree_of, tree_of_text, with_tree
+from parser.api.tree import TAGS, Known, Tags, Tree
 from parser.models.ensemble import ModelChoice, load_models
 from parser.models.model import Model
 from parser.models.named_models import find_model, model_in
@@ -33,14 +31,11 @@ from parser.parsing.parsed_tree import Alternative, ParsedTree
 from parser.parsing.reparsing import MAX_WORDS, refuse_without_scorer
 from parser.parsing.scheduler import READ_AHEAD
 from parser.system.device_choice import choose_device
-from parser.treebank.faults import value_fault
-from parser.treebank.sentence import BLANK, WORD_COLUMNS, Sentence, is_missing
+from parser.treebank.sentence import Sentence
 from parser.treebank.text.reading import TextReader
 from parser.treebank.text.tokenizer import TokenizedSentence, as_sentence
 
 PACKAGE = __name__.partition(".")[0] + "."
-SURROGATE = re.compile("[\ud800-\udfff]")
-
 
 ModelPath = str | os.PathLike[str]
 Given = Sequence[str] | Mapping[str, Any]
@@ -163,8 +158,8 @@ class Parser:
                 if values is not None:
                     raise ValueError(f"{name}: a TokenList has its own")
         if _are_token_lists(words):
-            found = list(self.parse_all(words, probabilities=probabilities, constraints=constraints))
-            return SentenceList(found, words.metadata) if isinstance(words, SentenceList) else found
+            parsed = list(self.parse_all(words, probabilities=probabilities, constraints=constraints))
+            return SentenceList(parsed, words.metadata) if isinstance(words, SentenceList) else parsed
         sentence: Any = words if isinstance(words, TokenList) else {"words": words, **known}
         options, keeps = self._options(probabilities, constraints), constraints.keep is not None
         [tree] = self._parsed([sentence], BATCH_SIZE, options, keeps)
@@ -184,10 +179,10 @@ class Parser:
         refuse_count("count", count)
         refuse_without_scorer(self._model)
         [sentence] = self._model.watch().check([sentence_of({"words": words, **tags}, 1)], warn_at_caller)
-        found = self._found(sentence, ParseOptions(alternatives=count)).alternatives
-        if not found:
+        of_words = self._computed(sentence, ParseOptions(alternatives=count)).alternatives
+        if not of_words:
             raise ValueError(f"the sentence has more than {MAX_WORDS} words, the most that have alternatives")
-        return list(found)
+        return list(of_words)
 
     def best_trees(
         self,
@@ -205,9 +200,9 @@ class Parser:
         # One tree alone would be that of `parse`, without a beam and a score.
         options, columns = self._options(False, constraints, max(count, 2)), {"words": words, **known}
         [sentence] = self._model.watch().check([self._read(columns, 1, options)], warn_at_caller)
-        best = self._found(sentence, options)
+        best = self._computed(sentence, options)
         return [
-            replace(tree_of(sentence, each), **_comments(columns)) for each in (best, *best.others)[:count]
+            replace(tree_of(sentence, each), **comments_of(columns)) for each in (best, *best.others)[:count]
         ]
 
     async def parse_async(
@@ -224,8 +219,8 @@ class Parser:
         """
         options, columns = self._options(probabilities, constraints), {"words": words, **known}
         [sentence] = self._model.watch().check([self._read(columns, 1, options)], warn_at_caller)
-        found = await self._engine_thread.parse(sentence, options)
-        return replace(tree_of(sentence, found), **_comments(columns))
+        parsed = await self._engine_thread.parse(sentence, options)
+        return replace(tree_of(sentence, parsed), **comments_of(columns))
 
     @overload
     def parse_all(
@@ -307,7 +302,7 @@ class Parser:
     ) -> Iterator[list[Tree]]:
         """Some sentences are read ahead; the queues contain what is still to be yielded."""
         lengths: deque[int] = deque()
-        found: deque[TokenizedSentence] = deque()
+        tokenized: deque[TokenizedSentence] = deque()
 
         def sentences() -> Iterator[Sentence]:
             for number, text in enumerate(texts, 1):
@@ -316,7 +311,7 @@ class Parser:
                 refuse_surrogates(text, f"text {number}")
                 of_text = list(reader.sentences(text))
                 lengths.append(len(of_text))
-                found.extend(of_text)
+                tokenized.extend(of_text)
                 yield from (as_sentence(one, ordinal) for ordinal, one in enumerate(of_text, 1))
 
         trees: list[Tree] = []
@@ -325,7 +320,7 @@ class Parser:
             while not lengths[0]:
                 lengths.popleft()
                 yield []
-            trees.append(tree_of_text(sentence, tree, found.popleft()))
+            trees.append(tree_of_text(sentence, tree, tokenized.popleft()))
             if len(trees) == lengths[0]:
                 lengths.popleft()
                 yield trees
@@ -345,13 +340,13 @@ class Parser:
         def read() -> Iterator[Sentence]:
             for number, given in enumerate(sentences, 1):
                 sentence = self._read(given, number, options, keeps)
-                waiting.append((given, _comments(given)))
+                waiting.append((given, comments_of(given)))
                 yield sentence
 
         watched = self._model.watch().check(read(), warn_at_caller)
         for sentence, tree in self._stream(sentences, watched, batch_size, options):
-            (given, comments), found = waiting.popleft(), tree_of(sentence, tree)
-            yield with_tree(given, found) if isinstance(given, TokenList) else replace(found, **comments)
+            (given, comments), parsed = waiting.popleft(), tree_of(sentence, tree)
+            yield with_tree(given, parsed) if isinstance(given, TokenList) else replace(parsed, **comments)
 
     def _options(self, probabilities: bool, constraints: Constraints, trees: int = 1) -> ParseOptions:
         """Given heads and labels are kept. Raises ValueError for what the model cannot do."""
@@ -385,7 +380,7 @@ class Parser:
         begin_with = READ_AHEAD if isinstance(given, Sequence) else 1
         return engine.stream(sentences, options, begin_with=begin_with)
 
-    def _found(self, sentence: Sentence, options: ParseOptions) -> ParsedTree:
+    def _computed(self, sentence: Sentence, options: ParseOptions) -> ParsedTree:
         engine = self._engine  # which another thread may replace
         request = engine.add(sentence, options)
         try:
@@ -402,23 +397,14 @@ class Parser:
         """The engine thread of this process, like `_engine`. It stops with the parser."""
         process = os.getpid()
         if process not in self._engine_threads:
-            own = EngineThread(Engine(self._model))
-            self._engine_threads = {process: own}
-            weakref.finalize(self, own.close, join=False).atexit = False
+            thread = EngineThread(Engine(self._model))
+            self._engine_threads = {process: thread}
+            weakref.finalize(self, thread.close, join=False).atexit = False
         return self._engine_threads[process]
 
 
 def _unpickled(model: bytes, make_reader: Callable[[], TextReader] | None) -> Parser:
     return Parser(pickle.loads(model), make_reader)
-
-
-def refuse_surrogates(text: str, name: str) -> None:
-    """Raises ValueError if the text contains a surrogate. name: the name of the text in the message."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        place = f"character {error.start + 1}"
-        raise ValueError(f"{name}, {place}: a lone surrogate, which is no character") from None
 
 
 def warn_at_caller(text: str) -> None:
@@ -433,98 +419,3 @@ def _are_token_lists(words: object) -> TypeGuard[Sequence[TokenList]]:
     return isinstance(words, SentenceList) or (
         isinstance(words, list | tuple) and any(isinstance(one, TokenList) for one in words)
     )
-
-
-def sentence_of(
-    given: Sequence[str] | Mapping[str, Any] | TokenList, number: int, keeps: bool = False
-) -> Sentence:
-    """Convert a sentence that `Parser.parse_all` accepts. Raises ValueError.
-
-    number: its number, from 1. keeps: whether to keep the heads and labels of a TokenList.
-    """
-    try:
-        columns: dict[str, Any] = dict(given) if isinstance(given, Mapping) else {"words": given}
-        if isinstance(given, TokenList):
-            columns = columns_of(given, keeps)
-        for name, value in _comments(columns).items():
-            _refuse_value(name, value)
-        if others := columns.keys() - {"words", *TAGS, *TREE, *COMMENTS}:
-            known = ", ".join(["words", *TAGS, *TREE, *COMMENTS])
-            raise ValueError(f"unknown: {', '.join(sorted(map(str, others)))}; known: {known}")
-        words = _column("words", columns.get("words"))
-        if not words:
-            raise ValueError("it has no words")
-        found = {name: _column(name, columns[name]) for name in TAGS if columns.get(name) is not None}
-        labels = given_labels(columns.get("labels"), len(words))
-        heads = given_heads(columns.get("heads"), len(words))
-        for name, values in found.items():
-            if len(values) != len(words):
-                raise ValueError(f"{len(words)} words, but {len(values)} {name}")
-    except ValueError as error:
-        raise ValueError(f"sentence {number}: {error}") from None
-    sentence = Sentence.without_tree({"forms": words, **found}, f"#{number}", number)
-    return replace(sentence, heads=heads or sentence.heads, labels=labels or sentence.labels)
-
-
-def _comments(given: object) -> dict[str, Any]:
-    """The comments of a mapping: its values for the whole sentence."""
-    own = given if isinstance(given, Mapping) else {}
-    return {name: own[name] for name in COMMENTS if own.get(name) is not None}
-
-
-def _column(name: str, values: object) -> tuple[str, ...]:
-    """Return the values of a column; empty if there are none. Raises ValueError."""
-    if values is None:
-        return ()
-    if not is_list(values):
-        advice = "; parse_all takes mappings" if isinstance(values, Mapping) else ""
-        raise ValueError(f"{name}: a list of strings is needed, not {type(values).__name__}{advice}")
-    found = tuple(values)
-    for place, value in enumerate(found, 1):
-        _refuse_value(f"{name}, number {place}", value)
-    return found
-
-
-def _refuse_value(name: str, value: object) -> None:
-    """Raises ValueError if a value is not allowed in CoNLL-U."""
-    if not isinstance(value, str):
-        raise ValueError(f"{name}: {value!r} is no string")
-    if fault := value_fault(value):
-        raise ValueError(f"{name} {fault}")
-    if not value.isascii() and SURROGATE.search(value):
-        raise ValueError(f"{name}: {value!r} has a lone surrogate, which is no character")
-
-
-def tree_of_text(sentence: Sentence, tree: ParsedTree, found: TokenizedSentence) -> Tree:
-    """Like `tree_of`, for a sentence that was found in a text."""
-    return replace(
-        tree_of(sentence, tree),
-        tokens=found.tokens,
-        text=found.text,
-        sent_id=sentence.identifier,
-        begins_paragraph=found.begins_paragraph,
-    )
-
-
-def tree_of(sentence: Sentence, tree: ParsedTree) -> Tree:
-    """Return a sentence with the tree and the tags that were found for it."""
-    tags: dict[str, Any] = {name: _filled(sentence, tree, column) for name, column in TAGS.items()}
-    return Tree(
-        sentence.forms,
-        tree.heads,
-        tree.labels,
-        **tags,
-        probabilities=tree.probabilities,
-        violations=tree.violations,
-        score=tree.score,
-    )
-
-
-def _filled(sentence: Sentence, tree: ParsedTree, column: str) -> tuple[str, ...] | None:
-    """The given values of a column, with predicted values where one is missing; None if there are neither."""
-    given, predicted = sentence.column(column), tree.tags.get(column)
-    if predicted is None:
-        return given if set(given) != {BLANK} else None
-    index = WORD_COLUMNS[column].index
-    rows = zip(given, predicted, sentence.upos, strict=True)
-    return tuple(its if is_missing(index, value, upos) else value for value, its, upos in rows)

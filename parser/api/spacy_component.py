@@ -1,10 +1,11 @@
-"""The component `stack_parser` for spaCy's pipelines, which `spacy_factory` creates."""
+"""The component and the tokenizer for spaCy's pipelines, which `spacy_factory` creates."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from io import BytesIO
 from pathlib import Path
 from threading import Lock
@@ -19,6 +20,7 @@ from spacy.tokens import Doc, Token
 from spacy.util import minibatch
 from spacy.vocab import Vocab
 
+from parser.api.sentences import refuse_surrogates
 from parser.api.spacy_factory import ComponentSettings
 from parser.models.column_shares import InputColumnCheck, column_counts
 from parser.models.ensemble import ModelChoice, contents, load_models, model_paths
@@ -26,6 +28,7 @@ from parser.models.model import Model
 from parser.models.model_files import write_package
 from parser.models.model_format import SETTINGS
 from parser.models.named_models import find_model
+from parser.models.text_input import reader_with, tokenizer_in, tokenizer_of
 from parser.parsing import BATCH_SIZE, refuse_count
 from parser.parsing.constraints import ConstraintReader
 from parser.parsing.engine import ProcessEngine
@@ -35,7 +38,11 @@ from parser.parsing.scheduler import READ_AHEAD
 from parser.system.device_choice import choose_device
 from parser.system.files import nameless_file, write_atomically
 from parser.treebank.sentence import BLANK, MARK, NO_HEAD, WORD_COLUMNS, Sentence
+from parser.treebank.text.reading import TextReader
+from parser.treebank.text.tokenizer import TokenizedSentence
+from parser.treebank.text.tokenizer_kinds import StoredTokenizer, tokenizer_as_json
 
+NAME = "the tokenizer of the pipeline"
 LABEL_OF_SPACE = "dep"
 ROOT_LABEL = "root"
 """In lower case."""
@@ -75,7 +82,7 @@ class LoadedModel(NamedTuple):
         return cls(model, contents([path]), model.watch(), ProcessEngine(model, settings.batch_size))
 
 
-class SentenceTokens(NamedTuple):
+class SentenceSpan(NamedTuple):
     """The position of a sentence in a document. All numbers are token numbers of the document."""
 
     start: int
@@ -136,52 +143,52 @@ class SpacyComponent(Pipe):
     def _annotate(self, docs: Sequence[Doc]) -> None:
         model, _, check, process_engine = self.ready()
         lexicons = model.read_lexicons
-        places = [list(_sentences_of(doc)) for doc in docs]
+        spans = [list(_spans_of(doc)) for doc in docs]
         sentences = [
-            _sentence(doc, place.words, list(lexicons), number)
-            for doc, found in zip(docs, places, strict=True)
-            for number, place in enumerate(found, 1)
-            if place.words
+            _sentence(doc, span.words, list(lexicons), number)
+            for doc, of_doc in zip(docs, spans, strict=True)
+            for number, span in enumerate(of_doc, 1)
+            if span.words
         ]
         if self._options.keep:
-            sentences = self._with_given(docs, places, sentences)
+            sentences = self._with_given(docs, spans, sentences)
         with _COUNTING:
             check.add(column_counts(lexicons, sentences), _warn)
         # All are parsed before any is written, so that a document is not left with a part of its trees.
         parsing = process_engine.engine.stream(sentences, self._options, begin_with=READ_AHEAD)
         trees = iter([tree for _, tree in parsing])
-        for doc, found in zip(docs, places, strict=True):
-            parsed = [(place, next(trees) if place.words else ParsedTree((), ())) for place in found]
+        for doc, of_doc in zip(docs, spans, strict=True):
+            parsed = [(span, next(trees) if span.words else ParsedTree((), ())) for span in of_doc]
             _set_tags(doc, parsed, model.predicted_columns, self._settings.overwrite)
             _set_trees(doc, parsed)
 
     def _with_given(
-        self, docs: Sequence[Doc], places: Sequence[Sequence[SentenceTokens]], sentences: Sequence[Sentence]
+        self, docs: Sequence[Doc], spans: Sequence[Sequence[SentenceSpan]], sentences: Sequence[Sentence]
     ) -> list[Sentence]:
         """The sentences with the heads and labels in the documents. Raises ValueError if no tree has them."""
         reader = ConstraintReader(self.ready().model)
-        found, following = [], iter(sentences)
-        for doc, of_doc in zip(docs, places, strict=True):
-            for place in of_doc:
-                if place.words:
-                    sentence = _given_tree(doc, place.words, next(following))
+        with_given, following = [], iter(sentences)
+        for doc, of_doc in zip(docs, spans, strict=True):
+            for span in of_doc:
+                if span.words:
+                    sentence = _given_tree(doc, span.words, next(following))
                     for word, message in reader.faults(sentence, self._options):
-                        named = doc[place.words[word - 1]]
+                        named = doc[span.words[word - 1]]
                         raise ValueError(f"the component {self.name}: token {named.i}, {named}: {message}")
-                    found.append(sentence)
-        return found
+                    with_given.append(sentence)
+        return with_given
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
         """Write the model's files. Raises ValueError without a model."""
         folder, files = Path(path), self.ready().files
         before = model_paths(folder)
-        had_model = any(own.name == SETTINGS for own in before)
+        had_model = any(earlier.name == SETTINGS for earlier in before)
         for name, content in files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             write_atomically(folder / name, content)
-        for own in before if had_model else ():
-            if own.relative_to(folder).as_posix() not in files:  # of the model that was there
-                own.unlink()
+        for earlier in before if had_model else ():
+            if earlier.relative_to(folder).as_posix() not in files:  # of the model that was there
+                earlier.unlink()
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> SpacyComponent:
         """Load the model. Raises ValueError if it is missing or broken. Safe for untrusted models."""
@@ -231,22 +238,22 @@ def _warn(text: str) -> None:
     warnings.warn(text, UserWarning, stacklevel=3)
 
 
-def _sentences_of(doc: Doc) -> Iterator[SentenceTokens]:
+def _spans_of(doc: Doc) -> Iterator[SentenceSpan]:
     """Yield the sentences that earlier components have found; otherwise all tokens are one sentence."""
     bounds = [(0, len(doc))]
     if doc.has_annotation("SENT_START"):
         bounds = [(sentence.start, sentence.end) for sentence in doc.sents]
     for start, end in bounds:
-        yield SentenceTokens(start, end, [token.i for token in doc[start:end] if not token.is_space])
+        yield SentenceSpan(start, end, [token.i for token in doc[start:end] if not token.is_space])
 
 
 def _sentence(doc: Doc, words: list[int], columns: Sequence[str], number: int) -> Sentence:
     """words: tokens of the document. columns: the ones that the model reads. number: its number, from 1."""
-    found = {"forms": tuple(doc[word].text for word in words)}
+    values = {"forms": tuple(doc[word].text for word in words)}
     for name in SPACY_COLUMNS.keys() & columns:
         given = SPACY_COLUMNS[name].given
-        found[WORD_COLUMNS[name].attribute] = tuple(given(doc[word]) or BLANK for word in words)
-    return Sentence.without_tree(found, f"#{number}", number)
+        values[WORD_COLUMNS[name].attribute] = tuple(given(doc[word]) or BLANK for word in words)
+    return Sentence.without_tree(values, f"#{number}", number)
 
 
 def _given_tree(doc: Doc, words: list[int], sentence: Sentence) -> Sentence:
@@ -270,15 +277,15 @@ def _given_tree(doc: Doc, words: list[int], sentence: Sentence) -> Sentence:
 
 
 def _set_tags(
-    doc: Doc, trees: Sequence[tuple[SentenceTokens, ParsedTree]], columns: Collection[str], overwrite: bool
+    doc: Doc, trees: Sequence[tuple[SentenceSpan, ParsedTree]], columns: Collection[str], overwrite: bool
 ) -> None:
     """columns: the ones that the model predicts."""
     for name, (attribute, _, of_space) in SPACY_COLUMNS.items():
         if name not in columns:
             continue
         values = list(map(of_space, doc))
-        for place, tree in trees:
-            for word, value in zip(place.words, tree.tags.get(name, ()), strict=True):
+        for span, tree in trees:
+            for word, value in zip(span.words, tree.tags.get(name, ()), strict=True):
                 values[word] = value
         keys = {value: _key(doc.vocab, name, value) for value in set(values)}
         numbers: Any = np.array([keys[value] for value in values], dtype=np.uint64)
@@ -300,7 +307,7 @@ def _key(vocab: Vocab, column: str, value: str) -> int:
     return vocab.strings.add(value)
 
 
-def _set_trees(doc: Doc, trees: Iterable[tuple[SentenceTokens, ParsedTree]]) -> None:
+def _set_trees(doc: Doc, trees: Iterable[tuple[SentenceSpan, ParsedTree]]) -> None:
     """White space depends on the previous word or, at the start of a sentence, on the first word."""
     heads = np.arange(len(doc))
     labels = [LABEL_OF_SPACE] * len(doc)
@@ -320,3 +327,115 @@ def _set_trees(doc: Doc, trees: Iterable[tuple[SentenceTokens, ParsedTree]]) -> 
     # spaCy begins a sentence where the words below its root begin, and gives up on trees with many crossing
     # arcs before it has found that.
     doc.from_array([SENT_START], starts.view(np.uint64))
+
+
+class Piece(NamedTuple):
+    """A token in spaCy: a word, or white space."""
+
+    form: str
+    space_after: bool = False
+    """Whether a space follows that is not a token."""
+    begins_sentence: bool = False
+
+
+class PipelineTokenizer:
+    """Splits texts into sentences and words with the tokenizer of a model. Threads can share it."""
+
+    def __init__(self, vocab: Vocab, model: str | None):
+        """model: folder, file or name of a model. If it has no tokenizer, the first use raises an error.
+
+        This is because the config of a saved pipeline still names the model, although the pipeline contains
+        its own tokenizer.
+        """
+        self.vocab = vocab
+        self._tokenizer: StoredTokenizer | None = None
+        self._missing = "it has no model: give nlp.tokenizer the config {'model': MODEL}"
+        if model is not None:
+            try:
+                self._tokenizer = tokenizer_of(find_model(model), "raw")
+            except (ValueError, OSError) as error:  # such as a folder of somebody else
+                self._missing = str(error)
+
+    def __call__(self, text: str) -> Doc:
+        """Return a document with the words and the sentences of the text. White space between them stays.
+
+        If the words of a multiword token do not spell the token, they replace it, with a warning. Raises
+        ValueError without a tokenizer, or if a package that it needs is missing.
+        """
+        refuse_surrogates(text, "the text")
+        pieces = list(_pieces(text, self._reader.sentences(text)))
+        begins: list[bool | int | None] = [piece.begins_sentence for piece in pieces]
+        if not any(begins[:1]):  # white space, with which the first sentence begins
+            begins = [True, False, *begins[2:]][: len(begins)]
+        return Doc(
+            self.vocab,
+            words=[piece.form for piece in pieces],
+            spaces=[piece.space_after for piece in pieces],
+            sent_starts=begins,
+        )
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """Return the content of the tokenizer's file. Raises ValueError without a tokenizer."""
+        return tokenizer_as_json(self.ready())
+
+    def from_bytes(self, content: bytes, *, exclude: Iterable[str] = ()) -> PipelineTokenizer:
+        """Load the tokenizer. Raises ValueError for any other file, and if it must not be opened."""
+        self._tokenizer = tokenizer_in(content, NAME)
+        self.__dict__.pop("_reader", None)  # that of the tokenizer before
+        return self
+
+    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
+        """Write the tokenizer's file, see `to_bytes`."""
+        write_atomically(Path(path), self.to_bytes())
+
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> PipelineTokenizer:
+        """Read the tokenizer's file, see `from_bytes`."""
+        return self.from_bytes(Path(path).read_bytes())
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state for other processes, which open the tokenizer themselves."""
+        return {name: value for name, value in self.__dict__.items() if name != "_reader"}
+
+    @cached_property
+    def _reader(self) -> TextReader:
+        try:
+            return reader_with("raw", self.ready())
+        except ValueError as error:
+            raise ValueError(f"{NAME}: {error}") from None
+
+    def ready(self) -> StoredTokenizer:
+        """Return the loaded tokenizer. Raises ValueError if no tokenizer could be loaded."""
+        if self._tokenizer is None:
+            raise ValueError(f"{NAME}: {self._missing}")
+        return self._tokenizer
+
+
+def _pieces(text: str, sentences: Iterable[TokenizedSentence]) -> Iterator[Piece]:
+    """Yield the words and, as in spaCy, the white space except for a single space after each word."""
+    end = 0
+    last: Piece | None = None
+    for sentence in sentences:
+        for index, token in enumerate(sentence.tokens):
+            yield from _between(last, text[end : token.start])
+            divided = "".join(token.words) != token.form
+            if divided:
+                words = " ".join(token.words)
+                message = f"{token.form}: spaCy has the words {words} in its place, which changes the text"
+                warnings.warn(message, UserWarning, stacklevel=2)
+            *first, last_word = token.words
+            starts = [index == 0] + [False] * len(first)
+            for word, begins in zip(first, starts, strict=False):
+                yield Piece(word, divided, begins)
+            last = Piece(last_word, False, starts[len(first)])
+            end = token.end
+    yield from _between(last, text[end:])
+
+
+def _between(last: Piece | None, space: str) -> Iterator[Piece]:
+    """Yield the word before white space, if there is one, and the white space."""
+    if last:
+        yield last._replace(space_after=space.startswith(" "))
+        space = space.removeprefix(" ")
+    if space:
+        # Other characters that the tokenizer takes for blank would be words for spaCy.
+        yield Piece("".join(character if character.isspace() else " " for character in space))

@@ -6,18 +6,17 @@ The spaCy of another environment also imports it, if it is started in a folder w
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from spacy import registry
 from spacy.language import Language
 from spacy.pipeline import Pipe
 
-from parser.api.spacy_missing import naming_missing
+from parser.api.spacy_pipeline import naming_missing
 from parser.parsing import BATCH_SIZE
-from parser.parsing.options import Keep
 
 if TYPE_CHECKING:
-    from parser.api.spacy_tokenizer import PipelineTokenizer
+    from parser.api.spacy_component import PipelineTokenizer
 
 TOKENIZER = "stack_parser.Tokenizer.v1"
 
@@ -32,7 +31,7 @@ class ComponentSettings(NamedTuple):
     """Whether tags and lemmas of earlier components are replaced."""
     treebank: str | None = None
     """The treebank whose annotation a model follows, if it was trained on several."""
-    keep: Keep = None
+    keep: Literal["given"] | None = None
     """Whether heads and labels in the documents stay, see `spacy_component`."""
 
 
@@ -53,7 +52,7 @@ def make_component(
     batch_size: int,
     overwrite: bool,
     treebank: str | None,
-    keep: Keep,
+    keep: Literal["given"] | None,
 ) -> Pipe:
     """Create a `SpacyComponent`. Raises ImportError if a package that it needs is not installed."""
     with naming_missing(f"the component {name}"):
@@ -71,7 +70,7 @@ def make_tokenizer(model: str | None = None) -> Callable[[Language], PipelineTok
 
     def make(nlp: Language) -> PipelineTokenizer:
         with naming_missing(f"the tokenizer {TOKENIZER}"):
-            from parser.api.spacy_tokenizer import PipelineTokenizer
+            from parser.api.spacy_component import PipelineTokenizer
         return PipelineTokenizer(nlp.vocab, model)
 
     return make

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from parser.api.spacy_missing import naming_missing
+from parser.system.version import to_install
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -30,3 +32,14 @@ def spacy_pipeline(model: str | os.PathLike[str], language: str = "xx", **config
     for part in parts:
         part.ready()
     return nlp
+
+
+@contextmanager
+def naming_missing(part: str) -> Iterator[None]:
+    """Raises ImportError if a package is missing; the message says what needs it and how to install it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f"{part} needs {error.name}, which is not installed for this Python: {to_install('spacy')}"
+        ) from error

@@ -63,10 +63,10 @@ def train(
         settings = read_config(Path(config))
     compute_alone_after_fork()
     folder = Path(run) if run is not None else Path("runs") / Path(str(config)).stem
-    found = train_and_score(settings, folder, resume)
-    assert found  # this is the only process
+    scores = train_and_score(settings, folder, resume)
+    assert scores  # this is the only process
     shown = ("dev", "test", "text", "best_epoch", "epochs", "seconds")
-    return TrainingResult(folder / BEST_MODEL, **{name: found[name] for name in shown})
+    return TrainingResult(folder / BEST_MODEL, **{name: scores[name] for name in shown})
 
 
 def _validate(content: Mapping[str, Any]) -> Config:

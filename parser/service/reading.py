@@ -9,7 +9,7 @@ from itertools import groupby
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from parser.api.parser import refuse_surrogates, sentence_of
+from parser.api.sentences import refuse_surrogates, sentence_of
 from parser.api.tree import COMMENTS
 from parser.service.short_pauses import with_breaks
 from parser.service.typed_messages import GivenSentence

@@ -13,7 +13,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from parser.api.parser import tree_of, tree_of_text
+from parser.api.sentences import tree_of, tree_of_text
 from parser.api.tree import Tree
 from parser.parsing.options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree

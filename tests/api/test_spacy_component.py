@@ -394,7 +394,7 @@ def test_spacy_finds_the_component_and_nothing_else_needs_spacy():
         for path in sorted(Path("parser").rglob("*.py"))
         if re.search(r"^\s*(import|from) spacy\b", path.read_text(), re.M)
     ]
-    names = ("component", "factory", "pipeline", "tokenizer", "rules")
+    names = ("component", "factory", "pipeline", "rules")
     assert importing == [f"spacy_{name}.py" for name in names]
 
 
