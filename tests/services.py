@@ -1,4 +1,4 @@
-"""Services that tests start on free ports of this machine, and what they need."""
+"""Services that tests start on free ports of this machine, and clients that send requests again and again."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from queue import Queue
 from subprocess import PIPE, Popen
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from programs import running
@@ -91,3 +93,52 @@ def parsed_by_command(model: Path, content: str, *options: str) -> str:
     source.write_text(content, encoding="utf-8")
     assert main(["parse", str(model), *options, str(source), "-o", str(target), "--device", "cpu"]) == 0
     return target.read_text(encoding="utf-8")
+
+
+Answer = tuple[int, bytes]
+"""Status and body."""
+
+
+def ask(connection: HTTPConnection, text: str = TEXT) -> Answer:
+    """The answer by UDPipe's protocol."""
+    body = urlencode({"data": text, "tokenizer": "", "parser": ""})
+    connection.request("POST", "/process", body, {"Content-Type": "application/x-www-form-urlencoded"})
+    answer = connection.getresponse()
+    return answer.status, answer.read()
+
+
+class Client(threading.Thread):
+    """Sends requests again and again, over one connection for as long as it is kept open."""
+
+    def __init__(self, port: int):
+        super().__init__()
+        self._port, self._ends = port, threading.Event()
+        self.answers: list[Answer] = []
+        self.lost = 0
+        """Requests without an answer."""
+
+    def run(self) -> None:
+        connection = HTTPConnection("127.0.0.1", self._port, timeout=60)
+        while not self._ends.is_set():
+            try:
+                self.answers.append(ask(connection))
+            except (OSError, HTTPException):
+                self.lost += 1
+                connection.close()
+        connection.close()
+
+    def end(self) -> None:
+        self._ends.set()
+        self.join()
+
+
+@contextmanager
+def clients_of(port: int, count: int) -> Iterator[list[Client]]:
+    clients = [Client(port) for _ in range(count)]
+    for client in clients:
+        client.start()
+    try:
+        yield clients
+    finally:
+        for client in clients:
+            client.end()

@@ -31,12 +31,12 @@ def test_the_page_and_its_files(served):
     for answer in (page, *files):
         assert answer.status_code == 200
         policy = dict(part.split(" ", 1) for part in answer.headers["content-security-policy"].split("; "))
-        own = {"script-src", "style-src", "connect-src"}
-        assert {name for name, sources in policy.items() if sources == "'self'"} == own
+        ours = {"script-src", "style-src", "connect-src"}
+        assert {name for name, sources in policy.items() if sources == "'self'"} == ours
         assert policy.pop("img-src") == "data:"
         none = {"default-src", "base-uri", "form-action", "frame-ancestors"}
         assert {name for name, sources in policy.items() if sources == "'none'"} == none
-        assert policy.keys() == own | none
+        assert policy.keys() == ours | none
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["referrer-policy"] == "no-referrer"
     assert not re.search(r"<style|style=|<script>|\son\w+=|https?:", page.text)

@@ -13,7 +13,7 @@ from http.client import HTTPConnection
 import psutil
 import pytest
 from programs import children_of, running
-from service_clients import ask, clients_of
+from services import ask, clients_of
 
 pytestmark = pytest.mark.extended
 httpx = pytest.importorskip("httpx")

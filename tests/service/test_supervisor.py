@@ -14,8 +14,7 @@ from http.client import HTTPConnection
 import psutil
 import pytest
 from programs import children_of, running, wait_until
-from service_clients import ask, clients_of
-from services import serving
+from services import ask, clients_of, serving
 
 pytestmark = pytest.mark.extended
 httpx = pytest.importorskip("httpx")

@@ -60,12 +60,12 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-PLACES = [f"{NAME}{end}" for end in ("missing", ".conllu.gz", "faulty.conllu", "empty.conllu")]
+PATHS = [f"{NAME}{end}" for end in ("missing", ".conllu.gz", "faulty.conllu", "empty.conllu")]
 TREES, PAGE, MISSING = f"{NAME}.conllu", f"{NAME}.html", f"{NAME}missing"
 QUICK = [
-    *(["check", place, TREES] for place in PLACES),
-    *(["draw", place, "-o", PAGE] for place in PLACES),
-    *(["draw", TREES, "--text", "--gold", place] for place in PLACES),
+    *(["check", path, TREES] for path in PATHS),
+    *(["draw", path, "-o", PAGE] for path in PATHS),
+    *(["draw", TREES, "--text", "--gold", path] for path in PATHS),
     *(
         [command, f"{NAME}{config}"]
         for command in ("train", "speed", "table")
@@ -92,10 +92,10 @@ QUICK = [
     [MISSING],
 ]
 WITH_A_MODEL = [
-    *(["parse", MODEL, place, "-o", f"{NAME}.parsed"] for place in PLACES),
-    *(["parse", MODEL, place, "-o", f"{NAME}.parsed", "--tokenized"] for place in PLACES),
-    *(["evaluate", MODEL, place] for place in PLACES),
-    *(["compare", MODEL, MODEL, place] for place in PLACES),
+    *(["parse", MODEL, path, "-o", f"{NAME}.parsed"] for path in PATHS),
+    *(["parse", MODEL, path, "-o", f"{NAME}.parsed", "--tokenized"] for path in PATHS),
+    *(["evaluate", MODEL, path] for path in PATHS),
+    *(["compare", MODEL, MODEL, path] for path in PATHS),
     ["parse", MODEL, TREES, "-o", f"{MISSING}/{TREES}"],
     ["parse", MODEL, f"{NAME}.txt", "--tokenized"],
     ["parse", MODEL, TREES, "--treebank", MISSING],

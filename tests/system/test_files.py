@@ -91,11 +91,7 @@ def write_as_output(path):
         file.write(b"new")
 
 
-def write_as_own_file(path):
-    write_atomically(path, b"new")
-
-
-@pytest.mark.parametrize("write", [write_as_output, write_as_own_file])
+@pytest.mark.parametrize("write", [write_as_output, lambda path: write_atomically(path, b"new")])
 @pytest.mark.parametrize("by", ["permission bits", "the operating system"])
 def test_a_write_protected_file_is_not_replaced(tmp_path, monkeypatch, write, by):
     path, link = tmp_path / "kept", tmp_path / "link"

@@ -1,5 +1,6 @@
 """Addresses of clusters that are not there."""
 
+import re
 import socket
 import threading
 import time
@@ -32,7 +33,7 @@ def listening(answer):
 
 
 @pytest.fixture(autouse=True)
-def plain(monkeypatch):
+def _no_settings_of_ray(monkeypatch):
     for name in ("RAY_ADDRESS", "RAY_USE_TLS"):
         monkeypatch.delenv(name, raising=False)
 
@@ -69,12 +70,9 @@ def test_nothing_listens():
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
-        with pytest.raises(
-            ValueError, match=rf"tried port {port} of 127\.0\.0\.1 .*refused; take the address"
-        ):
-            refuse_silent(f"127.0.0.1:{port}")
-        with pytest.raises(ValueError, match=rf"tried port {port} of \[::1\] "):
-            refuse_silent(f"[::1]:{port}")
+        for host in ("127.0.0.1", "[::1]"):
+            with pytest.raises(ValueError, match=f"tried port {port} of {re.escape(host)} "):
+                refuse_silent(f"{host}:{port}")
 
 
 @pytest.mark.parametrize("address", ["head", "head:", ":6379", "head:six", "head:70000", ""])

@@ -8,6 +8,7 @@ from multiprocessing.context import ForkServerProcess
 import psutil
 import pytest
 import torch
+from extended import extended
 from programs import running, temporary
 
 from parser.system.remote import Remote, RemoteError
@@ -87,32 +88,34 @@ def status_of(action):
     return failed.value
 
 
-def test_an_error_is_a_status_and_the_object_goes_on(thing):
-    failure = status_of(lambda: thing.call("fail"))
-    assert failure.status == "error: ZeroDivisionError: because"
-    assert "in fail" in failure.traceback
+@pytest.mark.parametrize(
+    ("method", "arguments", "status"),
+    [
+        ("fail", [], "error: ZeroDivisionError: because"),
+        *extended(
+            ("break_pipe", [], "error: BrokenPipeError: of its own"),
+            ("make_function", [], "make_function"),  # its answer cannot be sent
+            ("want_memory", [1 << 50], "out of memory"),
+        ),
+    ],
+)
+def test_an_error_is_a_status_and_the_object_goes_on(method, arguments, status, thing):
+    failure = status_of(lambda: thing.call(method, *arguments))
+    assert status in failure.status
+    assert "\n" not in failure.status
+    assert method in failure.traceback
     assert thing.call("add", 1)[0] == 2
 
 
-@pytest.mark.extended
-def test_a_pipe_of_its_own_that_breaks_is_an_error_as_others(thing):
-    assert status_of(lambda: thing.call("break_pipe")).status == "error: BrokenPipeError: of its own"
-    assert thing.call("add", 1)[0] == 2
-
-
-@pytest.mark.extended
-def test_an_answer_that_can_not_be_sent(thing):
-    assert "make_function" in status_of(lambda: thing.call("make_function")).status
-    assert thing.call("add", 1)[0] == 2
-
-
-@pytest.mark.extended
-def test_want_of_memory(thing):
-    assert status_of(lambda: thing.call("want_memory", 1 << 50)).status == "out of memory"
-
-
-def test_a_process_that_is_killed(thing):
-    assert status_of(lambda: thing.call("end", signal.SIGKILL)).status.startswith("error: killed, perhaps")
+@pytest.mark.parametrize(
+    ("method", "arguments", "status"),
+    [
+        ("end", [signal.SIGKILL], "error: killed, perhaps"),
+        *extended(("leave", [], "error: its process ended with exit code 3")),
+    ],
+)
+def test_a_process_that_ends(method, arguments, status, thing):
+    assert status_of(lambda: thing.call(method, *arguments)).status.startswith(status)
 
 
 def test_a_process_that_is_killed_while_it_answers(thing):
@@ -120,11 +123,6 @@ def test_a_process_that_is_killed_while_it_answers(thing):
     assert thing.connection.poll(60)
     thing._process.kill()
     assert status_of(thing.answer).status.startswith("error: killed, perhaps")
-
-
-@pytest.mark.extended
-def test_a_process_that_dies(thing):
-    assert status_of(lambda: thing.call("leave")).status == "error: its process ended with exit code 3"
 
 
 def test_no_answer_in_time():
@@ -163,11 +161,9 @@ ANSWERED = "remote = Remote(dict); remote.begin_making(); remote.connection.poll
 def test_a_process_ends_with_a_parent_that_is_killed(what, tmp_path, short_path):
     folder = short_path / "temporary"
     (tmp_path / "parent.py").write_text(PARENT.format(what=what))
-    program, where = (
-        [sys.executable, str(tmp_path / "parent.py")],
-        {**temporary(folder), "PYTHONPATH": os.getcwd()},
-    )
-    with running(program, env=where, stdout=subprocess.PIPE) as parent:
+    program = [sys.executable, str(tmp_path / "parent.py")]
+    variables = {**temporary(folder), "PYTHONPATH": os.getcwd()}
+    with running(program, env=variables, stdout=subprocess.PIPE) as parent:
         child = psutil.Process(int(parent.stdout.readline()))
         parent.kill()
         child.wait(60)
