@@ -172,10 +172,10 @@ class CudaGraphs:
         self._drop()
         self._stream = None  # a failed capture may not have ended on it
         try:
-            place = torch.zeros(1, device=self._device)
+            zeros = torch.zeros(1, device=self._device)
 
             def trivial() -> None:
-                place.zero_()  # PyTorch warns of a graph that is empty
+                zeros.zero_()  # PyTorch warns of a graph that is empty
 
             with suppress(RuntimeError):
                 self._capture(torch.cuda.CUDAGraph(), trivial)
@@ -199,7 +199,7 @@ def _end_allocation(device: torch.device, pool: Any) -> None:
 
 
 class GraphedWork:
-    """Work that a GPU does many times, each time with the same tensors in the same places.
+    """Work that a GPU does many times, each time with the same tensors at the same addresses.
 
     Each call is given the same work, which must neither wait nor upload. The first call runs it without a
     graph, which initialises libraries. The second call captures it. If that fails, the work always runs

@@ -51,11 +51,11 @@ class Packed(Generic[Moved]):
         self._starts = [0, *ends]
         self.buffer = torch.empty(self._starts[-1], dtype=torch.uint8, pin_memory=True)
         """[bytes] The pinned buffer."""
-        places = _parts(self.buffer, tensors, self._starts)
+        parts = _parts(self.buffer, tensors, self._starts)
 
         def packed(tensor: Tensor) -> Tensor:
-            place = next(places)
-            return tensor if place is tensor else place.copy_(tensor)
+            part = next(parts)
+            return tensor if part is tensor else part.copy_(tensor)
 
         self._whole = whole.map(packed)
 
@@ -70,18 +70,18 @@ class Packed(Generic[Moved]):
 
 
 def _tensors(whole: HasTensors) -> list[Tensor]:
-    found: list[Tensor] = []
+    tensors: list[Tensor] = []
 
     def note(tensor: Tensor) -> Tensor:
-        found.append(tensor)
+        tensors.append(tensor)
         return tensor
 
     whole.map(note)
-    return found
+    return tensors
 
 
 def _parts(buffer: Tensor, tensors: Sequence[Tensor], starts: Sequence[int]) -> Iterator[Tensor]:
-    """Yield the places of tensors in a buffer of bytes. Tensors on a device are yielded unchanged."""
+    """Yield the parts of a buffer of bytes that hold tensors. Tensors on a device are yielded unchanged."""
     for tensor, start in zip(tensors, starts, strict=False):
         if _is_on_host(tensor):
             yield buffer[start : start + tensor.nbytes].view(tensor.dtype).view(tensor.shape)

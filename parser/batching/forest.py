@@ -155,11 +155,11 @@ def forest_lstm(gates: Tensor, weight: Tensor, forest: Forest) -> Tensor:
     (input, forget, cell, output); weight: [4 * hidden, hidden], the recurrent weights.
     """
     is_fused = has_fused_cell(gates) and forest.levels  # a forest may be empty
-    function = _FusedForestLSTMFunction if is_fused else _PlainForestLSTMFunction
+    function = _FusedForestLSTMFunction if is_fused else _UnfusedForestLSTMFunction
     return function.apply(gates, weight, forest)
 
 
-class _PlainForestLSTMFunction(Function):
+class _UnfusedForestLSTMFunction(Function):
     @staticmethod
     def forward(ctx: Any, gates: Tensor, weight: Tensor, forest: Forest) -> Tensor:
         nodes, size = len(gates), weight.shape[1]
@@ -252,16 +252,16 @@ class _FusedForestLSTMFunction(Function):
         saved = list(zip(by_level[:count], by_level[count : 2 * count], by_level[2 * count :], strict=True))
         d_hidden = d_hidden.clone()
         d_levels: list[Tensor] = []
-        places = slices_of([parents.stop - parents.start for _, parents in levels])
-        shapes = d_hidden.shape, (places[-1].stop, len(weight))
+        of_parents = slices_of([parents.stop - parents.start for _, parents in levels])
+        shapes = d_hidden.shape, (of_parents[-1].stop, len(weight))
         d_cell, summed = _zeros(d_hidden, shapes)  # summed: over the children of each parent
-        for (here, parents), place, states in reversed(list(zip(levels, places, saved, strict=True))):
+        for (here, parents), these, states in reversed(list(zip(levels, of_parents, saved, strict=True))):
             d_gates, d_previous = fused_cell_backward(d_hidden[here], d_cell[here], *states)
             d_levels.append(d_gates)
-            if place.stop > place.start:
+            if these.stop > these.start:
                 parent = forest.parent[here]
-                own = summed[place].index_add_(0, parent, d_gates)
-                add_product(d_hidden[parents], own, weight.T)
+                its_sum = summed[these].index_add_(0, parent, d_gates)
+                add_product(d_hidden[parents], its_sum, weight.T)
                 d_cell[parents].index_add_(0, parent, d_previous)
         if not len(summed):
             return d_levels[0], torch.zeros_like(weight), None

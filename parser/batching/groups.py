@@ -54,8 +54,8 @@ class Groups:
     def of(cls, module: Tensor, modules: int) -> Groups:
         """Sort calls by module, without host synchronisation. module: [calls] int64, below `modules`."""
         ordered, order = module.sort(stable=True)
-        places = torch.arange(len(module), device=module.device)
-        position = torch.empty_like(order).scatter_(0, order, places)
+        positions = torch.arange(len(module), device=module.device)
+        position = torch.empty_like(order).scatter_(0, order, positions)
         # Not `bincount`, which synchronises with the host to find the greatest value.
         numbers = torch.arange(modules, device=module.device)
         ends = torch.searchsorted(ordered, numbers, right=True, out_int32=True)

@@ -41,18 +41,19 @@ def heights(nodes: int, used: Integers, user: Integers) -> Integers:
     ends = counts.cumsum()
     missing = np.bincount(user, minlength=nodes)
     level, reached = np.zeros(nodes, np.int64), np.flatnonzero(missing == 0)
-    place = np.empty(nodes, np.int64)  # of each reached node, to leave out repetitions faster than by sorting
+    # The numbers of reached nodes, to leave out repetitions faster than by sorting.
+    number = np.empty(nodes, np.int64)
     while len(reached):
-        own = counts[reached]
-        places = (ends[reached] - own.cumsum()).repeat(own)
-        places += np.arange(len(places))
-        using = users[places]
+        its_counts = counts[reached]
+        edges = (ends[reached] - its_counts.cumsum()).repeat(its_counts)
+        edges += np.arange(len(edges))
+        using = users[edges]
         np.subtract.at(missing, using, 1)
         level[using] = level[reached[0]] + 1
         using = using[missing[using] == 0]
         numbers = np.arange(len(using))
-        place[using] = numbers
-        reached = using[place[using] == numbers]
+        number[using] = numbers
+        reached = using[number[using] == numbers]
     if missing.any():
         raise ValueError("a cycle: a node must not depend on itself, directly or through others")
     return level

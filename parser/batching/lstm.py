@@ -1,4 +1,4 @@
-"""LSTM cells, plain and fused, without gradients, and PyTorch's own LSTM in the precision of the process.
+"""LSTM cells, unfused and fused, without gradients, and PyTorch's own LSTM in the precision of the process.
 
 The cell is that of Hochreiter & Schmidhuber 1997 with forget gates. With the gates in torch's order:
 i, f, o = sigmoid, g = tanh;  c = f * previous c + i * g;  h = o * tanh(c).
@@ -6,9 +6,9 @@ i, f, o = sigmoid, g = tanh;  c = f * previous c + i * g;  h = o * tanh(c).
 
 - On AMD processors torch's tanh is about ten times slower than its sigmoid, so it is computed there as 2
   sigmoid(2x) - 1. On other processors both are equally fast.
-- The fused cell is PyTorch's: on CUDA it is one kernel, and the plain cell needs ten. Its operators are
-  private, so at first use their results are compared with those of the plain cell. They are not used if they
-  are missing or if the results differ.
+- The fused cell is PyTorch's: on CUDA it is one kernel, and the unfused cell needs ten. Its operators are
+  private, so at first use their results are compared with those of the unfused cell. They are not used if
+  they are missing or if the results differ.
 - In bfloat16 on a CPU, the states inside PyTorch's LSTM are bfloat16, too. On a GPU, PyTorch would run
   cuDNN's LSTM in float16, whose range is too small for gradients; there it uses factors of TF32 instead.
 """
@@ -104,7 +104,7 @@ def has_fused_cell(gates: Tensor) -> bool:
 @torch.inference_mode(False)
 @torch.enable_grad()
 def _agrees(device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether the fused cell computes the same as the plain cell. The host waits for the answer."""
+    """Whether the fused cell computes the same as the unfused cell. The host waits for the answer."""
     rows, hidden = 3, 5
     sizes = [4 * hidden, 4 * hidden, hidden, hidden, hidden]
     numbers = torch.linspace(-2, 2, rows * sum(sizes), device=device, dtype=dtype).sin().view(rows, -1)
@@ -119,15 +119,15 @@ def _agrees(device: torch.device, dtype: torch.dtype) -> bool:
     gates, before = (of_input + of_hidden).requires_grad_(), previous.clone().requires_grad_()
     into, forget, new, out = gates.chunk(4, dim=1)
     cell = forget.sigmoid() * before + into.sigmoid() * new.tanh()
-    plain = out.sigmoid() * cell.tanh(), cell
-    expected = *plain, *torch.autograd.grad(plain, (gates, before), (d_hidden, d_cell))
-    found = fused.hidden, fused.cell, *backward
+    unfused = out.sigmoid() * cell.tanh(), cell
+    expected = *unfused, *torch.autograd.grad(unfused, (gates, before), (d_hidden, d_cell))
+    fused_results = fused.hidden, fused.cell, *backward
     agrees = all(
         torch.allclose(one, other, rtol=TOLERANCES[dtype], atol=TOLERANCES[dtype])
-        for one, other in zip(found, expected, strict=True)
+        for one, other in zip(fused_results, expected, strict=True)
     )
     if not agrees:
-        warn("PyTorch's fused LSTM cell differs from the plain one, and is not used")
+        warn("PyTorch's fused LSTM cell differs from the unfused one, and is not used")
     return agrees
 
 
@@ -137,7 +137,7 @@ def lstm_cell(of_input: Tensor, of_hidden: Tensor, previous_cell: Tensor) -> tup
     of_input, of_hidden: [batch, 4 * hidden], whose sum is the gates before their activations;
     previous_cell: [batch, hidden].
     """
-    function = _FusedCellFunction if has_fused_cell(of_input) else _PlainCellFunction
+    function = _FusedCellFunction if has_fused_cell(of_input) else _UnfusedCellFunction
     return function.apply(of_input, of_hidden, previous_cell)
 
 
@@ -184,7 +184,7 @@ def cell_state_gradient(d_hidden: Tensor, output_gate: Tensor, tanh_cell: Tensor
     return torch.addcmul(d_cell, torch.ops.aten.tanh_backward(d_hidden, tanh_cell), output_gate)
 
 
-class _PlainCellFunction(Function):
+class _UnfusedCellFunction(Function):
     @staticmethod
     def forward(
         ctx: Any, of_input: Tensor, of_hidden: Tensor, previous_cell: Tensor

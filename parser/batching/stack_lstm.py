@@ -55,16 +55,16 @@ class StackLSTM(nn.Module):
         inputs = vectors.flatten(0, 1)[to_device(rows[order], vectors.device)]  # [nodes, input]
         states = lstm_over_forest(self.lstm, inputs, forest.to(vectors.device))  # [nodes, hidden]
         empty = torch.zeros(1, dtype=torch.long)
-        place = torch.cat([empty, position + 1])  # of each node, after the empty stack
+        row = torch.cat([empty, position + 1])  # of each node, after the empty stack
         top = (number.gather(1, stacks.top) + 1).masked_fill(stacks.top == 0, 0)  # [batch, columns]
         with_empty = torch.cat([states.new_zeros(1, self.lstm.hidden_size), states])
-        return with_empty[to_device(place[top], vectors.device)]
+        return with_empty[to_device(row[top], vectors.device)]
 
     def _check(self, vectors: Tensor, read: Tensor, move: Tensor) -> None:
         for name, given in (("vectors", vectors), ("read", read), ("move", move)):
             _check_tensor(name, given)
         _check_vectors(vectors, self.lstm)
-        shapes = [list(own.shape) for own in (vectors, read, move)]
+        shapes = [list(given.shape) for given in (vectors, read, move)]
         if vectors.dim() != 3 or shapes[1:] != [shapes[0][:2]] * 2:
             raise ValueError(
                 "vectors must be [batch, steps, input], read and move [batch, steps], not "
@@ -101,7 +101,7 @@ class SteppedStacks:
             if not isinstance(given, int):
                 _check_tensor(name, given)
         read, move = (
-            to_device(own, height.device) if isinstance(own, Tensor) else own for own in (read, move)
+            to_device(given, height.device) if isinstance(given, Tensor) else given for given in (read, move)
         )
         _check_vectors(vectors, self._lstm.lstm)
         if vectors.dim() != 2 or len(vectors) != len(height):
@@ -145,15 +145,15 @@ def _check_heights(height: Tensor, read: Tensor, move: Tensor, step: int) -> Non
     Raises ValueError if a stack is too low for its operation, or if an operation is invalid.
     """
     _check_integers(read, move)
-    for own in (read, move):
-        if own.shape not in ((), height.shape):
-            raise ValueError(f"read and move must be [{len(height)}] or one number, not {list(own.shape)}")
+    for given in (read, move):
+        if given.shape not in ((), height.shape):
+            raise ValueError(f"read and move must be [{len(height)}] or one number, not {list(given.shape)}")
     for stack in _is_wrong(height, read, move).nonzero()[:1].flatten().tolist():
-        own_read, own_move = (own.expand_as(height)[stack] for own in (read, move))
+        its_read, its_move = (given.expand_as(height)[stack] for given in (read, move))
         what = f"stack {stack} has {height[stack]} vectors at step {step}"
-        if own_read < 0 or own_move > 1 - own_read:
-            raise ValueError(f"{what}, and is to read {own_read}, move {own_move}: this is no StackOperation")
-        raise ValueError(f"{what}, too few for its operation: read {own_read}, move {own_move}")
+        if its_read < 0 or its_move > 1 - its_read:
+            raise ValueError(f"{what}, and is to read {its_read}, move {its_move}: this is no StackOperation")
+        raise ValueError(f"{what}, too few for its operation: read {its_read}, move {its_move}")
 
 
 def _check_integers(read: Tensor, move: Tensor) -> None:
@@ -191,14 +191,14 @@ class SteppedLSTM:
 
     def advance(self, projected: Tensor, states: States) -> States:
         """Return the states after a frame. projected: [batch, 4 * hidden], see `project`."""
-        found: list[Tensor] = []
+        after: list[Tensor] = []
         for layer, recurrent in enumerate(self._recurrent):
             hidden, cell = states[2 * layer : 2 * layer + 2]
             if layer:
-                below = dropout(found[-2], self.lstm.dropout, self.lstm.training)
+                below = dropout(after[-2], self.lstm.dropout, self.lstm.training)
                 projected = linear(below, *self._inputs[layer])
-            found += lstm_cell(projected, linear(hidden, recurrent), cell)
-        return found
+            after += lstm_cell(projected, linear(hidden, recurrent), cell)
+        return after
 
     def first(self, inputs: Tensor) -> States:
         """Return the states, [1, hidden] each, after one frame with the inputs [input]."""

@@ -83,8 +83,8 @@ def bilstm_by_levels(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> T
     """
     device = inputs.device
     chains = [
-        (own.forest.to(device), to_device(own.order, device), to_device(own.position, device))
-        for own in _chains(torch.tensor(lengths))
+        (chain.forest.to(device), to_device(chain.order, device), to_device(chain.position, device))
+        for chain in _chains(torch.tensor(lengths))
     ]
     for layer in range(lstm.num_layers):
         if layer:
@@ -112,19 +112,20 @@ def _chains(lengths: Tensor) -> tuple[SortedForest, SortedForest]:
 
 
 class _PaddedDirection(NamedTuple):
-    """The places of the frames in padded groups of sequences that are read in one direction."""
+    """The positions of the frames in padded groups of sequences that are read in one direction."""
 
     frames: list[Tensor]
-    """For each group, [longest, sequences] the frame at each place; 0 for padding."""
-    places: Tensor
+    """For each group, [longest, sequences] the frame at each position; 0 for padding."""
+    rows: Tensor
     """[frames] The row of each frame in the states of all groups."""
 
     def states(self, run: Layer, weights: Sequence[Tensor], inputs: Tensor) -> Tensor:
         """[frames, hidden] The states of one layer. inputs: [frames, in]."""
         groups = [
-            run(inputs.index_select(0, own.flatten()).view(*own.shape, -1), weights) for own in self.frames
+            run(inputs.index_select(0, block.flatten()).view(*block.shape, -1), weights)
+            for block in self.frames
         ]
-        return flatten(groups).index_select(0, self.places)
+        return flatten(groups).index_select(0, self.rows)
 
 
 def bilstm_padded(
@@ -150,7 +151,10 @@ def bilstm_padded(
         if layer:
             inputs = dropout(inputs, lstm.dropout, lstm.training)
         weights = lstm.all_weights[len(DIRECTIONS) * layer : len(DIRECTIONS) * (layer + 1)]
-        states = [each.states(run, own, inputs) for each, own in zip(directions, weights, strict=True)]
+        states = [
+            each.states(run, of_direction, inputs)
+            for each, of_direction in zip(directions, weights, strict=True)
+        ]
         inputs = torch.cat(states, dim=1)
     return inputs
 
@@ -162,28 +166,28 @@ def _padded_directions(lengths: Tensor, together: int | None, device: torch.devi
     padding = Padding.of(frames.lengths, together)
     sequence, step = frames.row_of_element(), frames.position_in_row()
     directions = []
-    for own_step in (step, frames.lengths[sequence] - 1 - step):
-        blocks = padding.spread(own_step, sequence, frames.values, fill=0)
-        places = torch.empty_like(sequence).index_copy_(0, frames.values, padding.row(own_step, sequence))
+    for step_read in (step, frames.lengths[sequence] - 1 - step):
+        blocks = padding.spread(step_read, sequence, frames.values, fill=0)
+        rows = torch.empty_like(sequence).index_copy_(0, frames.values, padding.row(step_read, sequence))
         directions.append(
-            _PaddedDirection([to_device(block, device) for block in blocks], to_device(places, device))
+            _PaddedDirection([to_device(block, device) for block in blocks], to_device(rows, device))
         )
     return directions
 
 
 def bilstm_packed(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> Tensor:
     """Like `bilstm_by_levels`, but with `torch.nn.LSTM` over packed sequences, in groups of bounded size."""
-    all_lengths, found = torch.tensor(lengths), []
+    all_lengths, outputs = torch.tensor(lengths), []
     groups = split_by_words(torch.arange(len(lengths)), list(lengths), MAX_PADDED_FRAMES)
-    own_inputs = inputs.split([int(all_lengths[rows].sum()) for rows in groups])
-    for rows, own in zip(groups, own_inputs, strict=True):
+    inputs_of_groups = inputs.split([int(all_lengths[rows].sum()) for rows in groups])
+    for rows, of_group in zip(groups, inputs_of_groups, strict=True):
         # Computed on the host, to avoid a synchronisation.
         order, batch_sizes = _packing(all_lengths[rows])
         indices = torch.stack([order, order.argsort()])
         packing, unpacking = to_device(indices, inputs.device)
-        packed = nn.utils.rnn.PackedSequence(own.index_select(0, packing), batch_sizes)
-        found.append(outputs_of(lstm, packed).index_select(0, unpacking))
-    return torch.cat(found)
+        packed = nn.utils.rnn.PackedSequence(of_group.index_select(0, packing), batch_sizes)
+        outputs.append(outputs_of(lstm, packed).index_select(0, unpacking))
+    return torch.cat(outputs)
 
 
 def _packing(lengths: Tensor) -> tuple[Tensor, Tensor]:

@@ -102,8 +102,8 @@ def _few_optimal_scores(scores: Tensor, labels: Tensor, inventory: Inventory) ->
     """Like `_optimal_scores`, but reads only one score for each kind if the optimal labels are known."""
     is_optimal = labels != NOT_OPTIMAL  # [S, kinds]
     transitions = inventory.with_label(labels.clamp(min=0))  # [S, kinds]
-    own = scores.gather(1, transitions).masked_fill(~is_optimal, ILLEGAL_SCORE).logsumexp(1)
+    optimal = scores.gather(1, transitions).masked_fill(~is_optimal, ILLEGAL_SCORE).logsumexp(1)
     any_label = (is_optimal & ~inventory.known[transitions]).any(1)
     if not len(steps := any_label.nonzero().squeeze(1)):
-        return own
-    return own.index_put((steps,), _optimal_scores(scores[steps], labels[steps], inventory))
+        return optimal
+    return optimal.index_put((steps,), _optimal_scores(scores[steps], labels[steps], inventory))

@@ -77,8 +77,8 @@ class ArcScorer(nn.Module):
             scores, word = padded.flatten(0, 1), rows[:, 1:].flatten()  # [words, longest + 1], [words]
             losses = F.cross_entropy(scores, gold[word], ignore_index=NO_HEAD, reduction="none")
             if targets:
-                own = SoftTargets(targets.choices[word], targets.weights[word])  # [words, k]
-                losses = own.mixed(losses, scores, scores.logsumexp(1))
+                of_words = SoftTargets(targets.choices[word], targets.weights[word])  # [words, k]
+                losses = of_words.mixed(losses, scores, scores.logsumexp(1))
             loss = loss + losses.sum()
         return loss
 
@@ -94,11 +94,11 @@ class ArcScorer(nn.Module):
         table, lengths: as in `loss`.
         """
         groups = groups_of(lengths)
-        found = table.new_zeros(len(table), int(lengths.max()) + 1)
+        all_probabilities = table.new_zeros(len(table), int(lengths.max()) + 1)
         for group, logs in zip(groups, self.log_probabilities(table, groups), strict=True):
             rows = to_device(group.rows[:, 1:], table.device)
-            found[rows, : logs.shape[2]] = logs.exp()
-        return found[:-2]
+            all_probabilities[rows, : logs.shape[2]] = logs.exp()
+        return all_probabilities[:-2]
 
     def _scores(self, table: Tensor, groups: Sequence[LengthGroup]) -> Iterator[tuple[Tensor, Tensor]]:
         """For each group, its rows on the device and the scores [sentences, longest, longest + 1] of all
@@ -110,8 +110,8 @@ class ArcScorer(nn.Module):
         padding = len(table) - 1
         for group in groups:
             rows = to_device(group.rows, table.device)
-            own = gather_rows(dependents, rows[:, 1:])  # [sentences, longest, size]
-            scores = own @ gather_rows(heads, rows).mT  # [sentences, longest, longest + 1]
+            of_dependents = gather_rows(dependents, rows[:, 1:])  # [sentences, longest, size]
+            scores = of_dependents @ gather_rows(heads, rows).mT  # [sentences, longest, longest + 1]
             is_itself = torch.ones_like(scores[0], dtype=torch.bool).triu(1).tril(1)
             yield rows, scores.masked_fill(is_itself | (rows == padding)[:, None], -torch.inf)
 

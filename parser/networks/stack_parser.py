@@ -59,22 +59,24 @@ class WordVectors(NamedTuple):
     """[words + 2] The table row of each word, of ROOT and of the end of the buffer; on the host."""
 
 
-class ReadSentences(NamedTuple):
-    """Sentences as a network reads them."""
+class EncodedSentences(NamedTuple):
+    """Sentences, and their words as a network encodes them."""
 
     tokens: Tokens
     """On the host."""
     words: WordVectors
 
     @property
-    def places(self) -> int:
-        """Number of places in tables: one for each buffer front, and one shared by all sentences."""
+    def positions(self) -> int:
+        """Number of positions in tables: one for each buffer front, and one shared by all sentences."""
         return self.tokens.words + len(self.tokens) + 1
 
     def tables(self) -> list[Tensor]:
         """[W + 2, token] For each sentence, the vectors of its words, ROOT and the end of the buffer."""
         *words, root_and_end = self.words.row.split([*self.tokens.lengths.tolist(), 2])
-        return [self.words.table.index_select(0, torch.cat([own, root_and_end])) for own in words]
+        return [
+            self.words.table.index_select(0, torch.cat([of_sentence, root_and_end])) for of_sentence in words
+        ]
 
 
 class StackParser(nn.Module):
@@ -220,7 +222,7 @@ class StackParser(nn.Module):
         return flatten([outputs_of(self.history, group) for group in groups])
 
     @property
-    def is_plain(self) -> bool:
+    def is_of_ding_and_koehn(self) -> bool:
         """Whether this is the network of Ding & Koehn 2019, the only one that some baselines support."""
         return self.composition is None and self.from_words is None
 

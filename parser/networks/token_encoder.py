@@ -122,11 +122,11 @@ class LayersAboveTags(nn.Module):
     def forward(self, words: Tensor, scores: Sequence[Tensor], lengths: Sequence[int]) -> Tensor:
         """[W, size] New word vectors. words: [W, size]. scores: see `EncodedWords`. lengths: in words."""
         tags = [
-            linear(own.softmax(1), embedding.weight)  # type: ignore[arg-type]
-            for own, embedding in zip(scores, self.embeddings.values(), strict=True)
+            linear(of_column.softmax(1), embedding.weight)  # type: ignore[arg-type]
+            for of_column, embedding in zip(scores, self.embeddings.values(), strict=True)
         ]
-        found = run_bilstm(self.lstm, torch.cat([words, *tags], dim=1), lengths)
-        return dropout(found, self.dropout, self.training)
+        above = run_bilstm(self.lstm, torch.cat([words, *tags], dim=1), lengths)
+        return dropout(above, self.dropout, self.training)
 
 
 class SummedEmbedding(nn.Module):
@@ -191,7 +191,7 @@ def dropout_of_embeddings(parts: list[Tensor], probability: float, training: boo
         return parts
     kept = torch.rand(len(parts), len(parts[0]), 1, device=parts[0].device) >= probability
     scale = len(parts) / kept.sum(0).clamp(min=1)  # [words, 1]
-    return [part * (own * scale) for part, own in zip(parts, kept, strict=True)]
+    return [part * (is_kept * scale) for part, is_kept in zip(parts, kept, strict=True)]
 
 
 def _tag_embedding(values: int, size: int) -> nn.Linear:

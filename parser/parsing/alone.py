@@ -13,7 +13,7 @@ from torch import Tensor
 
 from parser.models.ensemble import numbers_in
 from parser.models.model import Model
-from parser.networks.stepping.plain_steps import Array, PlainNetwork, PlainParser
+from parser.networks.stepping.array_steps import Array, ArrayNetwork, ArrayParser
 from parser.parsing.constrained_steps import ConstrainedSentence, TransitionArrays
 from parser.parsing.constraints import LabelChoices, SentenceConstraints
 from parser.parsing.parsed_tree import Arcs
@@ -55,7 +55,7 @@ class AloneParser:
         self._model = models[0]
         inventory = models[0].inventory
         self._networks = [
-            PlainNetwork(model.network, model.inventory, numbers_in(model, models[0]).tolist())
+            ArrayNetwork(model.network, model.inventory, numbers_in(model, models[0]).tolist())
             for model in models
         ]
         self._labels = inventory.label.tolist()
@@ -125,7 +125,7 @@ class AloneParser:
             headless += effects.headless_change
 
 
-def _mean_scores(parsers: Sequence[PlainParser], weights: Sequence[tuple[Array, Array]], front: int) -> Array:
+def _mean_scores(parsers: Sequence[ArrayParser], weights: Sequence[tuple[Array, Array]], front: int) -> Array:
     """[legal] The scores of the legal transitions."""
     total = None
     for parser, (weight, bias) in zip(parsers, weights, strict=True):

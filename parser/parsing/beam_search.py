@@ -16,8 +16,8 @@ from torch import Tensor
 from parser.batching.device import to_device
 from parser.models.model import Model
 from parser.networks.loss import ILLEGAL_SCORE
-from parser.networks.stack_parser import ReadSentences
-from parser.networks.stepping.stepper import InferenceStepper, Places
+from parser.networks.stack_parser import EncodedSentences
+from parser.networks.stepping.stepper import InferenceStepper, Positions
 from parser.parsing.constrained_steps import ConstrainedBatch
 from parser.parsing.constraints import LabelChoices, SentenceConstraints
 from parser.parsing.parsed_tree import Arcs, ParsedTree
@@ -40,7 +40,7 @@ MAX_ROWS = 256
 
 def search(
     models: Sequence[Model],
-    by_model: Sequence[ReadSentences],
+    by_model: Sequence[EncodedSentences],
     constraints: Sequence[SentenceConstraints | None],
     width: int,
 ) -> list[list[Arcs]]:
@@ -51,7 +51,7 @@ def search(
     parsers, inventory = stepper_of(models), models[0].inventory
     parsers.join(1, by_model)
     lengths = by_model[0].tokens.lengths
-    before = (lengths + 1).cumsum(0) - (lengths + 1)  # [sentences] see `Places`
+    before = (lengths + 1).cumsum(0) - (lengths + 1)  # [sentences] see `Positions`
     choices = LabelChoices.of(models[0].vocabulary)
     hypotheses: list[list[Arcs]] = [[] for _ in lengths]
     for sentences in _groups(lengths, width):
@@ -127,18 +127,18 @@ class _Beams:
     def run(self) -> None:
         state, steps = self._state, steps_at_once(self._state.depth.device)
         self._parsers.select(torch.zeros_like(self._taken))
-        places = Places.of(state, self._before)
-        self._parsers.restart(torch.ones_like(self._is_dead), places)
+        positions = Positions.of(state, self._before)
+        self._parsers.restart(torch.ones_like(self._is_dead), positions)
         while not (self._inventory.system.finished(state) | self._is_dead).all():
             self._parsers.reserve(int(state.depth.max()) + steps)
             for _ in range(steps):
-                places = self._step(places)
+                positions = self._step(positions)
 
-    def _step(self, places: Places) -> Places:
-        """Take a step. places: the current places. Returns the next ones."""
+    def _step(self, positions: Positions) -> Positions:
+        """Take a step. positions: the current ones. Returns the next ones."""
         inventory, state = self._inventory, self._state
         finished = inventory.system.finished(state)
-        scores = mask_illegal(inventory, state, self._parsers.scores(places), self._constraints)
+        scores = mask_illegal(inventory, state, self._parsers.scores(positions), self._constraints)
         greedy = best_transitions(inventory, state, scores).index_select(0, self._greedy)
         logs = scores.log_softmax(1)  # [rows, transitions]
         logs = logs.masked_fill(logs.isnan(), ILLEGAL_SCORE)  # in finished rows, and if weights overflow
@@ -158,9 +158,9 @@ class _Beams:
         if self._constraints:
             self._constraints.count(state, transitions)
         inventory.apply(state, transitions)
-        places = Places.of(state, self._before)
-        self._parsers.advance(transitions, places)
-        return places
+        positions = Positions.of(state, self._before)
+        self._parsers.advance(transitions, positions)
+        return positions
 
     def _select(self, parents: Tensor) -> None:
         """Continue with the hypotheses `parents` [rows], which can contain duplicates."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from parser.batching.device import to_device
-from parser.networks.stepping.plain_steps import Array, array
+from parser.networks.stepping.array_steps import Array, array
 from parser.networks.stepping.stepper import with_room
 from parser.parsing.constraints import ANY_LABEL, KEPT_LIMITS, OF_LABELS, LabelChoices, SentenceConstraints
 from parser.transitions.given_arcs import NOTHING_GIVEN, Obstacles, obstacles_alone

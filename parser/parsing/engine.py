@@ -17,7 +17,7 @@ from torch import Tensor
 
 from parser.batching.device import compute_alone_after_fork, one_memory_error
 from parser.models.model import Model
-from parser.networks.stack_parser import ReadSentences
+from parser.networks.stack_parser import EncodedSentences
 from parser.parsing import BATCH_SIZE
 from parser.parsing.alone import AloneParser
 from parser.parsing.beam_search import WIDTH, best_of, search
@@ -67,7 +67,7 @@ class _Encoded(NamedTuple):
     """Sentences with what the models made of their words before the first step."""
 
     requests: Sequence[Request]
-    by_model: list[ReadSentences]
+    by_model: list[EncodedSentences]
     tags: list[Tags]
     opinions: Sequence[SecondOpinion | None]
     constraints: Sequence[SentenceConstraints | None]
@@ -339,7 +339,7 @@ class Engine:
         for model in self._model.members:
             tokens = model.vocabulary.encode_tokens(sentences)
             words, tag_scores = model.network.encode_distinct(tokens)
-            by_model.append(ReadSentences(tokens, words))
+            by_model.append(EncodedSentences(tokens, words))
             votes.append(votes_of(model.vocabulary, words, tag_scores))
         tags = predicted_tags(votes, sentences)
         constraints = [
@@ -357,7 +357,7 @@ class Engine:
     def _opinions(
         self,
         group: Sequence[Request],
-        by_model: Sequence[ReadSentences],
+        by_model: Sequence[EncodedSentences],
         constraints: Sequence[SentenceConstraints | None],
     ) -> Sequence[SecondOpinion | None]:
         """The opinion of the scorers of arcs on each sentence; None for all if nothing needs them."""

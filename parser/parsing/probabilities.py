@@ -26,7 +26,7 @@ from torch import Tensor
 
 from parser.models.model import Model
 from parser.models.settings import CalibrationSettings
-from parser.networks.stepping.plain_steps import Array
+from parser.networks.stepping.array_steps import Array
 from parser.networks.stepping.stepper import with_room
 from parser.transitions.inventory import Effects, Inventory
 from parser.transitions.system import Place, State

@@ -23,12 +23,12 @@ from parser.batching.device import to_device
 from parser.models.ensemble import numbers_in
 from parser.models.model import Model
 from parser.networks.loss import ILLEGAL_SCORE
-from parser.networks.stack_parser import ReadSentences
+from parser.networks.stack_parser import EncodedSentences
 from parser.networks.stepping.stepper import (
     EnsembleInference,
     InferenceStepper,
     Member,
-    Places,
+    Positions,
     inference_stepper,
     with_room,
 )
@@ -134,7 +134,7 @@ class RunningBatch:
 
     def join(
         self,
-        by_model: Sequence[ReadSentences],
+        by_model: Sequence[EncodedSentences],
         probabilities: bool = False,
         constraints: Sequence[SentenceConstraints | None] = (),
     ) -> list[int]:
@@ -143,7 +143,7 @@ class RunningBatch:
         by_model: the sentences as each model encodes them. constraints: those of each sentence, or empty.
         """
         lengths = by_model[0].tokens.lengths
-        positions = by_model[0].places
+        positions = by_model[0].positions
         start = self._blocks.take(positions)
         stop = start + positions
         self._reserve(stop)
@@ -250,18 +250,18 @@ class RunningBatch:
         inventory, state = self._inventory, self._state
         for _ in range(self._refills):
             refilled = self._refill()
-            places = Places.of(state, state.base)
-            self._parsers.restart(refilled, places)
+            positions = Positions.of(state, state.base)
+            self._parsers.restart(refilled, positions)
             for _ in range(STEPS_BETWEEN_REFILLS):
-                scores = mask_illegal(inventory, state, self._parsers.scores(places), self._constraints)
+                scores = mask_illegal(inventory, state, self._parsers.scores(positions), self._constraints)
                 best = best_transitions(inventory, state, scores)
                 if self._probabilities:
                     self._probabilities.add(state, scores, best)
                 if self._constraints:
                     self._constraints.count(state, best)
                 inventory.apply(state, best)
-                places = Places.of(state, state.base)
-                self._parsers.advance(best, places)
+                positions = Positions.of(state, state.base)
+                self._parsers.advance(best, positions)
 
     def _retire(self) -> None:
         """Mark the sentences that are done, and leave their rows idle."""

@@ -17,7 +17,7 @@ from random_parsers import model, numbered_sentence
 from parser import load
 from parser.cli import main
 from parser.models.model import Model
-from parser.networks.stack_parser import ReadSentences
+from parser.networks.stack_parser import EncodedSentences
 from parser.parsing import engine
 from parser.parsing.beam_search import WIDTH, search
 from parser.parsing.engine import Engine, parse
@@ -101,7 +101,7 @@ def found_by(parser, sentences, width):
     read = []
     for each in parser.members:
         tokens = each.vocabulary.encode_tokens(sentences)
-        read.append(ReadSentences(tokens, each.network.encode_distinct(tokens)[0]))
+        read.append(EncodedSentences(tokens, each.network.encode_distinct(tokens)[0]))
     found = search(parser.members, read, [None] * len(sentences), width)
     return [[(tuple(arcs.heads), tuple(arcs.labels), arcs.score) for arcs in own] for own in found]
 
@@ -215,7 +215,7 @@ def test_scorers_of_arcs_have_a_say_in_the_order():
     with torch.inference_mode():
         words, _ = SCORING.network.encode_distinct(tokens)
         opinions = reparser.opinions(tokens.lengths, [words])
-        read = [ReadSentences(tokens, words)]
+        read = [EncodedSentences(tokens, words)]
         hypotheses = search(SCORING.members, read, [None] * len(sentences), WIDTH * 5)
     string = SCORING.vocabulary.labels.string
     for tree, opinion, own in zip(found, opinions, hypotheses, strict=True):

@@ -16,7 +16,7 @@ from random_parsers import model, numbered_sentence
 
 from parser.models.model import Model
 from parser.models.settings import CalibrationSettings
-from parser.networks.stack_parser import ReadSentences
+from parser.networks.stack_parser import EncodedSentences
 from parser.parsing import engine
 from parser.parsing.constrained_steps import ConstrainedBatch
 from parser.parsing.constraints import ConstraintReader, LabelChoices
@@ -228,7 +228,7 @@ def test_a_batch_forgets_limits_that_no_sentence_has(monkeypatch):
 
     def join(batch, number):
         tokens = parser.vocabulary.encode_tokens([sentences[number]])
-        read = ReadSentences(tokens, parser.network.encode_distinct(tokens)[0])
+        read = EncodedSentences(tokens, parser.network.encode_distinct(tokens)[0])
         return batch.join([read], constraints=[constraints[number]])[0]
 
     def alone(number):

@@ -106,8 +106,8 @@ class Computation:
             [where for where, _ in given],
             parameters,
         )
-        found: Tensor = _Values.apply(run, *(rows for _, rows in given), *parameters)
-        return found
+        copy: Tensor = _Values.apply(run, *(rows for _, rows in given), *parameters)
+        return copy
 
     def _copied(self, rows: Integers, width: int) -> Tensor:
         """[rows, width] A copy of rows."""

@@ -32,9 +32,9 @@ class SoftTargets:
     @classmethod
     def of(cls, probabilities: Tensor, k: int, weight: float) -> SoftTargets:
         """Soft targets from probabilities [rows, choices] of the teacher. weight: their part in the loss."""
-        found, choices = probabilities.topk(min(k, probabilities.shape[1]), dim=1)  # [rows, k]
+        highest, choices = probabilities.topk(min(k, probabilities.shape[1]), dim=1)  # [rows, k]
         # Impossible choices have a score of -inf, which gives NaN when multiplied by 0.
-        return cls(torch.where(found > 0, choices, choices[:, :1]), weight * found)
+        return cls(torch.where(highest > 0, choices, choices[:, :1]), weight * highest)
 
     @classmethod
     def unpack(cls, packed: Tensor) -> SoftTargets:
@@ -155,16 +155,16 @@ class Batch:
 
 def _mapped(part: Part, function: Callable[[Tensor], Tensor]) -> Part:
     """Apply a function to all tensors, including those of nested objects."""
-    found: dict[str, Any] = {}
+    mapped: dict[str, Any] = {}
     for name in (field.name for field in fields(part)):
         value = getattr(part, name)
         if isinstance(value, Tensor):
-            found[name] = function(value)
+            mapped[name] = function(value)
         elif isinstance(value, tuple):
-            found[name] = tuple(function(v) if isinstance(v, Tensor) else v for v in value)
+            mapped[name] = tuple(function(v) if isinstance(v, Tensor) else v for v in value)
         else:
-            found[name] = None if value is None else value.map(function)
-    return replace(part, **found)
+            mapped[name] = None if value is None else value.map(function)
+    return replace(part, **mapped)
 
 
 def front_rows(tokens: Tokens) -> Tensor:
@@ -184,7 +184,9 @@ def buffer_rows(lengths: Tensor, padding: Padding, words: int) -> tuple[Tensor, 
     groups = zip(
         padding.shapes, lengths.split(padding.size), lengths.cumsum(0).split(padding.size), strict=True
     )
-    return tuple(_group_rows(frames, own, ends, words + 1) for (frames, _), own, ends in groups)
+    return tuple(
+        _group_rows(frames, its_lengths, ends, words + 1) for (frames, _), its_lengths, ends in groups
+    )
 
 
 def _group_rows(frames: int, lengths: Tensor, ends: Tensor, end_row: int) -> Tensor:

@@ -40,7 +40,7 @@ class Examples:
     """[words, 2] Head (0 for ROOT, NO_HEAD if unknown) and label of each word."""
     trajectories: FlatTrajectories
     soft_targets: Ragged | None = None
-    """[transitions, 2, k] `SoftTargets.packed`; None without a teacher."""
+    """[steps, 2, k] `SoftTargets.packed`; None without a teacher."""
     soft_heads: Ragged | None = None
     """[words, 2, k] `SoftTargets.packed`; None without a teacher that scores heads."""
     facts: Ragged | None = None

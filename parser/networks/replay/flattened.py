@@ -36,12 +36,12 @@ class FlatTrajectories(NamedTuple):
     """
 
     steps: Ragged
-    """[transitions, 8] The transition; before it, B0, the node on top of the stack, and the vectors of S0, S1
+    """[steps, 8] The transition; before it, B0, the node on top of the stack, and the vectors of S0, S1
     (or ROOT) and B0; after it, the vector on top of the stack; before it, the buffer node of B0."""
     legal: Ragged
-    """[transitions, kinds] bool: which kinds of transitions were legal."""
+    """[steps, kinds] bool: which kinds of transitions were legal."""
     optimal_labels: Ragged
-    """[transitions, kinds] The label with which each kind was optimal; NOT_OPTIMAL for the others."""
+    """[steps, kinds] The label with which each kind was optimal; NOT_OPTIMAL for the others."""
     stack_nodes: Ragged
     """[nodes, 4] The nodes of the stack forest."""
     stack_counts: Ragged

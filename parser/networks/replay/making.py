@@ -236,7 +236,7 @@ def made(examples: Examples, selection: Selection) -> Batch:
         buffer_row = buffer.position_of(buffer_node, sentence)
     else:
         buffer_row = shape.buffers.row(words.lengths[sentence] + 1 - front, sentence)
-    *word_features, top_vector = table.row(torch.stack(vectors), sentence)  # [4, transitions]
+    *word_features, top_vector = table.row(torch.stack(vectors), sentence)  # [4, steps]
     heads, labels = words.values(examples.gold).unbind(1)
     tokens = selection.tokens or Tokens(Ragged(words.values(examples.tokens.numbers), selection.lengths))
     return Batch(
@@ -263,7 +263,7 @@ def made(examples: Examples, selection: Selection) -> Batch:
 
 
 def _history(steps: _Elements, transition: Tensor, padding: Padding, no_op: int) -> tuple[Tensor, ...]:
-    """`Batch.history`. transition: [transitions]."""
+    """`Batch.history`. transition: [steps]."""
     groups = zip(
         padding.shapes, steps.starts.split(padding.size), steps.lengths.split(padding.size), strict=True
     )

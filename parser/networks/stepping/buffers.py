@@ -90,8 +90,8 @@ class FrontOutputs(NamedTuple):
         first, states = network.buffer(inputs[:1])  # [1, hidden], and [layers, hidden] each
         outputs = [first]
         groups = inputs[1:].split([sum(frames) for frames in layout.groups])
-        for frames, own in zip(layout.groups, groups, strict=True):
-            packed = PackedSequence(own, torch.tensor(frames))
+        for frames, of_group in zip(layout.groups, groups, strict=True):
+            packed = PackedSequence(of_group, torch.tensor(frames))
             start = tuple(part[:, None].repeat(1, frames[0], 1) for part in states)
             outputs.append(network.buffer(packed, start)[0].data)
         return cls(torch.cat(outputs), layout.word, layout.row_of_front)

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from parser.batching.ragged import Ragged
 from parser.networks.loss import ILLEGAL_SCORE, best_right_and_wrong
-from parser.networks.stack_parser import ReadSentences, StackParser
-from parser.networks.stepping.stepper import Places, inference_stepper
+from parser.networks.stack_parser import EncodedSentences, StackParser
+from parser.networks.stepping.stepper import Positions, inference_stepper
 from parser.system.settings import Count, Settings
 from parser.transitions.inventory import Inventory
 from parser.transitions.oracle import DynamicOracle, Trajectory, record
@@ -113,9 +113,9 @@ class _Explorer:
         self._before = state.base + 1 + sentence  # the fronts of each sentence are one more than its words
         words, _ = network.encode_distinct(tokens)
         self._parsers = inference_stepper(network, inventory, len(sentence))
-        self._parsers.join(1, [ReadSentences(tokens, words)])
+        self._parsers.join(1, [EncodedSentences(tokens, words)])
         self._parsers.reserve(int(tokens.lengths.max()) + 1)
-        self._parsers.restart(torch.ones_like(sentence, dtype=torch.bool), self._places())
+        self._parsers.restart(torch.ones_like(sentence, dtype=torch.bool), self._positions())
         self._taken: Tensor | None = None
 
     def choose(self, legal: Tensor, optimal_labels: Tensor) -> Tensor:
@@ -123,11 +123,11 @@ class _Explorer:
 
         legal: [batch, kinds] bool. optimal_labels: [batch, kinds], see `DynamicOracle.optimal_labels`.
         """
-        places = self._places()
+        positions = self._positions()
         if self._taken is not None:
-            self._parsers.advance(self._taken, places)
+            self._parsers.advance(self._taken, positions)
         allowed = self._inventory.with_labels(legal)
-        scores = self._parsers.scores(places)  # [batch, transitions]
+        scores = self._parsers.scores(positions)  # [batch, transitions]
         scores = scores.masked_fill(~allowed, ILLEGAL_SCORE)
         if self._settings and self._settings.follow == "samples":
             chosen = _sample((self._settings.sharpness * scores).softmax(1), allowed)
@@ -141,8 +141,8 @@ class _Explorer:
         self._taken = chosen.masked_fill(finished, self._inventory.no_op)
         return self._taken
 
-    def _places(self) -> Places:
-        return Places.of(self._state, self._before)
+    def _positions(self) -> Positions:
+        return Positions.of(self._state, self._before)
 
 
 def _errs(right: Tensor, wrong: Tensor, probability: float) -> Tensor:

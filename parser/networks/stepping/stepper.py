@@ -18,31 +18,31 @@ from parser.batching.device import to_device
 from parser.batching.functional import add_product, times_transposed, write_product
 from parser.batching.lstm import InferenceLSTM, LSTMStates, write_tanh
 from parser.networks.replay.batch import front_rows
-from parser.networks.stack_parser import FEATURE_WORDS, ReadSentences, StackParser, WordVectors
+from parser.networks.stack_parser import FEATURE_WORDS, EncodedSentences, StackParser, WordVectors
 from parser.networks.stepping.buffers import Buffers, FrontOutputs
 from parser.transitions.inventory import Effects, Inventory
 from parser.transitions.system import Place, State
 from parser.treebank.vocabulary import Tokens
 
 AS_TOP, AS_BELOW, AS_FRONT = range(FEATURE_WORDS)
-"""The places of words whose vectors are features: S0, S1 and B0."""
+"""The words whose vectors are features: S0, S1 and B0."""
 
 
-class Places(NamedTuple):
-    """The places in tables of the words of parsers; [batch] each.
+class Positions(NamedTuple):
+    """The positions in tables of the words of parsers; [batch] each.
 
-    The words of a sentence have consecutive places, followed by that of the end of its buffer, as in
-    `front_positions`. Place 0 belongs to no word.
+    The words of a sentence have consecutive positions, followed by that of the end of its buffer, as in
+    `front_positions`. Position 0 belongs to no word.
     """
 
     top: Tensor
-    """The place of S0; any place for ROOT, which is never pushed."""
+    """The position of S0; any position for ROOT, which is never pushed."""
     front: Tensor
-    """The place of B0, or of the end of the buffer."""
+    """The position of B0, or of the end of the buffer."""
 
     @classmethod
-    def of(cls, state: State, before: Tensor) -> Places:
-        """before: [batch] the place before the first word of each sentence."""
+    def of(cls, state: State, before: Tensor) -> Positions:
+        """before: [batch] the position before the first word of each sentence."""
         return cls(before + state.top(), before + state.front)
 
 
@@ -62,10 +62,10 @@ def with_room(tables: Table, rows: int, room: int = ROOM) -> Table:
         return tables
     # Memory that is not written costs nothing, and tables that grow are copied.
     larger = [table.new_empty(room * rows, *table.shape[1:]) for table in tables]
-    for own, table in zip(larger, tables, strict=True):
-        own[:present] = table
+    for grown, table in zip(larger, tables, strict=True):
+        grown[:present] = table
         if not table.is_floating_point():
-            own[present:] = 0
+            grown[present:] = 0
     return type(tables)(*larger)
 
 
@@ -84,8 +84,8 @@ def replace_rows(table: Tensor, which: Tensor, needed: Tensor, values: Tensor) -
     if _can_wait_for_count(needed.device):
         table.index_copy_(0, which, values)
     else:
-        own = table[: len(needed)]
-        own.copy_(torch.where(needed[:, None], values, own))
+        rows = table[: len(needed)]
+        rows.copy_(torch.where(needed[:, None], values, rows))
 
 
 def _can_wait_for_count(device: torch.device) -> bool:
@@ -184,8 +184,8 @@ class History:
 
     def restart(self, which: Tensor) -> None:
         """Return to the state before the first transition where `which` [batch] is True."""
-        for first, own in zip(self._first, self._states, strict=True):
-            torch.where(which[:, None], first, own, out=own)
+        for first, states in zip(self._first, self._states, strict=True):
+            torch.where(which[:, None], first, states, out=states)
 
     def select(self, rows: Tensor) -> None:
         """Like `StackRows.select`."""
@@ -197,11 +197,14 @@ class History:
         self._lstm.advance(gates, self._states, self._states)
 
 
-def from_words(network: StackParser, vectors: Tensor, place: int) -> Tensor:
-    """[rows, hidden] What words at a place add; [rows, 0] without word features. vectors: [rows, token]"""
+def from_words(network: StackParser, vectors: Tensor, feature: int) -> Tensor:
+    """[rows, hidden] What words add as a feature, see `AS_TOP`; [rows, 0] without word features.
+
+    vectors: [rows, token].
+    """
     if network.from_words is None:
         return vectors.new_empty(len(vectors), 0)
-    return times_transposed(vectors, network.from_words.weight.chunk(FEATURE_WORDS)[place])
+    return times_transposed(vectors, network.from_words.weight.chunk(FEATURE_WORDS)[feature])
 
 
 def from_stack(network: StackParser, hidden: Tensor, of_word: Tensor) -> Tensor:
@@ -214,10 +217,10 @@ def from_buffer(network: StackParser, hidden: Tensor, of_word: Tensor) -> Tensor
     return _with(times_transposed(hidden, network.from_buffer.weight), of_word)
 
 
-def write_from_words(network: StackParser, vectors: Tensor, place: int, out: Tensor) -> None:
+def write_from_words(network: StackParser, vectors: Tensor, feature: int, out: Tensor) -> None:
     """Like `from_words`, for a network with word features. out: [rows, hidden]"""
     assert network.from_words is not None
-    write_product(out, vectors, network.from_words.weight.chunk(FEATURE_WORDS)[place])
+    write_product(out, vectors, network.from_words.weight.chunk(FEATURE_WORDS)[feature])
 
 
 def write_fronts(
@@ -244,7 +247,7 @@ def _root(network: StackParser) -> StackRow:
 
 
 def _word_rows(tokens: Tokens, words: WordVectors) -> Tensor:
-    """[places] The row of the vector of each word and of the end; on the device."""
+    """[positions] The row of the vector of each word and of the end; on the device."""
     return to_device(words.row[front_rows(tokens)], words.table.device)
 
 
@@ -266,11 +269,11 @@ def state_scores(network: StackParser, stack: StackRows, of_fronts: Tensor, hist
     return times_transposed(joined.relu_(), network.scores.weight, network.scores.bias)
 
 
-class PlainTables(NamedTuple):
+class UncomposedTables(NamedTuple):
     word_row: Tensor
-    """[places] The row of each word."""
+    """[positions] The row of each word."""
     front_row: Tensor
-    """[places] The row of each front."""
+    """[positions] The row of each front."""
     inputs: Tensor
     """[rows, 4 * hidden] What words add to the gates of the stack's LSTM."""
     as_top: Tensor
@@ -281,7 +284,7 @@ class PlainTables(NamedTuple):
     """[rows, hidden] What fronts add."""
 
 
-class PlainInference:
+class UncomposedInference:
     """Parsers without composition: words and buffers do not depend on transitions."""
 
     def __init__(self, network: StackParser, inventory: Inventory, batch: int):
@@ -293,21 +296,21 @@ class PlainInference:
             root.as_top.new_zeros(1, dtype=torch.long),
             root.as_top.new_zeros(1, network.scores.in_features),
         )
-        self._tables = PlainTables(no_row, no_row, size.repeat(1, 4), root.as_below, root.as_below, size)
+        self._tables = UncomposedTables(no_row, no_row, size.repeat(1, 4), root.as_below, root.as_below, size)
         self._stack = StackRows(batch, root._replace(vector=root.vector[:, :0]))
         self._history = History(network, inventory, batch)
 
-    def join(self, start: int, read: Sequence[ReadSentences]) -> bool:
-        [(tokens, words)] = read
+    def join(self, start: int, sentences: Sequence[EncodedSentences]) -> bool:
+        [(tokens, words)] = sentences
         before = self._tables
-        self._tables = tables = with_room(before, start + read[0].places)
+        self._tables = tables = with_room(before, start + sentences[0].positions)
         buffers = FrontOutputs.of(self._network, words, tokens.lengths)
         of_words = slice(start, start + len(words.table))
         self._lstm.write_projection(words.table, out=tables.inputs[of_words])
         if self._network.from_words is not None:
             write_from_words(self._network, words.table, AS_TOP, out=tables.as_top[of_words])
             write_from_words(self._network, words.table, AS_BELOW, out=tables.as_below[of_words])
-        _write_places(self._network, tables, start, tokens, words, buffers)
+        _write_positions(self._network, tables, start, tokens, words, buffers)
         return tables is not before
 
     def reserve(self, depth: int) -> bool:
@@ -317,20 +320,20 @@ class PlainInference:
         self._stack.select(parsers)
         self._history.select(parsers)
 
-    def restart(self, which: Tensor, places: Places) -> None:
+    def restart(self, which: Tensor, positions: Positions) -> None:
         self._stack.restart(which)
         self._history.restart(which)
 
-    def scores(self, places: Places) -> Tensor:
-        rows = self._tables.front_row.index_select(0, places.front)
+    def scores(self, positions: Positions) -> Tensor:
+        rows = self._tables.front_row.index_select(0, positions.front)
         fronts = self._tables.fronts.index_select(0, rows)
         return state_scores(self._network, self._stack, fronts, self._history.output)
 
-    def advance(self, transitions: Tensor, places: Places) -> None:
+    def advance(self, transitions: Tensor, positions: Positions) -> None:
         stack, effects, tables = self._stack, self._inventory.effects(transitions), self._tables
         read, move = effects.stack_read, effects.stack_move
         written = rows_where(move == 1 - read)
-        word = tables.word_row.index_select(0, places.top.index_select(0, written))
+        word = tables.word_row.index_select(0, positions.top.index_select(0, written))
         gates = tables.inputs.index_select(0, word)  # [n, 4 * hidden]
         before = stack.top - read  # [batch]
         states = stack.states(stack.index(before).index_select(0, written))
@@ -344,9 +347,9 @@ class PlainInference:
 
 class ComposingTables(NamedTuple):
     word_row: Tensor
-    """[places] The row of each word, and of the end."""
+    """[positions] The row of each word, and of the end."""
     front_row: Tensor
-    """[places] The row of each front."""
+    """[positions] The row of each front."""
     vectors: Tensor
     """[rows, token] The vectors of words."""
     hidden: Tensor
@@ -357,9 +360,9 @@ class ComposingTables(NamedTuple):
     """[rows, hidden] What fronts add."""
 
 
-def _write_places(
+def _write_positions(
     network: StackParser,
-    tables: PlainTables | ComposingTables,
+    tables: UncomposedTables | ComposingTables,
     start: int,
     tokens: Tokens,
     words: WordVectors,
@@ -367,18 +370,18 @@ def _write_places(
 ) -> None:
     """Write what both kinds of tables keep of sentences: what fronts add, and the rows of words and fronts.
 
-    start: the first row, and the first place, of these sentences.
+    start: the first row, and the first position, of these sentences.
     """
     write_fronts(network, words, buffers, out=tables.fronts[start : start + len(buffers.word)])
-    places = slice(start, start + len(buffers.row_of_front))
-    tables.word_row[places] = _word_rows(tokens, words) + start
-    tables.front_row[places] = buffers.row_of_front + start
+    positions = slice(start, start + len(buffers.row_of_front))
+    tables.word_row[positions] = _word_rows(tokens, words) + start
+    tables.front_row[positions] = buffers.row_of_front + start
 
 
 class ComposingInference:
     """Parsers with composition.
 
-    The vector of B0 is stored below the stack, at the height NO_ROW, so that places are heights.
+    The vector of B0 is stored below the stack, at the height NO_ROW, so that each `Place` is a height.
     """
 
     def __init__(self, network: StackParser, inventory: Inventory, batch: int):
@@ -393,15 +396,15 @@ class ComposingInference:
         self._stack = StackRows(batch, root)
         self._history = History(network, inventory, batch)
 
-    def join(self, start: int, read: Sequence[ReadSentences]) -> bool:
-        [(tokens, words)] = read
+    def join(self, start: int, sentences: Sequence[EncodedSentences]) -> bool:
+        [(tokens, words)] = sentences
         before = self._tables
-        self._tables = tables = with_room(before, start + read[0].places)
+        self._tables = tables = with_room(before, start + sentences[0].positions)
         buffers = Buffers.of(self._network, words, tokens.lengths)
         of_fronts = slice(start, start + len(buffers.word))
         tables.hidden[of_fronts], tables.cell[of_fronts] = buffers.states
         tables.vectors[start : start + len(words.table)] = words.table
-        _write_places(self._network, tables, start, tokens, words, buffers)
+        _write_positions(self._network, tables, start, tokens, words, buffers)
         return tables is not before
 
     def _features(self, states: LSTMStates, vectors: Tensor) -> tuple[Tensor, Tensor]:
@@ -416,27 +419,27 @@ class ComposingInference:
         self._history.select(parsers)
         self._fronts = self._fronts.index_select(0, parsers)
 
-    def restart(self, which: Tensor, places: Places) -> None:
+    def restart(self, which: Tensor, positions: Positions) -> None:
         self._stack.restart(which)
         self._history.restart(which)
-        self._take_fronts(which, places)
+        self._take_fronts(which, positions)
 
-    def scores(self, places: Places) -> Tensor:
+    def scores(self, positions: Positions) -> Tensor:
         return state_scores(self._network, self._stack, self._fronts, self._history.output)
 
-    def advance(self, transitions: Tensor, places: Places) -> None:
+    def advance(self, transitions: Tensor, positions: Positions) -> None:
         stack, effects = self._stack, self._inventory.effects(transitions)
         read, move = effects.stack_read, effects.stack_move
         before = stack.top - read
         self._compose(transitions, effects, before + 1)
-        self._replace_fronts(effects.composes == Place.B0, places)
+        self._replace_fronts(effects.composes == Place.B0, positions)
         self._write(effects, before, rows_where(move == 1 - read))
-        self._take_fronts(effects.buffer_move == 1, places)
+        self._take_fronts(effects.buffer_move == 1, positions)
         stack.top += move
         self._history.advance(transitions)
 
     def _compose(self, transitions: Tensor, effects: Effects[Tensor], target: Tensor) -> None:
-        """Compute composed vectors, and put them at the places that the transitions determine.
+        """Compute composed vectors, and put them where the transitions determine.
 
         target: [batch] the heights of the rows that the transitions write.
         """
@@ -451,22 +454,22 @@ class ComposingInference:
         self._stack.rows.vector.index_copy_(0, index.index_select(0, composing), composed)
 
     def _vectors(self, place: Tensor, which: Tensor) -> Tensor:
-        """[n, token] The vectors at places [batch] of the parsers `which` [n]; any vectors for NOWHERE."""
+        """[n, token] The vectors at each `Place` [batch] of the parsers `which` [n]; any for NOWHERE."""
         index = self._stack.index(self._height(place)).index_select(0, which)
         return self._stack.rows.vector.index_select(0, index)
 
     def _height(self, place: Tensor) -> Tensor:
-        """[batch] The heights of the vectors at places [batch]."""
+        """[batch] The heights of the vectors at each `Place` [batch]."""
         on_stack = self._stack.top - (place == Place.S1).long()
         return on_stack.masked_fill(place == Place.B0, NO_ROW)
 
-    def _replace_fronts(self, replaced: Tensor, places: Places) -> None:
+    def _replace_fronts(self, replaced: Tensor, positions: Positions) -> None:
         """Compute what composed fronts add. replaced: [batch] bool: which parsers composed their front."""
         which = rows_where(replaced)
         vectors = self._stack.rows.vector.index_select(0, which)  # the vectors of B0
         # An empty buffer has no next front, and its end is never replaced.
         last = len(self._tables.front_row) - 1
-        following = (places.front.index_select(0, which) + 1).clamp(max=last)
+        following = (positions.front.index_select(0, which) + 1).clamp(max=last)
         rows = self._tables.front_row.index_select(0, following)
         hidden, cell = (part.index_select(0, rows) for part in (self._tables.hidden, self._tables.cell))
         previous = LSTMStates(hidden, cell)
@@ -487,10 +490,10 @@ class ComposingInference:
         self._stack_lstm.advance(self._stack_lstm.project(vectors), states, states)
         stack.write(index, states, *self._features(states, vectors))
 
-    def _take_fronts(self, taken: Tensor, places: Places) -> None:
-        """Advance to the fronts at their places where `taken` [batch] is True."""
+    def _take_fronts(self, taken: Tensor, positions: Positions) -> None:
+        """Advance to the fronts at their positions where `taken` [batch] is True."""
         which = rows_where(taken)
-        fronts = places.front.index_select(0, which)
+        fronts = positions.front.index_select(0, which)
         vectors = self._tables.vectors.index_select(0, self._tables.word_row.index_select(0, fronts))
         replace_rows(self._stack.rows.vector, which, taken, vectors)
         rows = self._tables.front_row.index_select(0, fronts)
@@ -512,40 +515,43 @@ class EnsembleInference:
     def __init__(self, members: Sequence[Member]):
         self._members = members
 
-    def join(self, start: int, read: Sequence[ReadSentences]) -> bool:
-        moved = [member.parsers.join(start, [own]) for member, own in zip(self._members, read, strict=True)]
+    def join(self, start: int, sentences: Sequence[EncodedSentences]) -> bool:
+        moved = [
+            member.parsers.join(start, [its_sentences])
+            for member, its_sentences in zip(self._members, sentences, strict=True)
+        ]
         return any(moved)
 
     def reserve(self, depth: int) -> bool:
         moved = [member.parsers.reserve(depth) for member in self._members]
         return any(moved)
 
-    def restart(self, which: Tensor, places: Places) -> None:
+    def restart(self, which: Tensor, positions: Positions) -> None:
         for member in self._members:
-            member.parsers.restart(which, places)
+            member.parsers.restart(which, positions)
 
     def select(self, parsers: Tensor) -> None:
         for member in self._members:
             member.parsers.select(parsers)
 
-    def scores(self, places: Places) -> Tensor:
+    def scores(self, positions: Positions) -> Tensor:
         first, *others = (
-            member.parsers.scores(places).index_select(1, member.number[:-1]) for member in self._members
+            member.parsers.scores(positions).index_select(1, member.number[:-1]) for member in self._members
         )
         return sum(others, first) / len(self._members)
 
-    def advance(self, transitions: Tensor, places: Places) -> None:
+    def advance(self, transitions: Tensor, positions: Positions) -> None:
         for member in self._members:
-            member.parsers.advance(member.number.index_select(0, transitions), places)
+            member.parsers.advance(member.number.index_select(0, transitions), positions)
 
 
 class InferenceStepper(Protocol):
     """Parsers that compute the scores of `StackParser.replay`. `restart` each at a sentence first."""
 
-    def join(self, start: int, read: Sequence[ReadSentences]) -> bool:
-        """Compute what depends on the words of sentences alone, into places from `start` on.
+    def join(self, start: int, sentences: Sequence[EncodedSentences]) -> bool:
+        """Compute what depends on the words of sentences alone, into positions from `start` on.
 
-        start: at least 1. read: the sentences as each network reads them. Returns whether tensors have moved.
+        start: at least 1. sentences: as each network encodes them. Returns whether tensors have moved.
         """
 
     def reserve(self, depth: int) -> bool:
@@ -554,17 +560,17 @@ class InferenceStepper(Protocol):
     def select(self, parsers: Tensor) -> None:
         """Continue with the parsers [n], which can contain duplicates. Afterwards, tensors have moved."""
 
-    def restart(self, which: Tensor, places: Places) -> None:
-        """Reset the parsers where `which` [batch] is True. places: those at which they start."""
+    def restart(self, which: Tensor, positions: Positions) -> None:
+        """Reset the parsers where `which` [batch] is True. positions: those at which they start."""
 
-    def scores(self, places: Places) -> Tensor:
-        """[batch, transitions] The scores in the current states. places: the current places."""
+    def scores(self, positions: Positions) -> Tensor:
+        """[batch, transitions] The scores in the current states. positions: the current ones."""
 
-    def advance(self, transitions: Tensor, places: Places) -> None:
-        """Take the transitions [batch]. places: the places afterwards."""
+    def advance(self, transitions: Tensor, positions: Positions) -> None:
+        """Take the transitions [batch]. positions: those afterwards."""
 
 
 def inference_stepper(network: StackParser, inventory: Inventory, batch: int) -> InferenceStepper:
     """A stepper for a network. batch: number of parsers."""
-    kind = ComposingInference if inventory.system.composes else PlainInference
+    kind = ComposingInference if inventory.system.composes else UncomposedInference
     return kind(network, inventory, batch)

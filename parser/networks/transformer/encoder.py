@@ -135,8 +135,10 @@ class TransformerEncoder(nn.Module):
             )
         layers = torch.stack(output.hidden_states[-self.settings.layers :], dim=2).to(self.mix.dtype)
         start = len(self._before)
-        own = layers[:, start : start + together.length].flatten(0, 1).flatten(1)  # [places, layers * size]
-        return self._of_words(own, together).unflatten(1, (self.settings.layers, self.size))
+        of_pieces = (
+            layers[:, start : start + together.length].flatten(0, 1).flatten(1)
+        )  # [windows * length, layers * size]
+        return self._of_words(of_pieces, together).unflatten(1, (self.settings.layers, self.size))
 
     def _mask(self, is_piece: Tensor, together: Together) -> Tensor | None:
         """The attention mask. is_piece: [windows, length].
@@ -153,7 +155,9 @@ class TransformerEncoder(nn.Module):
     def _inputs(self, pieces: Tensor, together: Together) -> tuple[Tensor, Tensor]:
         """[windows, length + special pieces] Pieces, including special ones; and which are not padding."""
         device, before = pieces.device, len(self._before)
-        first, counts = (to_device(own, device)[:, None] for own in (together.first, together.counts))
+        first, counts = (
+            to_device(integers, device)[:, None] for integers in (together.first, together.counts)
+        )
         special = before + len(self._after)
         position = torch.arange(together.length + special, device=device)[None] - before
         ids = pieces[(first + position.clamp(min=0)).clamp(max=len(pieces) - 1)]
@@ -164,14 +168,14 @@ class TransformerEncoder(nn.Module):
         is_piece = position < counts + len(self._after)
         return ids.masked_fill(~is_piece, self._padding), is_piece
 
-    def _of_words(self, own: Tensor, together: Together) -> Tensor:
-        """[words, layers * size] Pool the pieces of each word. own: [windows * length, layers * size]."""
+    def _of_words(self, of_pieces: Tensor, together: Together) -> Tensor:
+        """[words, layers * size] Pool the pieces of words. of_pieces: [windows * length, layers * size]."""
         words = together.words
         if self.settings.pooling == "mean":
-            values, offsets = (to_device(part, own.device) for part in (words.values, words.offsets))
-            return F.embedding_bag(values, own, offsets, mode="mean")
-        place = words.offsets if self.settings.pooling == "first" else words.offsets + words.lengths - 1
-        return own.index_select(0, to_device(words.values[place], own.device))
+            values, offsets = (to_device(part, of_pieces.device) for part in (words.values, words.offsets))
+            return F.embedding_bag(values, of_pieces, offsets, mode="mean")
+        index = words.offsets if self.settings.pooling == "first" else words.offsets + words.lengths - 1
+        return of_pieces.index_select(0, to_device(words.values[index], of_pieces.device))
 
     def _precision(self, device: torch.device) -> AbstractContextManager[object]:
         if present_precision() == "bfloat16":

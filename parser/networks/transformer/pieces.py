@@ -55,11 +55,11 @@ class PieceTokenizer:
         """The pieces of each word, at least one: the unknown piece for words of which nothing is left."""
         # Lone surrogates are not valid text.
         texts = [[self._blank + word.encode(errors="replace").decode()] for word in words]
-        found = self._tokenizer.encode_batch(texts, is_pretokenized=True, add_special_tokens=False)
+        encoded = self._tokenizer.encode_batch(texts, is_pretokenized=True, add_special_tokens=False)
         # Some tokenizers find the special pieces in text, too.
         return [
             [self._unknown if piece in self._special else piece for piece in each.ids] or [self._unknown]
-            for each in found
+            for each in encoded
         ]
 
     def added(self, tokens: Tokens, sentences: Sequence[Sentence]) -> Tokens:
@@ -67,17 +67,19 @@ class PieceTokenizer:
         words = list(chain.from_iterable(sentence.forms for sentence in sentences))
         distinct = list(dict.fromkeys(words))
         known = dict(zip(distinct, self.pieces(distinct), strict=True))
-        found = [known[word] for word in words]
-        values = torch.tensor(list(chain.from_iterable(found)), dtype=torch.long)
-        return replace(tokens, pieces=Ragged(values, torch.tensor(list(map(len, found)), dtype=torch.long)))
+        pieces_of_words = [known[word] for word in words]
+        values = torch.tensor(list(chain.from_iterable(pieces_of_words)), dtype=torch.long)
+        return replace(
+            tokens, pieces=Ragged(values, torch.tensor(list(map(len, pieces_of_words)), dtype=torch.long))
+        )
 
 
 def _special(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
     """The special pieces before and after a text."""
-    own = tokenizer.encode(["a"], is_pretokenized=True, add_special_tokens=False).ids
+    inner = tokenizer.encode(["a"], is_pretokenized=True, add_special_tokens=False).ids
     whole = tokenizer.encode(["a"], is_pretokenized=True).ids
-    start = next(i for i in range(len(whole) - len(own) + 1) if whole[i : i + len(own)] == own)
-    return whole[:start], whole[start + len(own) :]
+    start = next(i for i in range(len(whole) - len(inner) + 1) if whole[i : i + len(inner)] == inner)
+    return whole[:start], whole[start + len(inner) :]
 
 
 def _continues_words(pre_tokenizer: Any) -> bool:
@@ -118,7 +120,7 @@ class Together(NamedTuple):
     length: int
     """Number of pieces in the longest window."""
     words: Ragged
-    """For each word read from these windows, the places of its pieces, as window * length + position."""
+    """For each word read from these windows, the positions of its pieces, as window * length + position."""
 
 
 @dataclass(frozen=True)
@@ -154,11 +156,11 @@ class Windows:
             words = word_order[start_word:end_word]
             row = torch.arange(len(rows)).repeat_interleave(words_in_window[rows])
             first = starts[first_words[rows]]
-            place = row * length + starts[words] - first[row]
-            own = counts[words]
-            positions = Ragged(torch.empty(int(own.sum())), own).position_in_row()
-            places = Ragged(place.repeat_interleave(own) + positions, own)
-            together.append(Together(first, sizes[rows], length, places))
+            start = row * length + starts[words] - first[row]
+            counts_of_words = counts[words]
+            positions = Ragged(torch.empty(int(counts_of_words.sum())), counts_of_words).position_in_row()
+            pieces_of_words = Ragged(start.repeat_interleave(counts_of_words) + positions, counts_of_words)
+            together.append(Together(first, sizes[rows], length, pieces_of_words))
             start_word = end_word
         return cls(together, word_order.argsort())
 
@@ -222,13 +224,13 @@ def _chosen(spans: Sequence[tuple[int, int]], sizes: Sequence[int]) -> Iterator[
 
     The beginning and the end of the sentence count as far away. sizes: number of pieces in each word.
     """
-    places = list(accumulate(sizes, initial=0))
-    far = places[-1]
+    starts = list(accumulate(sizes, initial=0))
+    far = starts[-1]
 
     def context(word: int, number: int) -> int:
         begin, end = spans[number]
-        before = places[word] - places[begin] if begin else far
-        after = places[end] - places[word + 1] if end < len(sizes) else far
+        before = starts[word] - starts[begin] if begin else far
+        after = starts[end] - starts[word + 1] if end < len(sizes) else far
         return min(before, after)
 
     first = 0

@@ -134,10 +134,10 @@ def learning_rates(transformer: Any, settings: TransformerSettings) -> dict[Tens
             "parser.network.transformer.layer_decay: the layers of this transformer have no numbers; "
             "leave it out"
         )
-    found: dict[Tensor, float] = {}
+    rates: dict[Tensor, float] = {}
     for name, weight in trained.items():
-        found[weight] = settings.learning_rate * settings.layer_decay ** layers_above(name, count)
-    return found
+        rates[weight] = settings.learning_rate * settings.layer_decay ** layers_above(name, count)
+    return rates
 
 
 def layers_above(name: str, count: int) -> int:

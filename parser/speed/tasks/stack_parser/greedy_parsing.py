@@ -19,7 +19,7 @@ from parser.treebank.vocabulary import Tokens
 def parse_one(model: Model, tokens: Tokens) -> State:
     """Parse one sentence without batching; return its final state."""
     network, inventory = model.network, model.inventory
-    if not network.is_plain:
+    if not network.is_of_ding_and_koehn:
         return _step_unbatched(model, tokens)
     table = network.word_table(tokens)  # [words + 2, token]
     words = SteppedLSTM(network.stack).project(table)  # [words + 2, 4 * hidden]
@@ -55,7 +55,7 @@ def _step_unbatched(model: Model, tokens: Tokens) -> State:
 def parse_batch(model: Model, tokens: Tokens) -> State:
     """Parse a static batch with the paper's decoder until all sentences are done; return the final states."""
     network, inventory = model.network, model.inventory
-    assert network.is_plain
+    assert network.is_of_ding_and_koehn
     table = network.word_table(tokens)  # [words + 2, token]
     state = State.initial(tokens.lengths, device=model.device)
     padding = Padding.of(tokens.lengths + 1, None)

@@ -151,7 +151,7 @@ def score_with_paper_decoder(
 
     table: [W + 2, token], see `EncodedWords`.
     """
-    assert network.is_plain
+    assert network.is_of_ding_and_koehn
     [buffer_tokens] = batch.buffer_tokens
     lengths = to_device(batch.tokens.lengths, table.device)
     decoder = PaperDecoder(network, inventory, table, buffer_tokens, lengths, len(batch.forest.levels))

@@ -31,7 +31,7 @@ from parser.networks.replay.batch import Batch
 from parser.networks.replay.examples import BatchSource, Examples
 from parser.networks.replay.making import Selection
 from parser.networks.replay.shapes import EPOCHS, Shape, common_shapes
-from parser.networks.stack_parser import ReadSentences, StackParser
+from parser.networks.stack_parser import EncodedSentences, StackParser
 from parser.parsing.parsed_tree import Arcs
 from parser.parsing.running_batch import RunningBatch
 from parser.speed.tasks.plugin import NO_BATCHING, Methods, Plugin, Setup, Work, fingerprints, gradients_of
@@ -257,7 +257,7 @@ class StackParserPlugin:
     def _forward(self, batch: Batch, inventory: Inventory) -> BatchLoss:
         """Like `StackParser.forward`, but with the measured method."""
         network = self._model.network
-        unbatched = score_sentence if network.is_plain else score_by_stepping
+        unbatched = score_sentence if network.is_of_ding_and_koehn else score_by_stepping
         methods = {NO_BATCHING: unbatched, "step-naive": score_with_paper_decoder, "step": score_by_stepping}
         words = network.encode(batch.tokens)
         scores = methods[self._setup.method](network, inventory, words.table, batch)  # [S, transitions]
@@ -388,7 +388,7 @@ def parse_tokens(
     batch: RunningBatch, model: Model, tokens: Tokens, probabilities: bool = False
 ) -> list[Arcs]:
     """Parse sentences in a batch of this model without other sentences."""
-    slots = batch.join([ReadSentences(tokens, model.network.encode_distinct(tokens)[0])], probabilities)
+    slots = batch.join([EncodedSentences(tokens, model.network.encode_distinct(tokens)[0])], probabilities)
     found: dict[int, Arcs] = {}
     while len(found) < len(slots):
         batch.work()

@@ -45,7 +45,7 @@ def score_sentence(network: StackParser, inventory: Inventory, table: Tensor, ba
 
     table: [W + 2, token], see `EncodedWords`.
     """
-    assert network.is_plain
+    assert network.is_of_ding_and_koehn
     assert batch.sentences == 1
     words = SteppedLSTM(network.stack).project(table)  # [W + 2, 4 * hidden]
     buffer = network.project_buffer(table, batch.buffer_tokens)  # [frames, hidden]

@@ -1,4 +1,4 @@
-"""The steps of one parser in plain arrays: NumPy's vector products, without PyTorch.
+"""The steps of one parser in arrays: NumPy's vector products, without PyTorch.
 
 In a step of a small network for one sentence, PyTorch's dispatcher takes far longer than the computation.
 Matrix products that are computed once for a sentence stay with PyTorch: NumPy would run them in threads of
@@ -31,7 +31,7 @@ def array(tensor: Tensor) -> Array:
     return np.array(tensor.detach().numpy(), order="C")
 
 
-class PlainLSTM:
+class ArrayLSTM:
     """The cell of `parser.batching.lstm`, with sigmoid(x) = tanh(x / 2) / 2 + 1 / 2.
 
     The factor 1 / 2 of x is part of the weights.
@@ -65,22 +65,22 @@ class PlainLSTM:
     def advance(self, gates: Array, states: States) -> States:
         """The states after an input. gates: [4 * hidden], see `project`."""
         size = self._size
-        found: States = []
+        after: States = []
         for (of_input, bias, recurrent), (hidden, cell) in zip(self._layers, states, strict=True):
-            if found:
-                gates = found[-1][0].dot(of_input) + bias
+            if after:
+                gates = after[-1][0].dot(of_input) + bias
             active = hidden.dot(recurrent)
             active += gates
             np.tanh(active, out=active)
             active *= self._scale
             active += self._shift
             cell = active[size : 2 * size] * cell + active[:size] * active[2 * size : 3 * size]
-            found.append((active[3 * size :] * np.tanh(cell), cell))
-        return found
+            after.append((active[3 * size :] * np.tanh(cell), cell))
+        return after
 
 
 def effects_of(inventory: Inventory, numbers: Tensor) -> list[Effects[int]]:
-    """The effects of each transition [n], as plain numbers."""
+    """The effects of each transition [n], as Python's numbers."""
     values = (part.tolist() for part in inventory.effects(numbers))
     return [Effects(*each) for each in zip(*values, strict=True)]
 
@@ -95,7 +95,7 @@ class StackEntry(NamedTuple):
     """[token] The word vector of the entry."""
 
 
-class PlainNetwork:
+class ArrayNetwork:
     """The weights of a network as arrays, and everything that does not depend on sentences. Immutable."""
 
     def __init__(self, network: StackParser, inventory: Inventory, numbers: Sequence[int]):
@@ -105,14 +105,14 @@ class PlainNetwork:
         order = torch.tensor(numbers)
         self.effects = effects_of(inventory, order)
         self.stack, self.buffer, self.history = map(
-            PlainLSTM, (network.stack, network.buffer, network.history)
+            ArrayLSTM, (network.stack, network.buffer, network.history)
         )
         weight, bias = self.stack.of_input
         self.word_parts = []
         """The starts of the parts of what words add, except the first part."""
         if network.from_words:
             hidden = network.scores.in_features
-            self.word_parts = [len(weight) + place * hidden for place in range(FEATURE_WORDS)]
+            self.word_parts = [len(weight) + word * hidden for word in range(FEATURE_WORDS)]
             weight = torch.cat([weight, network.from_words.weight.detach()])
         self.of_words = weight, F.pad(bias, (0, len(weight) - len(bias)))
         """Weight and bias of what words add to the gates of the stack's LSTM and, with word features, to the
@@ -128,7 +128,7 @@ class PlainNetwork:
         self.scores = array(network.scores.weight[order[:-1]].T), array(network.scores.bias[order[:-1]])
         """[hidden, transitions], [transitions]"""
         embeddings = array(network.transition_embeddings.weight[order])
-        self.of_transitions = [self.history.project(own) for own in embeddings]
+        self.of_transitions = [self.history.project(embedding) for embedding in embeddings]
         """[4 * hidden] What each transition adds to the gates of the history's LSTM."""
         self.first_history = self.history.advance(self.of_transitions[-1], self.history.zeros)
         if network.composition:
@@ -153,29 +153,29 @@ class PlainNetwork:
         of_state += as_top
         return StackEntry(states, of_state, as_below, vector)
 
-    def begin(self, table: Tensor) -> PlainParser:
+    def begin(self, table: Tensor) -> ArrayParser:
         """A parser for a sentence. table: [W + 2, token] the vectors of its words, of ROOT and of the end."""
-        return (ComposingPlainParser if self.network.composition else PlainParser)(self, table)
+        return (ComposingArrayParser if self.network.composition else ArrayParser)(self, table)
 
 
-class PlainParser:
+class ArrayParser:
     """One parser without composition: words and buffers do not depend on transitions."""
 
-    def __init__(self, arrays: PlainNetwork, table: Tensor):
-        """table: see `PlainNetwork.begin`."""
+    def __init__(self, arrays: ArrayNetwork, table: Tensor):
+        """table: see `ArrayNetwork.begin`."""
         self._arrays = arrays
         self._history = arrays.first_history
         self._stack = [arrays.root]
         self._table = table.numpy()
-        self._read(table)
+        self._take_in(table)
 
-    def _read(self, table: Tensor) -> None:
+    def _take_in(self, table: Tensor) -> None:
         arrays = self._arrays
         gates, *features = np.split(F.linear(table, *arrays.of_words).numpy(), arrays.word_parts, axis=1)
         from_end = torch.cat([table[-1:], table[:-2].flip(0)])  # [W + 1, token]
         states, outputs = arrays.buffer.zeros, []
-        for own in F.linear(from_end, *arrays.to_buffer).numpy():
-            states = arrays.buffer.advance(own, states)
+        for gates_of_word in F.linear(from_end, *arrays.to_buffer).numpy():
+            states = arrays.buffer.advance(gates_of_word, states)
             outputs.append(states[-1][0])
         hidden = torch.from_numpy(np.stack(outputs[::-1]))  # [W + 1, hidden]
         self._fronts = F.linear(hidden, arrays.network.from_buffer.weight).numpy()
@@ -187,7 +187,7 @@ class PlainParser:
             self._fronts[-1] += as_front[-1]
             self._pushed = list(zip(gates, as_top, as_below, strict=True))
         else:
-            self._pushed = [(own, 0.0, 0.0) for own in gates]
+            self._pushed = [(gates_of_word, 0.0, 0.0) for gates_of_word in gates]
 
     def joined(self, front: int) -> Array:
         """[hidden] The input of the scores. front: the number of B0, from 1."""
@@ -216,10 +216,10 @@ class PlainParser:
         self._history = arrays.history.advance(arrays.of_transitions[transition], self._history)
 
 
-class ComposingPlainParser(PlainParser):
+class ComposingArrayParser(ArrayParser):
     """One parser with composition, like `ComposingInference`."""
 
-    def _read(self, table: Tensor) -> None:
+    def _take_in(self, table: Tensor) -> None:
         network, rows = self._arrays.network, torch.arange(len(table))
         buffers = Buffers.of(network, WordVectors(table, rows), torch.tensor([len(table) - 2]))
         of_fronts = (
