@@ -29,7 +29,7 @@ from parser.commands.arguments import argument_parser
 from parser.config.description import sections
 from parser.evaluation.measures import TEXT_MEASURES
 from parser.evaluation.scores import Scores
-from parser.models.model_format import DOCUMENTS, FILES, FORMAT
+from parser.models.model_files import DOCUMENTS, FILES, FORMAT
 from parser.service import operation, page, typed_messages, typed_protocol, udpipe_protocol
 from parser.service.operation import Metrics
 from parser.speed.measuring.settings import SpeedConfig

@@ -14,7 +14,7 @@ import torch
 
 import parser
 from parser.models.model import Model
-from parser.models.model_format import FILES, TOKENIZER
+from parser.models.model_files import FILES, TOKENIZER
 from parser.parsing.engine import parse
 from parser.parsing.part_parser import output_of
 from parser.treebank.conllu import read_treebank

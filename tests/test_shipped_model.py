@@ -17,8 +17,7 @@ from safetensors.torch import load
 import parser
 from parser.cli import main
 from parser.models.model_card import read_card
-from parser.models.model_files import Package
-from parser.models.model_format import FORMAT
+from parser.models.model_files import FORMAT, Package
 from parser.models.named_models import find_model
 from parser.models.text_input import text_reader
 from parser.training.config import read_config

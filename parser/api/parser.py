@@ -18,8 +18,7 @@ from conllu import SentenceList, TokenList
 
 from parser.api.sentences import comments_of, refuse_surrogates, sentence_of, tree_of, tree_of_text, with_tree
 from parser.api.tree import TAGS, Known, Tags, Tree
-from parser.models.ensemble import ModelChoice, load_models
-from parser.models.model import Model
+from parser.models.model import Model, ModelChoice, load_models
 from parser.models.named_models import find_model, model_in
 from parser.models.text_input import reader_of_model, tokenizer_of
 from parser.parsing import BATCH_SIZE, refuse_count

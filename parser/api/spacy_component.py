@@ -23,10 +23,8 @@ from spacy.vocab import Vocab
 from parser.api.sentences import refuse_surrogates
 from parser.api.spacy_factory import ComponentSettings
 from parser.models.column_shares import InputColumnCheck, column_counts
-from parser.models.ensemble import ModelChoice, contents, load_models, model_paths
-from parser.models.model import Model
-from parser.models.model_files import write_package
-from parser.models.model_format import SETTINGS
+from parser.models.model import Model, ModelChoice, load_models
+from parser.models.model_files import SETTINGS, contents, model_paths, write_package
 from parser.models.named_models import find_model
 from parser.models.text_input import reader_with, tokenizer_in, tokenizer_of
 from parser.parsing import BATCH_SIZE, refuse_count

@@ -9,7 +9,7 @@ from parser.commands.reports import curves_of, known_forms, refuse_unwritable_pa
 from parser.evaluation.errors import find_errors
 from parser.evaluation.report import comparison_report, copied_by
 from parser.evaluation.significance import compare
-from parser.models.ensemble import ModelChoice, load_models, of_treebank
+from parser.models.model import ModelChoice, load_models, of_treebank
 from parser.pages.comparison_page import Parsed, comparison_page
 from parser.parsing.engine import parse_stream
 from parser.system.console import say

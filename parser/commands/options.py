@@ -9,8 +9,7 @@ import torch
 
 from parser.batching.functional import set_precision
 from parser.models.column_shares import AnySentence
-from parser.models.ensemble import ModelChoice, load_models
-from parser.models.model import Model
+from parser.models.model import Model, ModelChoice, load_models
 from parser.models.text_input import tokenizer_of
 from parser.parsing.constraints import ConstraintReader
 from parser.parsing.options import ParseOptions

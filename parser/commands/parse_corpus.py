@@ -17,7 +17,7 @@ from parser.commands.options import (
     warning_of,
 )
 from parser.models.column_shares import Counts, InputColumnCheck
-from parser.models.ensemble import load_models
+from parser.models.model import load_models
 from parser.parsing.corpus.run import Summary, parse_corpus, report_path
 from parser.parsing.part_parser import PartSettings
 from parser.system.console import LinesError, counted, warn

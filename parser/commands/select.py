@@ -9,8 +9,7 @@ from itertools import chain
 
 from parser.commands.options import models_of, prepared_device, warning_of, with_column_warnings
 from parser.evaluation.selection import FileSentence, lines_of, select
-from parser.models.ensemble import load_models
-from parser.models.model import Model
+from parser.models.model import Model, load_models
 from parser.system.console import counted, warn
 from parser.system.files import atomic_file, refuse_to_overwrite
 from parser.treebank.conllu import NO_SENTENCE, stream_sentences

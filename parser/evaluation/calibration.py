@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from parser.evaluation.scores import PUNCTUATION_TAGS, word_classes
 from parser.models.model import Model
-from parser.models.model_format import SCORES
+from parser.models.model_files import SCORES
 from parser.models.settings import CalibrationSettings
 from parser.parsing.engine import parse
 from parser.parsing.options import ParseOptions

@@ -9,8 +9,7 @@ from parser.batching import Precision
 from parser.evaluation.scores import Scores, score
 from parser.evaluation.text_scores import TextScores, gold_text, parsed_text, score_text
 from parser.models.column_shares import Counts, column_counts
-from parser.models.ensemble import ModelChoice
-from parser.models.model import Model
+from parser.models.model import Model, ModelChoice
 from parser.parsing import BATCH_SIZE
 from parser.parsing.engine import parse_stream
 from parser.parsing.part_parser import model_of_worker

@@ -48,7 +48,7 @@ _AS_JSON = TypeAdapter(dict[str, ColumnShares])
 
 
 def shares_as_json(shares: Mapping[str, ColumnShares]) -> str:
-    return json.dumps({name: own.model_dump() for name, own in shares.items()}, indent=2) + "\n"
+    return json.dumps({name: share.model_dump() for name, share in shares.items()}, indent=2) + "\n"
 
 
 def shares_from_json(text: str) -> dict[str, ColumnShares]:
@@ -67,7 +67,7 @@ class Counts:
     """For forms: the characters that occur in no form of training, and in how many words."""
 
     def add(self, strings: Iterable[str], name: str, lexicon: Lexicon) -> None:
-        divide = division_of(name) or _whole
+        divide = division_of(name) or (lambda string: (string,))
         for string, count in Counter(strings).items():
             self.values += count
             if string == BLANK:
@@ -83,8 +83,8 @@ class Counts:
         self.unknown += other.unknown
         self._add_unseen(other.unseen)
 
-    def _add_unseen(self, found: Mapping[str, int]) -> None:
-        for character, count in found.items():
+    def _add_unseen(self, characters: Mapping[str, int]) -> None:
+        for character, count in characters.items():
             self.unseen[character] = self.unseen.get(character, 0) + count
 
     @property
@@ -94,22 +94,18 @@ class Counts:
         )
 
 
-def _whole(string: str) -> tuple[str]:
-    return (string,)
-
-
 def column_shares(lexicons: Mapping[str, Lexicon], sentences: Sequence[Sentence]) -> dict[str, ColumnShares]:
     """The shares in all given sentences. lexicons: those of the columns that a network reads."""
-    return {name: own.shares for name, own in column_counts(lexicons, sentences).items()}
+    return {name: counts.shares for name, counts in column_counts(lexicons, sentences).items()}
 
 
 def column_counts(lexicons: Mapping[str, Lexicon], sentences: Sequence[Sentence]) -> dict[str, Counts]:
     """The counts of values in all given sentences, by column. lexicons: see `column_shares`."""
-    counts = {name: Counts() for name in lexicons}
-    for name, own in counts.items():
+    by_column = {name: Counts() for name in lexicons}
+    for name, counts in by_column.items():
         strings = (string for sentence in sentences for string in strings_of(sentence, name))
-        own.add(strings, name, lexicons[name])
-    return counts
+        counts.add(strings, name, lexicons[name])
+    return by_column
 
 
 class InputColumnCheck:
@@ -139,17 +135,14 @@ class InputColumnCheck:
             passed.append(sentence)
             words += len(sentence)
             if words >= WORDS_BETWEEN_CHECKS:
-                self._add(passed, warn)
+                self.add(column_counts(self._lexicons, passed), warn)
                 passed, words = [], 0
-        self._add(passed, warn)
+        self.add(column_counts(self._lexicons, passed), warn)
 
-    def _add(self, sentences: Sequence[Sentence], warn: Callable[[str], None]) -> None:
-        self.add(column_counts(self._lexicons, sentences), warn)
-
-    def add(self, found: Mapping[str, Counts], warn: Callable[[str], None]) -> None:
+    def add(self, counts_of_some: Mapping[str, Counts], warn: Callable[[str], None]) -> None:
         """Add the counts of some sentences, see `column_counts`, and check the shares."""
         for name, counts in self._counts.items():
-            counts.merge(found[name])
+            counts.merge(counts_of_some[name])
             message = _message(WORD_COLUMNS[name].title, counts, self._dev.get(name))
             if message and name not in self._warned:
                 self._warned.add(name)

@@ -1,13 +1,17 @@
-"""A trained parser, with methods that save it to a folder and load it."""
+"""Trained parsers: one, or several whose scores are averaged at each transition. Saved and loaded.
+
+Those of an ensemble may read and predict different columns and know different words, but have the same
+transition system and labels. The tokenizer of the first model divides texts.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from pydantic import ValidationError
@@ -18,23 +22,22 @@ from torch import Tensor
 from parser.batching.device import compute_alone_after_fork
 from parser.models.column_shares import ColumnShares, InputColumnCheck, shares_as_json, shares_from_json
 from parser.models.model_files import (
-    ModelFiles,
-    Shapes,
-    member_folder,
-    missing_files,
-    model_files,
-    refuse_without_model,
-    text_of,
-)
-from parser.models.model_format import (
     COLUMN_SHARES,
     SCORES,
     SETTINGS,
     VOCABULARY,
     WEIGHTS,
+    ModelFiles,
     OtherFormatError,
+    Shapes,
+    files_of_all,
+    member_folder,
+    missing_files,
+    model_files,
+    refuse_without_model,
     settings_as_json,
     settings_from_json,
+    text_of,
 )
 from parser.models.settings import ParserSettings
 from parser.models.transformer_files import (
@@ -46,18 +49,23 @@ from parser.models.transformer_files import (
 from parser.networks.settings import NetworkSettings
 from parser.networks.stack_parser import StackParser
 from parser.networks.without_values import without_values
+from parser.system.console import listed, quoted
 from parser.system.files import write_atomically
 from parser.system.settings import FAULTS_SHOWN, fault_lines, more_faults
 from parser.transitions import transition_system
 from parser.transitions.inventory import Inventory
 from parser.transitions.system import TransitionSystem
-from parser.treebank.vocabulary import PRETRAINED, Lexicon, Vocabulary
+from parser.treebank.vocabulary import PRETRAINED, TREEBANK, Lexicon, Vocabulary
 
 if TYPE_CHECKING:
     from parser.networks.transformer.pretrained import PretrainedTransformer
 
 WEIGHT_TYPES = torch.float32, torch.float16
 """The types in which weights can be stored."""
+Transition = tuple[int, str]
+"""Kind and label."""
+TRANSITIONS_SHOWN = 3
+"""Transitions shown in a message."""
 VECTORS = f"tokens.embeddings.{PRETRAINED}.weight"
 BROKEN = (
     SafetensorError,
@@ -117,11 +125,11 @@ class Model:
     @property
     def read_lexicons(self) -> dict[str, Lexicon]:
         """The lexicons of the columns of a file that any model of the ensemble reads."""
-        found: dict[str, Lexicon] = {}
+        lexicons: dict[str, Lexicon] = {}
         for each in self.members:
             for name in each.settings.network.read_columns:
-                found.setdefault(name, each.vocabulary.columns[name])
-        return found
+                lexicons.setdefault(name, each.vocabulary.columns[name])
+        return lexicons
 
     @property
     def predicted_columns(self) -> list[str]:
@@ -130,7 +138,7 @@ class Model:
 
     def watch(self, is_text: bool = False) -> InputColumnCheck:
         """Returns a check that warns about input that lacks what the model reads, see `InputColumnCheck`."""
-        shares = {name: own for each in reversed(self.members) for name, own in each.dev_shares.items()}
+        shares = {name: of_dev for each in reversed(self.members) for name, of_dev in each.dev_shares.items()}
         return InputColumnCheck(self.read_lexicons, shares, is_text)
 
     def save(self, folder: Path, scores: dict[str, Any]) -> None:
@@ -244,10 +252,10 @@ def _naming(file: str) -> Iterator[None]:
 def _refuse_other_columns(settings: ParserSettings, vocabulary: Vocabulary) -> None:
     """Raises ValueError if the vocabulary's columns are not those of the settings."""
     network = settings.network
-    found = [*(name for name in vocabulary.columns if name != PRETRAINED), *vocabulary.predicted]
+    held = [*(name for name in vocabulary.columns if name != PRETRAINED), *vocabulary.predicted]
     wanted = [*network.columns, *network.tags.predict]
-    if found != wanted:
-        raise ValueError(f"{VOCABULARY}: holds the columns {', '.join(found)}, not {', '.join(wanted)}")
+    if held != wanted:
+        raise ValueError(f"{VOCABULARY}: holds the columns {', '.join(held)}, not {', '.join(wanted)}")
 
 
 def _refuse_other_sizes(
@@ -260,21 +268,106 @@ def _refuse_other_sizes(
 
     shapes: the sizes of the weights, by their names in the file.
     """
-    found = dict(shapes)
+    held = dict(shapes)
     vectors = None
     if PRETRAINED in vocabulary.columns:
-        vectors = torch.empty(len(vocabulary.columns[PRETRAINED]) - 1, found[VECTORS][1], device="meta")
+        vectors = torch.empty(len(vocabulary.columns[PRETRAINED]) - 1, held[VECTORS][1], device="meta")
     transitions = len(Inventory.of(system_of(settings), vocabulary))
     with without_values():
         network = new_network(settings.network, vocabulary, transitions, vectors, transformer)
     wanted = {name: tuple(weight.shape) for name, weight in network.state_dict().items()}
     if transformer and (encoder := network.tokens.transformer):
-        found |= {name: tuple(weight.shape) for name, weight in transformer.weights.items()}
+        held |= {name: tuple(weight.shape) for name, weight in transformer.weights.items()}
         wanted |= {name: tuple(weight.shape) for name, weight in encoder.frozen_weights().items()}
     wrong = [
-        f"{name} is {found.get(name, 'missing')}, not {wanted.get(name, 'there')}"
-        for name in sorted({*found, *wanted})
-        if found.get(name) != wanted.get(name)
+        f"{name} is {held.get(name, 'missing')}, not {wanted.get(name, 'there')}"
+        for name in sorted({*held, *wanted})
+        if held.get(name) != wanted.get(name)
     ]
     if wrong:
         raise ValueError("; ".join([*wrong[:FAULTS_SHOWN], *more_faults(len(wrong) - FAULTS_SHOWN)]))
+
+
+def numbered_transitions(inventory: Inventory, vocabulary: Vocabulary) -> dict[Transition, int]:
+    """The number of each labelled transition, in order."""
+    kinds, labels = (column[:-1].tolist() for column in (inventory.kind, inventory.label))
+    named = zip(kinds, map(vocabulary.labels.string, labels), strict=True)
+    return {transition: number for number, transition in enumerate(named)}
+
+
+def numbers_in(model: Model, source: Model) -> Tensor:
+    """[transitions + 1] The number in `model` of each labelled transition of `source`, and of `no_op`.
+
+    On the device of `model`, which has all of these transitions.
+    """
+    number = numbered_transitions(model.inventory, model.vocabulary)
+    numbers = [number[each] for each in numbered_transitions(source.inventory, source.vocabulary)]
+    return torch.tensor([*numbers, model.inventory.no_op], device=model.device)
+
+
+class ModelChoice(NamedTuple):
+    """Which models parse together."""
+
+    paths: tuple[Path, ...]
+    """Folders and packages."""
+    treebank: str | None = None
+    """The treebank to parse for, if models were trained on several; by default the first one."""
+
+
+def load_models(models: ModelChoice, device: torch.device) -> Model:
+    """Load the models in folders and packages as one; a package can contain several.
+
+    Raises ValueError if one is missing or broken, if they do not fit together, or if they do not know the
+    treebank.
+    """
+    (name, first), *others = load_each(models.paths, device)
+    for other_name, other in others:
+        if fault := _contradiction(first, other):
+            raise ValueError(f"{other_name}: cannot parse together with {name}: {fault}")
+    [loaded] = of_treebank([replace(first, others=tuple(other for _, other in others))], models.treebank)
+    return loaded
+
+
+def load_each(paths: Sequence[Path], device: torch.device) -> list[tuple[str, Model]]:
+    """Load the models in folders and packages, which need not fit together. Returns names for messages, too.
+
+    Raises ValueError if one is missing or broken.
+    """
+    return [(files.name, load_model(files, device)) for files in files_of_all(paths)]
+
+
+def of_treebank(models: Sequence[Model], treebank: str | None) -> list[Model]:
+    """The models as parsers of a treebank; those without an embedding of treebanks stay as they are.
+
+    Raises ValueError if one does not know the treebank, or if none has an embedding.
+    """
+    if treebank is None:
+        return list(models)
+    members = [member for model in models for member in model.members]
+    if not any(TREEBANK in member.vocabulary.columns for member in members):
+        raise ValueError(
+            f"{quoted(treebank)}: no model has an embedding of the treebank (parser.network.treebank_size)"
+        )
+
+    def as_parser_of_it(model: Model) -> Model:
+        others = tuple(map(as_parser_of_it, model.others))
+        knows = TREEBANK in model.vocabulary.columns
+        vocabulary = model.vocabulary.for_treebank(treebank) if knows else model.vocabulary
+        return replace(model, vocabulary=vocabulary, others=others)
+
+    return list(map(as_parser_of_it, models))
+
+
+def _contradiction(first: Model, other: Model) -> str:
+    """The reason why two models cannot parse together; empty if they can."""
+    systems = [model.settings.system for model in (first, other)]
+    if systems[0] != systems[1]:
+        return f"its transition system is {systems[1]}, not {systems[0]}"
+    ours, theirs = (
+        numbered_transitions(model.inventory, model.vocabulary).keys() for model in (first, other)
+    )
+    if different := ours ^ theirs:
+        transitions = first.inventory.system.transitions
+        named = sorted({f"{label} ({transitions[kind].name})" for kind, label in different})
+        return f"only one of them has the transitions {listed(named, TRANSITIONS_SHOWN)}"
+    return ""

@@ -13,8 +13,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from parser.config.yaml_loading import BoundedLoader
-from parser.models.model_files import ModelFiles, text_of
-from parser.models.model_format import CARD
+from parser.models.model_files import CARD, ModelFiles, text_of
 from parser.system.settings import fault_lines
 
 FRONT_MATTER = re.compile(r"\ufeff?---[ \t\r]*\n(.*?\n)---[ \t\r]*(?:\n|\Z)", re.DOTALL)
@@ -91,9 +90,9 @@ def read_card(files: ModelFiles) -> ModelCard | None:
     """The card of a model; None if it has none. Raises ValueError for one that cannot be read."""
     if not files.has(CARD):
         return None
-    found = FRONT_MATTER.match(text_of(files, CARD))
+    front_matter = FRONT_MATTER.match(text_of(files, CARD))
     try:
-        content: Any = yaml.load(found[1], Loader=BoundedLoader) if found else {}
+        content: Any = yaml.load(front_matter[1], Loader=BoundedLoader) if front_matter else {}
         return ModelCard.model_validate(content)
     except ValidationError as error:
         raise ValueError(f"{files.name}: {CARD}: {'; '.join(fault_lines(error))}") from None

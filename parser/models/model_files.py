@@ -1,8 +1,9 @@
-"""The files of a model: in a folder, or in a package made by `stack-parser pack`.
+"""The files of a model, by their format: in a folder, or in a package made by `stack-parser pack`.
 
-A package is a zip file. Its weights are stored as they are; its texts, whose size is limited, are
-compressed. All files are read in place: nothing is extracted. An ensemble has a folder for the files of each
-model: `model-1` and so on.
+docs/model-format.md describes the files. Code that reads them must expect files from strangers. A package is
+a zip file. Its weights are stored as they are; its texts, whose size is limited, are compressed. All files
+are read where they are: nothing is extracted. An ensemble has a folder for the files of each model: `model-1`
+and so on.
 """
 
 from __future__ import annotations
@@ -20,12 +21,63 @@ from itertools import count, takewhile
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Protocol
 
+from pydantic import BaseModel, ConfigDict
 from safetensors import safe_open
 from safetensors.torch import load, load_file
 from torch import Tensor
 
-from parser.models.model_format import DOCUMENTS, MAX_BYTES, NEEDED, SCORES, SETTINGS
+from parser.models.settings import ParserSettings
+from parser.system.console import shortened
 from parser.system.files import atomic_file, named_errors, names_in, readable
+from parser.system.version import __version__
+
+FORMAT = 1
+"""Changes when programs could misread each other's models. No other format is read."""
+SETTINGS, VOCABULARY, WEIGHTS, COLUMN_SHARES = (
+    "settings.json",
+    "vocabulary.json",
+    "weights.safetensors",
+    "columns.json",
+)
+NEEDED = SETTINGS, VOCABULARY, WEIGHTS, COLUMN_SHARES
+"""Files that every model must have."""
+SCORES = "scores.json"
+"""For people. Only code that adds to it reads it."""
+TOKENIZER = "tokenizer.json"
+"""Read when text is parsed. That of a trained kind contains a binary of another library."""
+TRANSFORMER_CONFIG, TRANSFORMER_TOKENIZER, TRANSFORMER_WEIGHTS = (
+    "transformer/config.json",
+    "transformer/tokenizer.json",
+    "transformer/model.safetensors",
+)
+TRANSFORMER_CLASS = "transformer/tokenizer_config.json"
+"""For Hugging Face's library, which can read the folder, too. This program does not read the file."""
+FILES = (
+    *NEEDED,
+    SCORES,
+    TOKENIZER,
+    TRANSFORMER_CONFIG,
+    TRANSFORMER_TOKENIZER,
+    TRANSFORMER_CLASS,
+    TRANSFORMER_WEIGHTS,
+)
+CARD, LICENCE = "README.md", "LICENSE.txt"
+DOCUMENTS = CARD, LICENCE
+"""For people and hubs: what the model is, and the licence of the data that it was trained on."""
+MAX_BYTES = {
+    CARD: 1 << 20,
+    LICENCE: 1 << 20,
+    SCORES: 1 << 20,
+    SETTINGS: 1 << 18,
+    COLUMN_SHARES: 1 << 18,
+    VOCABULARY: 1 << 28,
+    TOKENIZER: 1 << 26,
+    TRANSFORMER_CONFIG: 1 << 20,
+    TRANSFORMER_TOKENIZER: 1 << 28,
+    TRANSFORMER_CLASS: 1 << 10,
+}
+"""Size limits of the texts. Vocabularies with pretrained vectors, and tokenizers, take some ten million."""
+
 
 MEMBER = "model-"
 DATE = (1980, 1, 1, 0, 0, 0)
@@ -108,7 +160,7 @@ class Package:
             if length > self._members[name].file_size:
                 raise ValueError(f"{name} is cut")
             header: dict[str, Any] = json.loads(file.read(length))
-        return {key: tuple(own["shape"]) for key, own in header.items() if key != "__metadata__"}
+        return {key: tuple(value["shape"]) for key, value in header.items() if key != "__metadata__"}
 
     @contextmanager
     def _opened(self, what: str) -> Iterator[zipfile.ZipFile]:
@@ -224,12 +276,82 @@ def write_package(files: Mapping[str, bytes], file: BinaryIO) -> None:
             package.writestr(zipfile.ZipInfo(name, DATE), content, _compression(name))
 
 
+def contents(paths: Sequence[Path]) -> dict[str, bytes]:
+    """The files of models in folders and packages, as names and contents for a package of all.
+
+    With several models, the documents of the first also become those of the package.
+    """
+    models = files_of_all(paths)
+    folders = [f"{member_folder(number)}/" for number in range(1, len(models) + 1)] if models[1:] else [""]
+    packed = {
+        f"{folder}{name}": files.content(name)
+        for folder, files in zip(folders, models, strict=True)
+        for name in (*FILES, *DOCUMENTS)
+        if files.has(name)
+    }
+    documents = {name: models[0].content(name) for name in DOCUMENTS if models[0].has(name)}
+    return packed | documents
+
+
+def files_of_all(paths: Sequence[Path]) -> list[ModelFiles]:
+    """The files of each model."""
+    return [files for path in paths for files in members_of(model_files(path))]
+
+
+def model_paths(folder: Path) -> list[Path]:
+    """The files of a folder that belong to a model or to an ensemble."""
+    folders = folder, *folder.glob(f"{MEMBER}*")
+    names = *FILES, *DOCUMENTS
+    return [path for each in folders for path in (each / name for name in names) if path.is_file()]
+
+
 def digest_of(models: Sequence[Path]) -> str:
     """A hash of the files in folders and packages, except those that only people read."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for model in models:
         paths = sorted(path for path in model.rglob("*") if path.is_file()) if model.is_dir() else [model]
         for path in paths:
             if path.name not in (SCORES, *DOCUMENTS):
-                found.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
-    return found.hexdigest()
+                digest.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+class OtherFormatError(Exception):
+    """The model may be sound, but this program does not read its format."""
+
+
+class _AnySettingsFile(BaseModel):
+    """The fields that are expected in settings of any format."""
+
+    format: Any = None
+    version: Any = None
+
+
+class _SettingsFile(BaseModel):
+    """The JSON of `settings_as_json`."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    format: int
+    version: str
+    """The version of the program that wrote the file."""
+    parser: ParserSettings
+
+
+def settings_as_json(settings: ParserSettings) -> str:
+    content = {"format": FORMAT, "version": __version__, "parser": settings.model_dump()}
+    return json.dumps(content, indent=2) + "\n"
+
+
+def settings_from_json(text: str) -> ParserSettings:
+    """Inverse of `settings_as_json`. Raises ValidationError, and OtherFormatError."""
+    file = _AnySettingsFile.model_validate_json(text)
+    number = file.format
+    if type(number) is not int or number != FORMAT:
+        named = "a format that it does not name" if number is None else f"format {shortened(repr(number))}"
+        by = f", {shortened(file.version)}," if isinstance(file.version, str) else ""
+        raise OtherFormatError(
+            f"{SETTINGS} has {named}, and this program reads format {FORMAT} only: parse with the "
+            f"version{by} that made the model, or train it again"
+        )
+    return _SettingsFile.model_validate_json(text).parser

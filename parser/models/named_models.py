@@ -32,9 +32,9 @@ def name_of(path: Path) -> str:
 
     A model that is called only `model` gets the name of the folder around it, such as that of a package.
     """
-    place = real_path(path)
-    own = place.name.removesuffix(SUFFIX)
-    return place.parent.name if own == "model" else own
+    real = real_path(path)
+    name = real.name.removesuffix(SUFFIX)
+    return real.parent.name if name == "model" else name
 
 
 def named_path(text: str) -> tuple[str, Path]:
@@ -54,10 +54,10 @@ def named_path(text: str) -> tuple[str, Path]:
 
 def models_in(folder: Path) -> dict[str, Path]:
     """The models in a folder, by name. Raises ValueError if there is none, or if it cannot be read."""
-    found = _files(folder)
-    if not found:
+    models = _files(folder)
+    if not models:
         raise ValueError(f"{folder}: has no model, which would be a file NAME{SUFFIX}")
-    return found
+    return models
 
 
 def _files(folder: Path) -> dict[str, Path]:
@@ -70,20 +70,20 @@ def model_in(folder: Path, name: str) -> Path:
     Raises ValueError if there is none, or if there are several.
     """
     models = models_in(folder)
-    found = _meant(models, name)
-    if len(found) == 1:
-        return models[found[0]]
-    names = found or list(models)
-    what = f"{quoted(name)} is several models" if found else f"no model is {quoted(name)}"
+    meant = _meant(models, name)
+    if len(meant) == 1:
+        return models[meant[0]]
+    names = meant or list(models)
+    what = f"{quoted(name)} is several models" if meant else f"no model is {quoted(name)}"
     raise ValueError(f"{folder}: {what}; take one of {listed(names, SHOWN)}")
 
 
 def _meant(names: Iterable[str], name: str) -> list[str]:
     """The names that mean the treebank called `name` or, if there are none, the language called so."""
     wanted = name.removeprefix("UD_").replace(" ", "_").lower()
-    models = [(own, own.lower()) for own in names]
-    found = [own for own, lower in models if lower == wanted]
-    return found or [own for own, lower in models if wanted and lower.rpartition("-")[0] == wanted]
+    models = [(model, model.lower()) for model in names]
+    treebanks = [model for model, lower in models if lower == wanted]
+    return treebanks or [model for model, lower in models if wanted and lower.rpartition("-")[0] == wanted]
 
 
 def package_of(name: str) -> str:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from parser.models.model_files import members_of, model_files, refuse_without_model
-from parser.models.model_format import TOKENIZER
+from parser.models.model_files import TOKENIZER, ModelFiles, members_of, model_files, refuse_without_model
 from parser.system.settings import fault_lines
 from parser.treebank.text.reading import TextFormat, TextReader
 from parser.treebank.text.tokenizer_kinds import Lines, StoredTokenizer, tokenizer_from_json
@@ -37,9 +36,7 @@ def reader_of_model(model: Path, form: TextFormat, tokenizer: StoredTokenizer) -
 
 def has_tokenizer(model: Path) -> bool:
     """Whether a model has a tokenizer, which may be broken. Raises ValueError if there is no model."""
-    found = model_files(model)
-    refuse_without_model(found)
-    return members_of(found)[0].has(TOKENIZER)
+    return _first_files(model).has(TOKENIZER)
 
 
 def tokenizer_of(model: Path, form: TextFormat) -> StoredTokenizer:
@@ -49,9 +46,7 @@ def tokenizer_of(model: Path, form: TextFormat) -> StoredTokenizer:
     """
     if form == "tokenized":
         return StoredTokenizer(Lines(kind="lines"))
-    found = model_files(model)
-    refuse_without_model(found)
-    files = members_of(found)[0]
+    files = _first_files(model)
     if not files.has(TOKENIZER):
         raise ValueError(f"{model}: {MISSING}")
     try:
@@ -59,6 +54,13 @@ def tokenizer_of(model: Path, form: TextFormat) -> StoredTokenizer:
     except ValueError as error:
         raise ValueError(f"{model}: {TOKENIZER}: {error}") from None
     return tokenizer_in(content, str(model))
+
+
+def _first_files(model: Path) -> ModelFiles:
+    """The files of a model, or of the first of an ensemble. Raises ValueError if there is no model."""
+    files = model_files(model)
+    refuse_without_model(files)
+    return members_of(files)[0]
 
 
 def tokenizer_in(content: bytes, model: str) -> StoredTokenizer:

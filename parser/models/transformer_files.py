@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from parser.models.model_files import ModelFiles, text_of
-from parser.models.model_format import (
+from parser.models.model_files import (
     TRANSFORMER_CLASS,
     TRANSFORMER_CONFIG,
     TRANSFORMER_TOKENIZER,
     TRANSFORMER_WEIGHTS,
+    ModelFiles,
+    text_of,
 )
 from parser.networks.settings import NetworkSettings
 from parser.networks.transformer.weights import TransformerSettings

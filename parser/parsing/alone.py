@@ -11,8 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from parser.models.ensemble import numbers_in
-from parser.models.model import Model
+from parser.models.model import Model, numbers_in
 from parser.networks.stepping.array_steps import Array, ArrayNetwork, ArrayParser
 from parser.parsing.constrained_steps import ConstrainedSentence, TransitionArrays
 from parser.parsing.constraints import LabelChoices, SentenceConstraints

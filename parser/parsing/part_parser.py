@@ -13,8 +13,7 @@ import torch
 from parser.batching import Precision
 from parser.batching.functional import set_precision
 from parser.models.column_shares import Counts, column_counts
-from parser.models.ensemble import ModelChoice, load_models
-from parser.models.model import Model
+from parser.models.model import Model, ModelChoice, load_models
 from parser.models.text_input import reader_with
 from parser.parsing.constraints import ConstraintReader
 from parser.parsing.engine import parse_stream

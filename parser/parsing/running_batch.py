@@ -20,8 +20,7 @@ from torch import Tensor
 
 from parser.batching.cuda_graph import CudaGraphs, GraphedWork, LostGeneratorError
 from parser.batching.device import to_device
-from parser.models.ensemble import numbers_in
-from parser.models.model import Model
+from parser.models.model import Model, numbers_in
 from parser.networks.loss import ILLEGAL_SCORE
 from parser.networks.stack_parser import EncodedSentences
 from parser.networks.stepping.stepper import (

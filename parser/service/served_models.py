@@ -10,8 +10,7 @@ from pathlib import Path
 
 import torch
 
-from parser.models.ensemble import ModelChoice, load_models
-from parser.models.model import Model
+from parser.models.model import Model, ModelChoice, load_models
 from parser.models.text_input import MISSING, has_tokenizer, text_reader
 from parser.parsing.constraints import ConstraintReader
 from parser.parsing.engine import Engine

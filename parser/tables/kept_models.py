@@ -8,9 +8,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from parser.models.ensemble import contents
-from parser.models.model_files import Folder, pack
-from parser.models.model_format import CARD, LICENCE, WEIGHTS
+from parser.models.model_files import CARD, LICENCE, WEIGHTS, Folder, contents, pack
 from parser.models.named_models import SUFFIX
 from parser.system.files import refuse_unwritable, write_atomically
 from parser.tables.found_treebanks import FoundTreebank

@@ -13,8 +13,7 @@ import torch
 
 from parser.config.data_folder import data_path
 from parser.config.file import flat
-from parser.models.ensemble import numbers_in
-from parser.models.model import Model
+from parser.models.model import Model, numbers_in
 from parser.models.named_models import find_model
 from parser.models.settings import ParserSettings
 from parser.networks.stack_parser import StackParser

@@ -18,7 +18,7 @@ import torch
 from parser.evaluation.measures import MEASURES
 from parser.evaluation.scores import Scores
 from parser.evaluation.text_scores import TextScores
-from parser.models.model_format import SCORES
+from parser.models.model_files import SCORES
 from parser.system.files import write_atomically
 from parser.training.folder import BEST_MODEL, METRICS
 

@@ -21,7 +21,7 @@ from parser.evaluation.evaluate import evaluate, evaluate_text
 from parser.evaluation.measures import shown
 from parser.evaluation.scores import Scores
 from parser.models.model import Model
-from parser.models.model_format import SCORES
+from parser.models.model_files import SCORES
 from parser.models.text_input import text_reader
 from parser.parsing.reparsing import with_bonus
 from parser.system.console import counted, say, warn

@@ -17,8 +17,7 @@ from torch import Tensor
 from parser.batching.device import TooLongError, in_microbatches
 from parser.batching.ragged import Ragged
 from parser.config.data_folder import data_path
-from parser.models.ensemble import Transition, load_each, numbered_transitions
-from parser.models.model import Model
+from parser.models.model import Model, Transition, load_each, numbered_transitions
 from parser.models.named_models import find_model
 from parser.networks.loss import legal_scores
 from parser.networks.replay.batch import SoftTargets

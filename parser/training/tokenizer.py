@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parser.config.data_folder import data_path
-from parser.models.model_format import TOKENIZER
+from parser.models.model_files import TOKENIZER
 from parser.system.console import in_words, say
 from parser.system.files import write_atomically
 from parser.system.interruption import StoppedError, StopRequest

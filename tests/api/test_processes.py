@@ -13,7 +13,7 @@ import pytest
 from extended import first_of
 
 import parser
-from parser.models.model_format import TOKENIZER
+from parser.models.model_files import TOKENIZER
 from parser.training.config import read_config
 from parser.transitions import SYSTEMS, transition_system
 

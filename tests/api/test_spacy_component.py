@@ -20,7 +20,7 @@ from programs import make_foreign
 from parser.api.parser import load
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.scores import score
-from parser.models.ensemble import ModelChoice, load_models
+from parser.models.model import ModelChoice, load_models
 from parser.parsing.engine import Engine, parse_stream
 from parser.parsing.parsed_tree import ParsedTree
 from parser.training.config import read_config

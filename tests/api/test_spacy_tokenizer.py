@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import parser
-from parser.models.model_format import TOKENIZER
+from parser.models.model_files import TOKENIZER
 from parser.treebank.conllu import read_treebank
 from parser.treebank.text.tokenizer import Token, TokenizedSentence
 from parser.treebank.text.treebank_text import treebank_text

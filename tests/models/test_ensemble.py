@@ -14,8 +14,7 @@ from plain_parser import PlainParser, PlainProbabilities, sentence
 
 import parser
 from parser.cli import main
-from parser.models.ensemble import ModelChoice, load_models
-from parser.models.model import Model
+from parser.models.model import Model, ModelChoice, load_models
 from parser.models.settings import ParserSettings
 from parser.networks.settings import NetworkSettings
 from parser.parsing.engine import parse

@@ -12,8 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from parser import load
 from parser.cli import main
-from parser.models.ensemble import ModelChoice, load_models
-from parser.models.model import Model
+from parser.models.model import Model, ModelChoice, load_models
 from parser.models.model_files import Package
 from parser.models.settings import ParserSettings
 from parser.networks.settings import NetworkSettings

@@ -7,8 +7,7 @@ from safetensors.torch import load_file
 from stopped_runs import left_behind
 
 from parser.cli import main
-from parser.models.ensemble import numbers_in
-from parser.models.model import Model
+from parser.models.model import Model, numbers_in
 from parser.networks.replay.examples import Examples
 from parser.networks.stack_parser import StackParser
 from parser.training import data

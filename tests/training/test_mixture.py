@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import parser
 from parser.cli import main
 from parser.evaluation.evaluate import evaluate
-from parser.models.ensemble import ModelChoice, load_models
+from parser.models.model import ModelChoice, load_models
 from parser.training import data
 from parser.training.config import read_config
 from parser.training.run import train

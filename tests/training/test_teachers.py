@@ -15,8 +15,7 @@ from stopped_runs import left_behind
 
 from parser.batching.ragged import Ragged
 from parser.cli import main
-from parser.models.ensemble import numbered_transitions
-from parser.models.model import Model
+from parser.models.model import Model, numbered_transitions
 from parser.networks.loss import transition_loss
 from parser.networks.replay.batch import SoftTargets
 from parser.networks.replay.examples import Examples

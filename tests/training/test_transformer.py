@@ -18,8 +18,8 @@ from parser.api.parser import load
 from parser.batching.functional import computing_in
 from parser.cli import main
 from parser.evaluation.evaluate import evaluate
-from parser.models.ensemble import ModelChoice, contents, load_models
-from parser.models.model import Model
+from parser.models.model import Model, ModelChoice, load_models
+from parser.models.model_files import contents
 from parser.networks.transformer.pieces import PieceTokenizer
 from parser.networks.transformer.pretrained import read_pretrained
 from parser.system.interruption import Interrupted, StoppedError

@@ -43,8 +43,7 @@ from mirror_treebank import mirrored, mirrored_heads
 
 from parser.config.data_folder import data_path
 from parser.evaluation.scores import score
-from parser.models.ensemble import ModelChoice, load_models
-from parser.models.model import Model
+from parser.models.model import Model, ModelChoice, load_models
 from parser.parsing.eisner import is_projective_tree, projective_trees
 from parser.parsing.engine import parse
 from parser.parsing.options import ParseOptions

@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from measuring import write_sentences
 
-from parser.models.ensemble import ModelChoice
+from parser.models.model import ModelChoice
 from parser.parsing.corpus.files import find_files
 from parser.parsing.corpus.run import Summary, parse_corpus
 from parser.parsing.corpus.workers import cut_into_parts
