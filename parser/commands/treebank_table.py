@@ -14,7 +14,7 @@ from parser.treebank.counts import (
     XPOS,
     Repetition,
     Repetitions,
-    SentencePlace,
+    SentenceStart,
     TreebankCounts,
     total,
 )
@@ -184,7 +184,7 @@ def _examples(repetitions: Repetitions) -> list[str]:
     return lines
 
 
-def _where(sentence: SentencePlace) -> str:
+def _where(sentence: SentenceStart) -> str:
     return f"{sentence.file}, line {sentence.line:,}"
 
 

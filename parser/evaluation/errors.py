@@ -78,9 +78,9 @@ class Errors:
 
     def ordered(self, grouping: str) -> Iterator[tuple[str, WordGroup]]:
         """The groups of a grouping that contain words, in order."""
-        found = self.groups[grouping]
-        names = GROUPINGS[grouping] or sorted(found, key=lambda name: (-found[name].words, name))
-        return ((name, found[name]) for name in names if name in found)
+        groups = self.groups[grouping]
+        names = GROUPINGS[grouping] or sorted(groups, key=lambda name: (-groups[name].words, name))
+        return ((name, groups[name]) for name in names if name in groups)
 
     def worst(self, most: int) -> list[int]:
         """The numbers, from 0, of the sentences with the most errors, the largest share of errors first."""

@@ -45,8 +45,8 @@ def copied_by(first: Collection[str], second: Collection[str]) -> dict[Measure, 
     """
     notes = {}
     for measure, columns in COMPARED_COLUMNS.items():
-        copied = {name: sorted(columns - {*own}) for name, own in (("A", first), ("B", second))}
-        parts = [f"{name} copies {', '.join(map(str.upper, own))}" for name, own in copied.items() if own]
+        copied = {name: sorted(columns - {*predicted}) for name, predicted in (("A", first), ("B", second))}
+        parts = [f"{name} copies {', '.join(map(str.upper, its))}" for name, its in copied.items() if its]
         if parts:
             notes[measure] = f"{' and '.join(parts)} from the file"
     return notes
@@ -70,8 +70,10 @@ def report(scores: Scores, predicted: Collection[str]) -> list[str]:
 
     predicted: the columns that the parser predicts.
     """
-    found = meanings(predicted).items()
-    rows = [(MEASURES[measure], scores.percent(measure), meaning) for measure, meaning in found]
+    rows = [
+        (MEASURES[measure], scores.percent(measure), meaning)
+        for measure, meaning in meanings(predicted).items()
+    ]
     rows.append(("exact match", scores.exact, "sentences without an error"))
     if scores.crossing_arcs:
         meaning = f"non-projective arcs with the right head, of {scores.crossing_arcs:,}"
@@ -95,8 +97,8 @@ def text_report(scores: TextScores) -> list[str]:
     """A line for each score of parsed raw text, with precision and recall."""
     lines = [f"{'':<12}{'F1':>8}{'precision':>11}{'recall':>8}"]
     for measure, name in TEXT_MEASURES.items():
-        right, of_found, of_gold = (own[measure] for own in (scores.right, scores.found, scores.gold))
-        precision, recall = (100 * right / total if total else 0.0 for total in (of_found, of_gold))
+        right, of_parsed, of_gold = (counts[measure] for counts in (scores.right, scores.parsed, scores.gold))
+        precision, recall = (100 * right / total if total else 0.0 for total in (of_parsed, of_gold))
         lines.append(f"{name:<12}{scores.percent(measure):8.2f}{precision:11.2f}{recall:8.2f}")
     return lines
 

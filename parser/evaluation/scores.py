@@ -1,6 +1,6 @@
 """Scores of trees and tags as in the CoNLL 2018 shared task, for gold tokenization.
 
-To add a score, count it here (for raw text in `text_scores.py`), name it in `config/measures.py`, and explain
+To add a score, count it here (for raw text in `text_scores.py`), name it in `measures.py`, and explain
 it in `report.py`.
 """
 
@@ -37,100 +37,6 @@ UNIVERSAL_FEATURES = frozenset([
 ])
 # fmt: on
 """The features that the scorer of the shared task compares."""
-
-
-class ScoredWord(NamedTuple):
-    """The properties of a word that are compared."""
-
-    head: int
-    label: str
-    """The label without its subtype."""
-    upos: str
-    xpos: str
-    features: str
-    """The universal features."""
-    lemma: str
-
-
-def scored_words(
-    sentence: Sentence, heads: Sequence[int], labels: Sequence[str], tags: Mapping[str, Sequence[str]]
-) -> list[ScoredWord]:
-    """The words of a sentence with a tree. tags: by column; for other columns the sentence's own are used."""
-    columns = (
-        heads,
-        map(without_subtype, labels),
-        tags.get("upos", sentence.upos),
-        tags.get("xpos", sentence.xpos),
-        map(universal_features, tags.get("feats", sentence.feats)),
-        tags.get("lemma", sentence.lemmas),
-    )
-    return list(starmap(ScoredWord, zip(*columns, strict=True)))
-
-
-@lru_cache(maxsize=1 << 14)
-def universal_features(features: str) -> str:
-    """The features that are compared, such as "Case=Nom|Number=Sing", in alphabetical order."""
-    names = (feature for feature in features.split("|") if feature.split("=", 1)[0] in UNIVERSAL_FEATURES)
-    return "|".join(sorted(names))
-
-
-def right_measures(
-    gold: ScoredWord, found: ScoredWord, head: bool, same_function_words: bool
-) -> dict[Measure, bool]:
-    """Whether each score counts a word as right. head: whether the word has the right head."""
-    upos, xpos, features = gold.upos == found.upos, gold.xpos == found.xpos, gold.features == found.features
-    lemma = gold.lemma in ("_", found.lemma)
-    arc = head and gold.label == found.label
-    content_arc = arc and gold.label in CONTENT_LABELS
-    return {
-        "upos": upos,
-        "xpos": xpos,
-        "ufeats": features,
-        "alltags": upos and xpos and features,
-        "lemmas": lemma,
-        "uas": head,
-        "las": arc,
-        "clas": content_arc,
-        "mlas": content_arc and upos and features and same_function_words,
-        "blex": content_arc and lemma,
-    }
-
-
-def correct_words(
-    gold: Sentence,
-    heads: Sequence[int],
-    labels: Sequence[str],
-    tags: Mapping[str, Sequence[str]],
-    scored: Collection[int],
-) -> Counter[Measure]:
-    """The number of words that are right by each measure of `right_measures`.
-
-    tags: the predicted tags, by column; gold tags are used for other columns. scored: indices of the words to
-    count.
-    """
-    right, found = scored_words(gold, gold.heads, gold.labels, {}), scored_words(gold, heads, labels, tags)
-    right_function_words, function_words = _function_words(right), _function_words(found)
-    counts: Counter[Measure] = Counter()
-    for word in scored:
-        counts.update(
-            right_measures(
-                *(right[word], found[word]),
-                head=right[word].head == found[word].head,
-                same_function_words=right_function_words[word] == function_words[word],
-            )
-        )
-    return counts
-
-
-def _function_words(words: Sequence[ScoredWord]) -> list[list[tuple[int, str, str, str]]]:
-    """The function words that depend on each word, with the properties that MLAS compares."""
-    found: list[list[tuple[int, str, str, str]]] = [[] for _ in words]
-    for number, word in enumerate(words):
-        if word.head and word.label in FUNCTIONAL_LABELS:
-            found[word.head - 1].append((number, word.label, word.upos, word.features))
-    return found
-
-
 PUNCTUATION_TAGS = frozenset(["PUNCT", "``", "''", ":", ",", "."])
 """The UPOS tag of UD, and the five tags of the Penn Treebank: XPOS is used for words without UPOS."""
 Groups = Sequence[tuple[int, int | None]]
@@ -156,7 +62,7 @@ class Scores:
     crossing_arcs: int = 0
     correct_crossing_heads: int = 0
     correct_words: Counter[Measure] = field(default_factory=Counter)
-    """See `morphology.correct_words`."""
+    """See the function of this name."""
     squared_arcs: int = 0
     """The sum over sentences of the squared number of correct arcs; the next two are similar sums."""
     arcs_by_words: int = 0
@@ -204,21 +110,18 @@ class Scores:
         self.exact_sentences += exact
 
     def __add__(self, other: Scores) -> Scores:
-        return Scores(*(getattr(self, own.name) + getattr(other, own.name) for own in fields(Scores)))
+        return Scores(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(Scores)))
 
     def counts(self, measure: Measure) -> tuple[float, float]:
         """Return how many items are right by a measure, and out of how many. The score is their quotient."""
         arcs = {"uas": self.correct_heads, "las": self.correct_arcs, "las_full": self.correct_full_arcs}
         if measure in arcs:
             return arcs[measure], self.words
-        right = self.correct_words[measure]
-        return right, self._content_words if measure in ("clas", "mlas", "blex") else self.words
-
-    @property
-    def _content_words(self) -> float:
-        """The mean number of content words in the gold and the parsed trees, as in F1."""
+        if measure not in ("clas", "mlas", "blex"):
+            return self.correct_words[measure], self.words
         labels = self.gold_labels + self.parsed_labels
-        return sum(labels[label] for label in CONTENT_LABELS) / 2
+        content_words = sum(labels[label] for label in CONTENT_LABELS) / 2  # the mean of both trees, as in F1
+        return self.correct_words[measure], content_words
 
     def percent(self, measure: Measure) -> float:
         return _percent(*self.counts(measure))
@@ -292,10 +195,106 @@ class Scores:
 def score(gold: Iterable[Sentence], trees: Iterable[tuple[Any, ...]], punctuation: bool = True) -> Scores:
     """Score trees (heads, labels, ...) against the gold trees of the same sentences."""
     scores = Scores()
-    for sentence, found in zip(gold, trees, strict=True):
-        tree = ParsedTree(*found)
+    for sentence, parts in zip(gold, trees, strict=True):
+        tree = ParsedTree(*parts)
         scores.add(sentence, tree.heads, tree.labels, punctuation, tree.tags)
     return scores
+
+
+class ScoredWord(NamedTuple):
+    """The properties of a word that are compared."""
+
+    head: int
+    label: str
+    """The label without its subtype."""
+    upos: str
+    xpos: str
+    features: str
+    """The universal features."""
+    lemma: str
+
+
+def scored_words(
+    sentence: Sentence, heads: Sequence[int], labels: Sequence[str], tags: Mapping[str, Sequence[str]]
+) -> list[ScoredWord]:
+    """The words of a sentence with a tree. tags: by column; by default the sentence's."""
+    columns = (
+        heads,
+        map(without_subtype, labels),
+        tags.get("upos", sentence.upos),
+        tags.get("xpos", sentence.xpos),
+        map(universal_features, tags.get("feats", sentence.feats)),
+        tags.get("lemma", sentence.lemmas),
+    )
+    return list(starmap(ScoredWord, zip(*columns, strict=True)))
+
+
+@lru_cache(maxsize=1 << 14)
+def universal_features(features: str) -> str:
+    """The features that are compared, such as "Case=Nom|Number=Sing", in alphabetical order."""
+    names = (feature for feature in features.split("|") if feature.split("=", 1)[0] in UNIVERSAL_FEATURES)
+    return "|".join(sorted(names))
+
+
+def right_measures(
+    gold: ScoredWord, parsed: ScoredWord, head: bool, same_function_words: bool
+) -> dict[Measure, bool]:
+    """Whether each score counts a word as right. head: whether the word has the right head."""
+    upos, xpos, features = (
+        gold.upos == parsed.upos,
+        gold.xpos == parsed.xpos,
+        gold.features == parsed.features,
+    )
+    lemma = gold.lemma in ("_", parsed.lemma)
+    arc = head and gold.label == parsed.label
+    content_arc = arc and gold.label in CONTENT_LABELS
+    return {
+        "upos": upos,
+        "xpos": xpos,
+        "ufeats": features,
+        "alltags": upos and xpos and features,
+        "lemmas": lemma,
+        "uas": head,
+        "las": arc,
+        "clas": content_arc,
+        "mlas": content_arc and upos and features and same_function_words,
+        "blex": content_arc and lemma,
+    }
+
+
+def correct_words(
+    gold: Sentence,
+    heads: Sequence[int],
+    labels: Sequence[str],
+    tags: Mapping[str, Sequence[str]],
+    scored: Collection[int],
+) -> Counter[Measure]:
+    """The number of words that are right by each measure of `right_measures`.
+
+    tags: the predicted tags, by column; gold tags are used for other columns. scored: indices of the words to
+    count.
+    """
+    right, parsed = scored_words(gold, gold.heads, gold.labels, {}), scored_words(gold, heads, labels, tags)
+    right_function_words, function_words = _function_words(right), _function_words(parsed)
+    counts: Counter[Measure] = Counter()
+    for word in scored:
+        counts.update(
+            right_measures(
+                *(right[word], parsed[word]),
+                head=right[word].head == parsed[word].head,
+                same_function_words=right_function_words[word] == function_words[word],
+            )
+        )
+    return counts
+
+
+def _function_words(words: Sequence[ScoredWord]) -> list[list[tuple[int, str, str, str]]]:
+    """The function words that depend on each word, with the properties that MLAS compares."""
+    dependents: list[list[tuple[int, str, str, str]]] = [[] for _ in words]
+    for number, word in enumerate(words):
+        if word.head and word.label in FUNCTIONAL_LABELS:
+            dependents[word.head - 1].append((number, word.label, word.upos, word.features))
+    return dependents
 
 
 def _percent(part: float, whole: float) -> float:

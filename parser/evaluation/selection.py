@@ -4,6 +4,7 @@ These are the sentences in which most arcs are expected to be wrong (uncertainty
 or on which the models of an ensemble disagree (query by committee, Seung et al. 1992). A sentence is compared
 with others of about the same length: a parser doubts more of the words in long sentences, so that otherwise
 only long ones would be selected. The selected sentences are about as long as random ones, and cost as much.
+They are written with the arcs that the parser is sure of.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from parser.treebank.sentence import Sentence
 By = Literal["confidence", "disagreement", "random"]
 WIDTH = 5
 """Width of a length group in words: sentences of 1 to 5 words are compared, those of 6 to 10, and so on."""
+REASON = "# selected = "
 CHUNK = 2_000
 """Number of sentences that are parsed together, by each model of an ensemble."""
 
@@ -78,7 +80,7 @@ class _LengthGroup:
         self.words += len(candidate.sentence)
         if self.words > 2 * limit:
             self.best = _first(self.best, limit)
-            self.words = sum(len(own.sentence) for own in self.best)
+            self.words = sum(len(each.sentence) for each in self.best)
 
     def ranked(self) -> Iterator[Candidate]:
         """The best candidates; the value of each becomes the share of the group that is less valuable.
@@ -86,7 +88,7 @@ class _LengthGroup:
         This value is too high for a candidate that is less valuable than some that were left out. Such a
         candidate is not selected: the group has as many better words as are selected in all.
         """
-        for rank, candidate in enumerate(sorted(self.best, key=lambda own: -own.value)):
+        for rank, candidate in enumerate(sorted(self.best, key=lambda each: -each.value)):
             yield candidate._replace(value=1 - (rank + 0.5) / self.number)
 
 
@@ -116,13 +118,13 @@ def most_valuable(candidates: Iterable[Candidate], words: int, by: By) -> list[C
     for candidate in candidates:
         group = 0 if by == "random" else (len(candidate.sentence) - 1) // WIDTH
         groups[group].add(candidate, words)
-    return _first((own for group in groups.values() for own in group.ranked()), words)
+    return _first((each for group in groups.values() for each in group.ranked()), words)
 
 
 def _first(candidates: Iterable[Candidate], words: int) -> list[Candidate]:
     """The most valuable candidates, until they have at least `words` words."""
     selected, total = [], 0
-    for candidate in sorted(candidates, key=lambda own: -own.value):
+    for candidate in sorted(candidates, key=lambda each: -each.value):
         if total >= words:
             break
         selected.append(candidate)
@@ -151,9 +153,9 @@ def _candidates(
         else:
             of_arcs = [tree.probabilities or () for tree in trees]
         for source, tree, confidence in zip(chunk, trees, of_arcs, strict=True):
-            own = Candidate(*source, tree, confidence, 0.0)
-            value = drawing.random() if by == "random" else own.doubts / len(own.sentence)
-            yield own._replace(value=value)
+            candidate = Candidate(*source, tree, confidence, 0.0)
+            value = drawing.random() if by == "random" else candidate.doubts / len(candidate.sentence)
+            yield candidate._replace(value=value)
 
 
 def _agreement(
@@ -163,48 +165,38 @@ def _agreement(
     of_models = [parse(replace(each, others=()), sentences, batch_size) for each in model.members]
     return [
         tuple(
-            sum(own.heads[word] == head and own.labels[word] == label for own in alone) / len(alone)
+            sum(each.heads[word] == head and each.labels[word] == label for each in alone) / len(alone)
             for word, (head, label) in enumerate(zip(tree.heads, tree.labels, strict=True))
         )
         for tree, *alone in zip(trees, *of_models, strict=True)
     ]
 
 
-REASON = "# selected = "
+def lines_of(candidate: Candidate, position: int, by: By, least: float) -> tuple[str, ...]:
+    """The lines of a sentence, with the tags that the model predicts where it has none, and a comment.
 
-
-def lines_of(candidate: Candidate, place: int, by: By, least: float) -> tuple[str, ...]:
-    """The lines of a sentence, with the tags that the model predicts where it has none.
-
-    place: position of the sentence in the selection, from 1. Arcs whose confidence is less than `least` are
-    left out: HEAD and DEPREL are `_`. Enhanced dependencies, and entries of MISC about an earlier tree, are
-    dropped.
+    position: in the selection, from 1. Arcs whose confidence is less than `least` are left out: HEAD and
+    DEPREL are `_`. Enhanced dependencies, and entries of MISC about an earlier tree, are dropped. The comment
+    gives the reason of the selection, and replaces that of an earlier one.
     """
-    tree, sentence = candidate.tree, with_its_end(candidate.sentence)
-    sentence, _ = with_tags(without_marks(sentence), tree.tags, "missing")
-    found = replace(sentence, heads=tuple(tree.heads), labels=tuple(tree.labels))
-    sure = with_known(found, [confidence >= least for confidence in candidate.confidence])
-    lines = with_tree(sentence, sure.heads, sure.labels)
-    return _with_comment(
-        without_enhanced(lines, sentence.word_lines),
-        f"{REASON}{place}, {printable(candidate.file)}:{sentence.line}: {_reason(candidate, by, least)}",
-    )
+    tree, confidence = candidate.tree, candidate.confidence
+    sentence, _ = with_tags(without_marks(with_its_end(candidate.sentence)), tree.tags, "missing")
+    parsed = replace(sentence, heads=tuple(tree.heads), labels=tuple(tree.labels))
+    sure = with_known(parsed, [each >= least for each in confidence])
+    lines = without_enhanced(with_tree(sentence, sure.heads, sure.labels), sentence.word_lines)
 
-
-def _reason(candidate: Candidate, by: By, least: float) -> str:
-    arcs, left_out = len(candidate.confidence), sum(own < least for own in candidate.confidence)
+    arcs, left_out = len(confidence), sum(each < least for each in confidence)
     doubtful = f"{left_out} left out, with a confidence below {least:g}"
     if by == "random":
-        return f"at random; {doubtful}, of {arcs} arcs"
-    if by == "disagreement":
-        differing = sum(own < 1 for own in candidate.confidence)
-        return f"models disagree on {differing} of {arcs} arcs; {doubtful}"
-    return f"{candidate.doubts:.1f} of {arcs} arcs are expected to be wrong; {doubtful}"
+        reason = f"at random; {doubtful}, of {arcs} arcs"
+    elif by == "disagreement":
+        differing = sum(each < 1 for each in confidence)
+        reason = f"models disagree on {differing} of {arcs} arcs; {doubtful}"
+    else:
+        reason = f"{candidate.doubts:.1f} of {arcs} arcs are expected to be wrong; {doubtful}"
 
-
-def _with_comment(lines: Sequence[str], comment: str) -> tuple[str, ...]:
-    """The lines with the comment after all others; it replaces the comment of an earlier selection."""
-    own = [line for line in lines if not line.startswith(REASON)]
-    first = next(number for number, line in enumerate(own) if not line.startswith("#"))
-    end = own[first][len(own[first].rstrip("\r\n")) :]
-    return (*own[:first], comment + end, *own[first:])
+    kept = [line for line in lines if not line.startswith(REASON)]
+    first = next(index for index, line in enumerate(kept) if not line.startswith("#"))
+    line_end = kept[first][len(kept[first].rstrip("\r\n")) :]
+    comment = f"{REASON}{position}, {printable(candidate.file)}:{sentence.line}: {reason}{line_end}"
+    return (*kept[:first], comment, *kept[first:])

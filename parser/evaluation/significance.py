@@ -59,8 +59,8 @@ def compare(
         for trees in (first, second)
     ]
     pairs = zip(*by_sentence, strict=True)
-    counts = torch.tensor([[own.counts(measure) for own in pair] for pair in pairs], dtype=torch.double)
-    before, after = (sum(own, Scores()) for own in by_sentence)
+    counts = torch.tensor([[scores.counts(measure) for scores in pair] for pair in pairs], dtype=torch.double)
+    before, after = (sum(scores, Scores()) for scores in by_sentence)
     differences = resampled([counts], _difference, RESAMPLES, seed)
     return Comparison(before, after, measure, interval(differences), _p_value(counts, seed))
 

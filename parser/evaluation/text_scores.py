@@ -36,12 +36,12 @@ class _Cursor:
     """A position in the words of a segmentation."""
 
     def __init__(self, words: Sequence[SegmentedWord]):
-        self.words, self.place = words, 0
+        self.words, self.index = words, 0
 
     @property
     def word(self) -> SegmentedWord | None:
         """The word at this position; None after the last one."""
-        return self.words[self.place] if self.place < len(self.words) else None
+        return self.words[self.index] if self.index < len(self.words) else None
 
     @property
     def start(self) -> float:
@@ -53,24 +53,24 @@ class _Cursor:
 
     def passed(self) -> SegmentedWord:
         """The current word; moves to the next position."""
-        self.place += 1
-        return self.words[self.place - 1]
+        self.index += 1
+        return self.words[self.index - 1]
 
 
-def align(gold: Sequence[SegmentedWord], found: Sequence[SegmentedWord]) -> dict[int, int]:
-    """The gold word of each found word that is aligned, both as indices."""
-    first, second = _Cursor(gold), _Cursor(found)
+def align(gold: Sequence[SegmentedWord], parsed: Sequence[SegmentedWord]) -> dict[int, int]:
+    """The gold word of each parsed word that is aligned, both as indices."""
+    first, second = _Cursor(gold), _Cursor(parsed)
     aligned: dict[int, int] = {}
     while first.word and second.word:
         if first.word.is_part or second.word.is_part:
             region, other = _region_of_multiword_token(first, second)
             pairs = _common_subsequence(
                 [gold[number].form.lower() for number in region],
-                [found[number].form.lower() for number in other],
+                [parsed[number].form.lower() for number in other],
             )
-            aligned.update((other[its], region[own]) for own, its in pairs)
+            aligned.update((other[second_index], region[first_index]) for first_index, second_index in pairs)
         elif first.word.span == second.word.span:
-            aligned[second.place] = first.place
+            aligned[second.index] = first.index
             first.passed()
             second.passed()
         else:
@@ -90,12 +90,12 @@ def _region_of_multiword_token(first: _Cursor, second: _Cursor) -> tuple[range, 
     end = with_token.word.span[1]
     if not other.word.is_part and other.start < with_token.start:
         other.passed()
-    starts = first.place, second.place
+    starts = first.index, second.index
     while first.lies_before(end) or second.lies_before(end):
         word = (first if first.start <= second.start else second).passed()
         if word.is_part:
             end = max(end, word.span[1])
-    return range(starts[0], first.place), range(starts[1], second.place)
+    return range(starts[0], first.index), range(starts[1], second.index)
 
 
 def _common_subsequence(first: Sequence[str], second: Sequence[str]) -> list[tuple[int, int]]:
@@ -154,8 +154,8 @@ class ParsedText:
             span = self.length, self.length + len(form)
             self.characters.append(form)
             self.tokens.append(span)
-            for own in sentence.forms[number : number + token.words]:
-                self.segments.append(SegmentedWord(own, span, token.words > 1))
+            for word_form in sentence.forms[number : number + token.words]:
+                self.segments.append(SegmentedWord(word_form, span, token.words > 1))
             number += token.words
             self.length = span[1]
         self.sentences.append((start, self.length))
@@ -165,22 +165,18 @@ class ParsedText:
             if word.head and word.label in FUNCTIONAL_LABELS:
                 self.function_words.setdefault(head, []).append(index)
 
-    @property
-    def content_words(self) -> int:
-        return sum(word.label in CONTENT_LABELS for word in self.words)
-
 
 @dataclass(frozen=True)
 class TextScores:
     right: dict[TextMeasure, int]
     gold: dict[TextMeasure, int]
     """The total in the gold trees."""
-    found: dict[TextMeasure, int]
+    parsed: dict[TextMeasure, int]
     """The total in the parsed text."""
 
     def percent(self, measure: TextMeasure) -> float:
         """The F1 score in percent."""
-        total = self.gold[measure] + self.found[measure]
+        total = self.gold[measure] + self.parsed[measure]
         return 200 * self.right[measure] / total if total else 0.0
 
     def as_dict(self) -> dict[str, Any]:
@@ -198,21 +194,29 @@ def gold_text(sentences: Iterable[Sentence]) -> ParsedText:
     return parsed_text((one, ParsedTree(one.heads, one.labels)) for one in sentences)
 
 
-def score_text(gold: ParsedText, found: ParsedText) -> TextScores:
+def score_text(gold: ParsedText, parsed: ParsedText) -> TextScores:
     """Score a parsed text. Raises OtherTextError if the two texts do not have the same characters."""
-    _refuse_other_text(gold, found)
+    _refuse_other_text(gold, parsed)
     right: dict[TextMeasure, int] = dict.fromkeys(TEXT_MEASURES, 0)
-    right["tokens"] = len({*gold.tokens} & {*found.tokens})
-    right["sentences"] = len({*gold.sentences} & {*found.sentences})
-    aligned = align(gold.segments, found.segments)
-    for word, gold_word in aligned.items():
-        _count(right, gold, found, aligned, gold_word, word)
-    return TextScores(right, _totals(gold), _totals(found))
+    right["tokens"] = len({*gold.tokens} & {*parsed.tokens})
+    right["sentences"] = len({*gold.sentences} & {*parsed.sentences})
+    aligned = align(gold.segments, parsed.segments)
+    for number, gold_number in aligned.items():
+        word, gold_word = parsed.words[number], gold.words[gold_number]
+        head = ROOT if word.head == ROOT else aligned.get(word.head, NOT_ALIGNED)
+        function_words = _function_words(parsed, number, lambda word: aligned.get(word, NOT_ALIGNED))
+        same_function_words = function_words == _function_words(gold, gold_number, lambda word: word)
+        right["words"] += 1
+        for measure, is_right in right_measures(
+            gold_word, word, gold_word.head == head, same_function_words
+        ).items():
+            right[cast("TextMeasure", measure)] += is_right
+    return TextScores(right, _totals(gold), _totals(parsed))
 
 
 def _totals(text: ParsedText) -> dict[TextMeasure, int]:
     totals: dict[TextMeasure, int] = dict.fromkeys(TEXT_MEASURES, len(text.words))
-    content_words = text.content_words
+    content_words = sum(word.label in CONTENT_LABELS for word in text.words)
     return totals | {
         "tokens": len(text.tokens),
         "sentences": len(text.sentences),
@@ -222,52 +226,24 @@ def _totals(text: ParsedText) -> dict[TextMeasure, int]:
     }
 
 
-def _count(
-    right: dict[TextMeasure, int],
-    gold: ParsedText,
-    found: ParsedText,
-    aligned: dict[int, int],
-    gold_number: int,
-    number: int,
-) -> None:
-    """Count the measures by which an aligned word is right."""
-    wanted, word = gold.words[gold_number], found.words[number]
-    own = _function_words(gold, gold_number, lambda place: place)
-    its = _function_words(found, number, lambda place: aligned.get(place, NOT_ALIGNED))
-    head = wanted.head == (ROOT if word.head == ROOT else aligned.get(word.head, NOT_ALIGNED))
-    right["words"] += 1
-    for measure, is_right in right_measures(wanted, word, head, own == its).items():
-        right[cast("TextMeasure", measure)] += is_right
-
-
 def _function_words(
-    text: ParsedText, number: int, place: Callable[[int], int]
+    text: ParsedText, number: int, gold_of: Callable[[int], int]
 ) -> list[tuple[int, str, str, str]]:
-    """The properties of a word's function words that MLAS compares. place: maps a word to its gold word."""
-    words = [(place(one), text.words[one]) for one in text.function_words.get(number, ())]
+    """The properties of a word's function words that MLAS compares. gold_of: maps a word to its gold word."""
+    words = [(gold_of(one), text.words[one]) for one in text.function_words.get(number, ())]
     return [(gold, word.label, word.upos, word.features) for gold, word in words]
 
 
-def _refuse_other_text(gold: ParsedText, found: ParsedText) -> None:
-    own, its = "".join(gold.characters), "".join(found.characters)
-    if own == its:
+def _refuse_other_text(gold: ParsedText, parsed: ParsedText) -> None:
+    texts = "".join(gold.characters), "".join(parsed.characters)
+    if texts[0] == texts[1]:
         return
-    place = next(
-        (place for place, (one, other) in enumerate(zip(own, its, strict=False)) if one != other),
-        min(len(own), len(its)),
-    )
-    word = _word_at(gold.tokens, place)
-    here, there = (text[place : place + CHARACTERS_SHOWN] for text in (own, its))
+    differing = (at for at, (one, other) in enumerate(zip(*texts, strict=False)) if one != other)
+    start = next(differing, min(map(len, texts)))
+    token = sum(end <= start for _, end in gold.tokens) + 1
+    rests = (text[start : start + CHARACTERS_SHOWN] for text in texts)
+    here, there = (f"has {rest!r}" if rest else "ends" for rest in rests)
     raise OtherTextError(
-        f"not the text of the treebank: at token {word:,} of the treebank, which "
-        f"{_shown(here)}, the text {_shown(there)} (without white space)"
+        f"not the text of the treebank: at token {token:,} of the treebank, which "
+        f"{here}, the text {there} (without white space)"
     )
-
-
-def _shown(text: str) -> str:
-    return f"has {text!r}" if text else "ends"
-
-
-def _word_at(tokens: Sequence[Span], place: int) -> int:
-    """The number, from 1, of the token at a position in the characters."""
-    return sum(end <= place for _, end in tokens) + 1

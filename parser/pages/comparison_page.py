@@ -59,7 +59,7 @@ def comparison_page(
         better=[heading for number in better for heading in _headings(gold[number], gains[number])],
         worse=[heading for number in worse for heading in _headings(gold[number], gains[number])],
         trees={
-            key: [drawn(gold[number], own.trees[number]) for number in numbers for own in (first, second)]
+            key: [drawn(gold[number], one.trees[number]) for number in numbers for one in (first, second)]
             for key, numbers in (("better", better), ("worse", worse))
         },
     )
@@ -75,9 +75,9 @@ def _significance(comparison: Comparison, gains: Sequence[int], copied: Mapping[
 
 def _headings(sentence: Sentence, gain: int) -> tuple[str, str]:
     """Return the headings of a sentence's trees by A and B."""
-    place = f"{sentence.identifier}, line {sentence.line:,}"
+    where = f"{sentence.identifier}, line {sentence.line:,}"
     difference = counted(abs(gain), f"{'fewer' if gain > 0 else 'more'} error")
-    return f"{place}: A", f"{place}: B, {difference}"
+    return f"{where}: A", f"{where}: B, {difference}"
 
 
 def _scores(

@@ -97,8 +97,8 @@ def _draw(lines: list[list[int]], first: int, last: int, column: int) -> None:
         lines[row][column] |= (UP if row > first else 0) | (DOWN if row < last else 0)
     for row in (first, last):
         lines[row][column] |= RIGHT
-        for place in range(column + 1, len(lines[row])):
-            lines[row][place] |= LEFT | RIGHT
+        for at in range(column + 1, len(lines[row])):
+            lines[row][at] |= LEFT | RIGHT
 
 
 def as_svg(words: Sequence[str], heads: Sequence[int], labels: Sequence[str]) -> str:

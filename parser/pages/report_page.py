@@ -23,7 +23,25 @@ from parser.pages.trees_page import tree_data
 from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.sentence import WORD_COLUMNS, Sentence
 
-PAIRS_SHOWN, SENTENCES_SHOWN = 25, 20
+PAIRS_SHOWN, SENTENCES_SHOWN, LABELS_SHOWN = 25, 20, 20
+ARCS_OF_BIN = 50
+"""Minimum arcs of a label in each bin: fewer are right or wrong by chance."""
+SIZE, MARGIN = 240, 48
+"""Size and margin of the diagram in pixels."""
+CONFIDENCE_MEASURES: Mapping[str, tuple[Callable[..., float | None], str]] = {
+    "calibration error": (
+        calibration_error,
+        "mean distance of probability and share of right arcs, over 15 groups of equally many; 0 is best",
+    ),
+    "Brier score": (
+        brier_score,
+        "mean squared distance of probability and what is so; 0 is best",
+    ),
+    "area of errors": (
+        area_of_errors,
+        "how often a wrong arc is less probable than a right one; 1 is best, 0.5 is chance",
+    ),
+}
 
 
 def report_page(
@@ -89,27 +107,6 @@ def _pairs(pairs: Counter[tuple[str, str]]) -> Iterator[tuple[str, str, str, flo
         yield *pair, f"{times:,}", times / pairs.total()
 
 
-ARCS_OF_BIN = 50
-"""Minimum arcs of a label in each bin: fewer are right or wrong by chance."""
-LABELS_SHOWN = 20
-SIZE, MARGIN = 240, 48
-"""Size and margin of the diagram in pixels."""
-CONFIDENCE_MEASURES: Mapping[str, tuple[Callable[[Confidence], float | None], str]] = {
-    "calibration error": (
-        lambda own: calibration_error(own.probabilities, own.is_right),
-        "mean distance of probability and share of right arcs, over 15 groups of equally many; 0 is best",
-    ),
-    "Brier score": (
-        lambda own: brier_score(own.probabilities, own.is_right),
-        "mean squared distance of probability and what is so; 0 is best",
-    ),
-    "area of errors": (
-        lambda own: area_of_errors(own.probabilities, own.is_right),
-        "how often a wrong arc is less probable than a right one; 1 is best, 0.5 is chance",
-    ),
-}
-
-
 class ConfidencePart(NamedTuple):
     names: list[str]
     """Names of the compared probabilities."""
@@ -125,10 +122,10 @@ def confidence_part(confidences: Mapping[str, Confidence]) -> ConfidencePart | N
     """Return the part of a report; None without arcs. confidences: those of the same arcs, by the treatment
     of their probabilities.
     """
-    if not any(len(own.labels) for own in confidences.values()):
+    if not any(len(each.labels) for each in confidences.values()):
         return None
     scores = [
-        (name, *(_four(measure(own)) for own in confidences.values()), meaning)
+        (name, *(_four(measure(each.probabilities, each.is_right)) for each in confidences.values()), meaning)
         for name, (measure, meaning) in CONFIDENCE_MEASURES.items()
     ]
     return ConfidencePart(list(confidences), scores, list(_labels(confidences)), _diagram(confidences))
@@ -140,11 +137,11 @@ def _four(value: float | None) -> str:
 
 def _labels(confidences: Mapping[str, Confidence]) -> Iterator[tuple[str, ...]]:
     """Yield the rows of the most frequent labels."""
-    of_all = zip(*(own.by_label() for own in confidences.values()), strict=True)
+    of_all = zip(*(each.by_label() for each in confidences.values()), strict=True)
     for _, groups in zip(range(LABELS_SHOWN), of_all, strict=False):
         name, first = groups[0]
         count = max(1, min(BINS, len(first.labels) // ARCS_OF_BIN))
-        errors = [_four(calibration_error(own.probabilities, own.is_right, count)) for _, own in groups]
+        errors = [_four(calibration_error(each.probabilities, each.is_right, count)) for _, each in groups]
         yield name, f"{len(first.labels):,}", f"{100 * first.is_right.mean():.1f}", *errors
 
 
@@ -152,9 +149,9 @@ def _diagram(confidences: Mapping[str, Confidence]) -> str:
     curves = {
         name: [
             (round(SIZE * one.probability, 1), round(SIZE * (1 - one.right), 1))
-            for one in bins(own.probabilities, own.is_right)
+            for one in bins(each.probabilities, each.is_right)
         ]
-        for name, own in confidences.items()
+        for name, each in confidences.items()
     }
     description = "The share of right arcs over their mean probability: on the diagonal, both are the same"
     return rendered("reliability.svg", curves=curves, size=SIZE, margin=MARGIN, description=description)

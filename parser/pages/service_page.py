@@ -66,7 +66,7 @@ def _object(name: str, schema: Schema) -> dict[str, Any]:
     return {
         "name": name,
         "text": schema.get("description", ""),
-        "fields": [(field, _type(own), own.get("description", "")) for field, own in fields],
+        "fields": [(field, _type(value), value.get("description", "")) for field, value in fields],
     }
 
 

@@ -106,16 +106,16 @@ class Difference(NamedTuple):
 
 def differences(sentence: Sentence, gold: Sentence) -> dict[int, Difference]:
     """Return the words whose head or label differs from the gold tree, by number of the word."""
-    found = {}
+    differing = {}
     arcs = zip(sentence.heads, sentence.labels, gold.heads, gold.labels, strict=True)
     for word, (head, label, gold_head, gold_label) in enumerate(arcs, 1):
         if head != gold_head:
-            found[word] = Difference(gold_head, gold_label, "head")
+            differing[word] = Difference(gold_head, gold_label, "head")
         elif without_subtype(label) != without_subtype(gold_label):
-            found[word] = Difference(gold_head, gold_label, "label")
+            differing[word] = Difference(gold_head, gold_label, "label")
         elif label != gold_label:
-            found[word] = Difference(gold_head, gold_label, "")
-    return found
+            differing[word] = Difference(gold_head, gold_label, "")
+    return differing
 
 
 def with_gold(
@@ -125,18 +125,18 @@ def with_gold(
     for one, other in zip_longest(sentences, gold):
         if one is None:
             assert other
-            raise ValueError(f"{_place(gold_path, other)}: is not in {path}; {SAME_WORDS}")
+            raise ValueError(f"{_where(gold_path, other)}: is not in {path}; {SAME_WORDS}")
         if other is None:
-            raise ValueError(f"{_place(path, one)}: is not in {gold_path}; {SAME_WORDS}")
+            raise ValueError(f"{_where(path, one)}: is not in {gold_path}; {SAME_WORDS}")
         if one.forms != other.forms:
             raise ValueError(
-                f"{_place(gold_path, other)}: {_other_words(one, other)} of {path}, line {one.line}; "
+                f"{_where(gold_path, other)}: {_other_words(one, other)} of {path}, line {one.line}; "
                 f"{SAME_WORDS}: give the gold file of {path}"
             )
         yield one, other
 
 
-def _place(path: str, sentence: Sentence) -> str:
+def _where(path: str, sentence: Sentence) -> str:
     return f"{path}:{sentence.line}: sentence {as_name(sentence.identifier)}"
 
 

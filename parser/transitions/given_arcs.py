@@ -108,8 +108,8 @@ class Obstacles:
     ) -> Obstacles:
         """The obstacles of a system. among: other obstacles are left out."""
         of_kinds = [each.obstacles or Obstacle(0) for each in system.transitions]
-        which = [each for each in among if any(each in own for own in of_kinds)]
-        table = torch.tensor([[each in own for own in of_kinds] for each in which])
+        which = [each for each in among if any(each in blocking for blocking in of_kinds)]
+        table = torch.tensor([[each in blocking for blocking in of_kinds] for each in which])
         return cls(which, to_device(table.float().view(-1, len(of_kinds)), device))
 
     def free(self, state: State, words: Tensor, facts: Tensor) -> Tensor:
@@ -124,7 +124,7 @@ def obstacles_alone(
 ) -> int:
     """The sum of all obstacles that are true for one sentence; see `obstacles`.
 
-    heads, facts: for ROOT, each word, and the place after the last word.
+    heads, facts: for ROOT, each word, and the end of the buffer.
     """
     s0, s1, b0, bottom = stack[-1], stack[-2] if len(stack) > 1 else 0, front, stack[1] if stack[1:] else 0
     of_s0, of_b0 = facts[s0], facts[b0]

@@ -133,8 +133,8 @@ class Inventory:
 
     def effects(self, transitions: Tensor) -> Effects[Tensor]:
         """The effects of labelled transitions. transitions: of any shape."""
-        found = self.effect_table.index_select(1, transitions.flatten())
-        return Effects(*found.view(len(found), *transitions.shape))
+        effects = self.effect_table.index_select(1, transitions.flatten())
+        return Effects(*effects.view(len(effects), *transitions.shape))
 
     def with_labels(self, legal_kinds: Tensor) -> Tensor:
         """[batch, transitions] bool: the legal labelled transitions. legal_kinds: [batch, kinds] bool."""

@@ -1,4 +1,4 @@
-"""Static and dynamic oracles."""
+"""Static and dynamic oracles, and the trajectories of the parsers that follow them."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ from parser.transitions.inventory import NOT_OPTIMAL, UNKNOWN_LABEL, Inventory
 from parser.transitions.system import OF_WHOLE_TREE, Gold, State
 from parser.treebank.partial_trees import possible_roots
 from parser.treebank.sentence import NO_HEAD
+
+STEPS_BETWEEN_SYNCHRONISATIONS = 16
+"""On a GPU, the host checks only this often whether all sentences are finished."""
+ILLEGAL_COST = 1 << 40
+"""The cost of illegal transitions: more than any other cost."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +49,6 @@ class Trajectory:
         return Trajectory(*(getattr(self, field.name).to(device) for field in fields(self)))
 
 
-STEPS_BETWEEN_SYNCHRONISATIONS = 16
-"""On a GPU, the host checks only this often whether all sentences are finished."""
-
-
 def record(
     inventory: Inventory, state: State, choose: Callable[[State, Tensor], tuple[Tensor, Tensor]]
 ) -> Trajectory:
@@ -69,7 +70,11 @@ def record(
         top = inventory.apply(state, transitions)
         steps.append((transitions, legal, optimal, top, front))
     columns = (torch.stack(values, dim=1) for values in zip(*steps, strict=True))
-    transitions, legal, optimal, top, front = _trimmed(inventory, list(columns))
+    transitions, legal, optimal, top, front = columns
+    used = int((transitions != inventory.no_op).sum(1).max())  # without trailing steps with only `no_op`
+    transitions, legal, optimal, top, front = (
+        column[:, :used] for column in (transitions, legal, optimal, top, front)
+    )
     effects = inventory.effects(transitions)  # [batch, steps] each
     return Trajectory(
         transitions=transitions,
@@ -82,24 +87,14 @@ def record(
     )
 
 
-def _trimmed(inventory: Inventory, columns: list[Tensor]) -> list[Tensor]:
-    """Remove trailing steps with only `no_op`. columns: [batch, steps, ...]; the first one: transitions."""
-    steps = int((columns[0] != inventory.no_op).sum(1).max())
-    return [column[:, :steps] for column in columns]
-
-
-ILLEGAL_COST = 1 << 40
-"""The cost of illegal transitions: more than any other cost."""
-
-
 def gold_trees(heads: Ragged) -> Gold:
     """The gold trees for an oracle. heads: values [words], 0 for ROOT, NO_HEAD for unknown heads."""
     dependents = heads.position_in_row() + 1
     first = heads.offsets.repeat_interleave(heads.lengths)
     has_word_head = heads.values > 0
     last_dependent = torch.zeros(len(heads.values) + 1, dtype=torch.long)
-    head_place = (first + heads.values - 1)[has_word_head]
-    last_dependent.scatter_reduce_(0, head_place, dependents[has_word_head], "amax")
+    head_index = (first + heads.values - 1)[has_word_head]
+    last_dependent.scatter_reduce_(0, head_index, dependents[has_word_head], "amax")
     by_sentence = torch.full((len(heads), int(heads.lengths.max()) + 1), NO_HEAD)
     by_sentence[heads.row_of_element(), dependents] = heads.values
     return Gold(torch.cat([heads.values, torch.tensor([NO_HEAD])]), last_dependent, by_sentence)
@@ -143,8 +138,8 @@ def known_facts(heads: Ragged) -> Ragged | None:
     if not (heads.values == NO_HEAD).any():
         return None
     facts = [
-        word_facts(own, possible_roots(own)) if NO_HEAD in own else [NOTHING_GIVEN] * len(own)
-        for own in (tree.tolist() for tree in heads.unflatten())
+        word_facts(given, possible_roots(given)) if NO_HEAD in given else [NOTHING_GIVEN] * len(given)
+        for given in (tree.tolist() for tree in heads.unflatten())
     ]
     return Ragged(torch.tensor(list(chain.from_iterable(facts))), heads.lengths)
 

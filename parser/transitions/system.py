@@ -116,10 +116,6 @@ class State:
         """[batch, capacity] bool: the used part of `stack`."""
         return torch.arange(self.stack.shape[1], device=self.depth.device) < self.depth[:, None]
 
-    def has_on_stack(self, word: Tensor) -> Tensor:
-        """[batch] bool: whether the words [batch] (or ROOT) are on the stack."""
-        return ((self.stack == word[:, None]) & self.on_stack()).any(1)
-
     def words(self) -> Tensor:
         """[places, batch] The words at S0, S1, B0 and NOWHERE (-1), in the order of `system.Place`."""
         nowhere = torch.full_like(self.front, -1)
@@ -158,23 +154,6 @@ class Gold:
     def head_of(self, state: State, word: Tensor) -> Tensor:
         """[batch] Gold heads of the words [batch]; NO_HEAD for ROOT."""
         return self.heads[state.flat_index(word)]
-
-    def is_complete(self, state: State, word: Tensor) -> Tensor:
-        """[batch] bool: no gold dependent of the words [batch] is in the buffer."""
-        return self.last_dependent[state.flat_index(word)] < state.front
-
-    def dependents_in_buffer(self, state: State, word: Tensor) -> Tensor:
-        """[batch] Number of gold dependents of the words [batch] in the buffer, including B0."""
-        words = torch.arange(self.by_sentence.shape[1], device=word.device)
-        return ((self.by_sentence == word[:, None]) & (words >= state.front[:, None])).sum(1)
-
-    def dependents_on_stack(self, state: State, word: Tensor) -> Tensor:
-        """[batch] Number of gold dependents of the words [batch] that are on the stack without a head."""
-        stack = state.stack
-        exists = stack > 0
-        index = torch.where(exists, state.base[:, None] + stack, len(state.heads) - 1)
-        is_headless = state.on_stack() & (state.heads[index] == NO_HEAD)
-        return ((self.by_sentence.gather(1, stack) == word[:, None]) & is_headless).sum(1)
 
 
 class View:
@@ -248,21 +227,27 @@ class View:
     @cached_property
     def s0_is_complete(self) -> Tensor:
         """Whether no gold dependent of S0 is in the buffer."""
-        return self.gold.is_complete(self.state, self.s0)
+        return self.gold.last_dependent[self.state.flat_index(self.s0)] < self.state.front
 
     @cached_property
     def s0_dependents_in_buffer(self) -> Tensor:
         """[batch] long, number of gold dependents of S0 in the buffer, including B0."""
-        return self.gold.dependents_in_buffer(self.state, self.s0)
+        by_sentence = self.gold.by_sentence
+        words = torch.arange(by_sentence.shape[1], device=self.s0.device)
+        is_left = words >= self.state.front[:, None]  # [batch, longest + 1]
+        return ((by_sentence == self.s0[:, None]) & is_left).sum(1)
 
     @cached_property
     def b0_dependents_on_stack(self) -> Tensor:
         """[batch] long, number of gold dependents of B0 that are on the stack without a head."""
-        return self.gold.dependents_on_stack(self.state, self.b0)
+        state, stack = self.state, self.state.stack
+        index = torch.where(stack > 0, state.base[:, None] + stack, len(state.heads) - 1)
+        is_headless = state.on_stack() & (state.heads[index] == NO_HEAD)  # [batch, capacity]
+        return ((self.gold.by_sentence.gather(1, stack) == self.b0[:, None]) & is_headless).sum(1)
 
     @cached_property
     def b0_head_is_on_stack(self) -> Tensor:
-        return self.state.has_on_stack(self.gold_head_of_b0)
+        return ((self.state.stack == self.gold_head_of_b0[:, None]) & self.state.on_stack()).any(1)
 
 
 Rule = Callable[[View], Tensor]
@@ -380,25 +365,21 @@ class TransitionSystem:
         if place == transition.dependent:
             return transition.from_root
         if place == Place.B0 and transition.pops_buffer:
-            return self._finds_root_on_stack and (is_alone or self._frees_from_below)
+            # B0 moves to the stack, where it gets ROOT as its head only if all words below it can leave.
+            finds_root_on_stack = any(
+                each.from_root and each.dependent != Place.B0 for each in self.transitions
+            )
+            frees_from_below = any(each.stack.move < 0 and each.top == Place.S0 for each in self.transitions)
+            return finds_root_on_stack and (is_alone or frees_from_below)
         return True
-
-    @property
-    def _finds_root_on_stack(self) -> bool:
-        """Whether words on the stack, and not B0, get ROOT as their head."""
-        return any(each.from_root and each.dependent != Place.B0 for each in self.transitions)
-
-    @property
-    def _frees_from_below(self) -> bool:
-        """Whether the word below S0 can leave the stack before S0, so that S0 may come to lie on ROOT."""
-        return any(each.stack.move < 0 and each.top == Place.S0 for each in self.transitions)
 
     def composing(self) -> TransitionSystem:
         """The same system for parsers with composition (Dyer et al. 2015, section 3.2)."""
-        return replace(self, transitions=tuple(map(_composing, self.transitions)), composes=True)
-
-
-def _composing(transition: Transition) -> Transition:
-    """With composition, a pop that makes an arc becomes a reduction: two rows become one new row."""
-    pops = transition.composes == Place.S0 and transition.stack == POP
-    return transition._replace(stack=REDUCE_AND_REPLACE) if pops else transition
+        # A pop that makes an arc becomes a reduction: two rows become one new row.
+        transitions = (
+            each._replace(stack=REDUCE_AND_REPLACE)
+            if each.composes == Place.S0 and each.stack == POP
+            else each
+            for each in self.transitions
+        )
+        return replace(self, transitions=tuple(transitions), composes=True)

@@ -36,7 +36,7 @@ def length_buckets(
             for batch in batches
             for part in split_by_words(batch, lengths[batch].tolist(), max_batch_words)
         ]
-    return [batches[place] for place in torch.randperm(len(batches), generator=generator).tolist()]
+    return [batches[index] for index in torch.randperm(len(batches), generator=generator).tolist()]
 
 
 def batches_by_length(lengths: Tensor) -> list[Tensor]:
@@ -59,10 +59,10 @@ def split_by_words(order: Tensor, lengths: list[int], size: int, first: int | No
     padding. first: the size of the first batch, if it differs.
     """
     starts, limit, longest = [0], first or size, 0
-    for place, length in enumerate(lengths):
+    for index, length in enumerate(lengths):
         longest = max(longest, length)
-        if place > starts[-1] and longest * (place - starts[-1] + 1) > limit:
-            starts.append(place)
+        if index > starts[-1] and longest * (index - starts[-1] + 1) > limit:
+            starts.append(index)
             limit, longest = size, length
     ends = [*starts[1:], len(order)]
     return [order[start:end] for start, end in zip(starts, ends, strict=True)]

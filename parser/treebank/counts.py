@@ -86,35 +86,35 @@ def total(treebanks: Sequence[TreebankCounts]) -> TreebankCounts:
     """The counts of all treebanks together."""
     kinds = UPOS, XPOS, FEATURES, LABELS
     return TreebankCounts(
-        sentences=sum(own.sentences for own in treebanks),
-        words=sum(own.words for own in treebanks),
-        longest=max((own.longest for own in treebanks), default=0),
-        multiword_tokens=sum(own.multiword_tokens for own in treebanks),
-        empty_nodes=sum(own.empty_nodes for own in treebanks),
-        joined=sum(own.joined for own in treebanks),
-        non_projective=sum(own.non_projective for own in treebanks),
-        without_heads=sum(own.without_heads for own in treebanks),
-        forms=_sum(own.forms for own in treebanks),
-        values={kind: _sum(own.values[kind] for own in treebanks) for kind in kinds},
+        sentences=sum(counts.sentences for counts in treebanks),
+        words=sum(counts.words for counts in treebanks),
+        longest=max((counts.longest for counts in treebanks), default=0),
+        multiword_tokens=sum(counts.multiword_tokens for counts in treebanks),
+        empty_nodes=sum(counts.empty_nodes for counts in treebanks),
+        joined=sum(counts.joined for counts in treebanks),
+        non_projective=sum(counts.non_projective for counts in treebanks),
+        without_heads=sum(counts.without_heads for counts in treebanks),
+        forms=_sum(counts.forms for counts in treebanks),
+        values={kind: _sum(counts.values[kind] for counts in treebanks) for kind in kinds},
     )
 
 
 def _occurrences(columns: Iterable[Sequence[str]]) -> Counter[str]:
     """Count the values of one column in all sentences, without blanks."""
-    found = Counter(value for column in columns for value in column)
-    del found[BLANK]
-    return found
+    counts = Counter(value for column in columns for value in column)
+    del counts[BLANK]
+    return counts
 
 
 def _sum(counters: Iterable[Counter[str]]) -> Counter[str]:
-    found: Counter[str] = Counter()
+    total: Counter[str] = Counter()
     for counter in counters:
-        found.update(counter)
-    return found
+        total.update(counter)
+    return total
 
 
-class SentencePlace(NamedTuple):
-    """The place where a sentence begins."""
+class SentenceStart(NamedTuple):
+    """Where a sentence begins."""
 
     file: str
     line: int
@@ -122,10 +122,10 @@ class SentencePlace(NamedTuple):
 
 
 class Repetition(NamedTuple):
-    """A sentence, and the earlier place of the same words or the same `sent_id`."""
+    """A sentence, and where the same words or the same `sent_id` occurred before."""
 
-    here: SentencePlace
-    before: SentencePlace
+    here: SentenceStart
+    before: SentenceStart
     text: str
     words: int
 
@@ -140,16 +140,16 @@ class Repetitions:
 
     sentences: list[Repetition] = field(default_factory=list)
     identifiers: list[Repetition] = field(default_factory=list)
-    _places: dict[bytes, SentencePlace] = field(default_factory=dict)
-    """The first place of each sentence, by a hash of its words."""
-    _identifiers: dict[str, SentencePlace] = field(default_factory=dict)
+    _starts: dict[bytes, SentenceStart] = field(default_factory=dict)
+    """Where each sentence occurs first, by a hash of its words."""
+    _identifiers: dict[str, SentenceStart] = field(default_factory=dict)
 
     def add(self, file: str, sentences: Iterable[Sentence]) -> None:
         for ordinal, sentence in enumerate(sentences, 1):
-            here = SentencePlace(file, sentence.line, sentence.identifier)
+            here = SentenceStart(file, sentence.line, sentence.identifier)
             words = "\t".join(sentence.forms)
             digest = blake2b(words.encode(errors="surrogatepass"), digest_size=DIGEST_BYTES).digest()
-            first = self._places.setdefault(digest, here)
+            first = self._starts.setdefault(digest, here)
             if first is not here:
                 self.sentences.append(Repetition(here, first, words, len(sentence)))
             if sentence.identifier == f"#{ordinal}":  # it has no `sent_id`

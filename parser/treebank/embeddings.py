@@ -129,12 +129,12 @@ def _header(path: str, file: BinaryIO) -> tuple[int, int]:
 
 def _word(path: str, file: BinaryIO, number: int) -> str:
     """Read the next word. Some programs write a line end before it."""
-    found = bytearray()
+    word = bytearray()
     while (byte := file.read(1)) != b" ":
-        if not byte or len(found) > MAX_WORD_BYTES:
+        if not byte or len(word) > MAX_WORD_BYTES:
             raise ValueError(f"{path}: no word where number {number} should be")
-        found += byte
+        word += byte
     try:
-        return bytes(found).lstrip(b"\n").decode()
+        return bytes(word).lstrip(b"\n").decode()
     except UnicodeDecodeError:
         raise ValueError(f"{path}: word {number} is not UTF-8") from None

@@ -55,9 +55,9 @@ class Fault:
 
     def told(self, path: str) -> str:
         """The fault as one line of a message. path: the path of the file."""
-        place = f"{path}:{self.line}" if self.line else path
+        where = f"{path}:{self.line}" if self.line else path
         sentence = f"sentence {as_name(self.sentence)}: " if self.sentence else ""
-        return f"{place}: {sentence}{self.message}"
+        return f"{where}: {sentence}{self.message}"
 
 
 class TreebankError(LinesError):
@@ -129,11 +129,11 @@ class Row(NamedTuple):
 
 def undecoded(text: str) -> str | None:
     """Describe the first byte that is not UTF-8; None if there is none."""
-    found = None if text.isascii() else UNDECODED.search(text)
-    if not found:
+    surrogate = None if text.isascii() else UNDECODED.search(text)
+    if not surrogate:
         return None
-    offset = len(text[: found.start()].encode("utf-8", "surrogateescape"))
-    byte = ord(found[0]) - 0xDC00
+    offset = len(text[: surrogate.start()].encode("utf-8", "surrogateescape"))
+    byte = ord(surrogate[0]) - 0xDC00
     return f"byte 0x{byte:02x}, number {offset + 1} of the line, is not UTF-8; convert the file to UTF-8"
 
 
@@ -168,9 +168,9 @@ def row_faults(row: Row, sentence: str) -> Iterator[Fault]:
     for name, column in zip(TITLES, row.columns, strict=True):
         if not column:
             yield fault(f"{name} {value_fault(column)}")
-    for place in (FORM, UPOS, XPOS, FEATS):
-        if row.columns[place] and (message := value_fault(row.columns[place])):
-            yield fault(f"{TITLES[place]} {message}")
+    for column_index in (FORM, UPOS, XPOS, FEATS):
+        if row.columns[column_index] and (message := value_fault(row.columns[column_index])):
+            yield fault(f"{TITLES[column_index]} {message}")
     identifier = row.columns[ID]
     if not any(pattern.fullmatch(identifier) for pattern in (WORD_ID, RANGE_ID, EMPTY_ID)):
         yield fault(f"ID {quoted(identifier)} is not of the form 1, 1-2 or 1.1")
@@ -192,7 +192,7 @@ def is_usual(row: Row) -> bool:
 
 
 def order_faults(rows: Sequence[Row], sentence: str) -> Iterator[Fault]:
-    """Check that the ids are 1, 2, 3, ..., with ranges and empty nodes in the right places."""
+    """Check that the ids are 1, 2, 3, ..., with ranges and empty nodes in order."""
     last_word, last_empty, range_end = 0, 0, 0
     word_total = sum(row.is_word for row in rows)
     for row in rows:
@@ -264,7 +264,7 @@ def head_faults(
 
 def cycles(heads: Sequence[int]) -> list[list[int]]:
     """Find all cycles, each as a sorted list of words. heads: from word 1; they can be `NO_HEAD`."""
-    found = []
+    closed = []
     visited_from = [0] * (len(heads) + 1)
     for start in range(1, len(heads) + 1):
         word = start
@@ -275,8 +275,8 @@ def cycles(heads: Sequence[int]) -> list[list[int]]:
             cycle = [word]
             while (following := heads[cycle[-1] - 1]) != word:
                 cycle.append(following)
-            found.append(sorted(cycle))
-    return found
+            closed.append(sorted(cycle))
+    return closed
 
 
 def sentence_faults(

@@ -44,26 +44,26 @@ def possible_roots(heads: Sequence[int]) -> list[bool]:
     for word, head in arcs_of(heads):
         changes[min(word, head) + 1] += 1
         changes[max(word, head)] -= 1
-    arcs_over, found = 0, []
+    arcs_over, may_be_root = 0, []
     for word, head in enumerate(heads, 1):
         arcs_over += changes[word]
-        found.append(head == NO_HEAD and not arcs_over)
-    return found
+        may_be_root.append(head == NO_HEAD and not arcs_over)
+    return may_be_root
 
 
 def words_above_last(heads: Sequence[int]) -> list[bool]:
     """For each word, whether it is the last word or above the last word by given arcs."""
-    found = [False] * len(heads)
+    is_above = [False] * len(heads)
     word = len(heads)
     while word > 0:
-        found[word - 1] = True
+        is_above[word - 1] = True
         word = heads[word - 1]
-    return found
+    return is_above
 
 
 def known_faults(sentence: Sentence) -> list[Fault]:
     """The reasons why no tree can contain all known heads of a sentence."""
-    lines = [sentence.line + place for place in sentence.word_lines]
+    lines = [sentence.line + index for index in sentence.word_lines]
     return list(head_faults(sentence.heads, lines, sentence.identifier))
 
 
@@ -82,22 +82,22 @@ def put_back(
     If a word would get a head that is below it, the word between the two that is nearest to it and may move
     takes its place. Labels stay with their words, but a word that replaces the root exchanges labels with it.
     """
-    found, own_labels = list(heads), list(labels)
+    new_heads, new_labels = list(heads), list(labels)
     for word, head in enumerate(given, 1):
-        if head in (NO_HEAD, found[word - 1]):
+        if head in (NO_HEAD, new_heads[word - 1]):
             continue
         above, moving = head, 0
         while above not in (0, word):
-            if found[above - 1] != given[above - 1]:
+            if new_heads[above - 1] != given[above - 1]:
                 moving = above
-            above = found[above - 1]
+            above = new_heads[above - 1]
         if above:
-            found[moving - 1] = found[word - 1]
-            if not found[word - 1]:
+            new_heads[moving - 1] = new_heads[word - 1]
+            if not new_heads[word - 1]:
                 both = word - 1, moving - 1
-                own_labels[both[0]], own_labels[both[1]] = own_labels[both[1]], own_labels[both[0]]
-        found[word - 1] = head
-    return found, own_labels
+                new_labels[both[0]], new_labels[both[1]] = new_labels[both[1]], new_labels[both[0]]
+        new_heads[word - 1] = head
+    return new_heads, new_labels
 
 
 def arcs_of(heads: Sequence[int]) -> list[tuple[int, int]]:

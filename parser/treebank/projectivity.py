@@ -47,12 +47,12 @@ def crossing(heads: Sequence[int]) -> list[int]:
         return []
     first, last = _spans_in_depth_first_order(heads)
     lowest, highest = _Extremes(first, min), _Extremes(first, max)
-    found = []
+    dependents = []
     for dependent, head in enumerate(heads, 1):
         start, end = min(head, dependent) + 1, max(head, dependent)
         if start < end and (lowest.of(start, end) < first[head] or highest.of(start, end) > last[head]):
-            found.append(dependent)
-    return found
+            dependents.append(dependent)
+    return dependents
 
 
 class _Extremes:
@@ -204,26 +204,26 @@ def deprojectivize(heads: Sequence[int], labels: Sequence[str]) -> tuple[tuple[i
     """
     if not any(MARK in label for label in labels):
         return tuple(heads), tuple(labels)
-    found = list(heads)
-    plain, marks = zip(*(label.partition(MARK)[::2] for label in labels), strict=True)
-    known = set(plain)
+    new_heads = list(heads)
+    word_labels, marks = zip(*(label.partition(MARK)[::2] for label in labels), strict=True)
+    known = set(word_labels)
     wanted = [mark if mark in known else None for mark in marks]  # None once a word has been visited
     children = children_of(heads)
     level = list(children[0])
     while level:  # a moved word goes to a deeper level, so the levels above do not change
         staying = []
         for word in level:
-            head = found[word - 1]
+            head = new_heads[word - 1]
             label, wanted[word - 1] = wanted[word - 1], None
             if head and label is not None:
-                found[word - 1] = _first_labelled(label, children, plain, word, head)
-            if found[word - 1] == head:
+                new_heads[word - 1] = _first_labelled(label, children, word_labels, word, head)
+            if new_heads[word - 1] == head:
                 staying.append(word)
             else:
                 children[head].remove(word)
-                insort(children[found[word - 1]], word)
+                insort(children[new_heads[word - 1]], word)
         level = [child for word in staying for child in children[word]]
-    return tuple(found), plain
+    return tuple(new_heads), word_labels
 
 
 def _first_labelled(

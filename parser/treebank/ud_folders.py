@@ -81,8 +81,8 @@ class UDTreebank:
         line = re.compile(rf"^{key}:[ \t]*(\S.*?)[ \t\r]*$", re.MULTILINE)
         for name in READMES:
             path = self.folder / name
-            if path.is_file() and (found := line.findall(path.read_text("utf-8", errors="replace"))):
-                return str(found[-1])
+            if path.is_file() and (values := line.findall(path.read_text("utf-8", errors="replace"))):
+                return str(values[-1])
         return None
 
 
@@ -107,16 +107,16 @@ def find_treebanks(folder: Path, only: Sequence[str] = ()) -> TreebankFolders:
     for pattern in only:
         if not any(fnmatchcase(name, pattern) for name in names):
             raise ValueError(f"--only {pattern}: {folder} has no such treebank, but {', '.join(names)}")
-    found = TreebankFolders([], {})
+    folders = TreebankFolders([], {})
     for name in names:
         if only and not any(fnmatchcase(name, pattern) for pattern in only):
             continue
         try:
             _refuse_name(name, names)
-            found.treebanks.append(_treebank(folder / name))
+            folders.treebanks.append(_treebank(folder / name))
         except ValueError as error:
-            found.left_out[printable(name)] = printable(str(error))
-    return found
+            folders.left_out[printable(name)] = printable(str(error))
+    return folders
 
 
 def _refuse_name(name: str, names: Sequence[str]) -> None:
@@ -138,9 +138,9 @@ def _refuse_name(name: str, names: Sequence[str]) -> None:
 
 
 def _parts(name: str) -> tuple[str, str]:
-    found = FOLDER.fullmatch(name)
-    assert found
-    return found[1], found[2]
+    match = FOLDER.fullmatch(name)
+    assert match
+    return match[1], match[2]
 
 
 def _treebank(folder: Path) -> UDTreebank:
@@ -151,11 +151,11 @@ def _treebank(folder: Path) -> UDTreebank:
         return tuple(folder / name for name in names if fnmatchcase(name, f"*-ud-{split}*.conllu"))
 
     def file(split: str) -> Path | None:
-        found = files(split)
-        if len(found) > 1:
-            several = ", ".join(path.name for path in found)
+        paths = files(split)
+        if len(paths) > 1:
+            several = ", ".join(path.name for path in paths)
             raise ValueError(f"{several}: only train may be several files; join these by `cat`")
-        return found[0] if found else None
+        return paths[0] if paths else None
 
     return UDTreebank(folder, files("train"), file("dev"), file("test"))
 

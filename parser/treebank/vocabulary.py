@@ -66,8 +66,8 @@ class Tokens:
         words = self.numbers.elements(sentences)
         values, parts = self.values[words], {}
         for column, strings in self.parts.items():
-            found, values[:, column] = values[:, column].unique(return_inverse=True)
-            parts[column] = strings.select(found)
+            used, values[:, column] = values[:, column].unique(return_inverse=True)
+            parts[column] = strings.select(used)
         return Tokens(
             Ragged(values, self.lengths[sentences]),
             parts,
@@ -108,6 +108,8 @@ class Tokens:
 
 
 UNKNOWN = 0
+BREAKS = {*"\t\n\r"}
+"""Characters that no column of a treebank contains."""
 PRETRAINED = "pretrained"
 """The column of forms with a pretrained vector."""
 CHARACTERS, TREEBANK = "characters", "treebank"
@@ -247,8 +249,8 @@ class Vocabulary:
         """The vocabulary with new entries of another one, of the same columns, appended to its lexicons."""
         labels = self.labels.extended(other.labels)
 
-        def numbers(own: frozenset[int], others: frozenset[int]) -> frozenset[int]:
-            return own | {labels.number(other.labels.string(number)) for number in others}
+        def numbers(known: frozenset[int], others: frozenset[int]) -> frozenset[int]:
+            return known | {labels.number(other.labels.string(number)) for number in others}
 
         return Vocabulary(
             {name: lexicon.extended(other.columns[name]) for name, lexicon in self.columns.items()},
@@ -275,9 +277,12 @@ class Vocabulary:
             if name == TREEBANK:
                 strings = [string or self.treebank for string in strings]
             if divide := division_of(name):
-                place = {string: number for number, string in enumerate(dict.fromkeys(strings))}
-                numbers.append([place[string] for string in strings])
-                parts[column] = _encode_parts(divide, lexicon, place)
+                rows = {string: row for row, string in enumerate(dict.fromkeys(strings))}
+                numbers.append([rows[string] for string in strings])
+                parts_of = [[lexicon.number(part) for part in divide(string)] for string in rows]
+                parts[column] = Ragged(
+                    _integers(list(chain.from_iterable(parts_of))), _integers(list(map(len, parts_of)))
+                )
             else:
                 numbers.append([lexicon.number(string) for string in strings])
         for name, lexicon in self.predicted.items() if gold else ():
@@ -359,20 +364,12 @@ def _refuse_bad_values(predicted: Mapping[str, Lexicon]) -> None:
             raise ValueError(f"predicted: {quoted(name)} is none of {', '.join(annotation_columns())}")
         if not lexicon.strings:
             raise ValueError(f"predicted {name}: there are no values")
-        is_value = is_rule if WORD_COLUMNS[name].kind == "word" else _is_value
         for value in lexicon.strings:
-            if not is_value(value):
+            is_value = (
+                is_rule(value) if WORD_COLUMNS[name].kind == "word" else value and not BREAKS & {*value}
+            )
+            if not is_value:
                 raise ValueError(f"predicted {name}: {quoted(value)} cannot be written")
-
-
-def _is_value(text: str) -> bool:
-    return bool(text) and not any(character in text for character in "\t\n\r")
-
-
-def _encode_parts(divide: Callable[[str], Sequence[str]], lexicon: Lexicon, strings: Iterable[str]) -> Ragged:
-    """The vocabulary numbers of the parts of each string, a row for each string."""
-    parts = [[lexicon.number(part) for part in divide(string)] for string in strings]
-    return Ragged(_integers(list(chain.from_iterable(parts))), _integers(list(map(len, parts))))
 
 
 def _lengths(sentences: Sequence[Sentence]) -> Tensor:

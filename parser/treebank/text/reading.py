@@ -45,7 +45,7 @@ class TextPart(NamedTuple):
 
 
 def stream_text(path: str, one_sentence_per_line: bool = False) -> Iterator[TextPart]:
-    """Read a text part by part: plain, `.gz` or, for "-", from standard input.
+    """Read a text part by part: uncompressed, `.gz` or, for "-", from standard input.
 
     one_sentence_per_line: whether parts can end after any line, not only after paragraphs. Raises ValueError,
     with the line number, if the text is not UTF-8.
@@ -84,8 +84,8 @@ def _parts(path: str, contents: Iterable[bytes | None], by_lines: bool) -> Itera
             byte = content[error.start]
             message = f"byte 0x{byte:02x} is not UTF-8; convert the file to UTF-8"
             raise ValueError(f"{path}:{line}: {message}") from None
-        for number, own in enumerate(text.split("\n") if by_lines else (), line):
-            if len(own) > MAX_LINE_LENGTH:
+        for number, content_line in enumerate(text.split("\n") if by_lines else (), line):
+            if len(content_line) > MAX_LINE_LENGTH:
                 raise ValueError(f"{path}:{number}: {TOO_LONG}")
         line += content.count(b"\n")
         yield TextPart(offset, text)
@@ -116,8 +116,8 @@ def _contents(pieces: Iterable[bytes | None], by_lines: bool) -> Iterator[bytes 
 def _last_end(content: bytes, start: int) -> int:
     """The end of the last paragraph that is complete, or 0 if there is none yet."""
     end = 0
-    for found in BLANK_LINE.finditer(content, start):
-        end = found.end()
+    for blank in BLANK_LINE.finditer(content, start):
+        end = blank.end()
     if end or len(content) < LONGEST_PARAGRAPH:
         return end
     for cut in CUTS:
@@ -180,8 +180,8 @@ def read_parts_as_they_come(
         if part is None:
             yield None
             continue
-        for found in reader.sentences(part.content, part.offset):
-            yield as_sentence(found, next(ordinals))
+        for sentence in reader.sentences(part.content, part.offset):
+            yield as_sentence(sentence, next(ordinals))
 
 
 def _lines(text: str) -> Iterator[tuple[int, int]]:

@@ -61,9 +61,9 @@ class SpacyTokenizer:
         # Outside a memory zone, spaCy keeps each new word forever. Only one thread can be in a zone.
         with self._lock, self._nlp.memory_zone():
             spans = [self._nlp.make_doc(paragraph)] if is_sentence else self._nlp(paragraph).sents
-            found = [tuple(_tokens(span, paragraph, offset)) for span in spans]
+            sentences = [tuple(_tokens(span, paragraph, offset)) for span in spans]
         begins = not is_sentence
-        for tokens in filter(None, found):
+        for tokens in filter(None, sentences):
             text = paragraph[tokens[0].start - offset : tokens[-1].end - offset]
             yield TokenizedSentence(tokens, " ".join(text.split()), begins)
             begins = False

@@ -47,12 +47,12 @@ class TokenizedSentence:
         return tuple(word for token in self.tokens for word in token.words)
 
 
-def as_sentence(found: TokenizedSentence, ordinal: int) -> Sentence:
+def as_sentence(tokenized: TokenizedSentence, ordinal: int) -> Sentence:
     """The sentence without a tree, with its lines in CoNLL-U. ordinal: its number, from 1."""
-    comments = ["newpar"] if found.begins_paragraph else []
-    comments += [f"sent_id = {ordinal}", f"text = {found.text}"]
-    tokens = [(token.form, len(token.words), token.miscellaneous) for token in found.tokens]
-    forms = found.words
+    comments = ["newpar"] if tokenized.begins_paragraph else []
+    comments += [f"sent_id = {ordinal}", f"text = {tokenized.text}"]
+    tokens = [(token.form, len(token.words), token.miscellaneous) for token in tokenized.tokens]
+    forms = tokenized.words
     lines, word_lines = sentence_lines({FORM: forms}, tokens, comments)
     return Sentence.without_tree({"forms": forms}, str(ordinal), 1, lines, word_lines)
 
@@ -124,21 +124,21 @@ def in_windows(
     window is widened once, and then cuts it: so each character is read a few times at most. divide: takes a
     text and the number of characters before it.
     """
-    start, begins, own_width = 0, True, width
+    start, begins, window = 0, True, width
     while start < len(paragraph):
-        end = _end_of_window(paragraph, start, own_width)
-        found = list(divide(paragraph[start:end], offset + start))
-        last = found[-1].tokens[0].start - offset if found else end
-        if end < len(paragraph) and last - start < width // 2 and own_width == width:
-            own_width *= 2
+        end = _end_of_window(paragraph, start, window)
+        sentences = list(divide(paragraph[start:end], offset + start))
+        last = sentences[-1].tokens[0].start - offset if sentences else end
+        if end < len(paragraph) and last - start < width // 2 and window == width:
+            window *= 2
             continue
-        own_width = width
-        if end < len(paragraph) and last - start >= width // 2 and len(found) > 1:
-            found.pop()
+        window = width
+        if end < len(paragraph) and last - start >= width // 2 and len(sentences) > 1:
+            sentences.pop()
             end = last
-        elif found and end < len(paragraph) and not paragraph[end].isspace():
-            found[-1] = _with_more_after(found[-1], offset + end)
-        for sentence in found:
+        elif sentences and end < len(paragraph) and not paragraph[end].isspace():
+            sentences[-1] = _with_more_after(sentences[-1], offset + end)
+        for sentence in sentences:
             yield sentence if begins else replace(sentence, begins_paragraph=False)
             begins = False
         start = end
@@ -149,8 +149,8 @@ def _end_of_window(paragraph: str, start: int, width: int) -> int:
     end = start + width
     if end >= len(paragraph):
         return len(paragraph)
-    places = (paragraph.rfind(cut, start + width // 2, end) for cut in CUTS)
-    return next((place for place in places if place > 0), end)
+    ends = (paragraph.rfind(cut, start + width // 2, end) for cut in CUTS)
+    return next((cut for cut in ends if cut > 0), end)
 
 
 def _with_more_after(sentence: TokenizedSentence, end: int) -> TokenizedSentence:
@@ -163,8 +163,7 @@ def _with_more_after(sentence: TokenizedSentence, end: int) -> TokenizedSentence
 
 def joined(parts: Iterable[TokenizedSentence]) -> Iterator[TokenizedSentence]:
     """Yield the parts of a sentence as one sentence, if there are any."""
-    found = list(parts)
-    if found:
-        tokens = tuple(token for part in found for token in part.tokens)
-        text = "".join(f"{part.text}{' ' if part.tokens[-1].space_after else ''}" for part in found)
-        yield replace(found[0], tokens=tokens, text=text.rstrip())
+    if of_sentence := list(parts):
+        tokens = tuple(token for part in of_sentence for token in part.tokens)
+        text = "".join(f"{part.text}{' ' if part.tokens[-1].space_after else ''}" for part in of_sentence)
+        yield replace(of_sentence[0], tokens=tokens, text=text.rstrip())

@@ -113,5 +113,5 @@ def tokenizer_as_json(tokenizer: StoredTokenizer) -> bytes:
 
 def tokenizer_from_json(content: bytes) -> StoredTokenizer:
     """Inverse of `tokenizer_as_json`. Raises ValueError, or ValidationError for JSON of another structure."""
-    found = _TokenizerFile.model_validate_json(content)
-    return StoredTokenizer(found.settings, base64.b64decode(found.content, validate=True))
+    stored = _TokenizerFile.model_validate_json(content)
+    return StoredTokenizer(stored.settings, base64.b64decode(stored.content, validate=True))

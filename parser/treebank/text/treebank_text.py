@@ -61,9 +61,9 @@ def _tokens_of_lines(sentence: Sentence) -> Iterator[SurfaceToken]:
         if line.startswith("#") or len(columns) <= MISC:
             continue
         space_after = NO_SPACE not in columns[MISC].split("|")
-        if found := RANGE_ID.fullmatch(columns[ID]):
-            covered = int(found[2])
-            yield SurfaceToken(columns[FORM], space_after, covered - int(found[1]) + 1)
+        if span := RANGE_ID.fullmatch(columns[ID]):
+            covered = int(span[2])
+            yield SurfaceToken(columns[FORM], space_after, covered - int(span[1]) + 1)
         elif WORD_ID.fullmatch(columns[ID]) and int(columns[ID]) > covered:
             yield SurfaceToken(columns[FORM], space_after, 1)
 
@@ -72,7 +72,7 @@ def _as_in_text(tokens: list[SurfaceToken], text: str | None) -> list[SurfaceTok
     """The tokens with the spaces of the text; empty if the text does not consist of their forms."""
     if text is None:
         return []
-    found, end = [], 0
+    spaced, end = [], 0
     for token in tokens:
         if not text.startswith(token.form, end):
             return []
@@ -80,9 +80,9 @@ def _as_in_text(tokens: list[SurfaceToken], text: str | None) -> list[SurfaceTok
         rest = text[end:].lstrip()
         # The comment does not contain what follows the sentence.
         space_after = token.space_after if not rest else len(rest) < len(text) - end
-        found.append(token._replace(space_after=space_after))
+        spaced.append(token._replace(space_after=space_after))
         end = len(text) - len(rest)
-    return found if end == len(text) else []
+    return spaced if end == len(text) else []
 
 
 def _comment(sentence: Sentence, name: str) -> str | None:

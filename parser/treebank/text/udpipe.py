@@ -152,8 +152,8 @@ def _tokens(lines: str, offset: int) -> Iterator[Token]:
         count = int(last) - int(first) + 1 if last else 0
         words = _cut(row[FORM], [next(rows)[FORM] for _ in range(count)] or [row[FORM]])
         values = row[MISC].split("|")
-        [place] = (value for value in values if value.startswith(RANGE))
-        start, _, end = place.removeprefix(RANGE).partition(":")
+        [span] = (value for value in values if value.startswith(RANGE))
+        start, _, end = span.removeprefix(RANGE).partition(":")
         space_after = NO_SPACE not in values
         yield Token(row[FORM], int(start) + offset, int(end) + offset, words, space_after)
 
