@@ -20,8 +20,7 @@ from parser.batching.messages.workers import Span
 from parser.models.model import Model
 from parser.parsing.engine import parse
 from parser.speed.tasks.experts.mixture_of_experts_plugin import MixtureOfExpertsSettings
-from parser.speed.tasks.programs.image_blocks import JoiningBlock, ResidualBlock
-from parser.speed.tasks.programs.program_executor import ExecutorSizes
+from parser.speed.tasks.programs.network import ExecutorSizes, JoiningBlock, ResidualBlock
 from parser.training import data
 from parser.training.config import read_config
 from parser.training.run import train

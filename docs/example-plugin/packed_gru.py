@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_sequence
 
-from parser.speed.tasks.plugin import NO_BATCHING, Setup, Work
+from parser.speed.tasks.plugin import NO_BATCHING, Setup, Work, method, methods_of
 from parser.system.settings import Settings
 
 
@@ -15,10 +15,20 @@ class PackedGRUSettings(Settings):  # settings in configs; the defaults must wor
     examples: int = 50
 
 
+@method("packed_gru", NO_BATCHING)  # modes=["train", "infer"], if there is inference to measure
+def one_by_one(batch):
+    return [[sequence] for sequence in batch]
+
+
+@method("packed_gru", "packed", title="packed sequences")
+def packed(batch):
+    return [batch]
+
+
 class PackedGRU:
     name = "packed_gru"
     paper = "an example, of no paper"
-    methods: ClassVar = {"train": (NO_BATCHING, "packed")}  # add "infer" if there is inference to measure
+    methods: ClassVar = methods_of("packed_gru")
     Settings = PackedGRUSettings
 
     def skip(self, setup: Setup[PackedGRUSettings]):  # a reason, if data or a library is missing
@@ -37,7 +47,7 @@ class PackedGRU:
         return [chosen[start : start + size] for start in range(0, len(chosen), size)]
 
     def loss(self, batch):
-        groups = [[sequence] for sequence in batch] if self.setup.method == NO_BATCHING else [batch]
+        groups = methods_of("packed_gru").chosen(self.setup).make(batch)
         with self.setup.phase("scheduling"):
             packed = [pack_sequence(group, enforce_sorted=False) for group in groups]
         with self.setup.phase("forward"):

@@ -18,8 +18,8 @@ from parser.parsing import engine
 from parser.parsing.engine import Engine, parse
 from parser.parsing.options import ParseOptions
 from parser.parsing.running_batch import RunningBatch
-from parser.speed.tasks.stack_parser.greedy_parsing import parse_batch, parse_one
-from parser.speed.tasks.stack_parser.stack_parser_plugin import parse_tokens
+from parser.speed.tasks.stack_parser.baselines import parse_batch, parse_one
+from parser.speed.tasks.stack_parser.methods import parse_tokens
 from parser.transitions import SYSTEMS
 from parser.treebank.projectivity import is_projective
 

@@ -15,9 +15,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from parser.batching.functional import set_precision, why_unsupported
 from parser.speed.measuring.cells import Cell, validated
 from parser.speed.measuring.stopwatch import PhaseClock, synchronise, time_steps
-from parser.speed.tasks.conformance import numbers
+from parser.speed.tasks.conformance import ParameterGradient, gradients_of_run, numbers
 from parser.speed.tasks.discovery import find
-from parser.speed.tasks.gradients import ParameterGradient, gradients_of_run
 from parser.speed.tasks.plugin import MESSAGES, OTHER, AnyPlugin, Learner, Setup, Work, precisions_of
 from parser.system.machine import MemoryUse, memory_use, processor, reset_peak_memory
 

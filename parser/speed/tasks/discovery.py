@@ -17,6 +17,8 @@ from parser.system.console import shortened
 PARTS = "methods", "paper", "Settings"
 """The attributes without which a plugin cannot be described. `conformance.faults_of` finds other faults."""
 ENTRY_POINT_GROUP, PLUGIN_SUFFIX = "stack_parser.plugins", "_plugin"
+METHOD_GROUP = "stack_parser.methods"
+"""The group of entry points that name a task, and a module that registers methods for it."""
 
 
 def installed() -> Mapping[str, EntryPoint]:
@@ -28,7 +30,7 @@ def installed() -> Mapping[str, EntryPoint]:
 def _installed(path: tuple[str, ...]) -> dict[str, EntryPoint]:
     """See `installed`. path: `sys.path`, which `entry_points` reads itself."""
     plugins: dict[str, EntryPoint] = {}
-    own = [
+    of_this_package = [
         EntryPoint(
             module.name.rpartition(".")[2].removesuffix(PLUGIN_SUFFIX),
             f"{module.name}:PLUGIN",
@@ -37,7 +39,7 @@ def _installed(path: tuple[str, ...]) -> dict[str, EntryPoint]:
         for module in _modules_in_folders()
         if module.name.endswith(PLUGIN_SUFFIX)
     ]
-    for entry in [*own, *entry_points(group=ENTRY_POINT_GROUP)]:
+    for entry in [*of_this_package, *entry_points(group=ENTRY_POINT_GROUP)]:
         if entry.name in plugins:
             raise ValueError(
                 f"two plugins are called {entry.name!r}: {plugins[entry.name].value} and {entry.value}; "
@@ -75,6 +77,7 @@ def find(name: str) -> type[AnyPlugin]:
     except BaseException as error:  # whatever the plugin's module raises
         why = f"{type(error).__name__}: {shortened(str(error))}"
         raise ValueError(f"plugin {name!r} ({entry.value}) cannot be imported: {why}") from None
+    _load_methods(name)
     if lacking := [part for part in PARTS if not hasattr(plugin, part)]:
         raise ValueError(
             f"{entry.value} is no plugin: it has no `{lacking[0]}`; docs/speed.md says what one has"
@@ -82,6 +85,16 @@ def find(name: str) -> type[AnyPlugin]:
     if entry.value != name and getattr(plugin, "name", name) != name:
         raise ValueError(f"{entry.value} calls itself {plugin.name!r}, but its entry point is {name!r}")
     return plugin
+
+
+def _load_methods(task: str) -> None:
+    """Import the modules of other packages that register methods for a task. Raises ValueError."""
+    for entry in entry_points(group=METHOD_GROUP, name=task):
+        try:
+            entry.load()
+        except Exception as error:  # whatever the module raises
+            why = f"{type(error).__name__}: {shortened(str(error))}"
+            raise ValueError(f"methods of {task!r} ({entry.value}) cannot be imported: {why}") from None
 
 
 def _modules_in_folders() -> Iterator[pkgutil.ModuleInfo]:

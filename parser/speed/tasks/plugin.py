@@ -1,9 +1,13 @@
-"""The interface between tasks and `stack-parser speed`: a plugin is a model with its batching methods.
+"""The interface between tasks and `stack-parser speed`: a plugin is a model, and methods batch it.
 
-A file `parser/speed/tasks/FOLDER/NAME_plugin.py` defines one as `PLUGIN`; other packages add plugins through
-the entry-point group `stack_parser.plugins`. The harness creates one object for each cell that it measures,
-and calls `skip`, `prepare`, `check`, `batches` (several times, with the same result), `work` for each batch
-and, many times, `run`.
+A file `parser/speed/tasks/FOLDER/NAME_plugin.py` defines a plugin as `PLUGIN`; other packages add plugins
+through the entry-point group `stack_parser.plugins`. The harness creates one object for each cell that it
+measures, and calls `skip`, `prepare`, `check`, `batches` (several times, with the same result), `work` for
+each batch and, many times, `run`.
+
+A method is a function that is registered for a task, with `@method("bilstm_tagger", "agenda")`, in any file
+that is imported: one of the task, one of another package that the entry-point group `stack_parser.methods`
+names, or a user's own file with a plugin MODULE:CLASS.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import torch
@@ -35,8 +40,6 @@ PHASES = ("data", "graph", "scheduling", "forward", CELLS, "backward", CELLS_BAC
 network whose structure differs by example. If they are measured separately, they are not included in
 `forward` and `backward`.
 """
-
-
 OTHER = "other"
 """The time of a step outside of all phases."""
 
@@ -92,6 +95,90 @@ class Work:
     """The number of batches of at most `batch_size` examples in one run."""
 
 
+@dataclass(frozen=True)
+class Method:
+    """A method of a task."""
+
+    make: Callable[..., Any]
+    """What the task says: most are called with the setup and the network, and return a forward pass."""
+    title: str | None
+    """See `method_titles`."""
+    skip: Callable[[Any], str | None]
+    """Like `Plugin.skip`, for this method alone."""
+    pads: bool
+    """Whether it computes rows that are not used, and that nobody counts: `Work.padding` is None."""
+
+
+class RegisteredMethods(Mapping[Mode, Sequence[str]]):
+    """The methods of a task, in the order in which they were registered: see `Methods`."""
+
+    def __init__(self) -> None:
+        self._by_mode: dict[Mode, dict[str, Method]] = {}
+
+    def __getitem__(self, mode: Mode) -> tuple[str, ...]:
+        return tuple(self._by_mode[mode])
+
+    def __iter__(self) -> Iterator[Mode]:
+        return iter(self._by_mode)
+
+    def __len__(self) -> int:
+        return len(self._by_mode)
+
+    def add(self, mode: Mode, name: str, method: Method) -> None:
+        """Raises ValueError for a second method of this name, unless its module has been run again."""
+        named = self._by_mode.setdefault(mode, {})
+        if name in named and _origin(named[name]) != _origin(method):
+            raise ValueError(f"two methods of {mode} are called {name!r}")
+        named[name] = method
+
+    def chosen(self, setup: AnySetup) -> Method:
+        """The method of a cell."""
+        return self._by_mode[setup.mode][setup.method]
+
+    def titles(self) -> dict[str, str]:
+        """The titles of methods that have one."""
+        methods = (pair for named in self._by_mode.values() for pair in named.items())
+        return {name: method.title for name, method in methods if method.title is not None}
+
+
+def _origin(method: Method) -> tuple[str, str]:
+    """The module and the name of a method's function."""
+    function = getattr(method.make, "func", method.make)  # of a `partial`
+    return function.__module__, function.__qualname__
+
+
+@cache
+def methods_of(task: str) -> RegisteredMethods:
+    """The methods that are registered for a task; a plugin has them as its attribute `methods`."""
+    return RegisteredMethods()
+
+
+MakeT = TypeVar("MakeT", bound=Callable[..., Any])
+
+
+def method(
+    task: str,
+    *names: str,
+    modes: Sequence[Mode] = ("train",),
+    title: str | None = None,
+    skip: Callable[[Any], str | None] = lambda setup: None,
+    pads: bool = False,
+) -> Callable[[MakeT], MakeT]:
+    """Register the decorated function for a task, as one method or several, which differ by `Setup.method`.
+
+    Arguments and result of the function are up to the task; see `Method` for the others. Raises ValueError
+    for a name that another method of the task has.
+    """
+
+    def register(make: MakeT) -> MakeT:
+        for mode in modes:
+            for name in names:
+                methods_of(task).add(mode, name, Method(make, title, skip, pads))
+        return make
+
+    return register
+
+
 class Plugin(Protocol[SettingsT]):
     """A model to measure. It is created without arguments, and `prepare` prepares it for one cell.
 
@@ -103,7 +190,7 @@ class Plugin(Protocol[SettingsT]):
     paper: str
     """The paper and its table or figure."""
     methods: ClassVar[Methods]
-    """The batching methods of each mode, including `none`."""
+    """The batching methods of each mode, including `none`: those of `methods_of`, or names by mode."""
     Settings: type[SettingsT]
     """The settings of a config, as a class attribute. Defaults must work with the project's files alone."""
 
@@ -126,7 +213,7 @@ class Plugin(Protocol[SettingsT]):
         """Run one training step, or inference. Only this is timed.
 
         In training, the gradients that PyTorch's optimizers get in it are compared with the gradients without
-        batching. If this is impossible for a method, see `parser.speed.tasks.gradients.GivesGradients`.
+        batching. If this is impossible for a method, see `parser.speed.tasks.conformance.GivesGradients`.
         """
 
     def check(self) -> Tensor:
@@ -160,8 +247,12 @@ class Learner(Protocol):
 
 
 def method_titles(plugin: type[AnyPlugin]) -> Mapping[str, str]:
-    """The titles of methods in plots: the plugin's optional attribute `method_titles`, and "one by one"."""
-    return {NO_BATCHING: "one by one", **getattr(plugin, "method_titles", {})}
+    """The titles of methods in plots: "one by one", and those of the plugin's optional attribute
+    `method_titles` and of its registered methods.
+    """
+    methods = plugin.methods
+    registered = methods.titles() if isinstance(methods, RegisteredMethods) else {}
+    return {NO_BATCHING: "one by one", **getattr(plugin, "method_titles", {}), **registered}
 
 
 def precisions_of(plugin: type[AnyPlugin]) -> Sequence[Precision]:
@@ -205,10 +296,10 @@ def fingerprints(gradients: Iterable[Tensor]) -> Tensor:
     The parts reveal wrong signs. Fixed random weights reveal wrong positions, for example rows that are
     shifted by one.
     """
-    found = [torch.zeros(0)]
+    norms = [torch.zeros(0)]
     for gradient in gradients:
         flat = (gradient.to_dense() if gradient.is_sparse else gradient).flatten()
         drawn = torch.rand(len(flat), generator=torch.Generator().manual_seed(WEIGHTS_SEED))
         flat = flat * (0.5 + drawn).to(flat)
-        found.append(torch.stack([flat.clamp(min=0).norm(), flat.clamp(max=0).norm()]).cpu())
-    return torch.cat(found)
+        norms.append(torch.stack([flat.clamp(min=0).norm(), flat.clamp(max=0).norm()]).cpu())
+    return torch.cat(norms)

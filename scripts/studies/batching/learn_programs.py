@@ -28,10 +28,9 @@ from parser.speed.tasks.operation_training import in_batches
 from parser.speed.tasks.plugin import Mode, Setup
 from parser.speed.tasks.programs.answers import make_lesson
 from parser.speed.tasks.programs.examples import ProgramExample, ProgramExecutorSettings, prepare_lesson
-from parser.speed.tasks.programs.program_executor import BY_LEVELS
+from parser.speed.tasks.programs.network import BY_LEVELS
 from parser.speed.tasks.programs.program_executor_plugin import ProgramExecutorPlugin
-from parser.speed.tasks.programs.questions import Question
-from parser.speed.tasks.programs.scenes import Scene, read_scenes
+from parser.speed.tasks.programs.questions import Question, Scene, read_scenes
 from parser.system.device_choice import choose_device
 from parser.system.machine import append_stamped, tune_process
 
@@ -182,7 +181,9 @@ def compare(
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("folder", type=Path, help="folder with CLEVR_{train,val}_{questions,scenes}*.json")
     arguments.add_argument("--methods", nargs="+", choices=METHODS, default=["levels", "none"])
     arguments.add_argument(

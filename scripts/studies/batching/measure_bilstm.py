@@ -19,7 +19,7 @@ from measuring import in_turns, processor_seconds
 
 from parser.batching.device import fix_workspaces
 from parser.networks.bilstm import bilstm, bilstm_by_levels, bilstm_padded
-from parser.speed.tasks.hand_batched_bilstm import BiLSTM
+from parser.speed.tasks.bilstms import BiLSTM
 from parser.system.machine import machine
 
 SIZES = (64, 100, 200)

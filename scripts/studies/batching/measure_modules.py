@@ -35,7 +35,7 @@ from parser.batching.groups import Groups, Runs
 from parser.batching.operations.operation import Operation, OperationBatch, ParameterGradients
 from parser.config.file import read_settings
 from parser.speed.measuring.settings import SpeedConfig
-from parser.speed.tasks.experts.calls import CalledExperts, CallsByRun
+from parser.speed.tasks.experts.methods import CalledExperts, CallsByRun
 from parser.speed.tasks.experts.mixture_of_experts_plugin import MixtureOfExperts, MixtureOfExpertsSettings
 from parser.speed.tasks.operation_training import in_batches
 from parser.speed.tasks.programs.examples import (
@@ -44,13 +44,13 @@ from parser.speed.tasks.programs.examples import (
     load_questions,
     prepare_question,
 )
-from parser.speed.tasks.programs.image_blocks import operation_of
-from parser.speed.tasks.programs.program_executor import (
+from parser.speed.tasks.programs.network import (
     LABELLINGS,
     ExecutorSizes,
     ProgramCalls,
     ProgramExecutor,
     number_calls,
+    operation_of,
 )
 from parser.system.machine import tune_process
 
@@ -187,7 +187,7 @@ def measure_programs(settings: ProgramExecutorSettings, batch_sizes: Sequence[in
 
 
 def measure_experts(settings: MixtureOfExpertsSettings, batch_sizes: Sequence[int]) -> None:
-    experts = CalledExperts(settings.sizes(), "static")
+    experts = CalledExperts(settings.sizes(), lambda expert: CallsByRun(Runs.one_by_one(expert), 1))
     called = {rows: max(1, AT_ONCE["rows"] // rows) for rows in ROWS}
     calls = {rows: [_expert_call(experts, number, rows)] for rows, number in called.items()}
     operations = 2.0 * (experts.first[0].numel() + experts.second[0].numel())
@@ -212,7 +212,9 @@ def _expert_call(experts: CalledExperts, number: int, rows: int) -> Call:
 
 @torch.no_grad()
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("config", type=Path)
     arguments.add_argument("experiment")
     arguments.add_argument("--batch-sizes", type=int, nargs="+", default=[8, 64, 640])

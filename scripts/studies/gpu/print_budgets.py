@@ -64,7 +64,7 @@ def _training(method: str, size: int, settings: StackParserSettings) -> bool:
     """Print a line for a training step with a batch of median length. Returns whether budgets are kept."""
     with SimulatedCuda() as cuda:
         plugin = _prepared(settings, method, "train", size)
-        examples, batches = plugin._examples, plugin.batches()
+        examples, batches = plugin.parts.examples, plugin.batches()
         by_length = sorted(batches, key=lambda rows: float(examples.tokens.lengths[rows].float().mean()))
         rows = by_length[len(batches) // 2]
         plugin.run(rows)  # makes the optimizer's state

@@ -26,8 +26,7 @@ from parser.networks import stack_parser, token_encoder
 from parser.networks.loss import transition_loss
 from parser.networks.replay.examples import Examples
 from parser.networks.replay.shapes import LENGTH_RATIO, LevelSizes, Shape, common_shapes, fitting
-from parser.speed.tasks.stack_parser.paper_decoder import score_with_paper_decoder
-from parser.speed.tasks.stack_parser.unbatched import score_sentence
+from parser.speed.tasks.stack_parser.baselines import score_sentence, score_with_paper_decoder
 from parser.transitions import SYSTEMS
 from parser.treebank.vocabulary import Tokens
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from parser.speed.tasks.embedding_tables import copy_vectors, sparse_table
+from parser.speed.tasks.operation_training import copy_vectors, sparse_table
 
 
 def test_words_start_with_their_vectors_or_those_of_their_lowercase_form(tmp_path):

@@ -13,11 +13,15 @@ from extended import COMPILES
 from torch import Tensor
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from parser.speed.tasks.compiling import COMPILED
-from parser.speed.tasks.conformance import gradient_disagreement
+from parser.speed.tasks.conformance import (
+    GivesGradients,
+    ParameterGradient,
+    gradient_disagreement,
+    gradients_of_run,
+)
 from parser.speed.tasks.discovery import find, installed
-from parser.speed.tasks.gradients import GivesGradients, ParameterGradient, gradients_of_run
 from parser.speed.tasks.language_model.network import Text
+from parser.speed.tasks.operation_training import COMPILED
 from parser.speed.tasks.plugin import NO_BATCHING, AnyPlugin, Setup
 
 SIZE = 3

@@ -29,9 +29,15 @@ from parser.speed.tasks.graphs.graph_network_plugin import (
     GraphNetworkPlugin,
     GraphNetworkSettings,
 )
-from parser.speed.tasks.graphs.labelled_graph import Edge, LabelledGraph, labelled_graph
 from parser.speed.tasks.graphs.messages import EdgeMessages, GraphMessages
-from parser.speed.tasks.graphs.network import GraphNetwork, batch_of, selection_losses
+from parser.speed.tasks.graphs.network import (
+    Edge,
+    GraphNetwork,
+    LabelledGraph,
+    batch_of,
+    labelled_graph,
+    selection_losses,
+)
 from parser.speed.tasks.lists.list_reduction_plugin import (
     ListReducer,
     ListReductionPlugin,
@@ -41,7 +47,7 @@ from parser.speed.tasks.lists.list_reduction_plugin import (
 )
 from parser.speed.tasks.message_training import evenly_mixed
 from parser.speed.tasks.plugin import Setup
-from parser.speed.tasks.tree_lstm.messages import TreeMessages
+from parser.speed.tasks.tree_lstm.methods import TreeMessages
 from parser.speed.tasks.tree_lstm.network import BinaryTree, TreeLSTM
 from parser.speed.tasks.tree_lstm.tree_lstm_plugin import (
     MadeTrees,

@@ -22,8 +22,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from parser.batching.operations.cells import Grain
 from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
 from parser.batching.operations.static_computation import StaticComputation
-from parser.networks.bilstm import bilstm_by_levels
-from parser.speed.tasks.compiling import COMPILED, missing_compiler
+from parser.networks.bilstm import bilstm_by_levels, bilstm_packed
+from parser.speed.tasks.bilstms import bilstm_padded_together
 from parser.speed.tasks.conformance import faults_of
 from parser.speed.tasks.feature_parser.dynamic_oracle import NOTHING, Decisions, FeatureSentence
 from parser.speed.tasks.feature_parser.network import FeatureParser, FeatureParserSizes, RecordedFeatureParser
@@ -35,25 +35,23 @@ from parser.speed.tasks.feature_parser.transition_parser_plugin import (
 from parser.speed.tasks.feature_parser.transition_parser_plugin import (
     forward_operations as operations_of_parse,
 )
-from parser.speed.tasks.hand_batched_bilstm import HAND_BATCHED
 from parser.speed.tasks.message_training import NEEDS_CPU
+from parser.speed.tasks.operation_training import COMPILED, missing_compiler
 from parser.speed.tasks.plugin import Methods, Setup
 from parser.speed.tasks.tagged_text import UNKNOWN, TaggedSentence
 from parser.speed.tasks.taggers.bilstm_char_tagger_plugin import BiLSTMCharTagger, BiLSTMCharTaggerSettings
 from parser.speed.tasks.taggers.bilstm_tagger_plugin import (
-    BY_PYTORCH,
     BiLSTMTagger,
     BiLSTMTaggerSettings,
     MadeSentences,
-    RecordedTagger,
-    Tagger,
-    TaggerSizes,
 )
-from parser.speed.tasks.taggers.bilstm_tagger_plugin import tagger_operations as operations_of_sentence
+from parser.speed.tasks.taggers.methods import bilstm_compiled, bilstm_nested, bilstm_vmapped
+from parser.speed.tasks.taggers.network import RecordedTagger, Tagger, TaggerSizes
+from parser.speed.tasks.taggers.network import tagger_operations as operations_of_sentence
 from parser.speed.tasks.tree_lstm.labelled_trees import LabelledTree
+from parser.speed.tasks.tree_lstm.methods import compiled_loss, loss_by_depth, loss_vmapped
 from parser.speed.tasks.tree_lstm.network import BinaryTree, RecordedTreeLSTM, TreeLSTM
 from parser.speed.tasks.tree_lstm.tree_lstm_plugin import (
-    BY_AUTOGRAD,
     MadeTrees,
     TreeLSTMPlugin,
     TreeLSTMSettings,
@@ -63,6 +61,8 @@ from parser.speed.tasks.tree_lstm.tree_lstm_plugin import (
 
 WORDS, LABELS, CHARACTERS = 20, 5, 9
 GRAINS: tuple[Grain, ...] = ("cell", "operation")
+BY_HAND = {"manual": bilstm_by_levels, "library": bilstm_packed, "padded": bilstm_padded_together}
+BY_PYTORCH = {"nested": bilstm_nested, "vmap": bilstm_vmapped}
 NOT_SIMULATED = {"nested"}
 """A nested tensor keeps one of its parts on the CPU, which the simulated GPU does not allow."""
 
@@ -167,11 +167,9 @@ def small_tagger(spelled: bool) -> Tagger:
 def test_taggers_are_equal(lengths: tuple[int, ...], spelled: bool) -> None:
     tagger, batch = small_tagger(spelled), sentences(lengths, spelled)
     expected = of_torch(torch.stack([plain_tagger(tagger, sentence) for sentence in batch]).sum(), tagger)
-    by_hand = {**HAND_BATCHED, **BY_PYTORCH}
-    for method in not_compiled(by_hand):
-        if ALL_SIMULATED and method in NOT_SIMULATED:
-            continue
-        assert_same(of_torch(tagger.loss(batch, by_hand[method]), tagger), expected, method)
+    for method, run in {**BY_HAND, **BY_PYTORCH}.items():
+        if not (ALL_SIMULATED and method in NOT_SIMULATED):
+            assert_same(of_torch(tagger.loss(batch, run), tagger), expected, method)
     for grain in GRAINS:
         recorded = RecordedTagger(tagger, grain)
         for method in GRAPH_METHODS:
@@ -223,7 +221,7 @@ def test_feature_parsers_are_equal(heads: list[list[int]]) -> None:
     ]
     total = torch.stack([plain_parser_loss(network, sentence) for sentence in batch]).sum()
     expected = of_torch(total, network)
-    for by_hand, run in HAND_BATCHED.items():
+    for by_hand, run in BY_HAND.items():
         assert_same(of_torch(network.loss(batch, run), network), expected, by_hand)
     for grain in GRAINS:
         recorded = RecordedFeatureParser(network, grain)
@@ -277,8 +275,8 @@ def test_tree_lstms_are_equal(leaves: list[int], draw: random.Random) -> None:
     network = TreeLSTM(WORDS, LABELS, word_size=7, hidden_size=6).to(DEVICE, torch.double)
     trees = [random_tree(count, draw) for count in leaves]
     expected = of_torch(torch.stack([plain_tree(network, tree) for tree in trees]).sum(), network)
-    for method in not_compiled(BY_AUTOGRAD):
-        assert_same(of_torch(BY_AUTOGRAD[method](network)(trees), network), expected, method)
+    for loss_of in (loss_by_depth, loss_vmapped):
+        assert_same(of_torch(loss_of(network, trees), network), expected, loss_of)
     for grain in GRAINS:
         recorded = RecordedTreeLSTM(network, grain)
         for method in GRAPH_METHODS:
@@ -301,13 +299,15 @@ def test_compiled_networks_are_equal(lengths: list[tuple[int, ...]]) -> None:
         pytest.skip(reason)
     tagger, draw = small_tagger(spelled=True), random.Random(2)
     network = TreeLSTM(WORDS, LABELS, word_size=7, hidden_size=6).to(DEVICE, torch.double)
-    runs = HAND_BATCHED["manual"], BY_PYTORCH[COMPILED]
-    tree_losses = [BY_AUTOGRAD[method](network) for method in ("manual", COMPILED)]
+    compiled = compiled_loss(network)
     for own in lengths:
         batch, trees = sentences(own, spelled=True), [random_tree(length, draw) for length in own]
+        runs = bilstm_by_levels, bilstm_compiled
         expected, found = (of_torch(tagger.loss(batch, run), tagger) for run in runs)
         assert_same(found, expected, own)
-        expected, found = (of_torch(loss(trees), network) for loss in tree_losses)
+        expected, found = (
+            of_torch(loss, network) for loss in (loss_by_depth(network, trees), compiled(trees))
+        )
         assert_same(found, expected, own)
 
 

@@ -38,7 +38,7 @@ from parser.speed.tasks.message_training import (
     MessageTraining,
 )
 from parser.speed.tasks.operation_training import missing_file
-from parser.speed.tasks.plugin import Methods, Plugin, Setup, Work
+from parser.speed.tasks.plugin import Methods, Plugin, Setup, Work, method, methods_of
 
 
 class DigitClassifier(nn.Module):
@@ -80,10 +80,10 @@ class DigitClassifier(nn.Module):
         graph.add(CONTROLLER, Controller(outputs=2))
         last = CONTROLLER
         for number, tiles in enumerate(self.layers):
-            own = number * workers // len(self._layers)
+            worker = number * workers // len(self._layers)
             is_last = number + 1 == len(self._layers)
             parts = [tile if is_last else nn.Sequential(tile, nn.ReLU()) for tile in tiles]
-            last = _add_layer(graph, f"layer {number + 1}", last, parts, updates, own, workers)
+            last = _add_layer(graph, f"layer {number + 1}", last, parts, updates, worker, workers)
         graph.add("loss", Loss(losses_of), workers - 1)
         graph.chain(last, "loss", CONTROLLER)
         graph.connect((CONTROLLER, 1), ("loss", 1))
@@ -115,11 +115,11 @@ def _add_layer(
     graph.add(parts, ConcatenatePayloads(len(tiles)), worker)
     graph.add(whole, Transform(lambda _, *columns: torch.cat(columns, dim=1)), worker)
     graph.chain(before, copies)
-    for place, tile in enumerate(tiles):
-        own = f"{name}, tile {place + 1}"
-        graph.add(own, updates.of(tile), place % workers)
-        graph.connect((copies, place), own)
-        graph.connect(own, (parts, place))
+    for number, tile in enumerate(tiles):
+        node = f"{name}, tile {number + 1}"
+        graph.add(node, updates.of(tile), number % workers)
+        graph.connect((copies, number), node)
+        graph.connect(node, (parts, number))
     graph.connect(parts, whole)
     return whole
 
@@ -152,10 +152,19 @@ DigitBatch = tuple[Tensor, Tensor]
 """[images, pixels], from 0 to 1, and labels [images]."""
 
 
+TASK = "mnist_mlp"
+METHODS = methods_of(TASK)
+
+
+@method(TASK, *MESSAGE_METHODS)
+def by_batches_or_messages(setup: Setup[MnistSettings], network: DigitClassifier) -> MessageTraining:
+    return MessageTraining(setup, network, network, setup.settings.updates, ACTIVE.get(setup.method))
+
+
 class MnistPlugin(BatchMessagePlugin):
     name = "mnist_mlp"
     paper = "Gaunt et al. 2017, Table 1 (MNIST)"
-    methods: ClassVar[Methods] = {"train": MESSAGE_METHODS}
+    methods: ClassVar[Methods] = METHODS
     method_titles: ClassVar[dict[str, str]] = MESSAGE_TITLES
     example_name: ClassVar[str] = "images"
     Settings = MnistSettings
@@ -164,6 +173,8 @@ class MnistPlugin(BatchMessagePlugin):
         settings = setup.settings
         if setup.device.type != "cpu":
             return NEEDS_CPU
+        if reason := METHODS.chosen(setup).skip(setup):
+            return reason
         given = (settings.images, settings.labels)
         return next((reason for path in given if path and (reason := missing_file(data_path(path)))), None)
 
@@ -178,8 +189,7 @@ class MnistPlugin(BatchMessagePlugin):
         torch.manual_seed(setup.seed)
         widths = [images.shape[1], *[settings.hidden_size] * len(settings.tiles), DIGIT_CLASSES]
         self._network = DigitClassifier(widths, settings.tiles)
-        active = ACTIVE.get(setup.method)
-        self.messages = MessageTraining(setup, self._network, self._network, settings.updates, active)
+        self.messages = METHODS.chosen(setup).make(setup, self._network)
 
     def training_batches(self, seed: int) -> list[DigitBatch]:
         order = torch.randperm(len(self._train[0]), generator=torch.Generator().manual_seed(seed))
@@ -200,9 +210,9 @@ class MnistPlugin(BatchMessagePlugin):
             images, images, 2.0 * images * (3 * sum(weights) - first), padding=0.0, batches=len(batch)
         )
 
-    def _cut(self, images_and_labels: DigitBatch, places: Tensor) -> list[DigitBatch]:
+    def _cut(self, images_and_labels: DigitBatch, order: Tensor) -> list[DigitBatch]:
         images, labels = images_and_labels
-        return [(images[own], labels[own]) for own in places.split(self.setup.batch_size)]
+        return [(images[rows], labels[rows]) for rows in order.split(self.setup.batch_size)]
 
 
 def load_digits(settings: MnistSettings, seed: int) -> DigitBatch:

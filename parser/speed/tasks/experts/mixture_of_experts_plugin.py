@@ -11,7 +11,6 @@ autograd.
 from __future__ import annotations
 
 from functools import partial
-from itertools import pairwise
 from typing import ClassVar, Literal, NamedTuple
 
 import torch
@@ -20,27 +19,19 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from parser.batching import PRECISIONS
-from parser.batching.functional import present_precision
-from parser.batching.groups import why_not_grouped
-from parser.speed.tasks.experts.calls import CALLING_METHODS, CalledExperts
-from parser.speed.tasks.experts.network import Around, Experts, ExpertSizes
-from parser.speed.tasks.experts.simple import LoopedExperts, SortedExperts
+from parser.speed.tasks.experts.methods import METHODS
+from parser.speed.tasks.experts.network import Around, ExpertSizes
 from parser.speed.tasks.plugin import (
     CELLS,
     CELLS_BACKWARD,
     Methods,
-    Mode,
     Plugin,
     Setup,
     Work,
     fingerprints,
     gradients_of,
 )
-from parser.system.machine import available_memory
 from parser.system.settings import Settings
-
-LOOP, LIBRARY = "loop", "library"
-EXPERT_METHODS = (*CALLING_METHODS, LOOP, LIBRARY)
 
 
 class MixtureOfExpertsSettings(Settings):
@@ -86,31 +77,20 @@ class RegressionExamples(NamedTuple):
 class MixtureOfExperts:
     name = "mixture_of_experts"
     paper = "Suarez & Zhu 2017, Figure 3"
-    methods: ClassVar[Methods] = {"train": EXPERT_METHODS, "infer": EXPERT_METHODS}
-    method_titles: ClassVar[dict[str, str]] = {
-        "static": "a call for each expert",
-        "grouped": "a grouped product for all experts",
-        LOOP: "the loop of transformers",
-        LIBRARY: "PyTorch's grouped product with autograd",
-    }
+    methods: ClassVar[Methods] = METHODS
     example_name: ClassVar[str] = "examples"
     grid_over: ClassVar[str] = "experts"
     precisions = PRECISIONS
     Settings = MixtureOfExpertsSettings
 
     def skip(self, setup: Setup[MixtureOfExpertsSettings]) -> str | None:
-        if setup.method in ("grouped", LIBRARY) and (reason := missing_product(setup)):
-            return reason
-        needed, free = needed_memory(setup), free_memory(setup.device)
-        if free is not None and needed > free:
-            return f"{needed / 1e9:.1f} GB of weights and gradients, but {free / 1e9:.1f} GB of memory"
-        return None
+        return METHODS.chosen(setup).skip(setup)
 
     def prepare(self, setup: Setup[MixtureOfExpertsSettings]) -> None:
         self._setup = setup
         settings = setup.settings
         torch.manual_seed(setup.seed)
-        self._network = make_experts(settings.sizes(), setup.method, setup.mode).to(setup.device)
+        self._network = METHODS.chosen(setup).make(setup, settings.sizes()).to(setup.device)
         self._optimizer = torch.optim.SGD(self._network.parameters(), lr=settings.learning_rate)
         self._checked = self._make_examples(setup.checked, with_noise=settings.gate == "noisy")
         self._examples = self._make_examples(max(settings.examples, setup.batch_size), with_noise=False)
@@ -197,14 +177,6 @@ class MixtureOfExperts:
         return RegressionExamples(inputs, targets, noise[0] if noise else None)
 
 
-def make_experts(sizes: ExpertSizes, method: str, mode: Mode) -> Experts:
-    """Create the experts of a method. All methods draw the same weights from the same seed."""
-    fixed = mode == "infer"
-    if method == LOOP:
-        return LoopedExperts(sizes, fixed)
-    return SortedExperts(sizes, fixed) if method == LIBRARY else CalledExperts(sizes, method)
-
-
 def expert_operations(sizes: ExpertSizes, training: bool) -> float:
     """Floating-point operations of the products for one example."""
     gate = sizes.inputs * sizes.experts * (2 if sizes.noisy else 1)
@@ -217,34 +189,6 @@ def expert_operations(sizes: ExpertSizes, training: bool) -> float:
         first *= 2
         second *= 3
     return 2.0 * (gate + first + second)
-
-
-def missing_product(setup: Setup[MixtureOfExpertsSettings]) -> str | None:
-    """Return why the grouped product is not available for one of the layers, or None."""
-    settings = setup.settings
-    widths = (settings.input_size, settings.hidden_size, settings.output_size)
-    dtype = torch.bfloat16 if present_precision() == "bfloat16" else torch.float32
-    reasons = (why_not_grouped(setup.device, dtype, *layer) for layer in pairwise(widths))
-    return next(filter(None, reasons), None)
-
-
-def needed_memory(setup: Setup[MixtureOfExpertsSettings]) -> int:
-    """The bytes of the experts' weights and, in training, of the gradients that a batch can produce."""
-    settings = setup.settings
-    first = (settings.input_size + 1) * settings.hidden_size
-    second = (settings.hidden_size + 1) * settings.output_size
-    stored = settings.experts
-    if setup.mode == "train":
-        dense = setup.method in (LOOP, LIBRARY)  # autograd computes gradients of all experts
-        stored += settings.experts if dense else min(settings.experts, setup.batch_size * settings.chosen)
-    return 4 * stored * (first + second)
-
-
-def free_memory(device: torch.device) -> int | None:
-    """The free memory in bytes; None if unknown."""
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
-    return available_memory()
 
 
 PLUGIN: type[Plugin[MixtureOfExpertsSettings]] = MixtureOfExperts

@@ -22,10 +22,10 @@ from parser.batching.operations.cells import Grain, slices, trace_template
 from parser.batching.operations.elementary_operations import Lookup
 from parser.batching.operations.operation import Operation, OperationBatch, OperationGradients
 from parser.batching.operations.operation_graph import Graph
-from parser.batching.operations.template import Template
-from parser.batching.operations.writer import Index, Value, Values, Writer
+from parser.batching.operations.template import Index, Template, Writer
+from parser.batching.operations.writer import Value, Values
 from parser.networks.bilstm import bilstm
-from parser.speed.tasks.embedding_tables import sparse_table
+from parser.speed.tasks.bilstms import BiLSTM, RecordedBiLSTM, flat_tensor
 from parser.speed.tasks.feature_parser.dynamic_oracle import (
     FEATURES,
     HINGE_MARGIN,
@@ -34,8 +34,7 @@ from parser.speed.tasks.feature_parser.dynamic_oracle import (
     Decisions,
     FeatureSentence,
 )
-from parser.speed.tasks.hand_batched_bilstm import BiLSTM
-from parser.speed.tasks.recorded_bilstm import RecordedBiLSTM, flat_tensor
+from parser.speed.tasks.operation_training import sparse_table
 
 TimedPhase = Callable[[str], AbstractContextManager[object]]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import torch
@@ -20,11 +20,12 @@ from torch import Tensor
 from parser.batching import PRECISIONS
 from parser.batching.levels import Integers
 from parser.batching.operations.cells import Grain
-from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
+from parser.batching.operations.operation_graph import Graph
 from parser.config.data_folder import data_path
+from parser.networks.bilstm import bilstm_by_levels, bilstm_packed
+from parser.speed.tasks.bilstms import bilstm_padded_together, bilstm_products
 from parser.speed.tasks.feature_parser.dynamic_oracle import FEATURES, TRANSITION_KINDS, FeatureSentence
 from parser.speed.tasks.feature_parser.network import FeatureParser, FeatureParserSizes, RecordedFeatureParser
-from parser.speed.tasks.hand_batched_bilstm import HAND_BATCHED
 from parser.speed.tasks.operation_training import (
     OPERATION_TITLES,
     AutogradForward,
@@ -34,7 +35,7 @@ from parser.speed.tasks.operation_training import (
     missing_file,
     sentence_batches,
 )
-from parser.speed.tasks.plugin import Methods, Plugin, Setup, Work
+from parser.speed.tasks.plugin import Methods, Plugin, Setup, Work, method, methods_of
 from parser.speed.tasks.tagged_text import UNKNOWN, numbered
 from parser.system.settings import Settings
 from parser.treebank.conllu import read_treebank
@@ -42,6 +43,41 @@ from parser.treebank.projectivity import is_projective
 from parser.treebank.sentence import Sentence
 
 ROOT_FORM = "*root*"
+
+
+TASK = "transition_parser"
+METHODS = methods_of(TASK)
+AnyForward: TypeAlias = Callable[[Any], Forward]
+
+
+@method(TASK, "none", "depth", "agenda")
+def in_graph(setup: Setup[TransitionParserSettings], network: FeatureParser) -> AnyForward:
+    """Extend and run a graph in each step of the sentences."""
+    recorded = RecordedFeatureParser(network, setup.settings.grain)
+
+    def forward(batch: Sequence[FeatureSentence]) -> Forward:
+        graph = Graph(setup.method, setup.device)
+        losses = recorded.losses(graph, batch, setup.phase)
+        with setup.phase("forward"), torch.no_grad():
+            loss = graph.values(losses).sum()
+        return Forward(loss, partial(graph.backward, losses))
+
+    return forward
+
+
+@method(TASK, "manual")
+def by_hand(setup: Setup[TransitionParserSettings], network: FeatureParser) -> AnyForward:
+    return AutogradForward(setup, partial(network.loss, run=bilstm_by_levels))
+
+
+@method(TASK, "library", pads=True)
+def by_library(setup: Setup[TransitionParserSettings], network: FeatureParser) -> AnyForward:
+    return AutogradForward(setup, partial(network.loss, run=bilstm_packed))
+
+
+@method(TASK, "padded", pads=True)
+def padded(setup: Setup[TransitionParserSettings], network: FeatureParser) -> AnyForward:
+    return AutogradForward(setup, partial(network.loss, run=bilstm_padded_together))
 
 
 class TransitionParserSettings(Settings):
@@ -71,13 +107,13 @@ class TransitionParserSettings(Settings):
 class TransitionParser:
     name = "transition_parser"
     paper = "Neubig et al. 2017, Table 1 (Transition-Parsing)"
-    methods: ClassVar[Methods] = {"train": (*GRAPH_METHODS, *HAND_BATCHED)}
+    methods: ClassVar[Methods] = METHODS
     method_titles: ClassVar[dict[str, str]] = OPERATION_TITLES
     precisions = PRECISIONS
     Settings = TransitionParserSettings
 
     def skip(self, setup: Setup[TransitionParserSettings]) -> str | None:
-        return missing_file(data_path(setup.settings.treebank))
+        return missing_file(data_path(setup.settings.treebank)) or METHODS.chosen(setup).skip(setup)
 
     def prepare(self, setup: Setup[TransitionParserSettings]) -> None:
         self._setup = setup
@@ -86,7 +122,8 @@ class TransitionParser:
         sizes, self._sentences = prepare_trees(settings, trees, setup.seed)
         torch.manual_seed(setup.seed)
         self._network = FeatureParser(sizes).to(setup.device)
-        self._training = OperationTraining(setup, self._network, self._forward(), settings.learning_rate)
+        forward = METHODS.chosen(setup).make(setup, self._network)
+        self._training = OperationTraining(setup, self._network, forward, settings.learning_rate)
 
     def batches(self) -> list[list[FeatureSentence]]:
         return epoch_of_sentences(self._sentences, self._setup, self._setup.settings.similar_lengths)
@@ -104,27 +141,8 @@ class TransitionParser:
             tokens=sum(len(sentence.heads) for sentence in batch),
             # The backward pass needs two products for each product of the forward pass.
             operations=3.0 * sum(forward_operations(self._network.sizes, len(tree.heads)) for tree in batch),
-            padding=None if self._setup.method in ("library", "padded") else 0.0,
+            padding=None if METHODS.chosen(self._setup).pads else 0.0,
         )
-
-    def _forward(self) -> Callable[[Any], Forward]:
-        if self._setup.method not in GRAPH_METHODS:
-            run = HAND_BATCHED[self._setup.method]
-            return AutogradForward(self._setup, partial(self._network.loss, run=run))
-        recorded = RecordedFeatureParser(self._network, self._setup.settings.grain)
-        return partial(_in_graph, self._setup, recorded)
-
-
-def _in_graph(
-    setup: Setup[TransitionParserSettings],
-    recorded: RecordedFeatureParser,
-    batch: Sequence[FeatureSentence],
-) -> Forward:
-    graph = Graph(setup.method, setup.device)
-    losses = recorded.losses(graph, batch, setup.phase)
-    with setup.phase("forward"), torch.no_grad():
-        loss = graph.values(losses).sum()
-    return Forward(loss, partial(graph.backward, losses))
 
 
 def prepare_trees(
@@ -132,8 +150,8 @@ def prepare_trees(
 ) -> tuple[FeatureParserSizes, list[FeatureSentence]]:
     words = numbered(form for tree in trees for form in (*tree.forms, ROOT_FORM))
     tags = numbered(tag for tree in trees for tag in (*tree.upos, ROOT_FORM))
-    found = sorted({label for tree in trees for label in tree.labels})
-    labels = {label: number for number, label in enumerate(found)}
+    names = sorted({label for tree in trees for label in tree.labels})
+    labels = {label: number for number, label in enumerate(names)}
     sizes = FeatureParserSizes(
         words=len(words) + 1,
         tags=len(tags) + 1,
@@ -150,13 +168,13 @@ def prepare_trees(
     rates = dropout_rates(np.bincount(np.concatenate(numbers)), settings.word_dropout)
     return sizes, [
         FeatureSentence(
-            np.where(draw.random(len(own)) < rates[own], UNKNOWN, own).tolist(),
+            np.where(draw.random(len(row)) < rates[row], UNKNOWN, row).tolist(),
             [tags.get(tag, UNKNOWN) for tag in (*tree.upos, ROOT_FORM)],
             [head - 1 if head else len(tree) for head in tree.heads],
             [labels[label] for label in tree.labels],
             draw.random(2 * len(tree)),
         )
-        for tree, own in zip(trees, numbers, strict=True)
+        for tree, row in zip(trees, numbers, strict=True)
     ]
 
 
@@ -167,13 +185,11 @@ def dropout_rates(counts: Integers, word_dropout: float) -> NDArray[np.float64]:
 
 def forward_operations(sizes: FeatureParserSizes, words: int) -> float:
     """Floating-point operations of the products of a forward pass, including ROOT."""
-
-    def bilstm(inputs: int) -> int:
-        return 2 * 4 * sizes.hidden_size * ((words + 1) * inputs + words * sizes.hidden_size)
-
-    products = bilstm(sizes.word_size + sizes.tag_size) + (sizes.layers - 1) * bilstm(2 * sizes.hidden_size)
+    hidden, frames = sizes.hidden_size, words + 1
+    products = bilstm_products(frames, sizes.word_size + sizes.tag_size, hidden)
+    products += (sizes.layers - 1) * bilstm_products(frames, 2 * hidden, hidden)
     scores = TRANSITION_KINDS + 1 + 2 * sizes.labels
-    products += 2 * words * sizes.middle_size * (2 * FEATURES * 2 * sizes.hidden_size + scores)
+    products += 2 * words * sizes.middle_size * (2 * FEATURES * 2 * hidden + scores)
     return 2.0 * products
 
 

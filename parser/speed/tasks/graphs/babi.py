@@ -17,7 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from parser.speed.tasks.graphs.labelled_graph import Edge, LabelledGraph, labelled_graph, with_isolated_nodes
+from parser.speed.tasks.graphs.network import Edge, LabelledGraph, labelled_graph, with_isolated_nodes
 
 IS, HAS_FEAR = 0, 1
 """Kinds of edges in task 15."""

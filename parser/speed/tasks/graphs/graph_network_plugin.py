@@ -8,7 +8,8 @@ propagation, and `edges-active-n` with a message for each node and each edge, as
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -17,13 +18,17 @@ from pydantic import Field, model_validator
 
 from parser.config.data_folder import data_path
 from parser.speed.tasks.graphs.babi import make_deductions, read_graph_questions, with_more_nodes
-from parser.speed.tasks.graphs.labelled_graph import LabelledGraph
 from parser.speed.tasks.graphs.messages import EdgeMessages, GraphMessages
-from parser.speed.tasks.graphs.network import GraphBatch, GraphNetwork, batch_of, regression_errors
+from parser.speed.tasks.graphs.network import (
+    GraphBatch,
+    GraphNetwork,
+    LabelledGraph,
+    batch_of,
+    regression_errors,
+)
 from parser.speed.tasks.graphs.qm9 import ORDERS, make_molecules, read_molecules
 from parser.speed.tasks.message_training import (
     ACTIVE,
-    MESSAGE_METHODS,
     MESSAGE_TITLES,
     NEEDS_CPU,
     BatchMessagePlugin,
@@ -32,10 +37,9 @@ from parser.speed.tasks.message_training import (
     refuse_nothing_held_out,
 )
 from parser.speed.tasks.operation_training import in_batches, missing_file
-from parser.speed.tasks.plugin import Methods, Plugin, Setup, Work
+from parser.speed.tasks.plugin import Methods, Plugin, Setup, Work, method, methods_of
 from parser.system.settings import contradiction_error
 
-DENSE, EDGES = "dense", "edges"
 CHEMICAL_ACCURACIES = "error, times chemical accuracy"
 """The name of a note."""
 DEDUCTION = 15
@@ -75,22 +79,46 @@ GraphExample = tuple[LabelledGraph, int | float]
 """A graph, and its answer."""
 
 
+TASK = "graph_network"
+METHODS = methods_of(TASK)
+DIFFERENT_SIZES = "molecules have different sizes: dense propagation would be mostly padding"
+
+
+def training(
+    model_of: Callable[[GraphNetwork], GraphMessages | EdgeMessages],
+    active: int | None,
+    setup: Setup[GraphNetworkSettings],
+    network: GraphNetwork,
+) -> MessageTraining:
+    """model_of: how the network is computed; active: the number of batches in flight, None: no messages."""
+    return MessageTraining(setup, network, model_of(network), setup.settings.updates, active)
+
+
+def refuse_molecules(setup: Setup[GraphNetworkSettings]) -> str | None:
+    return DIFFERENT_SIZES if setup.settings.task == "molecules" else None
+
+
+sparsely, densely = partial(GraphMessages, dense=False), partial(GraphMessages, dense=True)
+dense_method = partial(method, TASK, skip=refuse_molecules)
+method(TASK, "none")(partial(training, sparsely, None))
+for name, number in ACTIVE.items():
+    method(TASK, name)(partial(training, sparsely, number))
+dense_method("dense", title="batch by batch, dense matrices")(partial(training, densely, None))
+for name, number in ACTIVE.items():
+    dense_method(f"dense-{name}", title=f"{MESSAGE_TITLES[name]}, dense matrices")(
+        partial(training, densely, number)
+    )
+for name, number in ACTIVE.items():
+    method(TASK, f"edges-{name}", title=f"{MESSAGE_TITLES[name]}, one for each edge")(
+        partial(training, EdgeMessages, number)
+    )
+
+
 class GraphNetworkPlugin(BatchMessagePlugin):
     name = "graph_network"
     paper = "Gaunt et al. 2017, Table 1 (bAbI 15, QM9)"
-    methods: ClassVar[Methods] = {
-        "train": (
-            *MESSAGE_METHODS,
-            DENSE,
-            *(f"{form}-{method}" for form in (DENSE, EDGES) for method in ACTIVE),
-        )
-    }
-    method_titles: ClassVar[dict[str, str]] = {
-        **MESSAGE_TITLES,
-        DENSE: "batch by batch, dense matrices",
-        **{f"{DENSE}-{method}": f"{MESSAGE_TITLES[method]}, dense matrices" for method in ACTIVE},
-        **{f"{EDGES}-{method}": f"{MESSAGE_TITLES[method]}, one for each edge" for method in ACTIVE},
-    }
+    methods: ClassVar[Methods] = METHODS
+    method_titles: ClassVar[dict[str, str]] = MESSAGE_TITLES
     example_name: ClassVar[str] = "examples"
     Settings = GraphNetworkSettings
 
@@ -98,8 +126,8 @@ class GraphNetworkPlugin(BatchMessagePlugin):
         settings = setup.settings
         if setup.device.type != "cpu":
             return NEEDS_CPU
-        if settings.task == "molecules" and setup.method.startswith(DENSE):
-            return "molecules have different sizes: dense propagation would be mostly padding"
+        if reason := METHODS.chosen(setup).skip(setup):
+            return reason
         return next(
             filter(
                 None, (_missing(settings.task, settings.data), _missing(settings.task, settings.held_out))
@@ -111,16 +139,14 @@ class GraphNetworkPlugin(BatchMessagePlugin):
         self.setup = setup
         settings = setup.settings
         self._examples = load_examples(settings, settings.data, setup.seed)[: settings.examples]
-        has_own = settings.held_out or not settings.data  # generated examples say nothing about real data
-        self._held_out = load_examples(settings, settings.held_out, setup.seed + 1) if has_own else []
+        has_others = settings.held_out or not settings.data  # generated examples say nothing about real data
+        self._held_out = load_examples(settings, settings.held_out, setup.seed + 1) if has_others else []
         self._kinds = EDGE_KINDS[settings.task]
         torch.manual_seed(setup.seed)
         features = self._examples[0][0].features.shape[1]
         selects = settings.task == "deductions"
-        network = GraphNetwork(features, self._kinds, settings.hidden_size, settings.steps, selects)
-        self._network = network
-        active = ACTIVE.get(setup.method.removeprefix(f"{DENSE}-").removeprefix(f"{EDGES}-"))
-        self.messages = MessageTraining(setup, network, self._model(), settings.updates, active)
+        self._network = GraphNetwork(features, self._kinds, settings.hidden_size, settings.steps, selects)
+        self.messages = METHODS.chosen(setup).make(setup, self._network)
 
     def training_batches(self, seed: int) -> list[GraphBatch]:
         return self._cut(random.Random(seed).sample(self._examples, len(self._examples)))
@@ -169,11 +195,6 @@ class GraphNetworkPlugin(BatchMessagePlugin):
         # The backward pass needs two products for each forward product; the initial states need no gradient.
         operations = 2.0 * (3 * forward - along_edges - changes)
         return Work(sum(len(each.answers) for each in batch), nodes, operations, batches=len(batch))
-
-    def _model(self) -> GraphMessages | EdgeMessages:
-        if not self.setup.method.startswith(EDGES):
-            return GraphMessages(self._network, self.setup.method.startswith(DENSE))
-        return EdgeMessages(self._network)
 
     def _cut(self, examples: Sequence[GraphExample]) -> list[GraphBatch]:
         return [

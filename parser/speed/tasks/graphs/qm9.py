@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from parser.speed.tasks.graphs.labelled_graph import Edge, LabelledGraph, both_ways, labelled_graph
+from parser.speed.tasks.graphs.network import Edge, LabelledGraph, both_ways, labelled_graph
 from parser.speed.tasks.json_records import checked_type, field, read_json, record_index
 
 ELEMENTS = ("H", "C", "N", "O", "F")

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
-from functools import cached_property
-from typing import ClassVar, Literal
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
+from typing import ClassVar, Literal, TypeAlias
 
 import torch
 from pydantic import Field, model_validator
@@ -26,14 +26,14 @@ from parser.batching.recurrence.layer_graph import Layer, LayerGraph
 from parser.batching.recurrence.unrolled import training_operations
 from parser.batching.recurrence.weights import Weights
 from parser.config.data_folder import data_path
-from parser.speed.tasks.embedding_tables import optimizers
-from parser.speed.tasks.language_model.library import LAYERS, LibraryModel
 from parser.speed.tasks.language_model.network import (
     INPUT,
-    RECURRENCE_METHODS,
+    LAYERS,
     SCORES_LAYER,
     LanguageModel,
     LayeredModel,
+    LibraryModel,
+    Order,
     Text,
     with_embedding,
 )
@@ -43,11 +43,21 @@ from parser.speed.tasks.language_model.running_text import (
     split_corpus,
     unigram_perplexity,
 )
-from parser.speed.tasks.operation_training import missing_file
-from parser.speed.tasks.plugin import Methods, Plugin, Setup, Work, fingerprints, gradients_of
+from parser.speed.tasks.operation_training import missing_file, optimizers
+from parser.speed.tasks.plugin import (
+    AnySetup,
+    Methods,
+    Plugin,
+    Setup,
+    Work,
+    fingerprints,
+    gradients_of,
+    method,
+    methods_of,
+)
 from parser.system.settings import Settings
 
-LIBRARY = "library"
+LayeredModels: TypeAlias = Callable[[int, int, int], LanguageModel]
 CHECKED_STREAMS, CHECKED_FRAMES, CHECKED_CHUNKS = 4, 5, 3
 """The sizes of the text on which the methods must agree, for every batch size."""
 SCORED_STREAMS, SCORED_FRAMES = 16, 32
@@ -113,18 +123,66 @@ class RecurrentLanguageModelSettings(Settings):
         return with_embedding(graph, self.inputs) if self.embedding_size else graph
 
 
+TASK = "recurrent_language_model"
+METHODS = methods_of(TASK)
+# Each is called with the setup and the weights. It returns a function from the frames and the streams of a
+# chunk, and the number of earlier frames for backpropagation, to a model; or one model of PyTorch's layers.
+
+
+@method(TASK, "none", title="stream by stream, all frame by frame")
+def stream_by_stream(setup: AnySetup, weights: Weights) -> LayeredModels:
+    return partial(LayeredModel, weights, order=Order(by_frame=True, gradients_by_frame=True, together=False))
+
+
+@method(TASK, "streams", title="all streams, all frame by frame")
+def streams_together(setup: AnySetup, weights: Weights) -> LayeredModels:
+    return partial(LayeredModel, weights, order=Order(by_frame=True, gradients_by_frame=True, together=True))
+
+
+@method(TASK, "late-gradients", title="all frame by frame, weight gradients in one product")
+def late_gradients(setup: AnySetup, weights: Weights) -> LayeredModels:
+    return partial(LayeredModel, weights, order=Order(by_frame=True, gradients_by_frame=False, together=True))
+
+
+@method(TASK, "components", title="stream by stream, only cycles frame by frame")
+def components(setup: AnySetup, weights: Weights) -> LayeredModels:
+    return partial(
+        LayeredModel, weights, order=Order(by_frame=False, gradients_by_frame=False, together=False)
+    )
+
+
+@method(TASK, "both", title="all streams, only cycles frame by frame")
+def components_together(setup: AnySetup, weights: Weights) -> LayeredModels:
+    return partial(
+        LayeredModel, weights, order=Order(by_frame=False, gradients_by_frame=False, together=True)
+    )
+
+
+def why_no_library(setup: Setup[RecurrentLanguageModelSettings]) -> str | None:
+    """Return why PyTorch's layers do not compute such a network, or None if they do."""
+    settings = setup.settings
+    if settings.graph or settings.network not in LAYERS:
+        return f"library needs network: {' or '.join(LAYERS)}"
+    if settings.network == "lstm" and not settings.embedding_size:
+        return "library needs embedding_size > 0 for network: lstm"
+    return None
+
+
+@method(TASK, "library", skip=why_no_library, title="PyTorch's own layers")
+def library_like(setup: Setup[RecurrentLanguageModelSettings], weights: Weights) -> LibraryModel:
+    """A model of PyTorch's layers with the same weights."""
+    settings = setup.settings
+    sizes = (settings.inputs, settings.embedding_size, settings.hidden_size, settings.outputs)
+    library = LibraryModel(settings.network, *sizes, settings.window).to(weights.like.device)
+    for parameter, rows, weight in library.pairs(weights):
+        parameter.detach()[rows] = weight.detach()
+    return library
+
+
 class RecurrentLanguageModel:
     name = "recurrent_language_model"
     paper = "Hwang & Sung 2015, Figures 3 and 4"
-    methods: ClassVar[Methods] = {"train": (*RECURRENCE_METHODS, LIBRARY)}
-    method_titles: ClassVar[dict[str, str]] = {
-        "none": "stream by stream, all frame by frame",
-        "streams": "all streams, all frame by frame",
-        "late-gradients": "all frame by frame, weight gradients in one product",
-        "components": "stream by stream, only cycles frame by frame",
-        "both": "all streams, only cycles frame by frame",
-        LIBRARY: "PyTorch's own layers",
-    }
+    methods: ClassVar[Methods] = METHODS
     example_name: ClassVar[str] = "words"
     layer_sizes: ClassVar[tuple[str, ...]] = ("hidden_size", "inputs", "outputs", "embedding_size")
     precisions = PRECISIONS
@@ -134,7 +192,7 @@ class RecurrentLanguageModel:
         settings = setup.settings
         if settings.frames % setup.batch_size:
             return f"{settings.frames} frames cannot be divided equally among {setup.batch_size} streams"
-        if setup.method == LIBRARY and (reason := why_no_library(settings)):
+        if reason := METHODS.chosen(setup).skip(setup):
             return reason
         return next(filter(None, (missing_file(data_path(path)) for path in settings.data)), None)
 
@@ -152,9 +210,11 @@ class RecurrentLanguageModel:
         self._held_out = rest.chunks(SCORED_FRAMES, SCORED_STREAMS)
         self._unigram_perplexity = unigram_perplexity(self._text, self._held_out, sizes[1])
         self._weights = Weights(graph).to(setup.device)
-        self._library = library_like(self._weights, settings) if setup.method == LIBRARY else None
+        made = METHODS.chosen(setup).make(setup, self._weights)
+        self._library = made if isinstance(made, LibraryModel) else None
+        self._layered: LayeredModels = made
         self._frames = settings.frames // setup.batch_size
-        self._model = self._model_of(self._frames, setup.batch_size)
+        self._model = self._model_of(self._frames, setup.batch_size, self._back(self._frames))
         self._optimizers = optimizers(self._library or self._weights, settings.learning_rate)
 
     def batches(self) -> list[Text]:
@@ -185,7 +245,7 @@ class RecurrentLanguageModel:
 
     def check(self) -> Tensor:
         """[1 + 2 * weights] The loss of some chunks, and the fingerprints of its gradients."""
-        model = self._model_of(CHECKED_FRAMES, CHECKED_STREAMS)
+        model = self._model_of(CHECKED_FRAMES, CHECKED_STREAMS, self._back(CHECKED_FRAMES))
         self._clear_gradients()
         losses = []
         model.forget()
@@ -237,15 +297,10 @@ class RecurrentLanguageModel:
 
     @cached_property
     def _scoring(self) -> LanguageModel:
-        return self._library or LayeredModel(
-            self._weights, SCORED_FRAMES, SCORED_STREAMS, 0, RECURRENCE_METHODS[self._setup.method]
-        )
+        return self._model_of(SCORED_FRAMES, SCORED_STREAMS, 0)
 
-    def _model_of(self, frames: int, streams: int) -> LanguageModel:
-        if self._library:
-            return self._library
-        method = RECURRENCE_METHODS[self._setup.method]
-        return LayeredModel(self._weights, frames, streams, self._back(frames), method)
+    def _model_of(self, frames: int, streams: int, back: int) -> LanguageModel:
+        return self._library or self._layered(frames, streams, back)
 
     def _back(self, frames: int) -> int:
         return (self._setup.settings.window - 1) * frames
@@ -255,10 +310,10 @@ class RecurrentLanguageModel:
         if not self._library:
             return self._weights
         gradients = copy.deepcopy(self._weights)
-        for parameter, rows, place in self._library.pairs(gradients):
+        for parameter, rows, copied in self._library.pairs(gradients):
             assert parameter.grad is not None
             gradient = parameter.grad.to_dense() if parameter.grad.is_sparse else parameter.grad
-            place.detach().copy_(gradient[rows])
+            copied.detach().copy_(gradient[rows])
         for weight in gradients.parameters():
             weight.grad = weight.detach()
         return gradients
@@ -266,24 +321,6 @@ class RecurrentLanguageModel:
     def _clear_gradients(self) -> None:
         for weight in (self._library or self._weights).parameters():
             weight.grad = None
-
-
-def why_no_library(settings: RecurrentLanguageModelSettings) -> str | None:
-    """Return why PyTorch's layers do not compute such a network, or None if they do."""
-    if settings.graph or settings.network not in LAYERS:
-        return f"library needs network: {' or '.join(LAYERS)}"
-    if settings.network == "lstm" and not settings.embedding_size:
-        return "library needs embedding_size > 0 for network: lstm"
-    return None
-
-
-def library_like(weights: Weights, settings: RecurrentLanguageModelSettings) -> LibraryModel:
-    """Create a model of PyTorch's layers with the same weights."""
-    sizes = (settings.inputs, settings.embedding_size, settings.hidden_size, settings.outputs)
-    library = LibraryModel(settings.network, *sizes, settings.window).to(weights.like.device)
-    for parameter, rows, place in library.pairs(weights):
-        parameter.detach()[rows] = place.detach()
-    return library
 
 
 PLUGIN: type[Plugin[RecurrentLanguageModelSettings]] = RecurrentLanguageModel

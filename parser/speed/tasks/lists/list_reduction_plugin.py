@@ -40,7 +40,7 @@ from parser.speed.tasks.message_training import (
     MessageTraining,
 )
 from parser.speed.tasks.operation_training import in_batches
-from parser.speed.tasks.plugin import Methods, Plugin, Setup, Work
+from parser.speed.tasks.plugin import Methods, Plugin, Setup, Work, method, methods_of
 
 RESULT_CLASSES = 10
 LONGEST_LIST = 9
@@ -215,16 +215,25 @@ Lists = tuple[Tensor, Tensor]
 """Lists [lists, tokens], whose first token is the operation; and results [lists]."""
 
 
+TASK = "list_reduction"
+METHODS = methods_of(TASK)
+
+
+@method(TASK, *MESSAGE_METHODS)
+def by_batches_or_messages(setup: Setup[ListReductionSettings], network: ListReducer) -> MessageTraining:
+    return MessageTraining(setup, network, network, setup.settings.updates, ACTIVE.get(setup.method))
+
+
 class ListReductionPlugin(BatchMessagePlugin):
     name = "list_reduction"
     paper = "Gaunt et al. 2017, Table 1 (list reduction)"
-    methods: ClassVar[Methods] = {"train": MESSAGE_METHODS}
+    methods: ClassVar[Methods] = METHODS
     method_titles: ClassVar[dict[str, str]] = MESSAGE_TITLES
     example_name: ClassVar[str] = "lists"
     Settings = ListReductionSettings
 
     def skip(self, setup: Setup[ListReductionSettings]) -> str | None:
-        return None if setup.device.type == "cpu" else NEEDS_CPU
+        return METHODS.chosen(setup).skip(setup) if setup.device.type == "cpu" else NEEDS_CPU
 
     def prepare(self, setup: Setup[ListReductionSettings]) -> None:
         self.setup = setup
@@ -233,10 +242,8 @@ class ListReductionPlugin(BatchMessagePlugin):
         self._lists, self._held_out = made[: settings.lists], made[settings.lists :]
         torch.manual_seed(setup.seed)
         tokens = len(OPERATIONS) + DIGIT_TOKENS
-        network = ListReducer(tokens, RESULT_CLASSES, settings.hidden_size, settings.replicas)
-        self._network = network
-        active = ACTIVE.get(setup.method)
-        self.messages = MessageTraining(setup, network, network, settings.updates, active)
+        self._network = ListReducer(tokens, RESULT_CLASSES, settings.hidden_size, settings.replicas)
+        self.messages = METHODS.chosen(setup).make(setup, self._network)
 
     def training_batches(self, seed: int) -> list[Lists]:
         draw = random.Random(seed)

@@ -10,186 +10,29 @@ PyTorch offers for irregular sizes today.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, partial
-from itertools import chain
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
-import torch.nn.functional as F
 from pydantic import Field, model_validator
-from torch import Tensor, nn
+from torch import Tensor
 
 from parser.batching import PRECISIONS
-from parser.batching.device import to_device
-from parser.batching.functional import linear
-from parser.batching.operations.cells import Grain, trace_template
-from parser.batching.operations.elementary_operations import Lookup
-from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
-from parser.batching.operations.template import Template
-from parser.batching.operations.writer import Index, Value, Values, Writer
+from parser.batching.operations.cells import Grain
 from parser.config.data_folder import data_path
-from parser.networks.bilstm import bilstm
-from parser.speed.tasks.compiling import COMPILED, missing_compiler
-from parser.speed.tasks.embedding_tables import sparse_table
-from parser.speed.tasks.hand_batched_bilstm import HAND_BATCHED, BiLSTM
 from parser.speed.tasks.operation_training import (
     OPERATION_TITLES,
-    AutogradForward,
-    Forward,
-    GraphForward,
     OperationTraining,
     epoch_of_sentences,
     missing_file,
     sentence_batches,
 )
 from parser.speed.tasks.plugin import Methods, Plugin, Setup, Work
-from parser.speed.tasks.recorded_bilstm import RecordedBiLSTM, end_positions, flat_tensor
 from parser.speed.tasks.tagged_text import TaggedSentence, TaggedWord, TagVocabulary, read_tagged_text
-from parser.speed.tasks.taggers.compiled import bilstm_compiled
-from parser.speed.tasks.taggers.nested import bilstm_nested
-from parser.speed.tasks.taggers.vmapped import bilstm_vmapped
+from parser.speed.tasks.taggers.methods import METHODS
+from parser.speed.tasks.taggers.network import Tagger, TaggerSizes, tagger_operations
 from parser.system.settings import Settings, contradiction_error
-
-MANUAL_THEN = {"manual-depth": "depth", "manual-agenda": "agenda"}
-"""How the graph of operations that were batched by hand is batched further, by method."""
-BY_PYTORCH: Mapping[str, BiLSTM] = {
-    "nested": bilstm_nested,
-    "vmap": bilstm_vmapped,
-    COMPILED: bilstm_compiled,
-}
-"""For each method, the function that runs the BiLSTM in another way that PyTorch offers."""
-
-
-@dataclass(frozen=True)
-class TaggerSizes:
-    words: int
-    labels: int
-    word_size: int
-    hidden_size: int
-    """Per direction."""
-    layers: int
-    middle_size: int
-    """The size of the layer between the BiLSTM and the labels; 0 for none."""
-    characters: int = 0
-    """The number of characters, with the unknown one and the boundary; 0 for a tagger without characters."""
-    character_size: int = 64
-
-
-class Tagger(nn.Module):
-    def __init__(self, sizes: TaggerSizes):
-        super().__init__()
-        self.sizes = sizes
-        self.words = sparse_table(sizes.words, sizes.word_size)
-        self.reader = bilstm(sizes.word_size, sizes.hidden_size, sizes.layers)
-        if sizes.characters:
-            self.characters = nn.Parameter(0.1 * torch.randn(sizes.characters, sizes.character_size))
-            self.speller = bilstm(sizes.character_size, sizes.word_size // 2, 1)
-        self.middle = nn.Linear(2 * sizes.hidden_size, sizes.middle_size) if sizes.middle_size else None
-        self.scores = nn.Linear(sizes.middle_size or 2 * sizes.hidden_size, sizes.labels)
-
-    def loss(self, sentences: Sequence[TaggedSentence], run: BiLSTM) -> Tensor:
-        """The loss, summed over all words, batched by hand. run: how the BiLSTMs are run."""
-        labels = flat_tensor([sentence.labels for sentence in sentences], self.words.weight.device)
-        return F.cross_entropy(self.score(sentences, run), labels, reduction="sum")
-
-    def score(self, sentences: Sequence[TaggedSentence], run: BiLSTM) -> Tensor:
-        """[words, labels]"""
-        device = self.words.weight.device
-        vectors = self.words(flat_tensor([sentence.words for sentence in sentences], device))
-        spelled, places = _spellings(sentences)
-        if spelled:
-            characters = self.characters[flat_tensor(spelled, device)]  # [characters, character_size]
-            states = run(self.speller, characters, list(map(len, spelled)))  # [characters, word_size]
-            first, last = (to_device(place, device) for place in end_positions(list(map(len, spelled))))
-            forward, backward = states.chunk(2, dim=1)
-            vectors = vectors.index_copy(
-                0, to_device(torch.tensor(places), device), torch.cat([forward[last], backward[first]], dim=1)
-            )
-        states = run(self.reader, vectors, [len(sentence.words) for sentence in sentences])
-        if self.middle:
-            states = torch.tanh(linear(states, self.middle.weight, self.middle.bias))
-        return linear(states, self.scores.weight, self.scores.bias)
-
-
-def _spellings(sentences: Sequence[TaggedSentence]) -> tuple[list[list[int]], list[int]]:
-    """The spellings of a batch, and the positions of their words."""
-    spelled: list[list[int]] = []
-    places: list[int] = []
-    start = 0
-    for sentence in sentences:
-        spelled += sentence.spellings.values()
-        places += [start + place for place in sentence.spellings]
-        start += len(sentence.words)
-    return spelled, places
-
-
-class RecordedTagger:
-    """A tagger recorded in a graph, sentence by sentence, with a template for each length of a sentence."""
-
-    def __init__(self, tagger: Tagger, grain: Grain):
-        sizes = self._sizes = tagger.sizes
-        self._word = Template.of(Lookup(tagger.words.weight, sparse=True))
-        self._reader = RecordedBiLSTM(tagger.reader, grain)
-        if sizes.characters:
-            self._character = Template.of(Lookup(tagger.characters))
-            self._speller = RecordedBiLSTM(tagger.speller, grain)
-            halves = (sizes.word_size // 2,) * 2
-            self._join = Template.trace(lambda writer, *ways: writer.concatenate(ways), halves)
-            self._spelled = cache(self._trace_spelling)
-
-        def loss(writer: Writer, forward: Value, backward: Value, label: Index) -> Value:
-            states: tuple[Value, ...] = (forward, backward)
-            if tagger.middle:
-                middle = writer.linear(tagger.middle.weight, *states, bias=tagger.middle.bias)
-                states = (writer.tanh(middle),)
-            scores = writer.linear(tagger.scores.weight, *states, bias=tagger.scores.bias)
-            return writer.cross_entropy(scores, label)
-
-        self._loss = trace_template(grain, loss, (sizes.hidden_size,) * 2, indices=1)
-        self._losses = cache(self._trace_sentence)
-
-    def losses(self, graph: Graph, sentence: TaggedSentence) -> Values:
-        """The loss of each word."""
-        return graph.apply(self._losses(len(sentence.words)), self._words(graph, sentence), sentence.labels)
-
-    def losses_together(self, graph: Graph, sentences: Sequence[TaggedSentence]) -> Values:
-        """The losses of all words, recorded step by step over all sentences, as in manual batching."""
-        words = [self._words(graph, sentence) for sentence in sentences]
-        labels = list(chain.from_iterable(sentence.labels for sentence in sentences))
-        return graph.each(self._loss, self._reader.read_together(graph, words), [labels])[0]
-
-    def _words(self, graph: Graph, sentence: TaggedSentence) -> Sequence[Value]:
-        if not sentence.spellings:
-            return graph.each(self._word, [], [sentence.words])[0]
-        return [
-            graph.apply(self._spelled(len(spelling)), (), spelling)[0]
-            if (spelling := sentence.spellings.get(place))
-            else graph.apply(self._word, (), (word,))[0]
-            for place, word in enumerate(sentence.words)
-        ]
-
-    def _trace_sentence(self, length: int) -> Template:
-        """The template that maps the vectors of a sentence's words to their losses."""
-
-        def write(writer: Writer, *given: Any) -> Sequence[Value]:
-            words, labels = given[:length], given[length:]
-            states = self._reader.read(writer, words)
-            return writer.each(self._loss, states, [labels])[0]
-
-        return Template.trace(write, (self._sizes.word_size,) * length, length)
-
-    def _trace_spelling(self, length: int) -> Template:
-        """The template that maps the characters of a word to its vector."""
-
-        def write(writer: Writer, *characters: Index) -> Value:
-            vectors = writer.each(self._character, [], [characters])[0]
-            forward, backward = self._speller.read(writer, vectors)
-            return writer.apply(self._join, (forward[-1], backward[0]))[0]
-
-        return Template.trace(write, (), length)
 
 
 class MadeSentences(Settings):
@@ -235,18 +78,15 @@ class BiLSTMTaggerSettings(Settings):
 class BiLSTMTagger:
     name = "bilstm_tagger"
     paper = "Neubig et al. 2017, Table 1 (BiLSTM), Figure 2"
-    methods: ClassVar[Methods] = {"train": (*GRAPH_METHODS, *HAND_BATCHED, *MANUAL_THEN, *BY_PYTORCH)}
-    method_titles: ClassVar[dict[str, str]] = {
-        **OPERATION_TITLES,
-        **{method: f"batched by hand, then by {further}" for method, further in MANUAL_THEN.items()},
-    }
+    methods: ClassVar[Methods] = METHODS
+    method_titles: ClassVar[dict[str, str]] = OPERATION_TITLES
     precisions = PRECISIONS
     Settings: type[BiLSTMTaggerSettings] = BiLSTMTaggerSettings
 
     def skip(self, setup: Setup[BiLSTMTaggerSettings]) -> str | None:
         data = setup.settings.data
         missing = None if data is None else missing_file(data_path(data))
-        return missing or (missing_compiler() if setup.method == COMPILED else None)
+        return missing or METHODS.chosen(setup).skip(setup)
 
     def prepare(self, setup: Setup[BiLSTMTaggerSettings]) -> None:
         self._setup = setup
@@ -259,7 +99,8 @@ class BiLSTMTagger:
         self._sentences = [vocabulary.number(sentence, settings.characters) for sentence in sentences]
         torch.manual_seed(setup.seed)
         self._tagger = Tagger(tagger_sizes(settings, vocabulary)).to(setup.device)
-        self._training = OperationTraining(setup, self._tagger, self._forward(), settings.learning_rate)
+        forward = METHODS.chosen(setup).make(setup, self._tagger)
+        self._training = OperationTraining(setup, self._tagger, forward, settings.learning_rate)
 
     def batches(self) -> list[list[TaggedSentence]]:
         return epoch_of_sentences(self._sentences, self._setup, self._setup.settings.similar_lengths)
@@ -277,18 +118,8 @@ class BiLSTMTagger:
             tokens=sum(len(sentence.words) for sentence in batch),
             # The backward pass needs two products for each product of the forward pass.
             operations=3.0 * sum(tagger_operations(self._tagger.sizes, sentence) for sentence in batch),
-            padding=None if self._setup.method in ("library", "padded", "vmap") else 0.0,
+            padding=None if METHODS.chosen(self._setup).pads else 0.0,
         )
-
-    def _forward(self) -> Callable[[Any], Forward]:
-        setup, tagger = self._setup, self._tagger
-        recorded = RecordedTagger(tagger, setup.settings.grain)
-        if setup.method in GRAPH_METHODS:
-            return GraphForward.by_example(setup, recorded.losses)
-        if setup.method in MANUAL_THEN:
-            return GraphForward(setup, recorded.losses_together, MANUAL_THEN[setup.method])
-        by_hand = {**HAND_BATCHED, **BY_PYTORCH}
-        return AutogradForward(setup, partial(tagger.loss, run=by_hand[setup.method]))
 
 
 def make_sentences(made: MadeSentences, seed: int) -> list[list[TaggedWord]]:
@@ -314,21 +145,6 @@ def tagger_sizes(settings: BiLSTMTaggerSettings, vocabulary: TagVocabulary) -> T
         characters=len(vocabulary.characters) + 2 if settings.characters else 0,
         character_size=settings.character_size,
     )
-
-
-def tagger_operations(sizes: TaggerSizes, sentence: TaggedSentence) -> float:
-    """Floating-point operations of the products of a forward pass; first steps need no recurrent product."""
-
-    def bilstm(frames: int, inputs: int, hidden: int) -> int:
-        return 2 * 4 * hidden * (frames * inputs + (frames - 1) * hidden)
-
-    words, hidden, middle = len(sentence.words), sizes.hidden_size, sizes.middle_size
-    products = bilstm(words, sizes.word_size, hidden)
-    products += (sizes.layers - 1) * bilstm(words, 2 * hidden, hidden)
-    products += words * ((2 * hidden + sizes.labels) * middle if middle else 2 * hidden * sizes.labels)
-    for spelling in sentence.spellings.values():
-        products += bilstm(len(spelling), sizes.character_size, sizes.word_size // 2)
-    return 2.0 * products
 
 
 PLUGIN: type[Plugin[BiLSTMTaggerSettings]] = BiLSTMTagger

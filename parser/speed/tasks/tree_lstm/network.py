@@ -37,9 +37,9 @@ from parser.batching.operations.operation import (
 )
 from parser.batching.operations.operation_graph import Graph
 from parser.batching.operations.static_computation import StaticApplications
-from parser.batching.operations.template import Template
-from parser.batching.operations.writer import Index, Value, Values, Writer
-from parser.speed.tasks.embedding_tables import sparse_table
+from parser.batching.operations.template import Index, Template, Writer
+from parser.batching.operations.writer import Value, Values
+from parser.speed.tasks.operation_training import sparse_table
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class RecordedTreeLSTM:
 
     def _states(self, graph: Graph, tree: BinaryTree) -> Values:
         """The hidden state of each node."""
-        hidden, cell = (list(own.numbers) for own in graph.each(self._leaf, [], [tree.words.tolist()]))
+        hidden, cell = (list(states.numbers) for states in graph.each(self._leaf, [], [tree.words.tolist()]))
         for left, right in zip(tree.left.tolist(), tree.right.tolist(), strict=True):
             children = Values(graph, (hidden[left], cell[left], hidden[right], cell[right]))
             state = graph.apply(self._node, children).numbers
@@ -118,11 +118,9 @@ class RecordedTreeLSTM:
         """
         sizes = np.array([len(tree.words) for tree in trees])
         leaves, nodes = int(sizes.sum()), int(2 * sizes.sum() - len(trees))
-        numbers = _numbers(
-            trees, sizes
-        )  # of the nodes of each tree: first the leaves of all trees, then all inner nodes
+        numbers = _numbers(trees, sizes)
         left, right = (
-            np.concatenate([own[children] for own, children in zip(numbers, side, strict=True)])
+            np.concatenate([nodes_of[children] for nodes_of, children in zip(numbers, side, strict=True)])
             for side in ([tree.left for tree in trees], [tree.right for tree in trees])
         )
         height = np.concatenate([tree.height for tree in trees])
@@ -243,3 +241,45 @@ class TreeNode(Operation):
         ):
             gradients.add_product(linear.weight, d_output, inputs)
             gradients.add_sum(linear.bias, d_output)
+
+
+class Leaf(nn.Module):
+    def __init__(self, network: TreeLSTM):
+        super().__init__()
+        self.gates = network.leaf
+
+    def forward(self, word: Tensor) -> tuple[Tensor, Tensor]:
+        """The hidden and the cell state, [..., hidden] each. word: [..., word_size]"""
+        input_gate, cell_gate, output_gate = self.gates(word).chunk(3, dim=-1)
+        return _states(input_gate.sigmoid() * cell_gate.tanh(), output_gate)
+
+
+class Branch(nn.Module):
+    def __init__(self, network: TreeLSTM):
+        super().__init__()
+        self.gates, self.left, self.right = network.gates, network.forget_left, network.forget_right
+
+    def forward(
+        self, hidden_left: Tensor, cell_left: Tensor, hidden_right: Tensor, cell_right: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The hidden and the cell state of the parent. All: [..., hidden]."""
+        gates = self.gates(torch.cat([hidden_left, hidden_right], dim=-1))
+        cell_gate, input_gate, output_gate = gates.chunk(3, dim=-1)
+        forgotten = (
+            self.left(hidden_left).sigmoid() * cell_left + self.right(hidden_right).sigmoid() * cell_right
+        )
+        return _states(input_gate.sigmoid() * cell_gate.tanh() + forgotten, output_gate)
+
+
+def _states(cell: Tensor, output_gate: Tensor) -> tuple[Tensor, Tensor]:
+    return output_gate.sigmoid() * cell.tanh(), cell
+
+
+class Score(nn.Module):
+    def __init__(self, network: TreeLSTM):
+        super().__init__()
+        self.scores = network.scores
+
+    def forward(self, hidden: Tensor, cell: Tensor) -> Tensor:
+        """[..., labels] hidden, cell: [..., hidden]; the cell state is not used."""
+        return self.scores(hidden)

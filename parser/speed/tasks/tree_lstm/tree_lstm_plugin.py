@@ -8,60 +8,39 @@ trees in flight. `compiled` and `vmap` use what PyTorch offers for irregular siz
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
-from torch.optim import Adam
 
 from parser.batching import PRECISIONS
 from parser.batching.levels import depths, heights
-from parser.batching.messages.asynchronous_updates import Updates
 from parser.batching.operations.cells import Grain
-from parser.batching.operations.operation_graph import GRAPH_METHODS
 from parser.config.data_folder import data_path
-from parser.speed.tasks.compiling import COMPILED, missing_compiler
-from parser.speed.tasks.embedding_tables import copy_vectors, table_optimizer
 from parser.speed.tasks.message_training import (
-    ACTIVE,
     MESSAGE_TITLES,
-    NEEDS_CPU,
     AsynchronySettings,
     MessageTraining,
     accuracy,
 )
 from parser.speed.tasks.operation_training import (
     OPERATION_TITLES,
-    AutogradForward,
-    Forward,
-    GraphForward,
     OperationTraining,
-    StaticForward,
+    copy_vectors,
     in_batches,
     missing_file,
     shuffled,
 )
 from parser.speed.tasks.plugin import Methods, Plugin, Setup, Work
 from parser.speed.tasks.tagged_text import UNKNOWN, numbered
-from parser.speed.tasks.tree_lstm.by_depth import loss_by_depth
-from parser.speed.tasks.tree_lstm.compiled import compiled_loss
 from parser.speed.tasks.tree_lstm.labelled_trees import LabelledTree, read_labelled_trees
-from parser.speed.tasks.tree_lstm.messages import TreeMessages
-from parser.speed.tasks.tree_lstm.network import BinaryTree, RecordedTreeLSTM, TreeLSTM
-from parser.speed.tasks.tree_lstm.vmapped import loss_vmapped
+from parser.speed.tasks.tree_lstm.methods import METHODS, TreeMessages
+from parser.speed.tasks.tree_lstm.network import BinaryTree, TreeLSTM
 from parser.system.settings import Settings
-
-BY_AUTOGRAD: Mapping[str, Callable[[TreeLSTM], Callable[[Sequence[BinaryTree]], Tensor]]] = {
-    "manual": lambda network: partial(loss_by_depth, network),
-    "vmap": lambda network: partial(loss_vmapped, network),
-    COMPILED: compiled_loss,
-}
-"""For each method, the function that computes a network's loss on some trees."""
 
 
 class MadeTrees(Settings):
@@ -100,12 +79,11 @@ class TreeLSTMSettings(AsynchronySettings):
 class TreeLSTMPlugin:
     name = "tree_lstm"
     paper = "Neubig et al. 2017, Table 1 (TreeLSTM), Figure 3"
-    methods: ClassVar[Methods] = {"train": (*GRAPH_METHODS, "levels", *BY_AUTOGRAD, *ACTIVE)}
+    methods: ClassVar[Methods] = METHODS
     method_titles: ClassVar[dict[str, str]] = {
         **MESSAGE_TITLES,
         **OPERATION_TITLES,
         "none": "one by one",
-        "levels": "level by level",
     }
     example_name: ClassVar[str] = "trees"
     precisions = PRECISIONS
@@ -113,10 +91,8 @@ class TreeLSTMPlugin:
 
     def skip(self, setup: Setup[TreeLSTMSettings]) -> str | None:
         settings = setup.settings
-        if setup.method in ACTIVE and setup.device.type != "cpu":
-            return NEEDS_CPU
-        if setup.method == COMPILED and (missing := missing_compiler()):
-            return missing
+        if reason := METHODS.chosen(setup).skip(setup):
+            return reason
         given = filter(None, (settings.data, settings.held_out, settings.embeddings))
         return next(filter(None, (missing_file(data_path(data)) for data in given)), None)
 
@@ -137,58 +113,48 @@ class TreeLSTMPlugin:
         if settings.embeddings:
             copy_vectors(network.words, words, data_path(settings.embeddings))
         self._network = network.to(setup.device)
-        self._model, rate = TreeMessages(self._network), settings.learning_rate
-        self._by_messages = setup.method in ACTIVE
-        if self._by_messages:
-            of_table = partial(table_optimizer, rate=rate)
-            updates = Updates(
-                partial(Adam, lr=rate),
-                settings.update_after,
-                in_loop=settings.update_branch_after,
-                table_optimizer=of_table,
-                backward_weights=settings.backward_weights,
-            )
-            active = ACTIVE[setup.method]
-            self.messages = MessageTraining(setup, self._network, self._model, updates, active)
-        else:
-            self._training = OperationTraining(setup, self._network, self._forward(), rate)
+        self._training: OperationTraining | MessageTraining = METHODS.chosen(setup).make(setup, self._network)
+        if isinstance(self._training, MessageTraining):
+            self.messages = self._training
 
     def batches(self) -> list[list[BinaryTree]]:
         return in_batches(shuffled(self._trees, self._setup.seed), self._setup.batch_size)
 
     def run(self, batch: Sequence[BinaryTree]) -> None:
-        if self._by_messages:
-            self.messages.run(batch, training=True)
+        if isinstance(self._training, MessageTraining):
+            self._training.run(batch, training=True)
         else:
             self._training.step(batch)
 
     def check(self) -> Tensor:
         trees = self._trees[: self._setup.checked]
-        if self._by_messages:
-            return self.messages.loss_and_gradients(trees)
-        return self._training.loss_and_gradients(in_batches(trees, self._setup.batch_size))
+        by_messages = isinstance(self._training, MessageTraining)
+        return self._training.loss_and_gradients(
+            trees if by_messages else in_batches(trees, self._setup.batch_size)
+        )
 
     def gradients(self, batch: Sequence[BinaryTree]) -> Sequence[Tensor] | None:
-        return self.messages.gradients(batch) if self._by_messages else None
+        return self._training.gradients(batch) if isinstance(self._training, MessageTraining) else None
 
     def learn(self, epoch: int) -> None:
         trees = shuffled(self._trees, epoch)
-        if self._by_messages:
-            self.messages.run(trees, training=True)
-            self.messages.end_epoch()
+        if isinstance(self._training, MessageTraining):
+            self._training.run(trees, training=True)
+            self._training.end_epoch()
         else:
             for batch in in_batches(trees, self._setup.batch_size):
-                self.run(batch)
+                self._training.step(batch)
 
     def score(self) -> float:
         """The accuracy over the nodes of held-out trees. Raises ValueError if there are none."""
-        if self._by_messages:
-            return accuracy(self.messages.run(self._held_out, training=False).reports)
+        if isinstance(self._training, MessageTraining):
+            return accuracy(self._training.run(self._held_out, training=False).reports)
+        model = TreeMessages(self._network)
         with torch.no_grad():
-            return accuracy([self._model.losses(tree) for tree in self._held_out])
+            return accuracy([model.losses(tree) for tree in self._held_out])
 
     def notes(self) -> dict[str, float]:
-        return self.messages.notes() if self._by_messages else {}
+        return self._training.notes() if isinstance(self._training, MessageTraining) else {}
 
     def work(self, batch: Sequence[BinaryTree]) -> Work:
         return Work(
@@ -196,16 +162,8 @@ class TreeLSTMPlugin:
             tokens=sum(len(tree.words) for tree in batch),
             # The backward pass needs two products for each product of the forward pass.
             operations=3.0 * sum(tree_operations(self._network, len(tree.words)) for tree in batch),
-            padding=None if self._setup.method == "vmap" else 0.0,
+            padding=None if METHODS.chosen(self._setup).pads else 0.0,
         )
-
-    def _forward(self) -> Callable[[Any], Forward]:
-        recorded = RecordedTreeLSTM(self._network, self._setup.settings.grain)
-        if self._setup.method in GRAPH_METHODS:
-            return GraphForward.by_example(self._setup, recorded.losses)
-        if self._setup.method == "levels":
-            return StaticForward(self._setup, recorded.calls)
-        return AutogradForward(self._setup, BY_AUTOGRAD[self._setup.method](self._network))
 
 
 def prepare_tree(tree: LabelledTree, words: dict[str, int]) -> BinaryTree:

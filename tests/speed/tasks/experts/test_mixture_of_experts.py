@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -17,26 +18,29 @@ from parser.batching import functional
 from parser.batching.functional import computing_in, why_unsupported
 from parser.batching.groups import why_not_grouped
 from parser.speed.tasks.conformance import faults_of
-from parser.speed.tasks.experts import mixture_of_experts_plugin as mixture_of_experts
-from parser.speed.tasks.experts.calls import CALLING_METHODS
+from parser.speed.tasks.experts import methods as experts_methods
+from parser.speed.tasks.experts.methods import METHODS
 from parser.speed.tasks.experts.mixture_of_experts_plugin import (
-    EXPERT_METHODS,
-    LIBRARY,
-    LOOP,
     MixtureOfExperts,
     MixtureOfExpertsSettings,
-    make_experts,
 )
 from parser.speed.tasks.experts.network import Around, ExpertSizes, Gate
 from parser.speed.tasks.plugin import Setup
 from parser.system.machine import processor
 
+EXPERT_METHODS = METHODS["train"]
+CALLING_METHODS = "none", "static", "grouped"
 SIZES = ExpertSizes(experts=7, inputs=8, hidden=12, outputs=16)
 BATCH = 9
 
 
+def make_experts(sizes, method, mode="train"):
+    cell = SimpleNamespace(mode=mode, method=method)
+    return METHODS.chosen(cell).make(cell, sizes)
+
+
 def layer(device, method="none", chosen=1, dtype=torch.double, **changed):
-    return make_experts(SIZES._replace(chosen=chosen, **changed), method, "train").to(device, dtype)
+    return make_experts(SIZES._replace(chosen=chosen, **changed), method).to(device, dtype)
 
 
 def outputs_of(experts, inputs, noise=None, around=None):
@@ -79,7 +83,7 @@ def plainly(experts, inputs, noise=None):
 
 
 def skip_unless(method, device, dtype):
-    if method in ("grouped", LIBRARY) and (reason := why_not_grouped(device, dtype, 8, 12)):
+    if method in ("grouped", "library") and (reason := why_not_grouped(device, dtype, 8, 12)):
         pytest.skip(reason)
 
 
@@ -205,7 +209,7 @@ def test_the_experts_work_is_entered_once_each_way(method, device):
 
 def test_weights_begin_as_those_of_linear_layers():
     torch.manual_seed(1)
-    experts = make_experts(ExpertSizes(experts=50, inputs=20, hidden=30, outputs=10), "none", "train")
+    experts = make_experts(ExpertSizes(experts=50, inputs=20, hidden=30, outputs=10), "none")
     linear = nn.Linear(30, 10)
     for stack, like in ((experts.second, linear.weight), (experts.second_bias, linear.bias)):
         assert stack.abs().max() <= 30**-0.5
@@ -229,7 +233,7 @@ def test_in_bfloat16_the_results_are_nearly_those_of_float32(method, mode, devic
             pytest.skip(reason)
         found = prepared(method, mode, 24, device, **wide).check().cpu()
     torch.testing.assert_close(found, expected, rtol=5e-2, atol=1e-3)
-    if method in ("grouped", LOOP, LIBRARY):
+    if method in ("grouped", "loop", "library"):
         assert not torch.equal(found, expected)
 
 
@@ -295,9 +299,9 @@ def test_the_operations_are_those_of_the_products(gate, mode, chosen):
 
 
 def test_where_there_is_no_grouped_product_the_method_is_skipped(monkeypatch):
-    monkeypatch.setattr(mixture_of_experts, "why_not_grouped", lambda *_: "none here")
+    monkeypatch.setattr(experts_methods, "why_not_grouped", lambda *_: "none here")
     reasons = {method: MixtureOfExperts().skip(setup(method)) for method in EXPERT_METHODS}
-    missing = {"grouped", LIBRARY}
+    missing = {"grouped", "library"}
     assert reasons == {method: "none here" if method in missing else None for method in EXPERT_METHODS}
 
 
@@ -308,8 +312,8 @@ def test_the_calls_of_experts_are_counted():
         [batch] = plugin.batches()
         calls[method] = plugin.work(batch).counts["calls of experts"]
     assert calls["none"] == 20
-    assert calls["static"] == calls[LOOP] <= SMALL["experts"]
-    assert calls["grouped"] == calls[LIBRARY] == 1
+    assert calls["static"] == calls["loop"] <= SMALL["experts"]
+    assert calls["grouped"] == calls["library"] == 1
 
 
 def test_the_experts_work_is_told_apart():
@@ -336,19 +340,22 @@ def test_what_does_not_fit_in_memory_is_skipped(mode, monkeypatch):
     cell = setup(mode=mode)
     weights = 8 * 12 + 12 + 12 * 4 + 4
     needed = 4 * weights * (5 + 4 * (mode == "train"))
-    monkeypatch.setattr(mixture_of_experts, "free_memory", lambda device: needed)
+    monkeypatch.setattr(experts_methods, "free_memory", lambda device: needed)
     assert MixtureOfExperts().skip(cell) is None
-    monkeypatch.setattr(mixture_of_experts, "free_memory", lambda device: needed - 1)
+    monkeypatch.setattr(experts_methods, "free_memory", lambda device: needed - 1)
     assert "GB of memory" in MixtureOfExperts().skip(cell)
 
 
 def test_where_the_available_memory_is_unknown_nothing_is_skipped(monkeypatch):
-    monkeypatch.setattr(mixture_of_experts, "free_memory", lambda device: None)
+    monkeypatch.setattr(experts_methods, "free_memory", lambda device: None)
     assert MixtureOfExperts().skip(setup()) is None
 
 
-def test_autograd_needs_room_for_the_gradients_of_all_experts():
-    def needed(method):
-        return mixture_of_experts.needed_memory(setup(method, size=2, experts=50))
-
-    assert needed("static") < needed(LOOP) == needed(LIBRARY)
+def test_autograd_needs_room_for_the_gradients_of_all_experts(monkeypatch):
+    monkeypatch.setattr(experts_methods, "free_memory", lambda device: 0)
+    monkeypatch.setattr(experts_methods, "why_not_grouped", lambda *_: None)
+    skipped = {
+        method: MixtureOfExperts().skip(setup(method, size=2, experts=50_000)) for method in EXPERT_METHODS
+    }
+    needed = {method: float(why.split()[0]) for method, why in skipped.items()}
+    assert needed["static"] < needed["loop"] == needed["library"]

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parser.speed.tasks.graphs.labelled_graph import (
+from parser.speed.tasks.graphs.network import (
     Edge,
     LabelledGraph,
     both_ways,

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parser.speed.tasks.graphs.labelled_graph import Edge, LabelledGraph
+from parser.speed.tasks.graphs.network import Edge, LabelledGraph
 from parser.speed.tasks.graphs.qm9 import (
     ELEMENTS,
     ORDERS,

@@ -16,14 +16,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from parser.batching import functional
 from parser.batching.recurrence.examples import EXAMPLES
 from parser.speed.tasks.conformance import faults_of
-from parser.speed.tasks.language_model.library import LibraryModel
 from parser.speed.tasks.language_model.network import (
-    RECURRENCE_METHODS,
+    LibraryModel,
     Text,
     cross_entropy_and_errors,
 )
 from parser.speed.tasks.language_model.recurrent_language_model_plugin import (
-    LIBRARY,
+    METHODS,
     RecurrentLanguageModel,
     RecurrentLanguageModelSettings,
 )
@@ -36,6 +35,8 @@ from parser.speed.tasks.language_model.running_text import (
 )
 from parser.speed.tasks.plugin import Setup
 
+LAYERED_METHODS = METHODS["train"][:-1]
+"""All but PyTorch's own layers."""
 AS_LIBRARY = [
     {"network": "lstm", "embedding_size": 6},
     {"network": "elman", "embedding_size": 6},
@@ -73,7 +74,7 @@ def test_it_does_all_that_plugins_must():
 
 @pytest.mark.extended
 @pytest.mark.parametrize("network", EXAMPLES)
-@pytest.mark.parametrize("method", RECURRENCE_METHODS)
+@pytest.mark.parametrize("method", LAYERED_METHODS)
 def test_every_method_gives_the_cpus_results_on_the_device(network, method, device):
     expected = prepared("none", 1, network=network).check()
     found = prepared(method, 8, device, network=network).check().cpu()
@@ -84,7 +85,7 @@ def test_every_method_gives_the_cpus_results_on_the_device(network, method, devi
 @pytest.mark.parametrize("network", AS_LIBRARY)
 def test_the_library_gives_the_same(network, window, device):
     expected = prepared("none", 1, window=window, **network).check()
-    found = prepared(LIBRARY, 8, device, window=window, **network).check().cpu()
+    found = prepared("library", 8, device, window=window, **network).check().cpu()
     torch.testing.assert_close(found, expected, rtol=2e-4, atol=2e-4)
 
 
@@ -115,14 +116,14 @@ def test_the_library_goes_on_where_the_chunk_before_ended(network, embedding_siz
 )
 def test_the_library_lacks_other_networks(changed, message):
     settings = RecurrentLanguageModelSettings(**changed)
-    setup = Setup(settings, LIBRARY, "train", 4, torch.device("cpu"), 1, lambda name: nullcontext())
+    setup = Setup(settings, "library", "train", 4, torch.device("cpu"), 1, lambda name: nullcontext())
     assert message in RecurrentLanguageModel().skip(setup)
 
 
 @pytest.mark.parametrize("network", first_of(AS_LIBRARY))
 def test_the_library_learns_the_same(network):
     perplexities = []
-    for method in ("both", LIBRARY):
+    for method in ("both", "library"):
         plugin = prepared(method, learning_rate=0.01, window=1, **network)
         for epoch in range(1, 5):
             plugin.learn(epoch)
@@ -133,7 +134,7 @@ def test_the_library_learns_the_same(network):
 @pytest.mark.extended
 def test_all_methods_learn_the_same():
     perplexities = []
-    for method in RECURRENCE_METHODS:
+    for method in LAYERED_METHODS:
         plugin = prepared(method, network="peephole-lstm", learning_rate=0.01)
         before = plugin.score()
         for epoch in range(1, 5):
@@ -142,7 +143,7 @@ def test_all_methods_learn_the_same():
         notes = plugin.notes()
         perplexities.append(notes["perplexity"])
         assert notes["perplexity"] < notes["perplexity by frequencies"]
-    assert perplexities == pytest.approx([perplexities[0]] * len(RECURRENCE_METHODS), rel=1e-3)
+    assert perplexities == pytest.approx([perplexities[0]] * len(LAYERED_METHODS), rel=1e-3)
 
 
 class ProductCounter(TorchDispatchMode):
@@ -161,7 +162,7 @@ class ProductCounter(TorchDispatchMode):
 
 @pytest.mark.extended
 @pytest.mark.parametrize("network", EXAMPLES)
-@pytest.mark.parametrize("method", RECURRENCE_METHODS)
+@pytest.mark.parametrize("method", LAYERED_METHODS)
 def test_operations_are_those_of_the_products(network, method, monkeypatch):
     """Except for the products of errors from beyond the last frame."""
     monkeypatch.setattr(

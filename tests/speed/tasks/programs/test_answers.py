@@ -7,17 +7,25 @@ from pathlib import Path
 
 import pytest
 
-from parser.speed.tasks.programs.answers import NotUniqueError, answer, apply, make_lesson, node_results
-from parser.speed.tasks.programs.generated_questions import make_questions
+from parser.speed.tasks.programs.answers import (
+    NotUniqueError,
+    answer,
+    apply,
+    make_lesson,
+    make_questions,
+    node_results,
+)
 from parser.speed.tasks.programs.questions import (
     SCENE,
     Program,
     Question,
+    Scene,
+    Thing,
     answer_word,
     compose,
     read_questions,
+    read_scenes,
 )
-from parser.speed.tasks.programs.scenes import Scene, Thing, read_scenes
 
 # From left to right, each object in front of the previous one.
 SCENE_OF_FOUR = Scene(

@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parser.speed.tasks.programs.images import Features
+from parser.speed.tasks.programs.examples import Features
 
 IMAGES = np.random.default_rng(1).normal(size=(6, 3, 4, 5)).astype(np.float32)
 

@@ -24,19 +24,20 @@ from parser.speed.tasks.plugin import Setup
 from parser.speed.tasks.programs.examples import (
     MadeQuestions,
     ProgramExecutorSettings,
+    RandomImages,
     load_questions,
     prepare_program,
 )
-from parser.speed.tasks.programs.image_blocks import in_device_format, rows
-from parser.speed.tasks.programs.images import RandomImages
-from parser.speed.tasks.programs.program_executor import (
+from parser.speed.tasks.programs.network import (
     LABELLINGS,
     ExecutorSizes,
     ProgramCalls,
     ProgramExecutor,
     RecordedExecutor,
+    in_device_format,
     number_calls,
     results_by_slices,
+    rows,
 )
 from parser.speed.tasks.programs.program_executor_plugin import ProgramExecutorPlugin
 from parser.speed.tasks.programs.questions import MODULES, SCENE, compose

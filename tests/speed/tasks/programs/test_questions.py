@@ -14,9 +14,8 @@ from extended import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from parser.speed.tasks.programs import generated_questions as made
-from parser.speed.tasks.programs.answers import answer
-from parser.speed.tasks.programs.generated_questions import make_questions
+from parser.speed.tasks.programs import answers as made
+from parser.speed.tasks.programs.answers import answer, make_questions
 from parser.speed.tasks.programs.questions import (
     ANSWERS,
     MODULES,

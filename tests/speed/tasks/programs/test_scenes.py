@@ -11,8 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parser.speed.tasks.programs.generated_questions import make_questions
-from parser.speed.tasks.programs.scenes import PRESENCE, Scene, Thing, paint, read_scenes
+from parser.speed.tasks.programs.answers import make_questions
+from parser.speed.tasks.programs.questions import PRESENCE, Scene, Thing, paint, read_scenes
 
 RED = {"color": "red", "shape": "cube", "material": "metal", "size": "small", "pixel_coords": [240, 80, 9.5]}
 BLUE = {

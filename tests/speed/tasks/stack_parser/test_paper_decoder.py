@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from parser.batching.stack import HOLD, POP, PUSH, REDUCE_AND_REPLACE, REPLACE
-from parser.speed.tasks.stack_parser.paper_decoder import FilledStackLSTM, PaperStackLSTM
+from parser.speed.tasks.stack_parser.baselines import FilledStackLSTM, PaperStackLSTM
 
 INPUT, HIDDEN = 3, 4
 

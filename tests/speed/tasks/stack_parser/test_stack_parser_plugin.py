@@ -68,8 +68,9 @@ class Short(Small):
 
     def prepare(self, setup):
         super().prepare(setup)
-        self._examples = chosen(self._examples, torch.arange(0, len(self._examples), 50))
-        self._operations = replay_operations(self._examples, self._model.network)
+        parts = self.parts
+        parts.examples = chosen(parts.examples, torch.arange(0, len(parts.examples), 50))
+        self._operations = replay_operations(parts.examples, parts.model.network)
 
 
 def chosen(examples, rows):
@@ -84,7 +85,7 @@ def test_every_method_learns_tags(method):
     network = NETWORK.model_copy(update={"tag_sizes": {}, "tags": TagSettings(predict=("upos",))})
     expected = prepared("replay", network=network).check()
     plugin, encoded = prepared(method, network=network), []
-    plugin._model.network.tokens.register_forward_hook(lambda *_: encoded.append(1))
+    plugin.parts.model.network.tokens.register_forward_hook(lambda *_: encoded.append(1))
     torch.testing.assert_close(plugin.check(), expected, rtol=2e-4, atol=2e-4)
     checked = setup_of().checked
     assert len(encoded) == (checked if method == "none" else -(-checked // 8))  # once for each microbatch
@@ -105,8 +106,8 @@ def set_doubles(network, weights):
 def test_every_method_gives_the_cpus_results_on_the_device(mode, device, monkeypatch):
     if mode == "infer" and device.type == "cuda":
         # Rounding could change a tree, so all parse with the weights trained on the CPU, in doubles.
-        weights = prepared("none", mode)._model.network.state_dict()
-        monkeypatch.setattr(Small, "_train", lambda plugin: set_doubles(plugin._model.network, weights))
+        weights = prepared("none", mode).parts.model.network.state_dict()
+        monkeypatch.setattr(Small, "_train", lambda plugin: set_doubles(plugin.parts.model.network, weights))
     expected = prepared("none", mode).check()
     methods = [each for each in Small.methods[mode] if not Small().skip(setup_of(each, mode, device=device))]
     assert len(methods) >= 3
@@ -119,11 +120,11 @@ def test_every_method_gives_the_cpus_results_on_the_device(mode, device, monkeyp
 @pytest.mark.parametrize("scale", [1.0, 100.0])
 def test_a_training_step_clips_the_gradients_of_the_mean_loss(scale):
     plugin = prepared()
-    network, inventory = plugin._model.network, plugin._model.inventory
+    network, inventory = plugin.parts.model.network, plugin.parts.model.inventory
     with torch.no_grad():
         network.scores.weight *= scale  # so that some gradients are above the limit
     rows = plugin.batches()[0]
-    batch = plugin._examples.batch(rows)
+    batch = plugin.parts.examples.batch(rows)
     loss = transition_loss(network.replay(batch), batch, inventory) / len(batch.transitions)
     expected = torch.autograd.grad(loss, list(network.parameters()))
     norm = torch.cat([gradient.flatten() for gradient in expected]).norm()
@@ -178,7 +179,7 @@ def test_the_operations_are_those_that_replay_calls(network, by_library, monkeyp
     """
     monkeypatch.setattr("parser.networks.bilstm.LEAST_PADDED_STEPS", math.inf)
     plugin = prepared(network=network)
-    network, examples = plugin._model.network.double(), plugin._examples
+    network, examples = plugin.parts.model.network.double(), plugin.parts.examples
     counted = replay_operations(examples, network)
     layers, hidden = NETWORK.layers, NETWORK.hidden_size
     # The library multiplies the zeros before the first frame, in its LSTMs.
@@ -189,7 +190,7 @@ def test_the_operations_are_those_that_replay_calls(network, by_library, monkeyp
     for row in range(0, len(examples), 40):
         batch = examples.batch(torch.tensor([row]))
         with FlopCounterMode(display=False) as forward:
-            loss = transition_loss(network.replay(batch), batch, plugin._model.inventory)
+            loss = transition_loss(network.replay(batch), batch, plugin.parts.model.inventory)
         assert forward.get_total_flops() == int(counted[row]) + zeros
         with FlopCounterMode(display=False) as backward:
             loss.backward()
@@ -202,14 +203,14 @@ def test_work_counts_the_batch():
     batch = plugin.batches()[0]
     work = plugin.work(batch)
     assert work.sentences == len(batch)
-    assert work.tokens == int(plugin._examples.tokens.lengths[batch].sum())
+    assert work.tokens == int(plugin.parts.examples.tokens.lengths[batch].sum())
     assert work.operations == 3 * float(plugin._operations[batch].sum())
-    assert prepared(mode="infer").work(batch).operations == float(plugin._operations[batch].sum())
+    assert prepared("step", mode="infer").work(batch).operations == float(plugin._operations[batch].sum())
 
 
 def test_padding_is_what_the_lstms_compute_for_nobody():
     plugin = prepared("step")
-    lengths = plugin._examples.tokens.lengths
+    lengths = plugin.parts.examples.tokens.lengths
     short, long = int(lengths.argmin()), int(lengths.argmax())
     pair = torch.tensor([short, long])
     few, many = int(lengths[short]), int(lengths[long])

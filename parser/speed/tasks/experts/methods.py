@@ -1,15 +1,20 @@
-"""The experts that a batch calls: each call by itself, expert by expert, or all by grouped matrix products.
+"""The methods that run the experts of a batch: our own, and those of `transformers`, for comparison.
 
-The backward pass is our own, because autograd would allocate a gradient of all experts' weights. Here
-gradients are computed, stored (as sparse tensors) and applied for the chosen experts only. `d_x` is the
-gradient of the loss with respect to x.
+Each is called with the setup and the sizes, and returns the experts. All draw the same weights from the same
+seed.
+
+In `CalledExperts` the backward pass is our own, because autograd would allocate a gradient of all experts'
+weights. Here gradients are computed, stored (as sparse tensors) and applied for the chosen experts only.
+`d_x` is the gradient of the loss with respect to x.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from functools import cached_property, partial
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,8 +22,14 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from parser.batching.device import to_device
-from parser.batching.functional import write_product, write_transposed_product
-from parser.batching.groups import Groups, Runs, grouped_product
+from parser.batching.functional import present_precision, write_product, write_transposed_product
+from parser.batching.groups import (
+    Groups,
+    Runs,
+    grouped_product,
+    torchs_grouped_product,
+    why_not_grouped,
+)
 from parser.speed.tasks.experts.network import (
     Around,
     ChosenExperts,
@@ -27,9 +38,90 @@ from parser.speed.tasks.experts.network import (
     ExpertWeights,
     weighted_sum,
 )
+from parser.speed.tasks.plugin import Mode, Setup, method, methods_of
+from parser.system.machine import available_memory
 
-CALLING_METHODS = ("none", "static", "grouped")
-"""Run each call by itself; each expert once, on all its rows; all experts by one grouped matrix product."""
+TASK = "mixture_of_experts"
+METHODS = methods_of(TASK)
+MODES: tuple[Mode, ...] = ("train", "infer")
+
+
+def too_large(setup: Setup[Any], gradients_of_all: bool = False) -> str | None:
+    """Return why the experts do not fit into the memory, or None.
+
+    gradients_of_all: whether a step computes gradients of all experts, as autograd does, or only of called
+    ones.
+    """
+    settings = setup.settings
+    first = (settings.input_size + 1) * settings.hidden_size
+    second = (settings.hidden_size + 1) * settings.output_size
+    stored = settings.experts
+    if setup.mode == "train":
+        called = min(settings.experts, setup.batch_size * settings.chosen)
+        stored += settings.experts if gradients_of_all else called
+    needed, free = 4 * stored * (first + second), free_memory(setup.device)
+    if free is not None and needed > free:
+        return f"{needed / 1e9:.1f} GB of weights and gradients, but {free / 1e9:.1f} GB of memory"
+    return None
+
+
+def free_memory(device: torch.device) -> int | None:
+    """The free memory in bytes; None if unknown."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    return available_memory()
+
+
+def no_grouped_product(setup: Setup[Any], gradients_of_all: bool = False) -> str | None:
+    """Return why the grouped product is not available for one of the layers, or `too_large`."""
+    settings = setup.settings
+    widths = (settings.input_size, settings.hidden_size, settings.output_size)
+    dtype = torch.bfloat16 if present_precision() == "bfloat16" else torch.float32
+    reasons = (why_not_grouped(setup.device, dtype, *layer) for layer in pairwise(widths))
+    return next(filter(None, reasons), None) or too_large(setup, gradients_of_all)
+
+
+@method(TASK, "none", modes=MODES, skip=too_large)
+def call_by_call(setup: Setup[Any], sizes: ExpertSizes) -> Experts:
+    return CalledExperts(sizes, lambda expert: CallsByRun(Runs.one_by_one(expert), sizes.chosen))
+
+
+@method(TASK, "static", modes=MODES, skip=too_large, title="a call for each expert")
+def expert_by_expert(setup: Setup[Any], sizes: ExpertSizes) -> Experts:
+    """Run each expert once, on all its rows."""
+
+    def route(expert: Tensor) -> Calls:
+        groups = Groups.of(expert, sizes.experts)
+        return CallsByRun(groups.runs(), sizes.chosen, groups)
+
+    return CalledExperts(sizes, route)
+
+
+@method(TASK, "grouped", modes=MODES, skip=no_grouped_product, title="a grouped product for all experts")
+def grouped(setup: Setup[Any], sizes: ExpertSizes) -> Experts:
+    return CalledExperts(sizes, lambda expert: GroupedCalls(sizes.chosen, Groups.of(expert, sizes.experts)))
+
+
+@method(
+    TASK,
+    "loop",
+    modes=MODES,
+    skip=partial(too_large, gradients_of_all=True),
+    title="the loop of transformers",
+)
+def loop(setup: Setup[Any], sizes: ExpertSizes) -> Experts:
+    return LoopedExperts(sizes, fixed=setup.mode == "infer")
+
+
+@method(
+    TASK,
+    "library",
+    modes=MODES,
+    skip=partial(no_grouped_product, gradients_of_all=True),
+    title="PyTorch's grouped product with autograd",
+)
+def library(setup: Setup[Any], sizes: ExpertSizes) -> Experts:
+    return SortedExperts(sizes, fixed=setup.mode == "infer")
 
 
 class Calls(ABC):
@@ -208,27 +300,20 @@ class GroupedCalls(Calls):
 
 
 class CalledExperts(Experts):
-    def __init__(self, sizes: ExpertSizes, method: str):
-        """method: one of CALLING_METHODS."""
+    def __init__(self, sizes: ExpertSizes, route: Callable[[Tensor], Calls]):
+        """route: returns the calls of the experts [calls], example by example."""
         super().__init__(sizes)
-        self._method = method
+        self._route = route
 
     def route(self, choice: ChosenExperts) -> Calls:
-        expert, chosen = choice.expert.flatten(), self.sizes.chosen  # expert: [calls]
-        if self._method == "none":
-            return CallsByRun(Runs.one_by_one(expert), chosen)
-        groups = Groups.of(expert, self.sizes.experts)
-        if self._method == "grouped":
-            return GroupedCalls(chosen, groups)
-        return CallsByRun(groups.runs(), chosen, groups)
+        return self._route(choice.expert.flatten())
 
     def calls(self, routing: Calls) -> int:
         return len(routing)
 
     def forward(self, inputs: Tensor, choice: ChosenExperts, routing: Calls, around: Around) -> Tensor:
-        # [calls, outputs]
-        found = _ExpertsFunction.apply(inputs, *self.stacks, routing, around)
-        return weighted_sum(found, choice)
+        outputs = _ExpertsFunction.apply(inputs, *self.stacks, routing, around)  # [calls, outputs]
+        return weighted_sum(outputs, choice)
 
 
 class _ExpertsFunction(Function):
@@ -248,10 +333,10 @@ class _ExpertsFunction(Function):
         rows = calls.of_examples(inputs)  # [calls, inputs]
         weights = ExpertWeights(first, first_bias, second, second_bias)
         with around.forward():
-            hidden, found = calls.forward(rows, weights)
+            hidden, outputs = calls.forward(rows, weights)
         ctx.calls, ctx.around = calls, around
         ctx.save_for_backward(rows, hidden, *weights)
-        return calls.put_back(found)
+        return calls.put_back(outputs)
 
     @staticmethod
     @once_differentiable
@@ -261,9 +346,9 @@ class _ExpertsFunction(Function):
         gradient = calls.in_order(gradient)
         d_rows = torch.empty_like(rows) if ctx.needs_input_grad[0] else None  # [calls, inputs]
         with ctx.around.backward():
-            used, found = calls.backward(rows, hidden, gradient, ExpertWeights(*weights), d_rows)
+            used, d_weights = calls.backward(rows, hidden, gradient, ExpertWeights(*weights), d_rows)
         d_inputs = None if d_rows is None else calls.sum_by_example(d_rows)
-        stacks = (_sparse(used, values, len(stack)) for values, stack in zip(found, weights, strict=True))
+        stacks = (_sparse(used, values, len(stack)) for values, stack in zip(d_weights, weights, strict=True))
         return d_inputs, *stacks, None, None
 
 
@@ -271,3 +356,86 @@ def _sparse(used: Tensor, values: Tensor, experts: int) -> Tensor:
     """[experts, ...] sparse, with `values` [used, ...] for the experts `used` [used]."""
     size = (experts, *values.shape[1:])
     return torch.sparse_coo_tensor(used[None], values, size, check_invariants=False)
+
+
+class TransformersExperts(Experts):
+    """Experts whose products are computed in the precision of the process, whatever their size."""
+
+    def __init__(self, sizes: ExpertSizes, fixed: bool):
+        """fixed: whether the weights never change, so that they are converted to the precision only once."""
+        super().__init__(sizes)
+        self._fixed = fixed
+
+    def _factors(self) -> ExpertWeights:
+        return self._fixed_factors if self._fixed else self._converted()
+
+    @cached_property
+    def _fixed_factors(self) -> ExpertWeights:
+        return self._converted()
+
+    def _converted(self) -> ExpertWeights:
+        in_bfloat16 = present_precision() == "bfloat16"
+        return ExpertWeights(*(stack.bfloat16() if in_bfloat16 else stack for stack in self.stacks))
+
+
+class Mask(NamedTuple):
+    called: list[int]
+    """The experts that are called."""
+    examples: Tensor
+    """[experts, chosen, batch] Whether an example calls an expert."""
+
+
+class LoopedExperts(TransformersExperts):
+    """The loop of Mixtral in `transformers`.
+
+    For each expert, it finds the numbers of its examples, runs its layers, and calls `index_add_`. The stacks
+    of weights are unbound once, because autograd would otherwise allocate the gradient of a whole stack for
+    each expert.
+    """
+
+    def route(self, choice: ChosenExperts) -> Mask:
+        """Route with one host synchronisation."""
+        experts = torch.arange(self.sizes.experts, device=choice.expert.device)
+        examples = experts[:, None, None] == choice.expert.T  # [experts, chosen, batch]
+        return Mask(examples.flatten(1).any(1).nonzero().flatten().tolist(), examples)
+
+    def calls(self, routing: Mask) -> int:
+        return len(routing.called)
+
+    def forward(self, inputs: Tensor, choice: ChosenExperts, routing: Mask, around: Around) -> Tensor:
+        """Run the experts with one host synchronisation for each called expert."""
+        outputs = inputs.new_zeros(len(inputs), self.sizes.outputs)  # [batch, outputs]
+        factors = self._factors()
+        experts = list(zip(*(stack.unbind() for stack in factors), strict=True))
+        for number in routing.called:
+            rank, example = torch.where(routing.examples[number])  # both [calls of this expert]
+            first, first_bias, second, second_bias = experts[number]
+            rows = inputs[example].to(first.dtype)
+            with around.forward():
+                hidden = torch.addmm(first_bias, rows, first).relu_()
+                results = torch.addmm(second_bias, hidden, second)
+            if choice.share is not None:
+                results = results * choice.share[example, rank, None]
+            outputs.index_add_(0, example, results.to(outputs.dtype))
+        return outputs
+
+
+class SortedExperts(TransformersExperts):
+    """Sorted calls, as in `transformers` with `torch.nn.functional.grouped_mm`: sort, two grouped products,
+    sort back.
+    """
+
+    def route(self, choice: ChosenExperts) -> Groups:
+        return Groups.of(choice.expert.flatten(), self.sizes.experts)
+
+    def calls(self, routing: Groups) -> int:
+        return 1
+
+    def forward(self, inputs: Tensor, choice: ChosenExperts, routing: Groups, around: Around) -> Tensor:
+        first, first_bias, second, second_bias = self._factors()
+        product, ends, module = torchs_grouped_product(), routing.ends, routing.module
+        rows = inputs[routing.order // self.sizes.chosen].to(first.dtype)  # [calls, inputs]
+        with around.forward():
+            hidden = product(rows, first, offs=ends) + first_bias[module]  # [calls, hidden]
+            outputs = product(hidden.relu_(), second, offs=ends) + second_bias[module]  # [calls, outputs]
+        return weighted_sum(outputs[routing.position].to(inputs.dtype), choice)

@@ -1,14 +1,4 @@
-"""The batched decoder of Ding & Koehn 2019, section 3, for comparison.
-
-Stack and buffer are StackLSTMs, each with its own pointer to the top. `PUSH`, `POP` and `HOLD` are one
-operation without branches: it gathers hidden and cell states by index, runs one frame of the LSTM with
-`torch.lstm_cell`, including the input product, and writes the states back by index. The stepper beside this
-module is the same algorithm, but computes input products in advance.
-
-The words are pushed to the buffer before the first transition, from right to left. Afterwards it is only
-popped and held. The frame of a pop or hold is never read (Observation 2), so the buffer does not compute it,
-as in the authors' program (github.com/shuoyangd/hoolock, `StateStack`).
-"""
+"""The parser without batching: one sentence, one transition at a time, with a Python list as the stack."""
 
 from __future__ import annotations
 
@@ -18,9 +8,121 @@ from torch import Tensor, nn
 
 from parser.batching.device import to_device
 from parser.batching.lstm import run_cell
-from parser.networks.replay.batch import Batch
+from parser.batching.ragged import Padding
+from parser.batching.stack_lstm import SteppedLSTM, output
+from parser.models.model import Model
+from parser.networks.replay.batch import Batch, buffer_rows
 from parser.networks.stack_parser import StackParser
+from parser.parsing.running_batch import best_transitions, mask_illegal
+from parser.speed.tasks.stack_parser.stepper import Positions, stepper
 from parser.transitions.inventory import Inventory
+from parser.transitions.system import State
+from parser.treebank.vocabulary import Tokens
+
+
+class UnbatchedParser:
+    """Stack and history of one sentence. Unlike in batches, a pop needs no LSTM call."""
+
+    def __init__(self, network: StackParser, inventory: Inventory):
+        self._network = network
+        effects = inventory.effects(torch.arange(len(inventory) + 1, device=inventory.kind.device))
+        self._operations = list(zip(effects.stack_read.tolist(), effects.stack_move.tolist(), strict=True))
+        self._stack_lstm, self._history_lstm = SteppedLSTM(network.stack), SteppedLSTM(network.history)
+        self._transitions = network.transition_embeddings.weight
+        self._stack = [self._stack_lstm.first(network.tokens.root)]
+        self._history = self._history_lstm.first(self._transitions[inventory.no_op])
+
+    def scores(self, buffer: Tensor) -> Tensor:
+        """[1, transitions] buffer: [1, hidden], the output of `StackParser.project_buffer` for the front."""
+        return self._network.score_states(output(self._stack[-1]), buffer, output(self._history))
+
+    def advance(self, transition: int, word: Tensor) -> None:
+        """Take a transition. word: [1, 4 * hidden], the projected vector of the word that is then on top."""
+        stack = self._stack
+        read, move = self._operations[transition]
+        below = len(stack) - read
+        if move == 1 - read:
+            stack[below:] = [self._stack_lstm.advance(word, stack[below - 1])]
+        else:
+            del stack[len(stack) + move :]
+        projected = self._history_lstm.project(self._transitions[transition, None])
+        self._history = self._history_lstm.advance(projected, self._history)
+
+
+def score_sentence(network: StackParser, inventory: Inventory, table: Tensor, batch: Batch) -> Tensor:
+    """[S, transitions] The scores of `StackParser.replay_words`, for a batch of one sentence.
+
+    table: [W + 2, token], see `EncodedWords`.
+    """
+    assert network.is_of_ding_and_koehn
+    assert batch.sentences == 1
+    words = SteppedLSTM(network.stack).project(table)  # [W + 2, 4 * hidden]
+    buffer = network.project_buffer(table, batch.buffer_tokens)  # [frames, hidden]
+    parser, scores = UnbatchedParser(network, inventory), []
+    steps = zip(
+        batch.transitions.tolist(),
+        words[batch.top_vector].split(1),
+        buffer[batch.buffer_row].split(1),
+        strict=True,
+    )
+    for transition, word, front in steps:
+        scores.append(parser.scores(front))
+        parser.advance(transition, word)
+    return torch.cat(scores)
+
+
+def parse_one(model: Model, tokens: Tokens) -> State:
+    """Parse one sentence without batching; return its final state."""
+    network, inventory = model.network, model.inventory
+    if not network.is_of_ding_and_koehn:
+        return _step_unbatched(model, tokens)
+    table = network.word_table(tokens)  # [words + 2, token]
+    words = SteppedLSTM(network.stack).project(table)  # [words + 2, 4 * hidden]
+    state, parser = State.initial(tokens.lengths, device=model.device), UnbatchedParser(network, inventory)
+    length = state.length
+    frames = buffer_rows(length, Padding.of(tokens.lengths + 1, None), tokens.words)
+    buffer = network.project_buffer(table, frames)  # [words + 1, hidden]
+    while not inventory.system.finished(state):
+        scores = mask_illegal(inventory, state, parser.scores(buffer[length + 1 - state.front]))
+        best = best_transitions(inventory, state, scores)
+        top = inventory.apply(state, best)
+        parser.advance(int(best), words[top - 1 if top else length])
+    return state
+
+
+def _step_unbatched(model: Model, tokens: Tokens) -> State:
+    """Like `parse_one`, but for all networks."""
+    inventory, state = model.inventory, State.initial(tokens.lengths, device=model.device)
+    sentence = torch.zeros_like(state.length)
+    positions = Positions.of(state, sentence, tokens.words)
+    parsers = stepper(model.network, inventory, tokens, positions.front)
+    parsers.reserve(tokens.words + 1)
+    inputs = parsers.inputs_at(positions)
+    while not inventory.system.finished(state):
+        scores = mask_illegal(inventory, state, model.network.score_states(*parsers.outputs(inputs)))
+        best = best_transitions(inventory, state, scores)
+        inventory.apply(state, best)
+        inputs = parsers.inputs_at(Positions.of(state, sentence, tokens.words))
+        parsers.advance(best, parsers.transition_inputs(best), inputs)
+    return state
+
+
+def parse_batch(model: Model, tokens: Tokens) -> State:
+    """Parse a static batch with the paper's decoder until all sentences are done; return the final states."""
+    network, inventory = model.network, model.inventory
+    assert network.is_of_ding_and_koehn
+    table = network.word_table(tokens)  # [words + 2, token]
+    state = State.initial(tokens.lengths, device=model.device)
+    padding = Padding.of(tokens.lengths + 1, None)
+    [frames] = buffer_rows(state.length, padding, tokens.words)
+    decoder = PaperDecoder(network, inventory, table, frames, state.length, len(frames))
+    while not inventory.system.finished(state).all():
+        scores = mask_illegal(inventory, state, decoder.scores())
+        best = best_transitions(inventory, state, scores)
+        top = inventory.apply(state, best)
+        decoder.advance(best, torch.where(top > 0, state.base + top, tokens.words))
+    return state
+
 
 CELL_WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 """The parameters of a layer, in the order of the arguments of `torch.lstm_cell`."""

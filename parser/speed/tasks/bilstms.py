@@ -1,8 +1,12 @@
-"""A bidirectional LSTM in a graph of operations. Its parameters are those of an `nn.LSTM`."""
+"""Bidirectional LSTMs of several tasks: padded, and in a graph of operations.
+
+Their parameters are those of an `nn.LSTM`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -13,8 +17,20 @@ from parser.batching.device import to_device
 from parser.batching.levels import Integers
 from parser.batching.operations.cells import Grain, LSTMTemplates, lstm_templates
 from parser.batching.operations.operation_graph import Graph
-from parser.batching.operations.writer import Value, Values, Writer
-from parser.networks.bilstm import DIRECTIONS, weights_of
+from parser.batching.operations.template import Writer
+from parser.batching.operations.writer import Value, Values
+from parser.networks.bilstm import DIRECTIONS, bilstm_padded, weights_of
+
+PADDED_TOGETHER = 64
+"""Maximum number of sequences that are padded together, to the longest of them."""
+BiLSTM = Callable[[nn.LSTM, Tensor, Sequence[int]], Tensor]
+"""Maps inputs [frames, in], one sequence after the other, and lengths to states [frames, 2 * hidden]."""
+bilstm_padded_together = partial(bilstm_padded, together=PADDED_TOGETHER)
+
+
+def bilstm_products(frames: int, inputs: int, hidden: int) -> int:
+    """Multiplications of one layer in both directions; the first steps need no recurrent product."""
+    return 2 * 4 * hidden * (frames * inputs + (frames - 1) * hidden)
 
 
 class RecordedBiLSTM:
@@ -71,10 +87,10 @@ def _chains_together(
     states = np.empty((2, len(lengths)), np.int64)  # the hidden and the cell state of each recurrence
     for step in range(lengths.max()):
         running = lengths > step
-        places = (first + direction * step)[running]
+        positions = (first + direction * step)[running]
         template, before = (layer.following, states[:, running]) if step else (layer.first, ())
-        states[:, running] = [own.numbers for own in graph.each(template, [given[places], *before])]
-        hidden[places] = states[0, running]
+        states[:, running] = [new.numbers for new in graph.each(template, [given[positions], *before])]
+        hidden[positions] = states[0, running]
     return Values(graph, hidden)
 
 
