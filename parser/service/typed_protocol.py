@@ -20,7 +20,6 @@ from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.part_parser import output_of
 from parser.service.answer import HELD_BYTES
 from parser.service.limits import RefusedError
-from parser.service.parsing import Input, ParsedSentence
 from parser.service.reading import (
     InputSentence,
     conllu_sentences,
@@ -30,7 +29,7 @@ from parser.service.reading import (
 )
 from parser.service.request_record import RequestRecord, record_of
 from parser.service.served_models import ServedModel
-from parser.service.service import Service
+from parser.service.service import Input, ParsedSentence, Service
 from parser.service.typed_body import route_that_reads_by
 from parser.service.typed_messages import (
     AnsweredAlternative,

@@ -12,8 +12,8 @@ from typing import Any
 
 from parser.parsing.part_parser import output_of
 from parser.service.limits import WORD_CHARACTERS, too_large, wrong
-from parser.service.parsing import ParsedSentence
 from parser.service.reading import InputSentence, conllu_sentences, longest_between, longest_word
+from parser.service.service import ParsedSentence
 from parser.system.console import quoted
 from parser.treebank.conllu_output import sentence_lines, with_tags
 from parser.treebank.sentence import BLANK, FORM, NO_SPACE

@@ -18,11 +18,10 @@ from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Scope
 
 from parser.service.limits import wrong
-from parser.service.parsing import Input, ParsedSentence
 from parser.service.reading import PIECE, InputSentence, normalized, read_in_advance, text_sentences
 from parser.service.request_record import record_of
 from parser.service.served_models import ServedModel
-from parser.service.service import Service
+from parser.service.service import Input, ParsedSentence, Service
 from parser.service.udpipe_formats import CONLLU, MODEL, PROGRAM, Spaces, sentences_in, writer_of
 from parser.system.version import __version__
 from parser.treebank.text.reading import TextFormat

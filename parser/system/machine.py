@@ -111,16 +111,13 @@ def reset_peak_memory(device: torch.device) -> None:
 
 def memory_use(device: torch.device) -> MemoryUse:
     """Return the peak memory of this process since its start or the last `reset_peak_memory`."""
-    host = peak_resident_memory() or _maximum_resident_memory()
+    host = peak_resident_memory()
+    if not host:  # not on Linux: since the process started
+        unit = 1 if sys.platform == "darwin" else KIB  # macOS counts bytes, other systems KiB
+        host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
     if device.type != "cuda":
         return MemoryUse(host)
     return MemoryUse(host, torch.cuda.max_memory_allocated(device), torch.cuda.max_memory_reserved(device))
-
-
-def _maximum_resident_memory() -> int:
-    """Return the maximum resident memory in bytes since the process started."""
-    unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, other systems KiB
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def peak_memory(device: torch.device) -> str:

@@ -109,13 +109,10 @@ class Remote:
             yield
         except (EOFError, OSError):  # also in the middle of an answer
             self._process.join()
-            raise RemoteError(self._death()) from None
-
-    def _death(self) -> str:
-        exit_code = self._process.exitcode
-        if exit_code == -signal.SIGKILL:
-            return f"error: killed, perhaps because memory ran out{self._advice and f': {self._advice}'}"
-        return f"error: its process ended with exit code {exit_code}"
+            if (exit_code := self._process.exitcode) == -signal.SIGKILL:
+                advice = self._advice and f": {self._advice}"
+                raise RemoteError(f"error: killed, perhaps because memory ran out{advice}") from None
+            raise RemoteError(f"error: its process ended with exit code {exit_code}") from None
 
     def close(self) -> None:
         """Kill the process."""
@@ -168,7 +165,11 @@ def _serve(
                 answer = None if method == NO_METHOD else getattr(instance, method)(*method_arguments)
                 reply = ForkingPickler.dumps((None, answer))
             except Exception as error:  # whatever a plugin raises
-                reply = ForkingPickler.dumps(((_status(error), tracebacks.format_exc()), None))
+                first_line = str(error).partition("\n")[0]
+                status = f"error: {type(error).__name__}: {first_line}"
+                if is_of_memory(error):
+                    status = "out of memory"
+                reply = ForkingPickler.dumps(((status, tracebacks.format_exc()), None))
             connection.send_bytes(reply)
     end.join(SECONDS_TO_END)  # otherwise this process would exit before the folder is removed
 
@@ -180,10 +181,3 @@ def _end_with_parent(folder: str) -> None:
     parent.join()
     shutil.rmtree(folder, ignore_errors=True)
     os._exit(0)
-
-
-def _status(error: Exception) -> str:
-    if is_of_memory(error):
-        return "out of memory"
-    first_line = str(error).partition("\n")[0]
-    return f"error: {type(error).__name__}: {first_line}"

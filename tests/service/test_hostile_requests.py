@@ -20,11 +20,10 @@ import httpx
 
 from parser.cli import main
 from parser.service.limits import Limits
-from parser.service.parsing import READ_AHEAD, READ_AHEAD_OF_ALL, Input
 from parser.service.reading import word_sentences
 from parser.service.request_record import RequestRecord
 from parser.service.served_models import ServedModel, ServedModels
-from parser.service.service import Service
+from parser.service.service import READ_AHEAD, READ_AHEAD_OF_ALL, Input, Service
 
 REFUSED = [name for name, hostile in HOSTILE.items() if 200 not in hostile.statuses]
 READ = [(name,) for name in HOSTILE if name not in REFUSED]

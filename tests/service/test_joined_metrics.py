@@ -57,8 +57,8 @@ def pairs():
 @contextmanager
 def process(pairs, number):
     """The joined metrics of the process with this number, and the context in which it answers."""
-    with closing(Questions([*map(os.dup, pairs.asking)], os.dup(pairs.answering(number)))) as own:
-        metrics = JoinedMetrics(own)
+    with closing(Questions([*map(os.dup, pairs.asking)], os.dup(pairs.answering(number)))) as asked:
+        metrics = JoinedMetrics(asked)
         yield metrics, metrics.told(lambda: asyncio.sleep(0, metrics_of(number).encode()))
 
 

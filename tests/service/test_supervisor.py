@@ -95,30 +95,33 @@ def test_a_process_that_is_killed_is_replaced_while_the_other_answers(model):
     assert sum(client.lost for client in clients) <= 2 * len(clients)
 
 
+@contextmanager
+def without_descriptors(service):
+    """The supervisor has no file descriptors left inside the block."""
+    supervisor = psutil.Process(service.process.pid)
+    limits = supervisor.rlimit(psutil.RLIMIT_NOFILE)
+    supervisor.rlimit(psutil.RLIMIT_NOFILE, (3, limits[1]))
+    yield
+    supervisor.rlimit(psutil.RLIMIT_NOFILE, limits)
+
+
 def test_a_process_that_can_not_be_started_is_tried_again(model):
-    """Here the supervisor has no file descriptors left for a while."""
     with two_processes(model) as (service, process):
-        supervisor = psutil.Process(service.process.pid)
-        limits = supervisor.rlimit(psutil.RLIMIT_NOFILE)
-        supervisor.rlimit(psutil.RLIMIT_NOFILE, (3, limits[1]))
-        os.kill(process, signal.SIGKILL)
-        missing = service.next("process not started")
-        assert (missing["process"], missing["error"]) == (2, "Too many open files")
-        supervisor.rlimit(psutil.RLIMIT_NOFILE, limits)
+        with without_descriptors(service):
+            os.kill(process, signal.SIGKILL)
+            missing = service.next("process not started")
+            assert (missing["process"], missing["error"]) == (2, "Too many open files")
         assert service.next("process ready")["process"] == 2
         assert service.process_text(data="The cat sleeps.", tokenizer="", parser="")
 
 
 def test_connections_wait_while_the_supervisor_has_no_descriptors(model):
     with two_processes(model) as (service, _):
-        supervisor = psutil.Process(service.process.pid)
-        limits = supervisor.rlimit(psutil.RLIMIT_NOFILE)
-        supervisor.rlimit(psutil.RLIMIT_NOFILE, (3, limits[1]))
         with closing(HTTPConnection("127.0.0.1", service.port)) as connection:
-            connection.connect()
-            for _ in range(2):
-                assert service.next("no connections accepted")["error"] == "Too many open files"
-            supervisor.rlimit(psutil.RLIMIT_NOFILE, limits)
+            with without_descriptors(service):
+                connection.connect()
+                for _ in range(2):
+                    assert service.next("no connections accepted")["error"] == "Too many open files"
             assert ask(connection)[0] == 200
         assert service.lines.qsize() < 3
 
@@ -173,12 +176,12 @@ def test_the_processes_end_with_a_supervisor_that_is_killed(model):
 
 
 def test_what_can_not_be_loaded_is_told_once(tmp_path):
-    done = subprocess.run([*SERVE, str(tmp_path / "nowhere")], capture_output=True, text=True, check=False)
-    alone = subprocess.run(
-        [*SERVE[:-2], str(tmp_path / "nowhere")], capture_output=True, text=True, check=False
+    several, alone = (
+        subprocess.run([*command, str(tmp_path / "nowhere")], capture_output=True, text=True, check=False)
+        for command in (SERVE, SERVE[:-2])
     )
-    assert (done.returncode, done.stderr) == (alone.returncode, alone.stderr)
-    assert done.returncode == 2
+    assert (several.returncode, several.stderr) == (alone.returncode, alone.stderr)
+    assert several.returncode == 2
 
 
 @pytest.mark.parametrize(

@@ -24,13 +24,13 @@ def read(text):
     """The value of a text by all three ways of reading."""
     reader = JSONReader(text)
     if text.lstrip(" \t\n\r").startswith("{"):
-        found = {key: reader.value() for key in reader.members()}
+        value = {key: reader.value() for key in reader.members()}
     elif reader.is_at_list:
-        found = [reader.value() for _ in reader.items()]
+        value = [reader.value() for _ in reader.items()]
     else:
-        found = reader.value()
+        value = reader.value()
     reader.end()
-    return found
+    return value
 
 
 @given(VALUES, INDENTS, st.booleans())
@@ -40,10 +40,10 @@ def test_all_values_are_read(value, indent, ascii_only):
 
 
 @given(VALUES, INDENTS, st.integers(0, 1_000), st.sampled_from(["", *',:[]{}"\\x1 ', "NaN", ",,"]))
-def test_what_is_no_json_is_refused(value, indent, place, sign):
+def test_what_is_no_json_is_refused(value, indent, position, sign):
     text = json.dumps(value, indent=indent)
-    place %= len(text) + 1
-    broken = text[:place] + sign + text[place + 1 :]
+    position %= len(text) + 1
+    broken = text[:position] + sign + text[position + 1 :]
     try:
         expected = json.loads(broken, parse_constant=lambda name: [][0])
     except (ValueError, IndexError):

@@ -58,11 +58,11 @@ def test_what_is_given_stays(word, head, label, served):
 def test_a_treebank_has_the_trees_of_the_command(served, scored):
     """With all options together."""
     lines = [line for one in SENTENCES for line in one.lines]
-    rows = [line.split("\t") for line in lines]
-    treebank = "".join(
-        "\t".join([*row[:6], "_", *row[7:]]) if len(row) == 10 and place % 3 else line
-        for place, (row, line) in enumerate(zip(rows, lines, strict=True))
-    )
+    for index, line in enumerate(lines):
+        row = line.split("\t")
+        if len(row) == 10 and index % 3:
+            lines[index] = "\t".join([*row[:6], "_", *row[7:]])
+    treebank = "".join(lines)
     options = ["--keep=given", "--non-projective=given", "--at-most-one=nsubj,obj", "--not-root=PUNCT"]
     expected = parsed_by_command(scored, treebank, *options, "--alternatives", "2", "--probabilities")
     wanted = {
@@ -81,13 +81,13 @@ def test_a_treebank_has_the_trees_of_the_command(served, scored):
 def test_alternatives_are_told(kind, served):
     wanted = {"sentences": [{"words": WORDS}], "model": "scored", "alternatives": 3}
     [found] = sentences_of(ask(served, kind, **wanted))
-    assert [len(own) for own in found["alternatives"]] == [3] * 4
-    for own in found["alternatives"]:
-        assert sorted(own, key=lambda one: -one["probability"]) == own
+    assert [len(arcs) for arcs in found["alternatives"]] == [3] * 4
+    for arcs in found["alternatives"]:
+        assert sorted(arcs, key=lambda arc: -arc["probability"]) == arcs
     conllu = ask(served, "text/x-conllu", **wanted).text
     told = [one.rpartition("Alternatives=")[2].split(",") for one in conllu.splitlines()[1:5]]
-    heads = [[int(one.split(":")[1]) for one in own] for own in told]
-    assert heads == [[one["head"] for one in own] for own in found["alternatives"]]
+    heads = [[int(arc.split(":")[1]) for arc in arcs] for arcs in told]
+    assert heads == [[arc["head"] for arc in arcs] for arcs in found["alternatives"]]
 
 
 @pytest.mark.extended
