@@ -35,8 +35,8 @@ from parser.service.operation import Metrics
 from parser.speed.measuring.settings import SpeedConfig
 from parser.system.settings import Settings
 from parser.system.version import __version__
-from parser.tables.settings import TableConfig
 from parser.training.config import Config
+from parser.training.table import TableConfig
 
 ROOT = Path(__file__).parents[1]
 LIST, CHANGELOG = ROOT / "docs" / "public-names.txt", ROOT / "CHANGELOG.md"

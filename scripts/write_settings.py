@@ -15,8 +15,8 @@ from parser.config.description import SettingsSection, sections
 from parser.speed.measuring.settings import SpeedConfig
 from parser.speed.tasks.discovery import find, installed
 from parser.system.settings import Settings
-from parser.tables.settings import TableConfig
 from parser.training.config import Config
+from parser.training.table import TableConfig
 
 PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
 COMMANDS: dict[str, tuple[type[Settings], str]] = {

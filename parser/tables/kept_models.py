@@ -11,10 +11,10 @@ from typing import Any
 from parser.models.model_files import CARD, LICENCE, WEIGHTS, Folder, contents, pack
 from parser.models.named_models import SUFFIX
 from parser.system.files import refuse_unwritable, write_atomically
-from parser.tables.found_treebanks import FoundTreebank
 from parser.tables.model_card import CardScores, model_card, scores_of
-from parser.tables.runs import RUNS, Job, Row
 from parser.training.folder import BEST_MODEL
+from parser.training.runs import RUNS, Job, Row
+from parser.training.treebanks import FoundTreebank
 
 INDEX = "models.json"
 

@@ -16,10 +16,10 @@ from parser.models.model_card import OF_TAGS, OF_TEXT, OF_TOKENS, Given, read_ca
 from parser.models.model_files import members_of, model_files
 from parser.models.named_models import SUFFIX, name_of
 from parser.system.console import counted
-from parser.tables.found_treebanks import FoundTreebank
-from parser.tables.runs import Row
 from parser.training.config import Config
 from parser.training.data import models_needed
+from parser.training.runs import Row
+from parser.training.treebanks import FoundTreebank
 
 OF_DIVISION = "tokens", "sentences", "words"
 HUB_LICENCES = re.compile(r"cc-by(-nc)?(-sa|-nd)?-[1-4]\.0|cc0-1\.0|lgpl-lr")

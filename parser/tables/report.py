@@ -20,8 +20,8 @@ from parser.evaluation.measures import MEASURES, TEXT_MEASURES
 from parser.speed.measuring.statistics import exactly, mean_of
 from parser.speed.reporting.document import MARKDOWN, Heading, Part, Picture, Table, write_document
 from parser.speed.reporting.plot_style import PLAIN, REFERENCE, draw_panels, places_of
-from parser.tables.runs import Job, Row
-from parser.tables.settings import PlotSettings, TableConfig
+from parser.training.runs import Job, Row
+from parser.training.table import PlotSettings, TableConfig
 
 
 def difference(ours: Mapping[int, float], theirs: Mapping[int, float]) -> str:

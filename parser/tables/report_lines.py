@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from parser.evaluation.measures import NAMES
 from parser.models.model_card import OF_TEXT
-from parser.tables.found_treebanks import FoundTreebank
 from parser.tables.kept_models import package_of
 from parser.tables.model_card import scores_of
 from parser.tables.published_scores import PublishedScores
 from parser.tables.report import MINUTE
-from parser.tables.runs import Job, Row
+from parser.training.runs import Job, Row
+from parser.training.treebanks import FoundTreebank
 
 COLUMNS_OF_TEXT = "tokens", "sentences", "words", "upos", "ufeats", "lemmas", "uas", "las", "mlas", "blex"
 COLUMNS_OF_GOLD = "upos", "ufeats", "lemmas", "uas", "las"

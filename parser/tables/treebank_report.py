@@ -14,9 +14,9 @@ from parser.speed.reporting.document import (
     Table,
     write_document,
 )
-from parser.tables.found_treebanks import FoundTreebank
 from parser.tables.report_lines import Column, ReportLine, TreebankScore, mean_score
 from parser.tables.size_plot import draw_over_words
+from parser.training.treebanks import FoundTreebank
 
 LARGE = 10_000
 """Words of train from which a treebank counts as large, for separate averages."""

@@ -21,13 +21,13 @@ from figures import (
     speed,
 )
 from figures.kept import MEASUREMENTS, tables, training_runs
-from parser.commands.table import read_table
 from parser.speed.measuring.run import CONFIG, read_run_config, rows_of
 from parser.speed.reporting.document import PLOTS
 from parser.speed.reporting.plot_style import svg
 from parser.speed.reporting.report import write_report
 from parser.tables.report import write_table
-from parser.tables.runs import rows_of as rows_of_table
+from parser.training.runs import rows_of as rows_of_table
+from parser.training.table import read_table
 
 BEGIN = re.compile(r"^<!-- rows: (\S+) -->$", re.MULTILINE)
 END = re.compile(r"^<!-- end -->$", re.MULTILINE)

@@ -9,8 +9,8 @@ from parser.config.file import ConfigError, ConfigFile, flat, read_settings
 from parser.models.settings import ParserSettings
 from parser.speed.measuring.settings import SpeedConfig
 from parser.system.settings import Settings
-from parser.tables.settings import TableConfig
 from parser.training.config import TrainingSettings, read_config
+from parser.training.table import TableConfig
 
 GOOD = "treebank:\n  train: a\n  dev: b\n"
 

@@ -11,8 +11,8 @@ from parser.config.description import in_words
 from parser.speed.measuring.settings import SpeedConfig
 from parser.speed.tasks.discovery import find, installed
 from parser.system.settings import Settings
-from parser.tables.settings import TableConfig
 from parser.training.config import Config
+from parser.training.table import TableConfig
 
 SCRIPT = SCRIPTS / "write_settings.py"
 

@@ -8,13 +8,13 @@ from figures.kept import MEASUREMENTS, rows, tables, training_runs
 from figures.pages import TABLES, reports
 from programs import script
 
-from parser.commands.table import read_table
 from parser.speed.measuring.external import ROWS as EXTERNAL
 from parser.speed.measuring.external import external_rows
 from parser.speed.measuring.rows import read_content
 from parser.speed.measuring.run import ROWS, read_run_config, rows_of
-from parser.tables.runs import rows_of as runs_of
 from parser.training.config import Config, read_config
+from parser.training.runs import rows_of as runs_of
+from parser.training.table import read_table
 
 pytestmark = pytest.mark.extended
 

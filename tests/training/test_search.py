@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parser.cli import main
-from parser.commands.table import read_table
 from parser.config.file import ConfigError
-from parser.tables.search import RangeSettings, SearchSettings, trials
+from parser.training.table import RangeSettings, SearchSettings, read_table, trials
 
 RANGES = {
     "training.optimizer.weight_decay": RangeSettings(low=1e-7, high=1e-3, scale="log"),

@@ -8,7 +8,8 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,22 +17,19 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from parser.config.file import ConfigError
-from parser.system.console import LinesError, lines_of, say
-from parser.system.files import write_atomically
+from parser.system.console import LinesError, say
+from parser.system.files import file_lock, refuse_folder_of_others, write_atomically
 from parser.system.interruption import StoppedError, stop_request
 from parser.system.processes import end, environment, lifeline, python, start_process
-from parser.tables.settings import TableConfig
-from parser.training.config import Config, for_its_treebank, read_config
+from parser.training.config import Config
 from parser.training.folder import CHECKPOINT
 from parser.training.record import epochs_of, read_result
 
-ROWS, RUNS = "rows.jsonl", "runs"
+ROWS, RUNS, LOCK = "rows.jsonl", "runs", "lock"
 POLL_SECONDS = 0.5
 STOPPED = "stopped; the results are kept, continue with the same command"
 MAX_NAME = 100
 """Maximum number of characters of a row's name in the name of its run's folder."""
-SEED = "training.seed"
 CURVE = ("seconds", "preparation_seconds", "dev_las", "loss")
 """Metrics of each epoch that a row keeps. Older runs have no `preparation_seconds`."""
 Row = dict[str, Any]
@@ -52,24 +50,6 @@ class Job:
         readable = re.sub(r"[^\w.]+", "-", self.name).strip("-")[:MAX_NAME]
         content = json.dumps(self.config.model_dump(mode="json", exclude_defaults=True), sort_keys=True)
         return f"{readable}-seed-{self.seed}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
-
-
-def jobs_of(table: TableConfig, name: str) -> list[Job]:
-    """All runs of a table. Raises ConfigError for a row with invalid settings, and FileNotFoundError."""
-    found = []
-    for row_name, row in table.all_rows.items():
-        changed = {**table.set, **row.set}
-        if SEED in changed:
-            raise ConfigError(
-                f"row {row_name!r}: {SEED}: the seeds are 1, 2, ...; set their number with `seeds`"
-            )
-        for seed in range(1, (row.seeds or table.seeds) + 1):
-            try:
-                config = read_config(Path(row.base or table.base), values={**changed, SEED: seed})
-            except ConfigError as error:
-                raise ConfigError(*(f"row {row_name!r}: {line}" for line in lines_of(error))) from None
-            found.append(Job(name, row_name, seed, for_its_treebank(config)))
-    return found
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -206,3 +186,34 @@ def keep(job: Job, folder: Path, together: int) -> None:
     path = folder / ROWS
     before = path.read_bytes() if path.exists() else b""
     write_atomically(path, before + json.dumps(row, ensure_ascii=False).encode() + b"\n")
+
+
+@contextmanager
+def claimed_folder(folder: Path, option: str) -> Iterator[None]:
+    """Lock the folder of a table. option: the option that names the folder, for messages.
+
+    Raises ValueError if another process holds the lock, or if the folder contains something else.
+    """
+    refuse_folder_of_others(folder, (folder / ROWS).is_file(), LOCK, option)
+    folder.mkdir(parents=True, exist_ok=True)
+    if_locked = f"{folder}: another process makes a table there; choose another folder with {option}"
+    with file_lock(folder / LOCK, if_locked):
+        (folder / ROWS).touch()
+        yield
+
+
+def train_missing(
+    jobs: Sequence[Job], folder: Path, runs: Iterator[Job], write: Callable[[dict[Job, Row]], Path]
+) -> Path:
+    """Train the missing runs, and write the table before the first and after each; returns the table's path.
+
+    runs: see `run_missing`; raises what that raises. write: writes the table of the finished rows.
+    """
+    report = write(rows_of(jobs, read_rows(folder / ROWS)))
+    for job in runs:
+        done = rows_of(jobs, read_rows(folder / ROWS))
+        row = done[job]
+        las = (f", {split} LAS {row[split]['las']:.2f}" for split in ("dev", "test") if row[split])
+        say(f"{job.name}, seed {job.seed}: {row['seconds'] / 60:.1f} min{''.join(las)}")
+        report = write(done)
+    return report

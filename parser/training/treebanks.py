@@ -1,23 +1,32 @@
-"""Table rows for treebanks of Universal Dependencies: the config, changed for what each treebank lacks."""
+"""Training a parser for each treebank of a folder, like the rows of a table: the config is changed for what
+each treebank of Universal Dependencies lacks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from parser.config.data_folder import path_in_configs
 from parser.evaluation.measures import OF_COLUMNS
+from parser.system.console import counted, say
 from parser.system.files import write_atomically
-from parser.tables.settings import RowSettings
-from parser.training.config import Config
+from parser.training.config import Config, changed_settings, read_config
+from parser.training.data import provenances
+from parser.training.runs import ROWS, Job, read_rows, rows_of
+from parser.training.table import RowSettings, TableConfig, jobs_of
 from parser.training.trees import read_training_file
 from parser.treebank.conllu import TreebankSize
 from parser.treebank.conllu_output import as_conllu
 from parser.treebank.sentence import BLANK, NO_SPACE, WORD_COLUMNS, Sentence
 from parser.treebank.text.treebank_text import has_text
-from parser.treebank.ud_folders import UDTreebank
+from parser.treebank.ud_folders import TreebankFolders, UDTreebank
 
+PREPARED = "treebanks"
+"""The folder of prepared files that the treebanks lack."""
+CHOICES = "choices.json"
 HELD_OUT, LEAST_HELD_OUT = 10, 5
 """Without dev, the last tenth of the training sentences is held out, but at least `LEAST_HELD_OUT`."""
 LEAST_FOR_HELD_OUT = 100
@@ -45,6 +54,73 @@ class FoundTreebank(NamedTuple):
     """The size of the part that is trained on."""
     choices: tuple[str, ...]
     """Descriptions of what differs from the config, and why."""
+
+
+class TreebankPlan(NamedTuple):
+    """What is trained on the treebanks of a folder."""
+
+    title: str
+    jobs: list[Job]
+    """Jobs, the longest first."""
+    found: dict[str, FoundTreebank]
+    """Treebanks by name."""
+    skipped: dict[str, str]
+    """Reasons why treebanks are not trained, by name."""
+
+
+def plan_treebanks(
+    folders: TreebankFolders, base: Path, title: str, folder: Path, why: Callable[[Exception], str]
+) -> TreebankPlan:
+    """The runs of all treebanks that can be trained.
+
+    base: the config that is changed for each treebank. folder: for files that treebanks lack. why: returns
+    the reason to leave out a treebank, from the error. Raises ConfigError, FileNotFoundError.
+    """
+    config = read_config(base)
+    jobs: list[Job] = []
+    found, skipped = {}, dict(folders.left_out)
+    for treebank in folders.treebanks:
+        try:
+            row = found_row(treebank, config, folder / PREPARED)
+            table = TableConfig(title=title, base=str(base), rows={treebank.name: row.row})
+            jobs += jobs_of(table, base.stem)
+        except (ValueError, OSError) as error:
+            skipped[treebank.name] = why(error)
+        else:
+            found[treebank.name] = row
+    rule = config.small_treebank
+    for job in jobs:
+        row = found[job.name]
+        if rule and row.size.words < rule.words and (changed := changed_settings(config, job.config)):
+            choice = f"small, with {counted(row.size.words, 'word')}: {changed}"
+            found[job.name] = row._replace(choices=(*row.choices, choice))
+    # Sorted by their approximate duration.
+    jobs.sort(key=lambda job: -job.config.training.epochs * found[job.name].size.words)
+    return TreebankPlan(title, jobs, found, skipped)
+
+
+def refuse_other_treebanks(jobs: Sequence[Job], folder: Path) -> None:
+    """Raises ValueError if a finished run was trained with files that have changed since."""
+    for job, row in rows_of(jobs, read_rows(folder / ROWS)).items():
+        for path, version in provenances(job.config).items():
+            before = row["treebanks"].get(path)
+            if before and version and before["sha256"] != version["sha256"]:
+                raise ValueError(
+                    f"{folder}: {job.name} was trained before {path} changed; give another folder with -o"
+                )
+
+
+def tell_choices(plan: TreebankPlan, folder: Path) -> None:
+    """Print and save which treebanks are trained, with which settings, and which are not."""
+    for name, why in plan.skipped.items():
+        say(f"{name}: left out: {why}")
+    for name, found in plan.found.items():
+        say(*(f"{name}: {choice}" for choice in found.choices))
+    content = {
+        "choices": {name: found.choices for name, found in plan.found.items()},
+        "left_out": plan.skipped,
+    }
+    write_atomically(folder / CHOICES, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
 
 
 def found_row(treebank: UDTreebank, config: Config, folder: Path) -> FoundTreebank:

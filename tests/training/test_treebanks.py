@@ -18,8 +18,8 @@ from ud_folders import (
     without_comments,
 )
 
-from parser.tables.found_treebanks import found_row
 from parser.training.config import Config, for_its_treebank, read_config
+from parser.training.treebanks import found_row
 from parser.treebank.conllu import read_treebank
 from parser.treebank.ud_folders import find_treebanks
 

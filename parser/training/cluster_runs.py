@@ -17,7 +17,9 @@ from parser.system.files import file_lock, real_path
 from parser.system.interruption import StoppedError, stop_request
 from parser.system.processes import end, lifeline
 from parser.system.ray_cluster import cluster, library
-from parser.tables.runs import (
+from parser.training.config import Config
+from parser.training.folder import LOCK
+from parser.training.runs import (
     POLL_SECONDS,
     STOPPED,
     Job,
@@ -28,8 +30,6 @@ from parser.tables.runs import (
     start,
     stop,
 )
-from parser.training.config import Config
-from parser.training.folder import LOCK
 
 MOST_ATTEMPTS = 5
 """Number of workers that may die while running a task before it is given up."""
