@@ -5,13 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parser.evaluation.calibration import (
-    area_of_errors,
-    bins,
-    brier_score,
-    calibration_error,
-    confidence_of,
-)
+from parser.evaluation.calibration import area_of_errors, bins, brier_score, calibration_error, confidence_of
 from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.conllu import blocks, parse_block
 

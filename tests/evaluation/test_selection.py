@@ -32,8 +32,8 @@ def sources(sentences=SENTENCES, file="dev.conllu"):
 
 
 def candidate(value, words=1):
-    own = replace(DOGS, forms=("x",) * words)
-    return Candidate("a", own, ParsedTree((), ()), (), value)
+    each = replace(DOGS, forms=("x",) * words)
+    return Candidate("a", each, ParsedTree((), ()), (), value)
 
 
 def expected_errors(one, model=ONE):
@@ -52,21 +52,23 @@ def assert_most_doubtful(found, doubts):
     doubts: the shares of all sentences, by their words. A sentence's value is the share of sentences of its
     length that are less doubtful, counting itself as a half.
     """
-    selected = {own.sentence.forms for own in found}
-    for own in found:
-        alike = {forms: doubt for forms, doubt in doubts.items() if group_of(forms) == group_of(own.sentence)}
-        doubt = alike[own.sentence.forms]
+    selected = {each.sentence.forms for each in found}
+    for each in found:
+        alike = {
+            forms: doubt for forms, doubt in doubts.items() if group_of(forms) == group_of(each.sentence)
+        }
+        doubt = alike[each.sentence.forms]
         less = sum(other < doubt - 1e-5 for other in alike.values())
         no_more = sum(other < doubt + 1e-5 for other in alike.values())
-        assert less < own.value * len(alike) < no_more
+        assert less < each.value * len(alike) < no_more
         assert all(doubt > other - 1e-5 for forms, other in alike.items() if forms not in selected)
-    assert [own.value for own in found] == sorted((own.value for own in found), reverse=True)
+    assert [each.value for each in found] == sorted((each.value for each in found), reverse=True)
 
 
 def test_the_sentences_with_most_expected_errors_of_their_length_come_first():
     found = select(ONE, sources(), 60)
     assert_most_doubtful(found, {one.forms: expected_errors(one) / len(one) for one in SENTENCES})
-    lengths = [len(own.sentence) for own in found]
+    lengths = [len(each.sentence) for each in found]
     assert sum(lengths) >= 60 > sum(lengths[:-1])
 
 
@@ -78,10 +80,10 @@ def test_an_ensemble_selects_those_on_which_its_models_disagree():
         arcs = list(zip(trees[number].heads, trees[number].labels, strict=True))
         of_models = [list(zip(tree[number].heads, tree[number].labels, strict=True)) for tree in alone]
         agreements[one.forms] = [
-            sum(own[word] == arc for own in of_models) / 2 for word, arc in enumerate(arcs)
+            sum(each[word] == arc for each in of_models) / 2 for word, arc in enumerate(arcs)
         ]
     found = select(together, sources(), 60, "disagreement")
-    assert all(own.confidence == tuple(agreements[own.sentence.forms]) for own in found)
+    assert all(each.confidence == tuple(agreements[each.sentence.forms]) for each in found)
     assert_most_doubtful(found, {one: 1 - sum(shares) / len(shares) for one, shares in agreements.items()})
     with pytest.raises(ValueError, match="a single model cannot disagree"):
         select(ONE, sources(), 200, "disagreement")
@@ -89,19 +91,19 @@ def test_an_ensemble_selects_those_on_which_its_models_disagree():
 
 def test_random_ones_depend_on_the_seed_alone():
     first, again, other = (
-        [own.sentence.line for own in select(ONE, sources(), 100, "random", seed)] for seed in (1, 1, 2)
+        [each.sentence.line for each in select(ONE, sources(), 100, "random", seed)] for seed in (1, 1, 2)
     )
     assert first == again != other
 
 
 def test_of_the_same_words_the_first_counts():
     found = select(ONE, [*sources(file="one"), *sources(file="other")], 10_000)
-    assert {own.file for own in found} == {"one"}
-    assert len({own.sentence.forms for own in found}) == len(found)
+    assert {each.file for each in found} == {"one"}
+    assert len({each.sentence.forms for each in found}) == len(found)
 
 
 def words_of(candidates):
-    return sum(len(own.sentence) for own in candidates)
+    return sum(len(each.sentence) for each in candidates)
 
 
 LENGTHS_AND_VALUES = st.lists(st.tuples(st.integers(1, 40), st.floats(0, 1)), max_size=60)
@@ -110,39 +112,39 @@ LENGTHS_AND_VALUES = st.lists(st.tuples(st.integers(1, 40), st.floats(0, 1)), ma
 @given(LENGTHS_AND_VALUES, st.integers(1, 60))
 def test_what_is_left_out_early_would_not_be_selected_later(values, words):
     """Compared with a selection that leaves nothing out early."""
-    candidates = [candidate(value, own) for own, value in values]
+    candidates = [candidate(value, each) for each, value in values]
     groups = {}  # in the order of their first sentences
-    for own in candidates:
-        groups.setdefault(group_of(own.sentence), []).append(own)
+    for each in candidates:
+        groups.setdefault(group_of(each.sentence), []).append(each)
     ranked = [
-        own._replace(value=1 - (rank + 0.5) / len(group))
+        each._replace(value=1 - (rank + 0.5) / len(group))
         for group in groups.values()
-        for rank, own in enumerate(sorted(group, key=lambda one: -one.value))
+        for rank, each in enumerate(sorted(group, key=lambda one: -one.value))
     ]
-    ranked.sort(key=lambda own: -own.value)
-    expected = [own for place, own in enumerate(ranked) if words_of(ranked[:place]) < words]
+    ranked.sort(key=lambda each: -each.value)
+    expected = [each for rank, each in enumerate(ranked) if words_of(ranked[:rank]) < words]
     assert most_valuable(candidates, words, "confidence") == expected
 
 
 @given(LENGTHS_AND_VALUES, st.integers(1, 60))
 def test_random_ones_are_compared_with_all(values, words):
-    candidates = [candidate(value, own) for own, value in values]
-    ranked = sorted(candidates, key=lambda own: -own.value)
-    expected = [own.sentence for place, own in enumerate(ranked) if words_of(ranked[:place]) < words]
-    assert [own.sentence for own in most_valuable(candidates, words, "random")] == expected
+    candidates = [candidate(value, each) for each, value in values]
+    ranked = sorted(candidates, key=lambda each: -each.value)
+    expected = [each.sentence for rank, each in enumerate(ranked) if words_of(ranked[:rank]) < words]
+    assert [each.sentence for each in most_valuable(candidates, words, "random")] == expected
 
 
 def test_chunks_change_nothing(monkeypatch):
     whole = select(ONE, sources(), 60)
     monkeypatch.setattr(selection, "CHUNK", 7)
     parts = select(ONE, sources(), 60)
-    assert [own.sentence for own in parts] == [own.sentence for own in whole]
+    assert [each.sentence for each in parts] == [each.sentence for each in whole]
 
 
 def test_doubtful_arcs_are_left_out_and_the_reason_is_told():
     tree = ParsedTree((2, 0, 1), ("obj", "root", "advmod"))
-    own = Candidate("dogs.conllu", DOGS, tree, (0.5, 0.8, 0.79), 1.0)
-    lines = lines_of(own, 3, "confidence", 0.8)
+    each = Candidate("dogs.conllu", DOGS, tree, (0.5, 0.8, 0.79), 1.0)
+    lines = lines_of(each, 3, "confidence", 0.8)
     assert [line.split("\t")[6:8] for line in lines if line[0].isdigit()] == [
         ["_", "_"],
         ["0", "root"],
@@ -152,7 +154,7 @@ def test_doubtful_arcs_are_left_out_and_the_reason_is_told():
     reason = "0.9 of 3 arcs are expected to be wrong; 2 left out, with a confidence below 0.8\n"
     assert comments[-1] == f"# selected = 3, dogs.conllu:1: {reason}"
     assert comments[:-1] == [line for line in DOGS.lines if line.startswith("#")]
-    again = lines_of(own._replace(sentence=replace(DOGS, lines=lines, word_lines=(3, 4, 5))), 9, "random", 0)
+    again = lines_of(each._replace(sentence=replace(DOGS, lines=lines, word_lines=(3, 4, 5))), 9, "random", 0)
     assert [line for line in again if "selected" in line] == [
         "# selected = 9, dogs.conllu:1: at random; 0 left out, with a confidence below 0, of 3 arcs\n"
     ]

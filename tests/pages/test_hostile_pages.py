@@ -32,9 +32,7 @@ ATTACKS = """() => {
     fetch('https://example.org').catch(() => {});
 }"""
 CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-REFUSED = {
-    *("connect-src", "frame-src", "img-src", "script-src-attr", "script-src-elem", "style-src-attr"),
-}
+REFUSED = {*("connect-src", "frame-src", "img-src", "script-src-attr", "script-src-elem", "style-src-attr")}
 
 
 def gold_of(text: str) -> Sentence:

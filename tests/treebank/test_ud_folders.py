@@ -1,12 +1,14 @@
-"""Treebanks by UD's names, what their READMEs say, and how large they are."""
+"""Treebanks by UD's names, what their READMEs say, how large they are, and the versions of their files."""
 
 import os
+import subprocess
+from hashlib import sha256
 
 import pytest
 
 from parser.system.console import printable
 from parser.treebank.conllu import read_treebank, size_of
-from parser.treebank.ud_folders import find_treebanks
+from parser.treebank.ud_folders import find_treebanks, provenance
 
 
 def make(folder, name, *files, readme=None):
@@ -45,7 +47,7 @@ def test_a_test_set_of_several_files_is_refused(tmp_path):
     make(tmp_path, "UD_Czech-PDT", *parts)
     make(tmp_path, "UD_Irish-IDT")
     found = find_treebanks(tmp_path)
-    assert [own.name for own in found.treebanks] == ["UD_Irish-IDT"]
+    assert [each.name for each in found.treebanks] == ["UD_Irish-IDT"]
     told = f"{parts[0]}, {parts[1]}: only train may be several files; join these by `cat`"
     assert found.left_out == {"UD_Czech-PDT": told}
 
@@ -66,7 +68,7 @@ def test_folders_whose_names_cannot_be_used_are_told(tmp_path, name, told):
     found = find_treebanks(tmp_path)
     assert found.left_out[printable(name)].startswith(told)
     others = set() if name != "UD_Thai-Pud" else {"UD_Thai-PUD"}
-    assert {own.name for own in found.treebanks} == {"UD_Irish-IDT", "UD_Thai-PUD"} - others
+    assert {each.name for each in found.treebanks} == {"UD_Irish-IDT", "UD_Thai-PUD"} - others
     assert found.left_out.keys() == {printable(name), *others}
     assert find_treebanks(tmp_path, [name]).left_out == {printable(name): found.left_out[printable(name)]}
 
@@ -75,7 +77,7 @@ def test_a_name_that_cannot_be_used_keeps_no_other_from_being_used(tmp_path):
     for folder in ("UD_Irish-IDT", "UD_irish-idt"):
         make(tmp_path, folder)
     found = find_treebanks(tmp_path)
-    assert [own.name for own in found.treebanks] == ["UD_Irish-IDT"]
+    assert [each.name for each in found.treebanks] == ["UD_Irish-IDT"]
     assert found.left_out.keys() == {"UD_irish-idt"}
 
 
@@ -84,7 +86,7 @@ def test_folders_that_cannot_be_read_are_told(tmp_path):
     make(tmp_path, "UD_Irish-IDT")
     (tmp_path / "UD_Thai-PUD").symlink_to("UD_Thai-PUD")
     found = find_treebanks(tmp_path)
-    assert [own.name for own in found.treebanks] == ["UD_Irish-IDT"]
+    assert [each.name for each in found.treebanks] == ["UD_Irish-IDT"]
     place = tmp_path / "UD_Thai-PUD"
     assert found.left_out == {place.name: f"{place}: cannot be read: Too many levels of symbolic links"}
     with pytest.raises(ValueError, match="UD_Thai-PUD: cannot be read: Too many levels"):
@@ -123,7 +125,7 @@ def test_only_some(tmp_path):
     for name in ("UD_Irish-IDT", "UD_Irish-PUD", "UD_Thai-PUD"):
         make(tmp_path, name)
     only = find_treebanks(tmp_path, ["UD_*-PUD"]).treebanks
-    assert [own.name for own in only] == ["UD_Irish-PUD", "UD_Thai-PUD"]
+    assert [each.name for each in only] == ["UD_Irish-PUD", "UD_Thai-PUD"]
     assert len(find_treebanks(tmp_path, ["UD_Irish-IDT", "*Thai*"]).treebanks) == 2
     with pytest.raises(
         ValueError, match=r"--only UD_Welsh\*: .* but UD_Irish-IDT, UD_Irish-PUD, UD_Thai-PUD"
@@ -143,3 +145,55 @@ def test_sizes_are_those_of_the_sentences_that_are_read():
     sentences = read_treebank(path)
     assert size_of(path) == (len(sentences), sum(map(len, sentences)))
     assert size_of(path, most=7) == (7, sum(map(len, sentences[:7])))
+
+
+CONTENT = b"# a treebank\n"
+
+
+@pytest.fixture
+def clone(tmp_path):
+    """A repository with a committed file, and a commit that can be tagged."""
+    (tmp_path / "dev.conllu").write_bytes(CONTENT)
+    git(tmp_path, "init", "--quiet")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "-c", "user.name=Some", "-c", "user.email=some@example.org", "commit", "-qm", "first")
+    return tmp_path
+
+
+def git(folder, *command):
+    done = subprocess.run(["git", "-C", folder, *command], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_a_file_of_a_clone_has_commit_and_release(clone):
+    found = {
+        "sha256": sha256(CONTENT).hexdigest(),
+        "commit": git(clone, "rev-parse", "HEAD"),
+        "release": None,
+    }
+    assert provenance(str(clone / "dev.conllu")) == found
+    git(clone, "tag", "r2.16")
+    assert provenance(str(clone / "dev.conllu")) == {**found, "release": "r2.16"}
+    (clone / "link.conllu").symlink_to(clone / "dev.conllu")
+    assert provenance(str(clone / "link.conllu")) == {**found, "release": "r2.16"}
+
+
+def test_what_was_changed_or_is_not_of_the_clone_has_its_hash_only(clone):
+    (clone / "dev.conllu").write_bytes(b"changed")
+    (clone / "own.conllu").write_bytes(CONTENT)
+    for name, content in {"dev.conllu": b"changed", "own.conllu": CONTENT}.items():
+        found = {"sha256": sha256(content).hexdigest(), "commit": None, "release": None}
+        assert provenance(str(clone / name)) == found
+
+
+def test_files_outside_clones(tmp_path, monkeypatch):
+    (tmp_path / "dev.conllu").write_bytes(CONTENT)
+    found = {"sha256": sha256(CONTENT).hexdigest(), "commit": None, "release": None}
+    assert provenance(str(tmp_path / "dev.conllu")) == found
+    monkeypatch.setenv("PATH", "")  # without git
+    assert provenance(str(tmp_path / "dev.conllu")) == found
+
+
+def test_a_pipe_is_left_to_its_reader(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    assert provenance(str(tmp_path / "pipe")) is None

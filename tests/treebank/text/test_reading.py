@@ -61,7 +61,7 @@ def test_lines_of_a_sentence(tokenizer):
         f"1-2\tDon't{blank}\tTokenRange=102:107\n1\tDo{blank}\t_\n2\tn't{blank}\t_\n"
         f"3\tgo{blank}\tSpaceAfter=No|TokenRange=109:111\n4\t.{blank}\tTokenRange=111:112\n\n"
     )
-    assert [sentence.lines[place].split("\t")[1] for place in sentence.word_lines] == list(sentence.forms)
+    assert [sentence.lines[index].split("\t")[1] for index in sentence.word_lines] == list(sentence.forms)
 
 
 def test_numbers_go_on_in_the_next_part(tokenizer):
@@ -76,10 +76,7 @@ def test_numbers_go_on_in_the_next_part(tokenizer):
 def test_a_sentence_in_each_line(tokenizer):
     text = "The cat. The dog.\n\n  \nDon't go\n"
     found = list(TextReader("one-sentence-per-line", tokenizer).sentences(text))
-    assert [one.words for one in found] == [
-        ("The", "cat", ".", "The", "dog", "."),
-        ("Do", "n't", "go"),
-    ]
+    assert [one.words for one in found] == [("The", "cat", ".", "The", "dog", "."), ("Do", "n't", "go")]
     assert not any(one.begins_paragraph for one in found)
     assert [text[one.tokens[0].start : one.tokens[-1].end] for one in found] == [
         "The cat. The dog.",
@@ -110,6 +107,7 @@ def parts_of(content, tmp_path):
 
 
 def test_parts_end_at_blank_lines(tmp_path, monkeypatch):
+    assert parts_of(b"", tmp_path) == []
     monkeypatch.setattr(reading, "PART_BYTES", 16)
     text = "".join(f"{'ä' * length}\n{length}\n \n" for length in range(1, 30))
     found = parts_of(text.encode(), tmp_path)
@@ -169,10 +167,6 @@ def test_what_is_not_utf_8_is_named_with_its_line(tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "PART_BYTES", 4)
     with pytest.raises(ValueError, match=r"text:4: byte 0xff is not UTF-8; convert"):
         parts_of(b"One.\n\nTwo.\nThree \xff\n", tmp_path)
-
-
-def test_an_empty_text_has_no_part(tmp_path):
-    assert parts_of(b"", tmp_path) == []
 
 
 def test_byte_order_marks_are_blank_space_and_count_as_characters(tokenizer, tmp_path):

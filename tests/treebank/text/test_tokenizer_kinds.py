@@ -219,10 +219,10 @@ def test_a_language_that_spacy_can_not_divide_is_named_before_training(tmp_path,
     [
         (
             "udpipe",
-            "tokenizer: input should be {kind: NAME} with one of the names udpipe, spacy, lines, blanks, not",
+            "tokenizer: input should be {kind: NAME} with one of the names udpipe, spacy",
         ),
-        ("{kind: magic}", "with one of the names udpipe, spacy, lines, blanks, not {'kind': 'magic'}"),
-        ("{epochs: 3}", "with one of the names udpipe, spacy, lines, blanks, not {'epochs': 3}"),
+        ("{kind: magic}", "with one of the names .*, not {'kind': 'magic'}"),
+        ("{epochs: 3}", "with one of the names .*, not {'epochs': 3}"),
         ("{kind: spacy}", "tokenizer.language: field required"),
         ("{kind: spacy, language: EN}", "tokenizer.language: .*, not 'EN'"),
         ("{kind: udpipe, epoch: 3}", r"tokenizer.epoch: unknown key; did you mean epochs\?"),
