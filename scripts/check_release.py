@@ -55,12 +55,12 @@ def _build(folder: Path) -> Path:
 
 def _check_content(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as file:
-        found = {name for name in file.namelist() if ".dist-info/" not in name}
+        names = {name for name in file.namelist() if ".dist-info/" not in name}
         information = [name for name in file.namelist() if ".dist-info/" in name]
     wanted = {str(path.relative_to(ROOT)) for path in (ROOT / "parser").rglob("*") if path.suffix in SUFFIXES}
     wanted.add("stack_parser.py")
-    if found != wanted:
-        unexpected, missing = sorted(found - wanted), sorted(wanted - found)
+    if names != wanted:
+        unexpected, missing = sorted(names - wanted), sorted(wanted - names)
         sys.exit(f"{wheel.name} has unexpected files {unexpected} and lacks {missing}")
     for name in ("METADATA", "entry_points.txt", "LICENSE"):
         if not any(path.endswith(f"/{name}") for path in information):

@@ -83,12 +83,12 @@ def compare(sides: Sequence[Side], turns: int, seconds: float) -> None:
     """Print the ratios of each turn, and the verdict over all turns."""
     work = {side.tree.name: partial(measured, side, seconds) for side in sides}
     ratios: dict[str, list[float]] = {}
-    for turn, found in enumerate(in_turns(work, turns), 1):
-        for name, ratio in paired(*found.values()).items():
+    for turn, of_sides in enumerate(in_turns(work, turns), 1):
+        for name, ratio in paired(*of_sides.values()).items():
             ratios.setdefault(name, []).append(ratio)
             print(f"turn {turn}: {name}: {ratio:.3f}", flush=True)
-    for name, own in ratios.items():
-        print(verdict(name, own))
+    for name, of_cell in ratios.items():
+        print(verdict(name, of_cell))
 
 
 def measured(side: Side, seconds: float) -> Speeds:
@@ -108,8 +108,8 @@ def measured(side: Side, seconds: float) -> Speeds:
 
 
 def speeds(rows: Path) -> Speeds:
-    found = [json.loads(line) for line in rows.read_text(encoding="utf-8").splitlines()]
-    return {_name(row): row["sentences_per_second"] for row in found if row["status"] == OK}
+    content = [json.loads(line) for line in rows.read_text(encoding="utf-8").splitlines()]
+    return {_name(row): row["sentences_per_second"] for row in content if row["status"] == OK}
 
 
 def _name(row: dict[str, Any]) -> str:

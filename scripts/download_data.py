@@ -44,7 +44,7 @@ def main() -> int:
     sets = data_sets(DATA_SETS)
     if not options.name:
         print(
-            *(f"{name}: {len(own.files)} files; licence: {own.licence}" for name, own in sets.items()),
+            *(f"{name}: {len(one.files)} files; licence: {one.licence}" for name, one in sets.items()),
             sep="\n",
         )
         return 0
@@ -60,7 +60,7 @@ def main() -> int:
 
 
 def data_sets(path: Path) -> dict[str, DataSet]:
-    return {name: DataSet(**own) for name, own in load(path.read_text(encoding="utf-8")).items()}
+    return {name: DataSet(**values) for name, values in load(path.read_text(encoding="utf-8")).items()}
 
 
 def download(wanted: DataSet, folder: Path) -> None:

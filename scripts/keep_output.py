@@ -35,7 +35,7 @@ def run(command: Sequence[str]) -> str:
     folder = os.environ.get("PARSER_DATA")
     if not folder:
         return done.stdout
-    return re.sub(rf"(?<![\w./-]){re.escape(folder)}(?![\w-])", lambda found: DATA, done.stdout)
+    return re.sub(rf"(?<![\w./-]){re.escape(folder)}(?![\w-])", lambda match: DATA, done.stdout)
 
 
 def main() -> None:

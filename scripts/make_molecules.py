@@ -33,8 +33,8 @@ def main() -> None:
         parts["valid" if number in held_out else "train"].append(row)
     moments = [float(row["mu"]) for row in parts["train"]]
     mean, deviation = fmean(moments), pstdev(moments)
-    for name, own in parts.items():
-        lines = [json.dumps(molecule(row, mean, deviation), separators=(",", ":")) for row in own]
+    for name, molecules in parts.items():
+        lines = [json.dumps(molecule(row, mean, deviation), separators=(",", ":")) for row in molecules]
         (folder / f"molecules_{name}.json").write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
 
 

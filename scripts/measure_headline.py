@@ -63,8 +63,8 @@ def headline_configs(groups: Sequence[GroupSettings]) -> dict[str, SpeedConfig]:
         for line in group.lines.values():
             lines[line.config].append((line, group.method))
     return {
-        name: _restricted(read_settings(CONFIGS / f"{name}.yaml", SpeedConfig), own)
-        for name, own in lines.items()
+        name: _restricted(read_settings(CONFIGS / f"{name}.yaml", SpeedConfig), of_config)
+        for name, of_config in lines.items()
     }
 
 
@@ -73,13 +73,15 @@ def _restricted(config: SpeedConfig, lines: Sequence[tuple[LineSettings, str]]) 
     experiments: dict[str, Experiment] = {}
     for line, baseline in lines:
         whole = config.experiments[line.experiment]
-        own = experiments.get(line.experiment)
-        methods = dict.fromkeys([*(own.methods or () if own else ()), baseline, *line.best, *line.simple])
+        before = experiments.get(line.experiment)
+        methods = dict.fromkeys(
+            [*(before.methods or () if before else ()), baseline, *line.best, *line.simple]
+        )
         sizes = whole.batch_sizes if line.batch_size is None else [line.batch_size]
         if isinstance(sizes, dict):
             compared = sizes[baseline]
             sizes = {method: [size for size in sizes[method] if size in compared] for method in methods}
-        modes = dict.fromkeys([*(own.modes if own else ()), line.mode])
+        modes = dict.fromkeys([*(before.modes if before else ()), line.mode])
         changes = {"methods": list(methods), "modes": list(modes), "batch_sizes": sizes}
         experiments[line.experiment] = whole.model_copy(update=changes)
     return config.model_copy(update={"experiments": experiments, "external": {}, "learning": {}})

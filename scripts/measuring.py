@@ -29,8 +29,8 @@ def in_turns(work: Mapping[str, Callable[[], Result]], turns: int) -> Iterator[d
     names = list(work)
     for turn in range(turns):
         # The order alternates, so that no program always follows the same other one.
-        found = {name: work[name]() for name in (names[::-1] if turn % 2 else names)}
-        yield {name: found[name] for name in names}
+        results = {name: work[name]() for name in (names[::-1] if turn % 2 else names)}
+        yield {name: results[name] for name in names}
 
 
 def speeds_in_turns(
@@ -38,9 +38,9 @@ def speeds_in_turns(
 ) -> dict[str, list[float]]:
     """Returns the speed of each program in every turn, and prints it. warm_up: extra turns at the start."""
     speeds: dict[str, list[float]] = {name: [] for name in work}
-    for turn, found in enumerate(in_turns(work, warm_up + turns), 1 - warm_up):
+    for turn, of_turn in enumerate(in_turns(work, warm_up + turns), 1 - warm_up):
         if turn > 0:
-            for name, speed in found.items():
+            for name, speed in of_turn.items():
                 speeds[name].append(speed)
                 print(f"turn {turn}: {name}: {speed:,.0f}/s", flush=True)
     return speeds
@@ -52,8 +52,8 @@ def compare(work: Mapping[str, Callable[[], float]], turns: int, what: str, warm
     All are medians over the turns with 95 % intervals. what: name of the ratio. warm_up: extra turns first.
     """
     speeds = speeds_in_turns(work, turns, warm_up)
-    for name, own in speeds.items():
-        print(f"{name}: {median_of(own):,.0f} sentences/s")
+    for name, of_program in speeds.items():
+        print(f"{name}: {median_of(of_program):,.0f} sentences/s")
     first, second = speeds.values()
     print(f"{what}: {ratio_of(first, second, interleaved=True)}")
 
@@ -67,12 +67,12 @@ def per_second(work: Callable[[], int], clock: Callable[[], float] = time.perf_c
 
 def least_seconds(run: Callable[[], object], seconds: float = 0.1) -> float:
     """The shortest time of `run`, repeated at least `REPETITIONS` times and for at least `seconds`."""
-    found: list[float] = []
-    while len(found) < REPETITIONS or sum(found) < seconds:
+    taken: list[float] = []
+    while len(taken) < REPETITIONS or sum(taken) < seconds:
         began = time.perf_counter()
         run()
-        found.append(time.perf_counter() - began)
-    return min(found)
+        taken.append(time.perf_counter() - began)
+    return min(taken)
 
 
 def processor_seconds(run: Callable[[], object], repetitions: int) -> float:
@@ -103,6 +103,6 @@ def parsed_per_second(model: Path, text: Path, *options: str) -> float:
     """Sentences per second that `stack-parser parse` prints: includes reading and writing, not loading."""
     command = [sys.executable, "-m", "parser", "parse", str(model), str(text), "-o", "/dev/null"]
     done = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
-    found = re.search(r"([\d,]+) sentences/s", done.stderr)
-    assert found, done.stderr
-    return float(found[1].replace(",", ""))
+    speed = re.search(r"([\d,]+) sentences/s", done.stderr)
+    assert speed, done.stderr
+    return float(speed[1].replace(",", ""))

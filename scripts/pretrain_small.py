@@ -125,10 +125,10 @@ def packed(tokenizer: Tokenizer, sentences: list[str], length: int) -> Tensor:
     pad, begin, end = map(SPECIAL.index, (PAD, BEGIN, END))
     rows: list[list[int]] = [[begin]]
     for encoded in tokenizer.encode_batch(sentences, add_special_tokens=False):
-        own = [*encoded.ids[: length - 2], end]
-        if len(rows[-1]) + len(own) > length:
+        pieces = [*encoded.ids[: length - 2], end]
+        if len(rows[-1]) + len(pieces) > length:
             rows.append([begin])
-        rows[-1] += own
+        rows[-1] += pieces
     return torch.tensor([row + [pad] * (length - len(row)) for row in rows])
 
 

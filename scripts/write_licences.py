@@ -76,24 +76,24 @@ def page() -> str:
 
 def needed(project: Mapping[str, Any]) -> dict[Requirement, str]:
     """The program's requirements, each with its purpose. project: the `project` table of pyproject.toml."""
-    found = {Requirement(line): "everything" for line in project["dependencies"]}
+    requirements = {Requirement(line): "everything" for line in project["dependencies"]}
     for extra, lines in project["optional-dependencies"].items():
         if extra not in FOR_DEVELOPERS:
-            found |= {Requirement(line): f"the extra `{extra}`" for line in lines}
-    return found
+            requirements |= {Requirement(line): f"the extra `{extra}`" for line in lines}
+    return requirements
 
 
 def in_turn(needed: Iterable[Requirement]) -> set[str]:
     """The names of these packages and of all their dependencies."""
-    found: set[tuple[str, str]] = set()
+    seen: set[tuple[str, str]] = set()
     left = list(needed)
     while left:
         requirement = left.pop()
         for extra in ("", *requirement.extras):
-            if (own := (_name(requirement), extra)) not in found:
-                found.add(own)
-                left += _requirements(*own)
-    return {name for name, _ in found}
+            if (key := (_name(requirement), extra)) not in seen:
+                seen.add(key)
+                left += _requirements(*key)
+    return {name for name, _ in seen}
 
 
 def _requirements(name: str, extra: str) -> Iterator[Requirement]:
@@ -122,10 +122,10 @@ def licence_of(name: str) -> str:
     """
     told = _installed(name).metadata
     classifiers = [line.removeprefix(CLASSIFIER) for line in told.get_all("Classifier") or ()]
-    found = [line for line in classifiers if line in SAME or line.endswith("License")]
+    named = [line for line in classifiers if line in SAME or line.endswith("License")]
     expression, text = ("".join(told.get_all(key) or ()) for key in ("License-Expression", "License"))
     line = text.strip().partition("\n")[0][:LONGEST]
-    stated = expression or ", ".join(SAME.get(one, one) for one in found) or line
+    stated = expression or ", ".join(SAME.get(one, one) for one in named) or line
     if not stated:
         sys.exit(f"{name} states no licence")
     return SAME.get(stated, stated)

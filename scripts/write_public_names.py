@@ -94,7 +94,9 @@ def _python() -> Iterator[PublicName]:
     for name in parser.__all__:
         if name == "Scores":
             yield PublicName("parser", name)
-            yield from (own for own in _methods("parser", Scores) if own.name.partition(".")[2] in OF_SCORES)
+            yield from (
+                member for member in _methods("parser", Scores) if member.name.partition(".")[2] in OF_SCORES
+            )
         elif name != "__version__":
             yield from _described(name, getattr(parser, name))
     yield from (PublicName("score", measure) for measure in Scores().as_dict())
@@ -125,9 +127,9 @@ def _methods(kind: str, value: type) -> Iterator[PublicName]:
 
 def _parameters(function: Any) -> str:
     """The signature without types, which mypy checks."""
-    found = inspect.signature(function)
-    parameters = [one.replace(annotation=one.empty) for one in found.parameters.values()]
-    return str(found.replace(parameters=parameters, return_annotation=found.empty))
+    described = inspect.signature(function)
+    parameters = [one.replace(annotation=one.empty) for one in described.parameters.values()]
+    return str(described.replace(parameters=parameters, return_annotation=described.empty))
 
 
 def _spacy() -> Iterator[PublicName]:
@@ -151,7 +153,7 @@ def _service() -> Iterator[PublicName]:
     for name, kind in vars(typed_messages).items():
         if inspect.isclass(kind) and kind.__module__ == typed_messages.__name__:
             for field, schema in TypeAdapter(kind).json_schema()["properties"].items():
-                told = {key: own for key, own in schema.items() if key not in ("title", "description")}
+                told = {key: value for key, value in schema.items() if key not in ("title", "description")}
                 yield PublicName("/v1/parse", f"{name}.{field}", json.dumps(told))
     models: Any = ()
     yield from (PublicName("/v1/parse", f"status {status}") for status in typed_protocol.PROBLEMS)

@@ -170,36 +170,40 @@ def time_to_accuracy() -> str:
 
 def parts() -> str:
     """LAS when a part is added to the plain parser; differences are between equal seeds."""
-    found = runs_of_table("parts")
+    by_name = runs_of_table("parts")
 
     def line(name: str, runs: Sequence[Row]) -> list[str]:
         texts = [f"{name} (three seeds)" if len(runs) > 1 else name]
         for split in SPLITS:
-            over = shown(runs, f"{split} las over", found["plain"]) if name != "plain" else ""
+            over = shown(runs, f"{split} las over", by_name["plain"]) if name != "plain" else ""
             texts += [shown(runs, f"{split} las"), over]
         return [*texts, shown(runs, "mean minutes")]
 
     header = ("", "dev LAS", "over plain", "test LAS", "over plain", "minutes")
-    return table(header, (line(name, runs) for name, runs in found.items()))
+    return table(header, (line(name, runs) for name, runs in by_name.items()))
 
 
 def composition() -> str:
     """LAS of `ud-fast` with and without composition, for the first seed, the only one trained with it."""
     runs = {"without": runs_of_table("arcs")[DEFAULT_ARCS], **runs_of_table("composition")}
     by_side = re.findall(r"LAS ([\d.]+)", " ".join(printed("composition by side")))
-    lines = [(name, *cells(own[:1], "dev las", "test las")) for name, own in runs.items()]
+    lines = [(name, *cells(of_row[:1], "dev las", "test las")) for name, of_row in runs.items()]
     header = ("`ud-fast`, composition", "dev LAS", "test LAS")
     return table(header, [*lines, ("a matrix for each side of the head", *by_side)])
 
 
 def batch_sizes() -> str:
     """Mean scores of three seeds, with the lowest and the highest, by batch size."""
-    found, ways = runs_of_table("batch-size"), ("warm-up", "none")
+    by_name, ways = runs_of_table("batch-size"), ("warm-up", "none")
 
     def line(size: int) -> list[object]:
-        runs = [found[f"{size}, {way}"] for way in ways]
-        scores = [text for own in runs for text in cells(own, "dev las spread", "test las spread")]
-        return [size, *scores, " and ".join(f"{mean(run['best_epoch'] for run in own):.0f}" for own in runs)]
+        runs = [by_name[f"{size}, {way}"] for way in ways]
+        scores = [text for of_way in runs for text in cells(of_way, "dev las spread", "test las spread")]
+        return [
+            size,
+            *scores,
+            " and ".join(f"{mean(run['best_epoch'] for run in of_way):.0f}" for of_way in runs),
+        ]
 
     header = ("batch", "dev LAS, warm-up of 5 epochs", "test LAS", "dev LAS, none", "test LAS", "best epochs")
     return table(header, map(line, (8, 16, 32, 64, 128, 256)))
@@ -251,8 +255,8 @@ def random_search() -> str:
 
 def exploration_arc_eager() -> str:
     """The gain of `errors` over no exploration with the arc-eager system, on dev and test."""
-    found = runs_of_table("exploration")
-    errors, none = found["errors, arc-eager"], found["none, arc-eager"]
+    runs = runs_of_table("exploration")
+    errors, none = runs["errors, arc-eager"], runs["none, arc-eager"]
     gains = (shown(errors, f"{split} las over", none) for split in SPLITS)
     return table(
         ("arc-eager", *(f"difference on {split}" for split in SPLITS)), [("`errors` over `none`", *gains)]
@@ -264,7 +268,7 @@ def exploration_errors() -> str:
     lines = printed("count_errors")
     pattern = r"runs/(\w+)-seed-.*, (\w+):"
     named = [(re.search(pattern, line), re.findall(r"([\d.]+)%", line)) for line in lines]
-    shares = grouped((match.groups(), list(map(float, own))) for match, own in named if match)
+    shares = grouped((match.groups(), list(map(float, numbers))) for match, numbers in named if match)
     means = {key: [mean(column) for column in zip(*seeds, strict=True)] for key, seeds in shares.items()}
     ways = "parsing", "gold"
     return table(
@@ -399,7 +403,7 @@ def _trained(others: str) -> Iterator[_Trained]:
     published = read_published(MEASUREMENTS / others)
     index = (MEASUREMENTS / "accuracy/all-treebanks.json").read_text(encoding="utf-8")
     for model in json.loads(index)["models"]:
-        scores = {own["from"]: own for own in model["scores"] if own["on"] == "test"}
+        scores = {score["from"]: score for score in model["scores"] if score["on"] == "test"}
         yield _Trained(
             model["treebank"].removeprefix("UD_").replace("_", " ").replace("-", " "),
             model["training_words"],
@@ -411,16 +415,16 @@ def _trained(others: str) -> Iterator[_Trained]:
 
 def all_treebanks() -> str:
     """Test LAS, the smallest treebank first, and averages over the treebanks that UDPipe has, too."""
-    trained = sorted(_trained(PUBLISHED), key=lambda own: own.words)
-    compared = [own for own in trained if None not in own.published.values()]
-    large = [own for own in compared if own.words >= LARGE]
+    trained = sorted(_trained(PUBLISHED), key=lambda treebank: treebank.words)
+    compared = [treebank for treebank in trained if None not in treebank.published.values()]
+    large = [treebank for treebank in compared if treebank.words >= LARGE]
 
     def scores(treebanks: Sequence[_Trained]) -> Iterator[str]:
         """The cells of one treebank, or the means of several."""
         for given in GIVEN:
-            las, error = mean_score([own.las[given] for own in treebanks])
+            las, error = mean_score([treebank.las[given] for treebank in treebanks])
             yield f"{las:.2f}" if error is None else f"{las:.2f} ± {error:.2f}"
-            known = [each for own in treebanks if (each := own.published[given]) is not None]
+            known = [each for treebank in treebanks if (each := treebank.published[given]) is not None]
             # Published scores have one decimal.
             yield f"{mean(known):.2f}" if len(treebanks) > 1 else "".join(f"{each:.1f}" for each in known)
             yield f"{las - mean(known):+.1f}" if known else ""
@@ -429,17 +433,20 @@ def all_treebanks() -> str:
         *("", "words of train", "LAS from raw text", "UDPipe 1.2", "difference"),
         *("LAS with gold tokens", "UDPipe 1.2", "difference", "minutes"),
     )
-    lines = [[own.name, f"{own.words:,}", *scores([own]), f"{own.minutes:.0f}"] for own in trained]
+    lines = [
+        [treebank.name, f"{treebank.words:,}", *scores([treebank]), f"{treebank.minutes:.0f}"]
+        for treebank in trained
+    ]
     means = {
         f"average of the {len(compared)} that both have": compared,
         f"average of the {len(large)} of these with {LARGE:,} words or more": large,
     }
-    return table(header, [*lines, *([name, "", *scores(own), ""] for name, own in means.items())])
+    return table(header, [*lines, *([name, "", *scores(treebank), ""] for name, treebank in means.items())])
 
 
 def few_sentences() -> str:
     """LAS of treebanks of a few dozen sentences, by how the parser was trained."""
-    whole = {own.name: own for own in _trained(PUBLISHED_OF_FEW)}
+    whole = {treebank.name: treebank for treebank in _trained(PUBLISHED_OF_FEW)}
     columns: list[tuple[str, ...]] = [
         (
             "",
@@ -470,7 +477,7 @@ def _mean_of_folds(treebank: str, given: Given) -> float:
     # Each word is in the train parts of all folds but one.
     words = sum(model["training_words"] for model in models) // (len(models) - 1)
     tested = [words - model["training_words"] for model in models]
-    las = [own["las"] for model in models for own in model["scores"] if own["from"] == given]
+    las = [score["las"] for model in models for score in model["scores"] if score["from"] == given]
     return fmean(las, tested)
 
 
@@ -484,10 +491,10 @@ def small_treebank_settings() -> str:
     lines = (
         (
             variant or "before",
-            *(f"{own[treebank]:.2f}" for treebank in before),
-            f"{mean(own[treebank] - before[treebank] for treebank in before):+.2f}" if variant else "",
+            *(f"{of_variant[treebank]:.2f}" for treebank in before),
+            f"{mean(of_variant[treebank] - before[treebank] for treebank in before):+.2f}" if variant else "",
         )
-        for variant, own in las.items()
+        for variant, of_variant in las.items()
     )
     return table(("", *before, "mean difference"), lines)
 

@@ -69,7 +69,9 @@ def training_with_graphs() -> str:
     """What `stack-parser train` printed for the last of three epochs."""
     runs = {"without": "false", "`training.cuda_graphs: true`": "true"}
     lines = {title: printed(f"training-h100-graphs-{name}", PRINTED_OF_SPEED) for title, name in runs.items()}
-    speeds = {title: re.findall(r"([\d,]+) sentences/s", "\n".join(own))[-1] for title, own in lines.items()}
+    speeds = {
+        title: re.findall(r"([\d,]+) sentences/s", "\n".join(of_run))[-1] for title, of_run in lines.items()
+    }
     return table(("batches of 256, third epoch", "sentences/s"), speeds.items())
 
 

@@ -46,8 +46,8 @@ def arcs_any() -> str:
         name: [runs[each][split]["las"] for split in SPLITS for each in (f"{name}, without scorers", name)]
         for name in TREEBANKS
     }
-    lines = [(name, *(f"{score:.2f}" for score in own)) for name, own in las.items()]
-    dev, test = (mean(own[at + 1] - own[at] for own in las.values()) for at in (0, 2))
+    lines = [(name, *(f"{score:.2f}" for score in row)) for name, row in las.items()]
+    dev, test = (mean(row[at + 1] - row[at] for row in las.values()) for at in (0, 2))
     means = "mean difference", "", f"{dev:+.2f}", "", f"{test:+.2f}"
     return table(("", "dev LAS without", "with", "test LAS without", "with"), [*lines, means])
 
@@ -84,8 +84,8 @@ def printed_means(header: tuple[str, ...], words: str, pattern: str, *formats: s
     return table(
         header,
         (
-            (name, *(form.format(value) for form, value in zip(formats, own, strict=True)))
-            for name, own in means
+            (name, *(form.format(value) for form, value in zip(formats, numbers, strict=True)))
+            for name, numbers in means
         ),
     )
 

@@ -28,8 +28,8 @@ Read by the figure's colours. Its digits are transposed: the authors' `MOE.py` w
 
 def gain(of: str, experiment: str, mode: str, part: str, method: str, size: int) -> str:
     """Speed-up of a part of a step over `none` at this batch size; empty if it was not measured."""
-    own = [row for row in speed_run(of).rows if (row.experiment, row.mode) == (experiment, mode)]
-    [comparison] = comparisons(own)
+    measured = [row for row in speed_run(of).rows if (row.experiment, row.mode) == (experiment, mode)]
+    [comparison] = comparisons(measured)
     value = gains_of_parts(comparison).get(part, {}).get(method, {}).get(size)
     return "" if value is None else short(value)
 
@@ -161,10 +161,10 @@ def single_experts() -> str:
     lines = []
     for title, experiment in (("one expert", "experts-1"), ("100 experts in turn", "experts-100")):
         shares = shares_of_products(printed_of_modules(experiment), "expert")
-        own = [shares[size] for size in TENFOLD.values()]
+        of_sizes = [shares[size] for size in TENFOLD.values()]
         lines += [
-            (f"{title}, share of large products", *(f"{share:.3f}" for share in own)),
-            (f"{title}, over single rows", *(f"{share / shares[1]:.1f}" for share in own)),
+            (f"{title}, share of large products", *(f"{share:.3f}" for share in of_sizes)),
+            (f"{title}, over single rows", *(f"{share / shares[1]:.1f}" for share in of_sizes)),
         ]
     return table(("rows in each call", *TENFOLD), lines)
 

@@ -124,9 +124,9 @@ def asynchrony() -> str:
     """Speed, and epochs to the target, by the two parameters of asynchrony."""
     folder = MEASUREMENTS / "speed" / LEARNING_RUN
     return "\n\n".join(
-        f"{section.title}:\n\n{table(own.columns, own.rows)}"
+        f"{section.title}:\n\n{table(one.columns, one.rows)}"
         for section in update_frequency.sections(rows_of(folder, read_run_config(folder)))
-        for own in section.tables
+        for one in section.tables
     )
 
 

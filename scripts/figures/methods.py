@@ -106,16 +106,16 @@ def speeds_of(task: str, folder: str = "peers/batching") -> dict[str, Speeds]:
 
 def fastest(speeds: Mapping[str, Speeds], *words: str) -> Speeds | None:
     """The speeds of the fastest program with all these words in its name; None if there is none."""
-    own = [each for name, each in speeds.items() if all(word in name for word in words)]
-    return max(own, key=lambda each: median_of(each).value, default=None)
+    matching = [each for name, each in speeds.items() if all(word in name for word in words)]
+    return max(matching, key=lambda each: median_of(each).value, default=None)
 
 
 def over(one: Speeds | None, other: Speeds | None) -> str:
     return "" if one is None or other is None else f"{ratio_of(one, other, interleaved=True):.2f}"
 
 
-def speed(own: Speeds | None) -> str:
-    return "" if own is None else f"{median_of(own).value:,.0f}"
+def speed(turns: Speeds | None) -> str:
+    return "" if turns is None else f"{median_of(turns).value:,.0f}"
 
 
 def jax() -> str:
@@ -125,9 +125,9 @@ def jax() -> str:
     return table(
         ("", "JAX, examples/s", *(f"over `{method}`" for method in methods)),
         (
-            (title, speed(own["JAX"]), *(over(own["JAX"], own.get(method)) for method in methods))
-            for title, own in tasks.items()
-            if "JAX" in own
+            (title, speed(speeds["JAX"]), *(over(speeds["JAX"], speeds.get(method)) for method in methods))
+            for title, speeds in tasks.items()
+            if "JAX" in speeds
         ),
     )
 
@@ -163,7 +163,7 @@ def dynet() -> str:
         "examples/s",
         dict(zip(TASKS, tasks, strict=True)),
         ours | theirs,
-        lambda names, own: speed(own.get(names[0]) if len(names) == 1 else fastest(own, *names)),
+        lambda names, speeds: speed(speeds.get(names[0]) if len(names) == 1 else fastest(speeds, *names)),
         *ratios,
     )
 
@@ -177,15 +177,15 @@ def pyg() -> str:
         "PyG, `GatedGraphConv` as it is: another network": "PyG, plain GatedGraphConv",
     }
     tasks = [f"{task}{ends}" for task in ("deductions", "molecules") for ends in ("", ", two threads")]
-    measured = {task: own for task in tasks if (own := speeds_of(task))}
+    measured = {task: speeds for task in tasks if (speeds := speeds_of(task))}
     ratios = (
         (
             f"`{mine}` over PyG, extended",
-            *(over(own.get(mine), own.get("PyG, kinds of edges")) for own in measured.values()),
+            *(over(speeds.get(mine), speeds.get("PyG, kinds of edges")) for speeds in measured.values()),
         )
         for mine in ("none", "active-16")
     )
-    return grid("graphs/s", measured, names, lambda name, own: speed(own.get(name)), *ratios)
+    return grid("graphs/s", measured, names, lambda name, speeds: speed(speeds.get(name)), *ratios)
 
 
 FIGURES: dict[str, Callable[[], str]] = {

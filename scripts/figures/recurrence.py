@@ -112,21 +112,21 @@ def layer_sizes() -> str:
 
 def learning() -> str:
     """Perplexities at the end of training: all methods learn alike."""
-    curves = grouped((row["experiment"], row) for row in rows("speed/recurrence/learning.jsonl"))
+    by_network = grouped((row["experiment"], row) for row in rows("speed/recurrence/learning.jsonl"))
 
-    def perplexities(own: list[Row], note: str) -> str:
-        return " or ".join(dict.fromkeys(f"{row['notes'][note]:,.2f}" for row in own))
+    def perplexities(curves: list[Row], note: str) -> str:
+        return " or ".join(dict.fromkeys(f"{row['notes'][note]:,.2f}" for row in curves))
 
     return table(
         ("network", "methods", "epochs", "perplexity", "by frequencies of words alone"),
         (
             (
                 name,
-                ", ".join(f"`{row['method']}`" for row in own),
-                len(own[0]["scores"]),
-                *(perplexities(own, note) for note in ("perplexity", "perplexity by frequencies")),
+                ", ".join(f"`{row['method']}`" for row in curves),
+                len(curves[0]["scores"]),
+                *(perplexities(curves, note) for note in ("perplexity", "perplexity by frequencies")),
             )
-            for name, own in curves.items()
+            for name, curves in by_network.items()
         ),
     )
 

@@ -121,7 +121,7 @@ def precision() -> str:
         ((list(NETWORKS).index(row.experiment), row.method, row.batch_size), row)
         for row in speed_run("precision").rows
     )
-    pairs = {key: {row.precision: row for row in own} for key, own in sorted(cells.items())}
+    pairs = {key: {row.precision: row for row in of_cell} for key, of_cell in sorted(cells.items())}
     return table(
         ("network", "method", "batch", "float32", "bfloat16", "gain"),
         (
@@ -146,10 +146,10 @@ def peers() -> str:
         (
             (
                 f"`{name}`" if name.startswith("ud-") else name,
-                f"{median_of(own):,.0f}",
-                "" if name == base else ratio_of(own, speeds[base], interleaved=True),
+                f"{median_of(of_parser):,.0f}",
+                "" if name == base else ratio_of(of_parser, speeds[base], interleaved=True),
             )
-            for name, own in sorted(speeds.items(), key=lambda item: -median_of(item[1]).value)
+            for name, of_parser in sorted(speeds.items(), key=lambda item: -median_of(item[1]).value)
         ),
     )
 
@@ -175,16 +175,16 @@ def latency() -> str:
     times = (
         (
             f"`{program}`" if program == OURS else program,
-            *(f"{milliseconds(size, median_of(own[size])).value:.3g}" for size in sizes),
+            *(f"{milliseconds(size, median_of(by_size[size])).value:.3g}" for size in sizes),
         )
-        for program, own in speeds.items()
+        for program, by_size in speeds.items()
     )
     over_ours = (
         (
             f"{program} over `{OURS}`",
-            *(ratio_of(speeds[OURS][size], own[size], interleaved=True) for size in sizes),
+            *(ratio_of(speeds[OURS][size], by_size[size], interleaved=True) for size in sizes),
         )
-        for program, own in speeds.items()
+        for program, by_size in speeds.items()
         if program != OURS
     )
     return table(("milliseconds for a group of", *sizes), [*times, *over_ours])
@@ -193,12 +193,12 @@ def latency() -> str:
 def draw_latency() -> Figure:
     """Two panels by group size: milliseconds, and sentences per second."""
     speeds = {
-        program: {size: median_of(each) for size, each in own.items()}
-        for program, own in group_speeds().items()
+        program: {size: median_of(each) for size, each in by_size.items()}
+        for program, by_size in group_speeds().items()
     }
     waiting = {
-        program: {size: milliseconds(size, speed) for size, speed in own.items()}
-        for program, own in speeds.items()
+        program: {size: milliseconds(size, speed) for size, speed in by_size.items()}
+        for program, by_size in speeds.items()
     }
     figure = Figure(figsize=(WIDTH, 3.2), layout="constrained")
     left, right = figure.subplots(1, 2)
@@ -238,7 +238,7 @@ def schedules() -> str:
     header = ("", "batches by agenda", "by depth", "speed by depth over agenda, 32 units", "256 units")
     titles = {"cell": "as cells", "operation": "as operations"}
     lines = (line.split("; ") for line in printed("measure_schedules", PRINTED_OF_SPEED)[1:])
-    return table(header, ((f"{name}, {titles[grain]}", *own) for grain, name, *own in lines))
+    return table(header, ((f"{name}, {titles[grain]}", *figures) for grain, name, *figures in lines))
 
 
 def single_figures() -> str:

@@ -176,7 +176,10 @@ def _sums(named: Iterable[tuple[str, Kernel]]) -> dict[str, dict[str, float]]:
     times = defaultdict[str, list[float]](list)
     for name, kernel in named:
         times[name].append(kernel.end - kernel.start)
-    return {name: {"count": len(own), "ms": round(sum(own) / 1000, 4)} for name, own in times.items()}
+    return {
+        name: {"count": len(durations), "ms": round(sum(durations) / 1000, 4)}
+        for name, durations in times.items()
+    }
 
 
 def _busy_and_gaps(kernels: Sequence[Kernel]) -> tuple[float, list[float]]:

@@ -47,16 +47,16 @@ def main(folder: str, *names: str) -> None:
     plt.rcParams["svg.fonttype"] = "none"
     for name in names or EXAMPLES:
         graph = EXAMPLES[name](Layer(size=3, kind="input"), 4)
-        places = places_of(graph)
-        across = max(x for x, _ in places.values()) - min(x for x, _ in places.values()) + 1.8
-        up = max(y for _, y in places.values()) + 2.0
+        positions = places_of(graph)
+        across = max(x for x, _ in positions.values()) - min(x for x, _ in positions.values()) + 1.8
+        up = max(y for _, y in positions.values()) + 2.0
         figure, axes = plt.subplots(figsize=(max(1.25 * across, 3.2), 0.95 * up + 0.5), layout="constrained")
-        boxes = draw_layers(axes, graph, places)
+        boxes = draw_layers(axes, graph, positions)
         axes.set_title(TITLES.get(name, name), fontsize=11)
         figure.legend(handles=_legend(graph), fontsize=7, loc="outside lower center", ncols=2)
         figure.draw_without_rendering()  # sets the sizes of the boxes, at whose edges arrows end
         for connection in graph.connections:
-            _draw_connection(axes, connection, places, boxes)
+            _draw_connection(axes, connection, positions, boxes)
         figure.savefig(Path(folder) / f"{name}.svg", metadata={"Date": None, "Creator": None})
         plt.close(figure)
 
@@ -72,7 +72,7 @@ def places_of(graph: LayerGraph) -> dict[str, Place]:
     }
 
 
-def draw_layers(axes: Axes, graph: LayerGraph, places: dict[str, Place]) -> dict[str, FancyBboxPatch]:
+def draw_layers(axes: Axes, graph: LayerGraph, positions: dict[str, Place]) -> dict[str, FancyBboxPatch]:
     """Draw a box for each layer in the colour of its component. Returns the boxes by layer."""
     boxes: dict[str, FancyBboxPatch] = {}
     colours = dict.fromkeys(graph.inputs, INPUT)
@@ -81,7 +81,7 @@ def draw_layers(axes: Axes, graph: LayerGraph, places: dict[str, Place]) -> dict
         colour = BY_FRAME[cycles % len(BY_FRAME)] if part.recurrent else AT_ONCE
         cycles += part.recurrent
         colours |= dict.fromkeys(part.layers, colour)
-    for layer, (x, y) in places.items():
+    for layer, (x, y) in positions.items():
         kind, activation = graph.layers[layer].kind, graph.layers[layer].activation
         sign = {"additive": "+", "multiplicative": "\N{MULTIPLICATION SIGN}"}.get(kind, "")
         below = " ".join(filter(None, (sign, "" if activation == "identity" else activation)))
@@ -97,7 +97,7 @@ def draw_layers(axes: Axes, graph: LayerGraph, places: dict[str, Place]) -> dict
         box = text.get_bbox_patch()
         assert box is not None
         boxes[layer] = box
-    xs, ys = zip(*places.values(), strict=True)
+    xs, ys = zip(*positions.values(), strict=True)
     axes.set_xlim(min(xs) - 0.9, max(xs) + 0.9)
     axes.set_ylim(min(ys) - 0.6, max(ys) + 0.6)
     axes.set_axis_off()
@@ -105,10 +105,10 @@ def draw_layers(axes: Axes, graph: LayerGraph, places: dict[str, Place]) -> dict
 
 
 def _draw_connection(
-    axes: Axes, connection: Connection, places: dict[str, Place], boxes: dict[str, FancyBboxPatch]
+    axes: Axes, connection: Connection, positions: dict[str, Place], boxes: dict[str, FancyBboxPatch]
 ) -> None:
     """Draw an arrow from box to box. Delayed connections are dashed and bent; to the same layer, a loop."""
-    start, end = places[connection.source], places[connection.target]
+    start, end = positions[connection.source], positions[connection.target]
     bend = 0.0
     loop = connection.source == connection.target
     if loop:

@@ -84,8 +84,8 @@ def draw_levels(axes: Axes, row: int, depths: list[int], words: list[str]) -> No
     for level in set(depths):
         here = [word for word, depth in zip(words, depths, strict=True) if depth == level]
         height = 0.8 / len(here)
-        for place, word in enumerate(reversed(here)):
-            bottom = -row + place * height
+        for position, word in enumerate(reversed(here)):
+            bottom = -row + position * height
             axes.add_patch(Rectangle((level, bottom), 0.93, height - 0.03, color=PUSH))
             axes.text(
                 level + 0.46,

@@ -28,9 +28,9 @@ STACK_PARSER = (sys.executable, "-m", "parser")
 
 
 def main() -> None:
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
     with sync_playwright() as playwright, TemporaryDirectory() as folder:
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         _save(_service(browser), "service.png")
         _save(_trees(browser, Path(folder)), "trees.png")
         _save(_report(browser, Path(folder)), "report.png")

@@ -28,8 +28,8 @@ class Problem:
         path = self.folder / f"{name}.npy"
         if not path.is_file():
             raise SystemExit(f"{path}: no such file; write the problem with write_problem.py")
-        found: Array = np.load(path)
-        return found
+        content: Array = np.load(path)
+        return content
 
     def number(self, name: str) -> int:
         return int(self.array(name))
@@ -51,12 +51,12 @@ class Problem:
         """
         before = loss()
         step()
-        found = before, loss()
-        for when, own, expected, tolerance in zip(
-            ("before", "after"), found, self.array("losses").tolist(), TOLERANCES, strict=True
+        losses = before, loss()
+        for when, computed, expected, tolerance in zip(
+            ("before", "after"), losses, self.array("losses").tolist(), TOLERANCES, strict=True
         ):
-            print(f"loss of the first batch {when} a step: {own:.6g}, and {expected:.6g} by our program")
-            if not abs(own - expected) <= tolerance * abs(expected):
+            print(f"loss of the first batch {when} a step: {computed:.6g}, and {expected:.6g} by our program")
+            if not abs(computed - expected) <= tolerance * abs(expected):
                 raise SystemExit("the losses differ")
 
 
@@ -68,9 +68,9 @@ def write(
 ) -> None:
     """Write a problem. ragged: the numbers of each example, whose lengths differ."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, own in ragged.items():
-        lengths = np.array(list(map(len, own)), np.int32)
-        numbers = np.concatenate([np.asarray(each, np.float64) for each in own])
+    for name, numbers_of in ragged.items():
+        lengths = np.array(list(map(len, numbers_of)), np.int32)
+        numbers = np.concatenate([np.asarray(each, np.float64) for each in numbers_of])
         whole = np.array_equal(numbers, np.floor(numbers))
         _save(folder, name, numbers.astype(np.int32 if whole else np.float64))
         _save(folder, f"{name}.lengths", lengths)

@@ -158,10 +158,10 @@ class _Library(Function):
             with device.silent():
                 return torch.autograd.grad(ctx.results, wanted, gradients, allow_unused=True)
 
-        found = run()
+        computed = run()
         if device.captured:
-            device.captured.add(run, [], found)
-        each = iter(found)
+            device.captured.add(run, [], computed)
+        each = iter(computed)
         result = [next(each) if tensor.requires_grad else None for tensor in ctx.given]
         return (None, None, None, *(one if one is None else device.storages.add(one) for one in result))
 

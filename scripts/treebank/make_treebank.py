@@ -49,13 +49,13 @@ def text_of(words: Sentence) -> str:
 
 
 def arcs_of(words: Sentence) -> list[Arc]:
-    position = {word: place for place, word in enumerate(words, start=1)}
+    position = {word: number for number, word in enumerate(words, start=1)}
     return [(position[word.head] if word.head else 0, word.label) for word in words]
 
 
 def tokens_of(words: Sentence) -> list[range]:
     """The word positions of each token. `n't` and `'s` form a token with the preceding word."""
-    starts = [place for place, word in enumerate(words, 1) if not word.joined or word.upos == "PUNCT"]
+    starts = [number for number, word in enumerate(words, 1) if not word.joined or word.upos == "PUNCT"]
     return [range(start, end) for start, end in zip(starts, [*starts[1:], len(words) + 1], strict=True)]
 
 
@@ -66,13 +66,13 @@ def conllu(words: Sentence, sentence_id: str) -> str:
         joined_by_next = token.stop <= len(words) and words[token.stop - 1].joined
         space = "SpaceAfter=No" if joined_by_next else "_"
         if len(token) > 1:
-            form = "".join(words[place - 1].form for place in token)
+            form = "".join(words[at - 1].form for at in token)
             lines.append(f"{token[0]}-{token[-1]}\t{form}" + "\t_" * 7 + f"\t{space}")
-        for place in token:
-            word, (head, label) = words[place - 1], arcs[place - 1]
+        for at in token:
+            word, (head, label) = words[at - 1], arcs[at - 1]
             feats = f"Number={word.number}" if word.number else "_"
             columns = (word.form, word.lemma, word.upos, word.xpos, feats, str(head), label, "_")
-            lines.append("\t".join((str(place), *columns, space if len(token) == 1 else "_")))
+            lines.append("\t".join((str(at), *columns, space if len(token) == 1 else "_")))
     return "\n".join(lines) + "\n\n"
 
 
@@ -107,9 +107,9 @@ def most_frequent(values: Iterable[Value]) -> Value:
 def observations(sentences: list[Sentence]) -> list[tuple[str, int, str]]:
     """The tag, head offset and label of every word."""
     return [
-        (word.upos, head - place, label)
+        (word.upos, head - number, label)
         for words in sentences
-        for place, (word, (head, label)) in enumerate(zip(words, arcs_of(words), strict=True), start=1)
+        for number, (word, (head, label)) in enumerate(zip(words, arcs_of(words), strict=True), start=1)
     ]
 
 

@@ -29,7 +29,7 @@ def mirrored_heads(heads: Sequence[int]) -> tuple[int, ...]:
 
 def mirrored(sentence: Sentence) -> Sentence:
     heads = mirrored_heads(sentence.heads)
-    names = [own.attribute for own in WORD_COLUMNS.values()]
+    names = [column.attribute for column in WORD_COLUMNS.values()]
     lines = (f"# sent_id = {sentence.identifier}\n", *_lines(sentence, heads), "\n")
     return replace(
         sentence,
@@ -43,9 +43,9 @@ def mirrored(sentence: Sentence) -> Sentence:
 
 def _lines(sentence: Sentence, heads: Sequence[int]) -> Iterator[str]:
     """The lines of the words. heads: those of the mirrored tree."""
-    places = reversed(sentence.word_lines)
-    for number, (place, head) in enumerate(zip(places, heads, strict=True), 1):
-        columns = sentence.lines[place].rstrip("\r\n").split("\t")
+    reversed_lines = reversed(sentence.word_lines)
+    for number, (old_line, head) in enumerate(zip(reversed_lines, heads, strict=True), 1):
+        columns = sentence.lines[old_line].rstrip("\r\n").split("\t")
         columns[ID], columns[DEPS] = str(number), BLANK
         if head >= 0:
             columns[HEAD] = str(head)

@@ -50,12 +50,12 @@ def main() -> None:
 
 def in_folds(config: Path, output: Path, sentences: Sequence[Sentence], folds: int) -> list[Sentence]:
     """Tag the sentences, sentence i by the tagger of fold i modulo `folds`, which was not trained on it."""
-    found = list(sentences)
+    tagged_sentences = list(sentences)
     for fold in range(folds):
         others = [sentence for number, sentence in enumerate(sentences) if number % folds != fold]
         model = tagger(config, output / f"fold-{fold}", others)
-        found[fold::folds] = tagged(model, sentences[fold::folds])
-    return found
+        tagged_sentences[fold::folds] = tagged(model, sentences[fold::folds])
+    return tagged_sentences
 
 
 def tagger(config: Path, run: Path, sentences: Sequence[Sentence]) -> Path:
@@ -67,22 +67,22 @@ def tagger(config: Path, run: Path, sentences: Sequence[Sentence]) -> Path:
 
 def tagged(model: Path, sentences: Sequence[Sentence]) -> list[Sentence]:
     trees = load(model).parse_all(list(sentence.forms) for sentence in sentences)
-    found = []
+    with_tags_of_model = []
     for sentence, tree in zip(sentences, trees, strict=True):
         assert tree.upos
-        found.append(with_tags(sentence, {"upos": tree.upos}, "all")[0])
-    return found
+        with_tags_of_model.append(with_tags(sentence, {"upos": tree.upos}, "all")[0])
+    return with_tags_of_model
 
 
-def _report(path: Path, gold: Sequence[Sentence], found: Sequence[Sentence]) -> None:
+def _report(path: Path, gold: Sequence[Sentence], predicted: Sequence[Sentence]) -> None:
     """Write sentences with predicted tags, and print the accuracy."""
-    write_atomically(path, as_conllu(found))
+    write_atomically(path, as_conllu(predicted))
     pairs = [
         pair
-        for sentence, own in zip(gold, read_treebank(str(path)), strict=True)
-        for pair in zip(sentence.upos, own.upos, strict=True)
+        for sentence, tagged_again in zip(gold, read_treebank(str(path)), strict=True)
+        for pair in zip(sentence.upos, tagged_again.upos, strict=True)
     ]
-    right = sum(tag == own for tag, own in pairs)
+    right = sum(one == other for one, other in pairs)
     print(f"{path}: {len(pairs):,} words, UPOS {100 * right / len(pairs):.2f} %", flush=True)
 
 

@@ -29,12 +29,12 @@ def read(manual: str) -> PublishedScores:
     scores: dict[str, dict[Given, dict[str, float]]] = {}
     for treebank, mode, *cells in (line for line in lines if len(line) == len(MEASURES) + len(HEADER)):
         if mode in GIVEN:
-            found = {
+            by_treebank = {
                 name: float(cell.removesuffix("%"))
                 for name, cell in zip(MEASURES, cells, strict=True)
                 if cell != "-"
             }
-            scores.setdefault(f"UD_{treebank.replace(' ', '_')}", {})[GIVEN[mode]] = found
+            scores.setdefault(f"UD_{treebank.replace(' ', '_')}", {})[GIVEN[mode]] = by_treebank
     return PublishedScores(name="UDPipe 1.2", source=SOURCE, scores=scores)
 
 
@@ -46,7 +46,7 @@ def main() -> None:
     published = read(options.manual.read_text(encoding="utf-8"))
     content = published.model_dump()
     treebanks = ",\n".join(
-        f"    {json.dumps(name)}: {json.dumps(own)}" for name, own in content.pop("scores").items()
+        f"    {json.dumps(name)}: {json.dumps(scores)}" for name, scores in content.pop("scores").items()
     )
     head = json.dumps(content, indent=2).removesuffix("\n}")
     options.output.write_text(f'{head},\n  "scores": {{\n{treebanks}\n  }}\n}}\n', encoding="utf-8")

@@ -82,15 +82,15 @@ def main() -> None:
     )
     given = arguments.parse_args()
     tune_process()
-    found = []
+    counts = []
     for treebank, *models in given.treebank:
         if not models or len(models) % 2:
             arguments.error(f"{treebank}: {len(models)} models are there, which are no pairs")
         gold = read_treebank(data_path(treebank))
         trees = [parse(Model.load(Path(model), torch.device("cpu")), gold) for model in models]
-        found.append(counts_of(gold, list(zip(trees[::2], trees[1::2], strict=True))))
-        print(f"{Path(treebank).name}: {gain(found[-1:])}")
-    print(f"mean of {len(found)} treebanks: {gain(found)}")
+        counts.append(counts_of(gold, list(zip(trees[::2], trees[1::2], strict=True))))
+        print(f"{Path(treebank).name}: {gain(counts[-1:])}")
+    print(f"mean of {len(counts)} treebanks: {gain(counts)}")
 
 
 if __name__ == "__main__":

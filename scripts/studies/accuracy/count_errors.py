@@ -40,7 +40,7 @@ def count(model: Model, examples: Examples) -> dict[str, Tensor]:
     """[4] By what is followed: the number of transitions up to the first error, the number of wrong ones, and
     the same two numbers after it. Raises ValueError without a dynamic oracle.
     """
-    found = {"parsing": torch.zeros(4, dtype=torch.long), "gold": torch.zeros(4, dtype=torch.long)}
+    sums = {"parsing": torch.zeros(4, dtype=torch.long), "gold": torch.zeros(4, dtype=torch.long)}
     for rows in batches_by_length(examples.tokens.lengths):
         tokens, gold = examples.tokens.select(rows), examples.gold.select(rows)
         followed = {
@@ -49,15 +49,17 @@ def count(model: Model, examples: Examples) -> dict[str, Tensor]:
         }
         for name, trajectory in followed.items():
             along = Examples.of_trajectory(model.inventory, tokens, gold, trajectory)
-            found[name] += sum(map(counts, _errors_along(model, along)))
-    return found
+            sums[name] += sum(map(counts, _errors_along(model, along)))
+    return sums
 
 
 def gold_trajectory(inventory: Inventory, gold: Ragged, steps: Ragged) -> Trajectory:
     """A trajectory with all optimal transitions at each step. gold, steps: as in `Examples`."""
     heads, labels = (Ragged(column, gold.lengths) for column in gold.values.unbind(1))
     oracle = DynamicOracle(inventory, heads, labels, CPU)
-    transitions = pad_sequence([own[:, 0] for own in steps.unflatten()], padding_value=inventory.no_op)
+    transitions = pad_sequence(
+        [of_sentence[:, 0] for of_sentence in steps.unflatten()], padding_value=inventory.no_op
+    )
     step = iter(transitions)  # [steps, batch]
 
     def choose(state: State, legal: Tensor) -> tuple[Tensor, Tensor]:
@@ -100,10 +102,10 @@ def main() -> None:
     for path in given.models:
         try:
             model = Model.load(path, CPU)
-            found = count(model, Examples.of(model.inventory, model.vocabulary, sentences))
+            counted = count(model, Examples.of(model.inventory, model.vocabulary, sentences))
         except ValueError as error:
             sys.exit(f"{path}: {error}")
-        for name, of_model in found.items():
+        for name, of_model in counted.items():
             print(f"{path}, {name}: {in_words(*of_model.tolist())}")
 
 

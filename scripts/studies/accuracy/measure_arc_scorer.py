@@ -56,14 +56,16 @@ def without_scorers(model: Model) -> Model:
 def opinions_of(model: Model, sentences: Sequence[Sentence]) -> list[SecondOpinion]:
     reparser = Reparser.of(model)
     assert reparser
-    found: list[SecondOpinion] = []
+    everything: list[SecondOpinion] = []
     for start in range(0, len(sentences), BATCH_SIZE):
         tokens = model.vocabulary.encode_tokens(sentences[start : start + BATCH_SIZE])
         with torch.inference_mode():
             words, _ = model.network.encode_distinct(tokens)
-            own = reparser.opinions(tokens.lengths, [words])
-            found += [opinion for opinion in own if opinion]  # all of them: `main` left out the others
-    return found
+            of_batch = reparser.opinions(tokens.lengths, [words])
+            everything += [
+                opinion for opinion in of_batch if opinion
+            ]  # all of them: `main` left out the others
+    return everything
 
 
 def chu_liu_edmonds(opinion: SecondOpinion, heads: Sequence[int], bonus: float) -> tuple[int, ...]:
@@ -86,26 +88,28 @@ def chu_liu_edmonds(opinion: SecondOpinion, heads: Sequence[int], bonus: float) 
 
 
 def crossing_trees(
-    model: Model, opinions: Sequence[SecondOpinion], own: Sequence[ParsedTree], bonus: float
+    model: Model, opinions: Sequence[SecondOpinion], trees: Sequence[ParsedTree], bonus: float
 ) -> list[ParsedTree]:
     """The joint trees. Arcs that the parser did not make are labelled as in reparsing. own: its trees."""
     reparser = Reparser.of(model)
     assert reparser
-    heads = [chu_liu_edmonds(*pair, bonus) for pair in zip(opinions, (t.heads for t in own), strict=True)]
-    changed = [np.flatnonzero(np.not_equal(t.heads, new)).tolist() for t, new in zip(own, heads, strict=True)]
+    heads = [chu_liu_edmonds(*pair, bonus) for pair in zip(opinions, (t.heads for t in trees), strict=True)]
+    changed = [
+        np.flatnonzero(np.not_equal(t.heads, new)).tolist() for t, new in zip(trees, heads, strict=True)
+    ]
     arcs = [
         ArcsOfSentence(opinion, words, [new[word] for word in words])
         for opinion, words, new in zip(opinions, changed, heads, strict=True)
     ]
     best = iter(reparser.label_scores(arcs).argmax(1).tolist())
-    found = []
-    for tree, words, new in zip(own, changed, heads, strict=True):
+    joint = []
+    for tree, words, new in zip(trees, changed, heads, strict=True):
         labels = list(tree.labels)
         for word in words:
             labels[word] = model.vocabulary.labels.string(reparser.numbers[next(best)])
         restored, plain = deprojectivize(new, labels)  # as in the parser's own trees
-        found.append(tree._replace(heads=restored, labels=plain))
-    return found
+        joint.append(tree._replace(heads=restored, labels=plain))
+    return joint
 
 
 def scores_of(sentences: Sequence[Sentence], trees: Sequence[ParsedTree]) -> str:
@@ -118,22 +122,24 @@ def scores_of(sentences: Sequence[Sentence], trees: Sequence[ParsedTree]) -> str
 
 def measure(model: Model, sentences: Sequence[Sentence], crossing: bool) -> None:
     """Print all results for a model."""
-    own = parse(
+    trees = parse(
         with_calibration(without_scorers(model), None), sentences, options=ParseOptions(probabilities=True)
     )
     opinions = opinions_of(model, sentences)
-    print(f"parser alone: {scores_of(sentences, own)}")
+    print(f"parser alone: {scores_of(sentences, trees)}")
     for bonus in BONUSES:
         name = f"both, bonus {bonus:g}" if bonus else "scorers alone"
         print(f"{name}: {scores_of(sentences, parse(with_bonus(model, bonus), sentences))}")
         if crossing:
-            print(f"{name}, crossing: {scores_of(sentences, crossing_trees(model, opinions, own, bonus))}")
-    is_right = np.concatenate([np.equal(s.heads, tree.heads) for s, tree in zip(sentences, own, strict=True)])
-    of_parser = np.concatenate([tree.probabilities for tree in own if tree.probabilities])
+            print(f"{name}, crossing: {scores_of(sentences, crossing_trees(model, opinions, trees, bonus))}")
+    is_right = np.concatenate(
+        [np.equal(s.heads, tree.heads) for s, tree in zip(sentences, trees, strict=True)]
+    )
+    of_parser = np.concatenate([tree.probabilities for tree in trees if tree.probabilities])
     of_scorer = np.exp(
         np.concatenate([
             opinion.log_probabilities[np.arange(len(tree.heads)), tree.heads]
-            for opinion, tree in zip(opinions, own, strict=True)
+            for opinion, tree in zip(opinions, trees, strict=True)
         ])
     )  # fmt: skip
     for name, probabilities in {

@@ -43,13 +43,13 @@ def las(sentences: Sequence[Sentence], trees: Sequence[ParsedTree]) -> float:
 
 def las_of_best(sentences: Sequence[Sentence], trees: Trees, value: Value) -> float:
     """The LAS of the trees with the greatest value in each sentence."""
-    found = enumerate(trees)
-    return las(sentences, [max(several, key=partial(value, number)) for number, several in found])
+    numbered = enumerate(trees)
+    return las(sentences, [max(several, key=partial(value, number)) for number, several in numbered])
 
 
 def several(model: Model, sentences: Sequence[Sentence], count: int) -> Trees:
-    found = parse(model, sentences, options=ParseOptions(trees=count))
-    return [(tree, *tree.others) for tree in found]
+    parsed = parse(model, sentences, options=ParseOptions(trees=count))
+    return [(tree, *tree.others) for tree in parsed]
 
 
 def measure(model: Model, sentences: Sequence[Sentence], count: int) -> dict[str, float]:

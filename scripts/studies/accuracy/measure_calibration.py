@@ -36,8 +36,8 @@ TEMPERATURES = np.geomspace(0.2, 10, 400)
 
 
 def confidence(model: Model, sentences: Sequence[Sentence]) -> Confidence:
-    own = with_calibration(model, None)
-    return confidence_of(sentences, parse(own, sentences, options=ParseOptions(probabilities=True)))
+    uncalibrated = with_calibration(model, None)
+    return confidence_of(sentences, parse(uncalibrated, sentences, options=ParseOptions(probabilities=True)))
 
 
 def log_odds(probabilities: Floats) -> Floats:
@@ -63,14 +63,14 @@ def main() -> None:
         of_dev, of_test = confidence(model, dev), confidence(model, test)
         print(path)
         scaled = logistic(log_odds(of_test.probabilities) / temperature_of(of_dev))
-        for name, own in {
+        for name, confidences in {
             "none": of_test,
             "temperature": of_test._replace(probabilities=scaled),
             "beta": of_test.calibrated(Calibration(fitted(of_dev))),
         }.items():
-            arcs = own.probabilities, own.is_right
-            found = area_of_errors(*arcs)
-            area = 0.5 if found is None else found
+            arcs = confidences.probabilities, confidences.is_right
+            known_area = area_of_errors(*arcs)
+            area = 0.5 if known_area is None else known_area
             print(
                 f"{name}: calibration error {calibration_error(*arcs):.4f}, "
                 f"Brier score {brier_score(*arcs):.4f}, area of errors {area:.4f}"

@@ -60,7 +60,7 @@ def main() -> None:
             "cached": {"transformer": {"model": transformer, "layers": given.layers}},
             "pretrained": {"pretrained": _vectors(folder, config, given.size)},
         }
-        trained = {name: _batches(config, own, folder) for name, own in sources.items()}
+        trained = {name: _batches(config, source, folder) for name, source in sources.items()}
 
         def sentences_of_turn(name: str) -> int:
             return sum(islice(trained[name], given.batches))
@@ -105,15 +105,15 @@ def _batches(config: Config, source: dict[str, object], folder: Path) -> Iterato
     """Train endlessly; yields the number of sentences of each batch when it is done."""
     content = json.loads(config.model_dump_json())
     content["parser"]["network"] |= source
-    own = Config.model_validate_json(json.dumps(content))
-    model, loaded = data.load(own, CPU, folder / "cache")
-    optimizer = make_optimizer(model.network, own.training.optimizer)
-    step = TrainingStep(model.network, model.inventory, optimizer, own.training.max_grad_norm)
+    changed = Config.model_validate_json(json.dumps(content))
+    model, loaded = data.load(changed, CPU, folder / "cache")
+    optimizer = make_optimizer(model.network, changed.training.optimizer)
+    step = TrainingStep(model.network, model.inventory, optimizer, changed.training.max_grad_norm)
     model.network.train()
     epoch = 0
     while True:
         epoch += 1
-        for rows in epoch_batches(loaded, own.training, epoch):
+        for rows in epoch_batches(loaded, changed.training, epoch):
             step.gradients([training_batch(step, loaded, rows)])
             step.update()
             yield len(rows)

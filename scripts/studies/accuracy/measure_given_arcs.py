@@ -51,13 +51,13 @@ def print_scores(
 ) -> None:
     """Print the CoNLL 2018 LAS of words whose heads are not given, and the share of given arcs kept."""
     free = right = known = kept = 0
-    for one, own, tree in zip(gold, given, trees, strict=True):
+    for one, partly, tree in zip(gold, given, trees, strict=True):
         arcs = [(head, without_subtype(label)) for head, label in zip(one.heads, one.labels, strict=True)]
-        found = [(head, without_subtype(label)) for head, label in zip(tree.heads, tree.labels, strict=True)]
-        for word, (head, label) in enumerate(zip(own.heads, own.labels, strict=True)):
+        parsed = [(head, without_subtype(label)) for head, label in zip(tree.heads, tree.labels, strict=True)]
+        for word, (head, label) in enumerate(zip(partly.heads, partly.labels, strict=True)):
             if head == NO_HEAD:
                 free += 1
-                right += arcs[word] == found[word]
+                right += arcs[word] == parsed[word]
             else:
                 known += 1
                 kept += tree.heads[word] == head and label in (BLANK, tree.labels[word])

@@ -36,18 +36,18 @@ def without_arcs(sentences: Sequence[Sentence], share: float, seed: int) -> list
     """The sentences with `_` in HEAD and DEPREL of the given share of words."""
     draw = random.Random(seed)
     known = (with_known(sentence, [draw.random() >= share for _ in sentence.forms]) for sentence in sentences)
-    return [replace(own, lines=with_tree(own, own.heads, own.labels)) for own in known]
+    return [replace(one, lines=with_tree(one, one.heads, one.labels)) for one in known]
 
 
 def without_sentences(sentences: Sequence[Sentence], share: float, seed: int) -> list[Sentence]:
     """The sentences without random ones that contain the given share of all words."""
-    left, found = (1 - share) * sum(map(len, sentences)), []
+    left, chosen = (1 - share) * sum(map(len, sentences)), []
     for sentence in random.Random(seed).sample(sentences, len(sentences)):
         if left <= 0:
             break
-        found.append(sentence)
+        chosen.append(sentence)
         left -= len(sentence)
-    return found
+    return chosen
 
 
 def main() -> None:
@@ -68,14 +68,14 @@ def main() -> None:
         leave_out = without_arcs if without == "arcs" else without_sentences
         sentences = leave_out(whole, share, seed)
         epochs = round(config.training.epochs * len(whole) / len(sentences))
-        own = [
+        changes = [
             f"training.seed={seed}",
             f"training.epochs={epochs}",
             "treebank.train_sentences=null",
             f"treebank.partial={without == 'arcs'}",
         ]
         folder = given.run / f"{without}-{share:.2f}-{seed}"
-        result = trained(given.config, [*given.set, *own], sentences, folder)
+        result = trained(given.config, [*given.set, *changes], sentences, folder)
         row = {"without": without, "share": round(share, 2), "seed": seed, "sentences": len(sentences)}
         print(json.dumps(row | uas_and_las(result) | {"seconds": result["seconds"]}), flush=True)
 

@@ -87,10 +87,10 @@ def probable(opinion: Opinion) -> tuple[float, ...]:
 def votes(opinions: Sequence[Opinion], weight: Weight) -> Floats:
     """[n, n + 1] The sum of the votes for each arc."""
     words = np.arange(len(opinions[0].tree.heads))
-    found = np.zeros((len(words), len(words) + 1))
+    sums = np.zeros((len(words), len(words) + 1))
     for opinion in opinions:
-        found[words, opinion.tree.heads] += weight(opinion)
-    return found
+        sums[words, opinion.tree.heads] += weight(opinion)
+    return sums
 
 
 def scorers(opinions: Sequence[Opinion]) -> Floats:
@@ -112,13 +112,13 @@ def labelled(heads: Sequence[int], opinions: Sequence[Opinion], weight: Weight) 
     """The tree with the labels that have the most votes."""
     labels = []
     for word, head in enumerate(heads):
-        found: dict[tuple[bool, str], float] = {}
+        supports: dict[tuple[bool, str], float] = {}
         for opinion in opinions:
-            label, own = opinion.tree.labels[word], opinion.tree.heads[word]
+            label, voted = opinion.tree.labels[word], opinion.tree.heads[word]
             if (label == ROOT_LABEL) == (head == 0):
-                key = own == head, label  # those with this arc come first
-                found[key] = found.get(key, 0.0) + weight(opinion)[word]
-        best = max(found, key=lambda key: (key[0], found[key]), default=None)
+                key = voted == head, label  # those with this arc come first
+                supports[key] = supports.get(key, 0.0) + weight(opinion)[word]
+        best = max(supports, key=lambda key: (key[0], supports[key]), default=None)
         labels.append(best[1] if best else ROOT_LABEL if head == 0 else "dep")
     return ParsedTree(tuple(heads), tuple(labels))
 
@@ -156,26 +156,30 @@ def mirrored_opinion(opinion: Opinion) -> Opinion:
 
 def opinions_from_right(model: Model, sentences: Sequence[Sentence]) -> list[Opinion]:
     return [
-        mirrored_opinion(own) for own in opinions_from_left(model, [mirrored(each) for each in sentences])
+        mirrored_opinion(opinion)
+        for opinion in opinions_from_left(model, [mirrored(each) for each in sentences])
     ]
 
 
 def groups(left: int, of_left: int, right: int, of_right: int) -> list[tuple[list[int], list[int]]]:
     """Up to `GROUPS` choices of `of_left` numbers below `left` and `of_right` numbers below `right`."""
-    found = [
+    choices = [
         (
             sorted((turn + step) % left for step in range(of_left)),
             sorted((turn + of_left + step) % right for step in range(of_right)),
         )
         for turn in range(GROUPS)
     ]
-    return [own for place, own in enumerate(found) if own not in found[:place]]
+    return [choice for index, choice in enumerate(choices) if choice not in choices[:index]]
 
 
 def together(members: Sequence[Sequence[Opinion]], way: str) -> list[ParsedTree]:
     """The joint trees of several parsers. members: for each parser, its opinions on all sentences."""
     sums, weight = WAYS[way]
-    return [labelled(tree_of(sums(own)), own, weight) for own in zip(*members, strict=True)]
+    return [
+        labelled(tree_of(sums(of_sentence)), of_sentence, weight)
+        for of_sentence in zip(*members, strict=True)
+    ]
 
 
 def measure(
@@ -185,25 +189,31 @@ def measure(
     cpu = torch.device("cpu")
     left = [opinions_from_left(Model.load(path, cpu), gold) for path in from_left]
     right = [opinions_from_right(Model.load(path, cpu), gold) for path in from_right]
-    found = {
-        name: [[opinion.tree for opinion in own] for own in members]
+    parsed = {
+        name: [[opinion.tree for opinion in of_parser] for of_parser in members]
         for name, members in (("1 from left", left), ("1 from right", right))
     }
     ensembles = {}
     for size in range(FEWEST, len(left) + 1):
         ensemble = parse(load_models(ModelChoice(tuple(from_left[:size])), cpu), gold)
-        found[f"{size} from left: ensemble"] = [ensemble]
+        parsed[f"{size} from left: ensemble"] = [ensemble]
         for of_right, way in product(range(min(len(right), size - 1) + 1), WAYS):
             members = f"{size - of_right} from left" + (f", {of_right} from right" if of_right else "")
             name = f"{members}: {way}"
             ensembles[name] = ensemble
-            found[name] = [
+            parsed[name] = [
                 together([*(left[one] for one in some), *(right[one] for one in others)], way)
                 for some, others in groups(len(left), size - of_right, len(right), of_right)
             ]
-    las = {name: round(mean(score(gold, own).las for own in trees), 2) for name, trees in found.items()}
+    las = {
+        name: round(mean(score(gold, of_parser).las for of_parser in trees), 2)
+        for name, trees in parsed.items()
+    }
     differences = {
-        name: [round(part, 2) for part in gain([counts_of(gold, [(ensemble, own) for own in found[name]])])]
+        name: [
+            round(part, 2)
+            for part in gain([counts_of(gold, [(ensemble, of_parser) for of_parser in parsed[name]])])
+        ]
         for name, ensemble in ensembles.items()
     }
     return {"las": dict(las), "differences": dict(differences)}
@@ -217,7 +227,7 @@ def main() -> None:
     given = arguments.parse_args()
     tune_process()
     torch.set_num_threads(1)
-    gold = [own for own in read_treebank(data_path(given.treebank)) if len(own) <= MAX_WORDS]
+    gold = [sentence for sentence in read_treebank(data_path(given.treebank)) if len(sentence) <= MAX_WORDS]
     measured = measure(gold, given.left_to_right, given.right_to_left)
     print(json.dumps({"treebank": Path(given.treebank).name, **measured}))
 

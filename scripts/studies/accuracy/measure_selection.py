@@ -46,8 +46,8 @@ def trained(
     if result.is_file():
         if treebank.read_bytes() != content:
             sys.exit(f"{folder}: is of other sentences; choose another folder with --run")
-        found: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
-        return found
+        kept: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
+        return kept
     folder.parent.mkdir(parents=True, exist_ok=True)
     treebank.write_bytes(content)
     own_changes = [*changes, f"treebank.train={treebank}", "tokenizer=null"]
@@ -77,8 +77,8 @@ def curve(given: argparse.Namespace, pool: Sequence[Sentence], by: By, seed: int
     rest = [sentence for number, sentence in enumerate(pool) if number not in set(drawn)]
     members = given.members if by == "disagreement" else 1
     for step in range(given.steps + 1):
-        place = given.run / (f"{by}-{seed}" if step else f"start-{seed}")
-        folders = [place / f"{step}-{member}" for member in range(members)]
+        folder_of_step = given.run / (f"{by}-{seed}" if step else f"start-{seed}")
+        folders = [folder_of_step / f"{step}-{member}" for member in range(members)]
         results = [
             trained(given.config, [*given.set, f"training.seed={seed + 1000 * member}"], known, folder)
             for member, folder in enumerate(folders)
@@ -87,8 +87,8 @@ def curve(given: argparse.Namespace, pool: Sequence[Sentence], by: By, seed: int
         print(json.dumps(row | uas_and_las(results[0])), flush=True)
         if step < given.steps:
             sources = (FileSentence("", sentence) for sentence in rest)
-            found = select(committee(folders), sources, given.words, by, seed=1000 * seed + step)
-            chosen = {own.sentence.line: own.sentence for own in found}
+            selected = select(committee(folders), sources, given.words, by, seed=1000 * seed + step)
+            chosen = {one.sentence.line: one.sentence for one in selected}
             known += chosen.values()
             rest = [sentence for sentence in rest if sentence.line not in chosen]
 

@@ -21,14 +21,14 @@ def main() -> None:
     given = arguments.parse_args()
     treebank = Path(data_path(given.treebank))
     [folder] = find_treebanks(treebank.parent.parent, [treebank.parent.name]).treebanks
-    own = folder.model_name
-    found = {
+    name_of_treebank = folder.model_name
+    by_model = {
         path.stem: evaluate(load(path), treebank)
         for path in sorted(given.models.glob(f"*{SUFFIX}"))
-        if path.stem != own
+        if path.stem != name_of_treebank
     }
-    print(f"{own}, by the models of other treebanks")
-    for name, scores in sorted(found.items(), key=lambda pair: -pair[1].las):
+    print(f"{name_of_treebank}, by the models of other treebanks")
+    for name, scores in sorted(by_model.items(), key=lambda pair: -pair[1].las):
         print(f"{name}: UAS {scores.uas:.2f}  LAS {scores.las:.2f}")
 
 

@@ -61,8 +61,8 @@ def learn(settings: MnistSettings, late: int, epochs: int, seed: int) -> list[fl
     scores = []
     for epoch in range(1, epochs + 1):
         order = torch.randperm(end, generator=torch.Generator().manual_seed(1000 * seed + epoch))
-        for own in order.split(BATCH):
-            updates.step(network.losses((images[own], labels[own])).loss)
+        for batch in order.split(BATCH):
+            updates.step(network.losses((images[batch], labels[batch])).loss)
         with torch.no_grad():
             held_out = network.losses((images[end:], labels[end:]))
         scores.append(accuracy([held_out]))

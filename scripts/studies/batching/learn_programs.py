@@ -119,10 +119,10 @@ def majority(train: Sequence[Question], validation: Sequence[Question]) -> dict[
     return {kind: Accuracy(right[kind], count) for kind, count in Counter(q.kind for q in validation).items()}
 
 
-def table(found: Mapping[str, Accuracy], guessed: Mapping[str, Accuracy]) -> None:
-    for kind in sorted(found):
-        print(f"  {kind:16} {found[kind]}  majority {guessed[kind]}  of {found[kind].questions} questions")
-    print(f"  {'all':16} {total(found)}  majority {total(guessed)}", flush=True)
+def table(accuracies: Mapping[str, Accuracy], guessed: Mapping[str, Accuracy]) -> None:
+    for kind, of_kind in sorted(accuracies.items()):
+        print(f"  {kind:16} {of_kind}  majority {guessed[kind]}  of {of_kind.questions} questions")
+    print(f"  {'all':16} {total(accuracies)}  majority {total(guessed)}", flush=True)
 
 
 def total(of_kinds: Mapping[str, Accuracy]) -> Accuracy:
@@ -146,11 +146,14 @@ def _file(folder: Path, part: str, what: str) -> str:
     raise ValueError(f"{folder}: no CLEVR_{part}_{what}*.json")
 
 
-def keep(path: Path, of_run: Mapping[str, Any], **found: Mapping[str, Accuracy]) -> None:
+def keep(path: Path, of_run: Mapping[str, Any], **accuracies: Mapping[str, Accuracy]) -> None:
     """Append a validation to a file of rows. found: accuracies by kind of question, kept as percentages."""
     scores = {
-        name: {kind: 100 * own.right / own.questions for kind, own in {**kinds, "all": total(kinds)}.items()}
-        for name, kinds in found.items()
+        name: {
+            kind: 100 * of_kind.right / of_kind.questions
+            for kind, of_kind in {**kinds, "all": total(kinds)}.items()
+        }
+        for name, kinds in accuracies.items()
     }
     append_stamped(path, {**of_run, **scores, "sizes": SIZES})
 
@@ -173,11 +176,11 @@ def compare(
             numbers = range(first, min(first + validate_every, epochs + 1))
             seconds += learn(plugin, lessons, numbers, epochs, method)
             validation.executor.load_state_dict(plugin.executor.state_dict())
-            found = accuracy(validation)
-            table(found, guessed)
+            accuracies = accuracy(validation)
+            table(accuracies, guessed)
             if rows:
                 of_run = {"method": method, "epoch": numbers[-1], "epochs": epochs, "seconds": seconds}
-                keep(rows, of_run, accuracy=found, majority=guessed)
+                keep(rows, of_run, accuracy=accuracies, majority=guessed)
 
 
 def main() -> None:

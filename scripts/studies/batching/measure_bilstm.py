@@ -28,10 +28,10 @@ WORDS = 500
 LENGTHS = {
     "4 words": [4] * (WORDS // 4),
     "8 words": [8] * (WORDS // 8),
-    "20 to 24": [20 + place % 5 for place in range(WORDS // 22)],
-    "50 to 58": [50 + place for place in range(9)],
-    "10 to 34": [10 + place for place in range(25)],
-    "2 to 40": [2 + 2 * place for place in range(20)],
+    "20 to 24": [20 + number % 5 for number in range(WORDS // 22)],
+    "50 to 58": [50 + number for number in range(9)],
+    "10 to 34": [10 + number for number in range(25)],
+    "2 to 40": [2 + 2 * number for number in range(20)],
 }
 TURNS, REPETITIONS = 7, 2
 
@@ -43,7 +43,7 @@ def main() -> None:
     print(f"{'':<12}" + "".join(f"{f'{size} units':>12}" for size in SIZES))
     for name, lengths in LENGTHS.items():
         ratios = [ratio(size, lengths) for size in SIZES]
-        print(f"{name:<12}" + "".join(f"{own:12.2f}" for own in ratios))
+        print(f"{name:<12}" + "".join(f"{each:12.2f}" for each in ratios))
 
 
 def ratio(size: int, lengths: list[int]) -> float:

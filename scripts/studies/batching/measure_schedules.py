@@ -50,10 +50,10 @@ def tree(draw: random.Random, words: int) -> Tree:
 
 def chain(words: int) -> Tree:
     """A sequence: each node has the words before it as its only child."""
-    found: Tree = ()
+    node: Tree = ()
     for _ in range(1, words):
-        found = (found,)
-    return found
+        node = (node,)
+    return node
 
 
 def examples() -> dict[str, list[Tree]]:
@@ -92,13 +92,13 @@ class Network:
 
     def record(self, graph: Graph, trees: Sequence[Tree]) -> Values:
         """Returns the hidden states of all roots."""
-        return Values(graph, [self._state(graph, own)[0].number for own in trees])
+        return Values(graph, [self._state(graph, tree)[0].number for tree in trees])
 
-    def _state(self, graph: Graph, own: Tree) -> Sequence[Value]:
-        if not own:
+    def _state(self, graph: Graph, tree: Tree) -> Sequence[Value]:
+        if not tree:
             return graph.apply(self._leaf, (), (0,))
-        states = [value for child in own for value in self._state(graph, child)]
-        return graph.apply(self._nodes[len(own) - 1], states)
+        states = [value for child in tree for value in self._state(graph, child)]
+        return graph.apply(self._nodes[len(tree) - 1], states)
 
 
 def step(network: Network, trees: Sequence[Tree], method: str) -> None:

@@ -72,14 +72,14 @@ def shapes(loaded: data.TrainingData, settings: TrainingSettings) -> dict[str, A
             yield from epoch_batches(loaded, settings, epoch)
 
     common = common_shapes(map(loaded.train.shape, batches(1, EPOCHS)), settings.max_batch_words)
-    own = list(map(loaded.train.shape, batches(EPOCHS + 1, MEASURED_EPOCHS)))
-    fits = [(shape, fitting(common, shape)) for shape in own]
+    later = list(map(loaded.train.shape, batches(EPOCHS + 1, MEASURED_EPOCHS)))
+    fits = [(shape, fitting(common, shape)) for shape in later]
     rows = [(shape.lstm_rows, padded.lstm_rows) for shape, padded in fits if padded]
     return {
         "shapes": len(common),
-        "share": len(rows) / len(own),
+        "share": len(rows) / len(later),
         "padding": sum(padded for _, padded in rows) / max(1, sum(alone for alone, _ in rows)) - 1,
-        "batches": len(own),
+        "batches": len(later),
         "epochs": MEASURED_EPOCHS,
     }
 

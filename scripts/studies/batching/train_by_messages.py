@@ -91,9 +91,9 @@ class TrainingLog:
         self._write("accuracy", accuracy(trained))
         took = max(span.ended for span in spans) - min(span.began for span in spans)
         for worker, busy in enumerate(ran.busy, 1):
-            own = [span.waiting for span in spans if span.worker == worker - 1]
+            of_worker = [span.waiting for span in spans if span.worker == worker - 1]
             self._write(f"worker {worker}/busy", busy / took)
-            self._write(f"worker {worker}/messages waiting", sum(own) / max(1, len(own)))
+            self._write(f"worker {worker}/messages waiting", sum(of_worker) / max(1, len(of_worker)))
         for name, node in self._messages.graph.nodes.items():
             if isinstance(node, Parameterised) and node.staleness:
                 self._write(f"staleness/{name}", mean_staleness(node.staleness))
@@ -131,8 +131,8 @@ def train(plugin: Any, epochs: int, folder: Path, validate: bool) -> None:
 def _beside(validated: Sequence[Report]) -> str:
     if not validated:
         return ""
-    found = f"accuracy {accuracy(validated):.4f}, loss {mean_loss(validated):.4f}"
-    return f"; of the same examples while it was trained: {found}"
+    told = f"accuracy {accuracy(validated):.4f}, loss {mean_loss(validated):.4f}"
+    return f"; of the same examples while it was trained: {told}"
 
 
 def mean_loss(reports: Sequence[Report]) -> float:
@@ -170,13 +170,13 @@ def gantt(spans: Sequence[Span]) -> str:
     for worker in range(workers):
         for number, instance in enumerate(instances):
             for forward in (True, False):
-                own = [
+                of_worker = [
                     (1e3 * (span.began - start), 1e3 * (span.ended - span.began))
                     for span in spans
                     if (span.worker, span.instance, span.forward) == (worker, instance, forward)
                 ]
                 axes.broken_barh(
-                    own,
+                    of_worker,
                     (worker - LANE / 2, LANE),
                     facecolor=COLOURS[number % len(COLOURS)],
                     edgecolor="white",

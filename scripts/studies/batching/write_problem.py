@@ -62,11 +62,11 @@ def main() -> None:
         arguments.error(f"no writer for {plugin.name}; there are those of {', '.join(WRITERS)}")
     network: nn.Module = getattr(plugin, "_tagger", None) or plugin._network  # type: ignore[attr-defined]
     batches = plugin.batches()
-    found = WRITERS[plugin.name](network, batches)
+    written = WRITERS[plugin.name](network, batches)
     weights = {name: weight.numpy().copy() for name, weight in network.state_dict().items()}
     rates = {name: np.array(getattr(settings, name)) for name in RATES if hasattr(settings, name)}
-    arrays = {"batch_size": np.array(given.batch_size), "losses": losses(plugin), **rates, **found.arrays}
-    problem.write(given.folder, arrays, found.ragged, weights)
+    arrays = {"batch_size": np.array(given.batch_size), "losses": losses(plugin), **rates, **written.arrays}
+    problem.write(given.folder, arrays, written.ragged, weights)
     say(f"{given.folder}: {len(batches)} batches")
 
 
@@ -80,9 +80,9 @@ def prepared(
     read = read_config(config)
     if experiment not in read.experiments:
         sys.exit(f"{config} has no experiment {experiment}; it has {', '.join(read.experiments)}")
-    own = read.experiments[experiment]
-    plugin = find(own.plugin)()
-    settings = validated(type(plugin), own.settings)
+    asked = read.experiments[experiment]
+    plugin = find(asked.plugin)()
+    settings = validated(type(plugin), asked.settings)
     cpu = torch.device("cpu")
     torch.set_num_threads(threads)
     setup = Setup(settings, method, "train", batch_size, cpu, read.seed, lambda _: nullcontext(), threads)
@@ -122,7 +122,9 @@ def tagged_sentences(network: Any, batches: Sequence[Sequence[TaggedSentence]]) 
         "words": [sentence.words for sentence in every],
         "labels": [sentence.labels for sentence in every],
         "spellings": [
-            sentence.spellings.get(place, []) for sentence in every for place in range(len(sentence.words))
+            sentence.spellings.get(position, [])
+            for sentence in every
+            for position in range(len(sentence.words))
         ],
     }
     return Written(ragged)
@@ -145,7 +147,8 @@ def graphs(network: Any, batches: Sequence[Sequence[GraphBatch]]) -> Written:
         "graph": [batch.graph.numpy() for batch in every],
         "sources": [torch.cat(batch.sources).numpy() for batch in every],
         "kinds": [
-            np.repeat(np.arange(len(batch.sources)), [len(own) for own in batch.sources]) for batch in every
+            np.repeat(np.arange(len(batch.sources)), [len(of_kind) for of_kind in batch.sources])
+            for batch in every
         ],
         "targets": [batch.targets.numpy() for batch in every],
         "answers": [batch.answers.numpy() for batch in every],

@@ -95,8 +95,8 @@ def _measure_size(visited: Visited, given: argparse.Namespace, of_plugin: tuple[
     for cell in cells:
         cell.found["differs"] = conformance.disagreement(cell.checked, cells[0].checked)
     speeds = defaultdict[str, list[float]](list)
-    for found in in_turns({cell.found["method"]: cell.speed for cell in cells}, turns):
-        for method, speed in found.items():
+    for of_turn in in_turns({cell.found["method"]: cell.speed for cell in cells}, turns):
+        for method, speed in of_turn.items():
             speeds[method].append(speed)
     for cell in cells:
         estimate = median_of(speeds[cell.found["method"]])
@@ -106,12 +106,12 @@ def _measure_size(visited: Visited, given: argparse.Namespace, of_plugin: tuple[
 
 def _settings(experiment: str, rehearsed: Path | None) -> tuple[str, Any]:
     """The plugin of an experiment, and its settings; small ones if the treebank of a rehearsal is given."""
-    own = read_config(CONFIG).experiments[experiment]
+    asked = read_config(CONFIG).experiments[experiment]
     if rehearsed:
-        changes = [f"experiments.{experiment}.{change}" for change in REHEARSED[own.plugin]]
+        changes = [f"experiments.{experiment}.{change}" for change in REHEARSED[asked.plugin]]
         changes = [change.format(treebank=rehearsed) for change in changes]
-        own = read_config(CONFIG, changes).experiments[experiment]
-    return own.plugin, find(own.plugin).Settings.model_validate(own.settings)
+        asked = read_config(CONFIG, changes).experiments[experiment]
+    return asked.plugin, find(asked.plugin).Settings.model_validate(asked.settings)
 
 
 class MeasuredCell:
@@ -132,7 +132,7 @@ class MeasuredCell:
         batches = self._plugin.batches()
         count = min(most, len(batches))
         by_size = sorted(batches, key=lambda batch: self._plugin.work(batch).operations)
-        self._batches = [by_size[int((place + 0.5) * len(batches) / count)] for place in range(count)]
+        self._batches = [by_size[int((index + 0.5) * len(batches) / count)] for index in range(count)]
         self._examples = sum(self._plugin.work(batch).sentences for batch in self._batches)
         self.speed()  # libraries are initialised
         self.found["prepare_seconds"] = round(time.perf_counter() - began, 2)
@@ -148,14 +148,14 @@ class MeasuredCell:
 
     def phases(self) -> dict[str, dict[str, float]]:
         """Milliseconds of each phase for all batches, by how they are timed."""
-        found = {}
+        by_clock = {}
         for how, waits in ((LAUNCHING, False), (WAITING, True)):
             with self._clock.timing(waits) as seconds:
                 for batch in self._batches:
                     self._plugin.run(batch)
                     torch.cuda.synchronize()
-            found[how] = {name: round(1000 * own, 3) for name, own in seconds.items()}
-        return found
+            by_clock[how] = {name: round(1000 * taken, 3) for name, taken in seconds.items()}
+        return by_clock
 
 
 class PhaseClock:

@@ -60,8 +60,8 @@ def _compare(one: GraphedStep, three: GraphedStep, turns: int, replays: int) -> 
     times = [(one.milliseconds(replays), three.milliseconds(replays)) for _ in range(1 + turns)]
     by_one, by_three = (median(each) for each in zip(*times[1:], strict=True))
     differences = [
-        float((own - other).abs().max() / own.abs().max().clamp(min=1e-12))
-        for own, other in zip(one.gradients, three.gradients, strict=True)
+        float((gradient - other).abs().max() / gradient.abs().max().clamp(min=1e-12))
+        for gradient, other in zip(one.gradients, three.gradients, strict=True)
     ]
     report(
         batch_size=batch.sentences,
@@ -111,11 +111,11 @@ class GraphedStep:
         states = self._side_by_side(words.table)
         scores = network.score(states[0] + states[1] + states[2])
         loss = network.loss(scores, words, batch, self.run.model.inventory).total
-        found = torch.autograd.grad(loss, self._weights, allow_unused=True)
+        gradients = torch.autograd.grad(loss, self._weights, allow_unused=True)
         for side in self.sides:  # their backward passes
             torch.cuda.current_stream().wait_stream(side)
-        pairs = zip(found, self._weights, strict=True)
-        return [torch.zeros_like(weight) if own is None else own for own, weight in pairs]
+        pairs = zip(gradients, self._weights, strict=True)
+        return [torch.zeros_like(weight) if gradient is None else gradient for gradient, weight in pairs]
 
     def _side_by_side(self, table: Tensor) -> list[Tensor]:
         """[S, hidden] each: the projected states of stack, buffer and history. table: [W + 2, token]"""
@@ -136,17 +136,17 @@ class GraphedStep:
 
         parts: list[Callable[[], Tensor]] = [stack, buffer, history]
         main = torch.cuda.current_stream()
-        found = []
+        vectors = []
         for number, part in enumerate(parts):
             on_side: AbstractContextManager[object] = nullcontext()
             if self.sides:
                 self.sides[number].wait_stream(main)
                 on_side = torch.cuda.stream(self.sides[number])
             with on_side:
-                found.append(part())
+                vectors.append(part())
         for side in self.sides:
             main.wait_stream(side)
-        return found
+        return vectors
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ PACKAGES = (
 
 
 def main(rehearse: bool) -> None:
-    found = {
+    machine = {
         "gpu": "simulated" if rehearse else None,
         "torch": str(torch.__version__),
         "cuda": torch.version.cuda,
@@ -39,15 +39,15 @@ def main(rehearse: bool) -> None:
     }
     if not rehearse:
         limits = gpu_limits()
-        found["driver"] = limits[0]["driver_version"] if limits else None
+        machine["driver"] = limits[0]["driver_version"] if limits else None
         if not torch.cuda.is_available():
-            sys.exit(f"there is no GPU: torch.cuda.is_available() is False; {found}")
-        found["gpu"] = torch.cuda.get_device_name()
-        found["memory_gib"] = round(torch.cuda.get_device_properties(0).total_memory / 2**30, 1)
-        found["limits"] = limits[:1]
+            sys.exit(f"there is no GPU: torch.cuda.is_available() is False; {machine}")
+        machine["gpu"] = torch.cuda.get_device_name()
+        machine["memory_gib"] = round(torch.cuda.get_device_properties(0).total_memory / 2**30, 1)
+        machine["limits"] = limits[:1]
         torch.ones(3, device="cuda").sum().item()  # a driver that is too old fails here, at the latest
     packages = {name: _version(name) for name in PACKAGES}
-    report(**found, packages=packages)
+    report(**machine, packages=packages)
 
 
 def _version(package: str) -> str | None:

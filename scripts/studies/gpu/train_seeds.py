@@ -33,8 +33,12 @@ def main() -> None:
     with visited_device(given.rehearse) as visited, config_maker(given.rehearse) as config_of:
         for seed in range(1, (1 if given.rehearse else given.seeds) + 1):
             for graphs in given.graphs:
-                own = f"training.seed={seed}", f"training.precision={given.precision}", GRAPHS.format(graphs)
-                run = Run.begin(config_of(*own, *small), visited.device)
+                changes = (
+                    f"training.seed={seed}",
+                    f"training.precision={given.precision}",
+                    GRAPHS.format(graphs),
+                )
+                run = Run.begin(config_of(*changes, *small), visited.device)
                 report(seed=seed, precision=given.precision, cuda_graphs=graphs == "true", **_trained(run))
                 del run  # with its graphs
 

@@ -48,16 +48,16 @@ class FeatureParser:
         losses = []
         for rows, words in decisions:
             scores = [
-                self._score(dy.concatenate([vectors[row][place] for place in places]))
-                for row, places in zip(rows.tolist(), words.tolist(), strict=True)
+                self._score(dy.concatenate([vectors[row][position] for position in positions]))
+                for row, positions in zip(rows.tolist(), words.tolist(), strict=True)
             ]
             scores[-1][-1].forward()  # and all before it
             values = np.array(
-                [np.concatenate([part.npvalue() for part in own]) for own in scores], np.float64
+                [np.concatenate([part.npvalue() for part in parts]) for parts in scores], np.float64
             )
             chosen = decisions.take(values)
             pairs = zip(chosen.places, chosen.pairs.tolist(), strict=True)
-            losses += [self._hinge(*scores[place], pair) for place, pair in pairs]
+            losses += [self._hinge(*scores[position], pair) for position, pair in pairs]
         return dy.esum(losses)
 
     def _vectors(self, sentence: FeatureSentence) -> list[dy.Expression]:

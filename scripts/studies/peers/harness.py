@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 Given, Found = TypeVar("Given"), TypeVar("Found")
 
 Train = Callable[[Path, Path, Path, int], None]
-"""Called with the training treebank, the dev treebank, the place of the model, and the training length."""
+"""Called with the training treebank, the dev treebank, the path of the model, and the training length."""
 Parse = Callable[[Path, Path, int], None]
 """Called with the model, the test treebank and the number of sentences that are handed in at once."""
 ALL = 1 << 30
@@ -47,11 +47,11 @@ def timed(
     parse: Callable[[Sequence[Given]], Sequence[Found]], sentences: Sequence[Given], together: int
 ) -> tuple[list[Found], float]:
     """The results of `parse` for consecutive groups of sentences, and the sentences per second."""
-    found: list[Found] = []
+    results: list[Found] = []
     began = time.perf_counter()
     for start in range(0, len(sentences), together):
-        found += parse(sentences[start : start + together])
-    return found, len(sentences) / (time.perf_counter() - began)
+        results += parse(sentences[start : start + together])
+    return results, len(sentences) / (time.perf_counter() - began)
 
 
 class Tree(NamedTuple):
@@ -62,22 +62,24 @@ class Tree(NamedTuple):
 
 def trees(text: str) -> list[Tree]:
     """The trees of a CoNLL-U text, without multiword tokens and empty nodes."""
-    found = []
+    read = []
     for block in text.strip().split("\n\n"):
         rows = [line.split("\t") for line in block.splitlines() if not line.startswith("#")]
         words = [row for row in rows if row[0].isdecimal()]
         heads, labels = [int(row[6]) for row in words], [row[7].split(":")[0] for row in words]
-        found.append(Tree([row[1] for row in words], heads, labels))
-    return found
+        read.append(Tree([row[1] for row in words], heads, labels))
+    return read
 
 
 def las(gold: Sequence[Tree], parsed: Sequence[Tree]) -> float:
     """Labelled attachment score in percent: labels without subtypes, punctuation included."""
     right = sum(
         arc == own_arc
-        for tree, own in zip(gold, parsed, strict=True)
+        for tree, parse in zip(gold, parsed, strict=True)
         for arc, own_arc in zip(
-            zip(tree.heads, tree.labels, strict=True), zip(own.heads, own.labels, strict=True), strict=True
+            zip(tree.heads, tree.labels, strict=True),
+            zip(parse.heads, parse.labels, strict=True),
+            strict=True,
         )
     )
     return 100 * right / sum(len(tree.forms) for tree in gold)

@@ -41,8 +41,8 @@ def loss(weights: Batch, vectors: jax.Array, batch: Batch) -> jax.Array:
 
 def _loss_of_one(weights: Batch, vectors: jax.Array, labels: jax.Array) -> jax.Array:
     """The loss of one sentence. vectors: [words, size]"""
-    place, length = jnp.arange(len(vectors)), (labels != NO_LABEL).sum()
-    backwards = jnp.where(place < length, length - 1 - place, place)  # padding stays after the words
+    index, length = jnp.arange(len(vectors)), (labels != NO_LABEL).sum()
+    backwards = jnp.where(index < length, length - 1 - index, index)  # padding stays after the words
     states, layer = vectors, 0
     while f"reader.weight_ih_l{layer}" in weights:
         forward = lstm(weights, f"l{layer}", states)

@@ -79,8 +79,8 @@ def time_training(
     def take(batch: Sequence[Any]) -> None:
         nonlocal state
         arrays = _with_rows(pad(batch), len(state.table))
-        state, found = _compiled(compiled, step, state, arrays)(state, arrays)
-        found.block_until_ready()
+        state, total = _compiled(compiled, step, state, arrays)(state, arrays)
+        total.block_until_ready()
 
     def first_loss() -> float:
         arrays = _with_rows(pad(batches[0]), len(state.table))
@@ -97,8 +97,8 @@ def time_training(
 def padded(arrays: Sequence[Array], length: int, padding: int = 0) -> Array:
     """The arrays padded to one length, [arrays, length]."""
     rows = np.full((len(arrays), length), padding, np.int32)
-    for row, own in zip(rows, arrays, strict=True):
-        row[: len(own)] = own
+    for row, array in zip(rows, arrays, strict=True):
+        row[: len(array)] = array
     return rows
 
 
@@ -129,15 +129,15 @@ def _no_moments(weights: Any) -> Moments:
 
 
 def _with_rows(arrays: Batch, table_size: int) -> Batch:
-    """The arrays with the table's rows that are read, each once, and the place of each word among these rows.
+    """The arrays with the table's rows that are read, each once, and the position of each word among these rows.
 
     `rows` has as many numbers as there are words, so that its shape causes no further compilation; surplus
     numbers are outside the table.
     """
-    read, places = np.unique(arrays["words"], return_inverse=True)
-    rows = np.full(places.size, table_size, np.int32)
+    read, positions = np.unique(arrays["words"], return_inverse=True)
+    rows = np.full(positions.size, table_size, np.int32)
     rows[: len(read)] = read
-    return {**arrays, "rows": rows, "places": places.reshape(arrays["words"].shape).astype(np.int32)}
+    return {**arrays, "rows": rows, "positions": positions.reshape(arrays["words"].shape).astype(np.int32)}
 
 
 def _compiled(compiled: dict[Any, Any], step: Any, state: State, arrays: Batch) -> Any:
@@ -150,7 +150,7 @@ def _compiled(compiled: dict[Any, Any], step: Any, state: State, arrays: Batch) 
 
 def _total(loss: Loss, weights: Batch, read: jax.Array, arrays: Batch) -> jax.Array:
     """The loss of a batch. read: [rows, size], the vectors of `rows`."""
-    return loss(weights, read[arrays["places"]], arrays)
+    return loss(weights, read[arrays["positions"]], arrays)
 
 
 def _step(loss: Loss, rate: float, state: State, arrays: Batch) -> tuple[State, jax.Array]:

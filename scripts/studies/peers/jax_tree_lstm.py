@@ -46,37 +46,41 @@ def _depths(left: Array, right: Array) -> Array:
 
 
 def pad(trees: Sequence[Tree]) -> Batch:
-    """Arrays [depths, nodes], the deepest depth first; a node's children are places at the previous depth.
+    """Arrays [depths, nodes], the deepest depth first; a node's children are positions at the previous depth.
 
     `words` are those of all leaves.
     """
-    sizes, leaves = np.array([(len(own.labels), len(own.words)) for own in trees]).T
+    sizes, leaves = np.array(
+        [(len(tree_of_batch.labels), len(tree_of_batch.words)) for tree_of_batch in trees]
+    ).T
     tree, start = np.arange(len(trees)).repeat(sizes), sizes.cumsum() - sizes
     is_leaf = np.arange(len(tree)) - start[tree] < leaves[tree]
-    depth = np.concatenate([own.depth for own in trees])
+    depth = np.concatenate([tree_of_batch.depth for tree_of_batch in trees])
     order, counts = depth.argsort(kind="stable"), np.bincount(depth)
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order)) - (counts.cumsum() - counts).repeat(counts)
+    position = np.empty_like(order)
+    position[order] = np.arange(len(order)) - (counts.cumsum() - counts).repeat(counts)
     shape = rounded(len(counts), DEPTHS), rounded(counts.max(), WIDTH)
-    where = len(counts) - 1 - depth, place
+    where = len(counts) - 1 - depth, position
 
     def nodes(values: Array, padding: int = 0) -> Array:
-        found = np.full(shape, padding, np.int32)
-        found[where] = values
-        return found
+        filled = np.full(shape, padding, np.int32)
+        filled[where] = values
+        return filled
 
     def children(sides: Sequence[Array]) -> Array:
-        found = np.zeros(len(tree), np.int32)
-        found[~is_leaf] = place[np.concatenate(sides) + start[tree[~is_leaf]]]
-        return nodes(found)
+        numbers = np.zeros(len(tree), np.int32)
+        numbers[~is_leaf] = position[np.concatenate(sides) + start[tree[~is_leaf]]]
+        return nodes(numbers)
 
     return {
-        "words": padded([np.concatenate([own.words for own in trees])], rounded(leaves.sum(), LEAVES))[0],
+        "words": padded(
+            [np.concatenate([tree_of_batch.words for tree_of_batch in trees])], rounded(leaves.sum(), LEAVES)
+        )[0],
         "is_leaf": nodes(is_leaf),
         "leaf": nodes(np.where(is_leaf, is_leaf.cumsum() - 1, 0)),
-        "left": children([own.left for own in trees]),
-        "right": children([own.right for own in trees]),
-        "labels": nodes(np.concatenate([own.labels for own in trees]), NO_LABEL),
+        "left": children([tree_of_batch.left for tree_of_batch in trees]),
+        "right": children([tree_of_batch.right for tree_of_batch in trees]),
+        "labels": nodes(np.concatenate([tree_of_batch.labels for tree_of_batch in trees]), NO_LABEL),
     }
 
 

@@ -27,12 +27,12 @@ def main() -> None:
         for sentence in read_treebank(str(given.test))
     ]
     parsed, speed = timed(lambda group: list(loaded.parse_all(group)), sentences, given.together)
-    found = [
+    times = [
         Tree(list(tree.words), list(tree.heads), [label.split(":")[0] for label in tree.labels])
         for tree in parsed
     ]
     gold = trees(given.test.read_text(encoding="utf-8"))
-    print(f"LAS {las(gold, found):.2f}, {speed:,.1f} sentences/s")
+    print(f"LAS {las(gold, times):.2f}, {speed:,.1f} sentences/s")
 
 
 if __name__ == "__main__":

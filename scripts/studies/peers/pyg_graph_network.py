@@ -95,8 +95,8 @@ class GraphNetwork(nn.Module):
         _fill(self.convolution.rnn, weights, "propagation.update")
         if not plain:
             for name, parameter in self.convolution.layers.named_parameters():
-                own = [weights[f"propagation._edges.{kind}.{name}"] for kind in range(kinds)]
-                parameter.data.copy_(torch.cat(own))
+                of_kinds = [weights[f"propagation._edges.{kind}.{name}"] for kind in range(kinds)]
+                parameter.data.copy_(torch.cat(of_kinds))
         self.score = _linear(weights, "readout.score")
         self.gate = _linear(weights, "readout.gate") if "readout.gate.weight" in weights else None
 

@@ -15,7 +15,7 @@ from harness import las, run, timed, trees
 from ufal import udpipe
 
 
-def train(train: Path, dev: Path, place: Path, iterations: int) -> None:
+def train(train: Path, dev: Path, target: Path, iterations: int) -> None:
     error = udpipe.ProcessingError()
     model = udpipe.Trainer.train(
         "morphodita_parsito",
@@ -28,8 +28,8 @@ def train(train: Path, dev: Path, place: Path, iterations: int) -> None:
     )
     if error.occurred():
         raise SystemExit(error.message)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_bytes(model)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(model)
 
 
 def _sentences(path: Path) -> udpipe.Sentences:

@@ -54,12 +54,12 @@ def serving(model: str) -> Iterator[tuple[int, int]]:
     ]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr
-        found = re.search(r":(\d+)", json.loads(process.stderr.readline())["url"].removeprefix("http:"))
-        assert found
+        port = re.search(r":(\d+)", json.loads(process.stderr.readline())["url"].removeprefix("http:"))
+        assert port
         try:
             with ThreadPoolExecutor(1) as reading:
                 reading.submit(process.stderr.read)
-                yield process.pid, int(found[1])
+                yield process.pid, int(port[1])
                 process.kill()
         finally:
             process.kill()
@@ -80,9 +80,9 @@ def ask(port: int, body: bytes) -> int:
 
 def memory(process: int) -> int:
     """In MiB."""
-    found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{process}/status").read_text())
-    assert found
-    return int(found[1]) // 1024
+    kilobytes = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{process}/status").read_text())
+    assert kilobytes
+    return int(kilobytes[1]) // 1024
 
 
 def main() -> None:

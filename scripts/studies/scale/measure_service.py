@@ -266,7 +266,7 @@ def main() -> None:
     of_turns = {name: [each[name] for each in rounds] for name in services}
     for name, turns in of_turns.items():
         known = {what: list(map(of, turns)) for what, of in VALUES.items() if not np.isnan(of(turns[0]))}
-        print(f"{name}: " + ", ".join(f"{what} {median_of(own):.1f}" for what, own in known.items()))
+        print(f"{name}: " + ", ".join(f"{what} {median_of(of_turn):.1f}" for what, of_turn in known.items()))
     first, *others = services
     for other in others:
         for what, of in VALUES.items():

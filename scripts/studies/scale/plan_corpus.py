@@ -135,7 +135,7 @@ def _needs(
     computed = cost_of_file(many_files, one_file, "driver_cpu_seconds")
     joined = one_file.bytes_out / one_file.seconds_to_complete
     cut = cutting["bytes"] / cutting["seconds"]
-    found, memory = (finding[what] / finding["files"] for what in ("seconds", "memory"))
+    seconds, memory = (finding[what] / finding["files"] for what in ("seconds", "memory"))
     return [
         (
             "a worker reads and writes",
@@ -152,7 +152,7 @@ def _needs(
         ("workers with large files that it serves", f"{joined / written:,.0f}", ""),
         ("files are cut into parts", f"{cut / MEGABYTE:,.0f} MB/s", ""),
         ("workers that a process that cuts serves", f"{cut / read:,.0f}", ""),
-        ("seconds to find a file", f"{found:.6f}", f"{MILLION * found:.0f}"),
+        ("seconds to find a file", f"{seconds:.6f}", f"{MILLION * seconds:.0f}"),
         ("memory of a file in the list", f"{memory:,.0f} bytes", f"{MILLION * memory / MEGABYTE:,.0f} MB"),
     ]
 
@@ -169,8 +169,8 @@ def _plans(run: Measured, sentences: int, workers: Sequence[int]) -> Iterator[li
     work = blocks * mean(run.block_seconds)
     yield ["by the formula", *(f"{run.seconds_to_start + work / (n * run.busy_share):,.0f}" for n in workers)]
     for name, supposed in SUPPOSITIONS.items():
-        found = [simulated(run.block_seconds, blocks, count, supposed) for count in workers]
-        yield [name, *(f"{run.seconds_to_start + seconds / run.busy_share:,.0f}" for seconds in found)]
+        taken = [simulated(run.block_seconds, blocks, count, supposed) for count in workers]
+        yield [name, *(f"{run.seconds_to_start + seconds / run.busy_share:,.0f}" for seconds in taken)]
 
 
 def simulated(

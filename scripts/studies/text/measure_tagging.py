@@ -54,25 +54,25 @@ def without_tags(model: Model) -> Model:
         network["sentence_encoder"]["layers"] += network["tags"]["layers_above"]
     network["tags"] = {}
     vocabulary = replace(model.vocabulary, predicted={})
-    weights = {_name_without_tags(name, below): own for name, own in model.network.state_dict().items()}
+    weights = {_name_without_tags(name, below): weight for name, weight in model.network.state_dict().items()}
     vectors = weights[VECTORS][1:] if VECTORS in weights else None
-    found = Model.build(ParserSettings.model_validate(settings), vocabulary, model.device, vectors)
+    alone = Model.build(ParserSettings.model_validate(settings), vocabulary, model.device, vectors)
     # The first layer above the tags also reads these, in its last columns.
-    found.network.load_state_dict(
+    alone.network.load_state_dict(
         {
-            name: weights[name][:, : own.shape[1]] if own.dim() == 2 else weights[name]
-            for name, own in found.network.state_dict().items()
+            name: weights[name][:, : weight.shape[1]] if weight.dim() == 2 else weights[name]
+            for name, weight in alone.network.state_dict().items()
         }
     )
-    found.network.eval()
-    return found
+    alone.network.eval()
+    return alone
 
 
 def _name_without_tags(name: str, below: int) -> str:
     """The name of a weight if the layers above the tags belong to the sentence encoder. below: its layers."""
-    if not (found := re.fullmatch(r"layers_above_tags\.lstm\.(\w+_l)(\d+)(\w*)", name)):
+    if not (match := re.fullmatch(r"layers_above_tags\.lstm\.(\w+_l)(\d+)(\w*)", name)):
         return name
-    return f"tokens.sentence_encoder.{found[1]}{below + int(found[2])}{found[3]}"
+    return f"tokens.sentence_encoder.{match[1]}{below + int(match[2])}{match[3]}"
 
 
 if __name__ == "__main__":

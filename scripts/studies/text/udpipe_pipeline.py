@@ -45,9 +45,9 @@ def train(train: Path, dev: Path, model: Path) -> None:
 def compare(model: Path, udpipe_model: Path, treebank: Path) -> None:
     gold, ours = read_treebank(str(treebank)), Model.load(model, torch.device("cpu"))
     text = [TextPart(0, treebank_text(gold))]
-    found = list(read_parts(text_reader(model, "raw"), text))
+    parts = list(read_parts(text_reader(model, "raw"), text))
     print(f"{'':<34}{''.join(f'{name:>10}' for name in TEXT_MEASURES.values())}")
-    for words, sentences in (("raw text", found), ("gold words", gold)):
+    for words, sentences in (("raw text", parts), ("gold words", gold)):
         by_us = score_text(gold_text(gold), parsed_text(parse_stream(ours, sentences)))
         by_udpipe = score_text(gold_text(gold), gold_text(parsed(udpipe_model, sentences)))
         for name, scores in (("this program", by_us), ("UDPipe 1", by_udpipe)):
@@ -62,10 +62,10 @@ def parsed(model: Path, sentences: Sequence[Sentence]) -> Iterator[Sentence]:
     """The sentences with UDPipe's tags, lemmas and trees instead of their own."""
     lines = as_conllu(sentences).decode("utf-8", "surrogateescape")
     for block in blocks(io.StringIO(_processed(model, lines), newline="\n")):
-        found = parse_block(block, tree=True)
-        if not isinstance(found, Sentence):
-            raise ValueError(f"{model}: {found[0].message}")
-        yield found
+        of_block = parse_block(block, tree=True)
+        if not isinstance(of_block, Sentence):
+            raise ValueError(f"{model}: {of_block[0].message}")
+        yield of_block
 
 
 def _processed(model: Path, conllu: str) -> str:
@@ -73,10 +73,10 @@ def _processed(model: Path, conllu: str) -> str:
     if not loaded:
         raise ValueError(f"{model}: no model of UDPipe")
     pipeline = udpipe.Pipeline(loaded, "conllu", udpipe.Pipeline.DEFAULT, udpipe.Pipeline.DEFAULT, "conllu")
-    found: str = pipeline.process(conllu, error)
+    output: str = pipeline.process(conllu, error)
     if error.occurred():
         raise ValueError(error.message)
-    return found
+    return output
 
 
 def _read(path: Path) -> udpipe.Sentences:
