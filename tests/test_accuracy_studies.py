@@ -1,4 +1,4 @@
-"""Studies of accuracy: mirrored sentences, votes of parsers, trees that cross, gains over treebanks."""
+"""Studies of accuracy: mirrored sentences, votes of parsers, trees that cross, gains, and predicted tags."""
 
 import sys
 from dataclasses import replace
@@ -14,6 +14,7 @@ from parser.evaluation.significance import compare
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.reparsing import SecondOpinion
 from parser.treebank.conllu import read_treebank
+from parser.treebank.conllu_output import with_tags
 
 SHIPPED = "data/quickstart/dev.conllu"
 TREES = st.integers(1, 4).flatmap(lambda length: st.sampled_from(list(all_trees(length))))
@@ -147,3 +148,67 @@ def test_the_gain_on_one_treebank_is_that_of_a_comparison_and_that_on_two_their_
     assert program.gain([same]).mean == pytest.approx(expected.difference / 2)
     assert program.gain([counts, same]).mean == pytest.approx(expected.difference * 3 / 4)
     assert program.gain([same, same]).low > 0
+
+
+QUICKSTART = "data/quickstart"
+NETWORK = "parser: {network: {tag_sizes: {}, tags: {predict: [upos]}}}\n"
+
+
+@pytest.fixture
+def tagging(monkeypatch):
+    """The script with taggers that know the tags of sentences they have seen, and tag all others as X."""
+    program, seen = script("predict_tags"), {}
+
+    def tagger(config, run, sentences):
+        seen[run] = {sentence.identifier for sentence in sentences}
+        return run
+
+    def tagged(model, sentences):
+        return [
+            with_tags(sentence, {"upos": ["X"] * len(sentence)}, "all")[0]
+            if sentence.identifier not in seen[model]
+            else sentence
+            for sentence in sentences
+        ]
+
+    monkeypatch.setattr(program, "tagger", tagger)
+    monkeypatch.setattr(program, "tagged", tagged)
+    return program
+
+
+def test_no_sentence_is_tagged_by_a_tagger_that_has_seen_it(tagging, tmp_path, monkeypatch, capsys):
+    config = tmp_path / "tagger.yaml"
+    config.write_text(
+        f"treebank: {{train: {QUICKSTART}/dev.conllu, dev: {QUICKSTART}/dev.conllu, "
+        f"test: {QUICKSTART}/test.conllu}}\n" + NETWORK
+    )
+    output = tmp_path / "tags"
+    monkeypatch.setattr(sys, "argv", ["predict_tags.py", str(config), str(output), "--folds", "7"])
+    tagging.main()
+    gold = read_treebank(f"{QUICKSTART}/dev.conllu")
+    found, dev = (read_treebank(str(output / f"{name}.conllu")) for name in ("train", "dev"))
+    assert {tag for sentence in found for tag in sentence.upos} == {"X"}
+    assert [(own.forms, own.heads, own.labels, own.xpos) for own in found] == [
+        (own.forms, own.heads, own.labels, own.xpos) for own in gold
+    ]
+    assert [own.upos for own in dev] == [own.upos for own in gold]  # by the tagger of all sentences
+    assert "train.conllu: 2,480 words, UPOS 0.00 %" in capsys.readouterr().out
+
+
+TRAIN = f"{QUICKSTART}/train.conllu"
+
+
+@pytest.mark.parametrize(
+    ("train", "network", "message"),
+    [
+        (f"[{TRAIN}, {QUICKSTART}/test.conllu]", NETWORK, r"treebank\.train has several files"),
+        (TRAIN, "", r"predict has no upos"),
+    ],
+    ids=["several files", "no tagger"],
+)
+def test_a_config_that_is_not_for_this_is_refused(tagging, tmp_path, monkeypatch, train, network, message):
+    config = tmp_path / "tagger.yaml"
+    config.write_text(f"treebank: {{train: {train}, dev: {QUICKSTART}/dev.conllu}}\n{network}")
+    monkeypatch.setattr(sys, "argv", ["predict_tags.py", str(config), str(tmp_path / "tags")])
+    with pytest.raises(SystemExit, match=message):
+        tagging.main()

@@ -1,6 +1,7 @@
-"""Data sets of the speed measurements: they are downloaded completely, and a page lists all of them."""
+"""What is downloaded is complete: data sets, all of which a page lists, and releases of treebanks."""
 
 import re
+import subprocess
 import sys
 from hashlib import sha256
 from pathlib import Path
@@ -24,7 +25,7 @@ def remote(tmp_path):
 
 
 @pytest.fixture
-def download(remote, tmp_path, monkeypatch):
+def download_set(remote, tmp_path, monkeypatch):
     """Calls the script, into a folder `data`."""
     module = script("download_data")
     files = {"good": "original.txt", "bad": "changed.txt", "absent": "absent.txt"}
@@ -47,15 +48,15 @@ def download(remote, tmp_path, monkeypatch):
     return run
 
 
-def test_a_set_is_downloaded_once(download, remote, tmp_path, capsys):
+def test_a_set_is_downloaded_once(download_set, remote, tmp_path, capsys):
     target = tmp_path / "data/good/a.txt"
-    assert download("good") == 0
+    assert download_set("good") == 0
     assert target.read_text() == "trees\n"
     assert capsys.readouterr().out == f"{target}\nlicence: MIT\n"
     (remote / "original.txt").unlink()
-    assert download("good") == 0  # does not need the address
+    assert download_set("good") == 0  # does not need the address
     target.write_text("changed here\n")
-    assert download("good") == 2
+    assert download_set("good") == 2
     assert "is there, and is not the published file; move it away" in capsys.readouterr().err
     assert target.read_text() == "changed here\n"
 
@@ -68,14 +69,14 @@ def test_a_set_is_downloaded_once(download, remote, tmp_path, capsys):
         ("other", "other: no such set; available: "),
     ],
 )
-def test_what_cannot_be_had_leaves_nothing(download, tmp_path, capsys, name, message):
-    assert download(name) == 2
+def test_what_cannot_be_had_leaves_nothing(download_set, tmp_path, capsys, name, message):
+    assert download_set(name) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "data").exists()
 
 
-def test_the_sets_are_listed(download, capsys):
-    assert download() == 0
+def test_the_sets_are_listed(download_set, capsys):
+    assert download_set() == 0
     assert "good: 1 files; licence: MIT" in capsys.readouterr().out
 
 
@@ -101,3 +102,90 @@ def test_the_page_tells_of_every_set_and_every_file_of_a_config_is_in_one():
         if not name.startswith("ud/") and not any(file.startswith(name) for file in known)
     ]
     assert missing == []
+
+
+def git(folder, *command):
+    who = [
+        "-c",
+        "user.name=Some",
+        "-c",
+        "user.email=some@example.org",
+        "-c",
+        "init.defaultBranch=master",
+    ]
+    done = subprocess.run(["git", "-C", folder, *who, *command], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def repositories(tmp_path):
+    """A folder with two repositories: one of a treebank, whose releases 2.15 and 2.16 are the same commit."""
+    contents = {
+        "UD_Some": [
+            ("some-ud-dev.conllu", "# first\n", ["r2.15", "r2.16"]),
+            ("some-ud-dev.conllu", "# second\n", ["r2.17"]),
+        ],
+        "UD_None": [("README.md", "to come", ["r2.16"])],
+    }
+    for name, commits in contents.items():
+        folder = tmp_path / "remote" / name
+        folder.mkdir(parents=True)
+        git(folder, "init", "--quiet")
+        for file, content, tags in commits:
+            (folder / file).write_text(content)
+            git(folder, "add", ".")
+            git(folder, "commit", "--quiet", "-m", "changed")
+            for tag in tags:
+                git(folder, "tag", tag)
+    return tmp_path / "remote"
+
+
+@pytest.fixture
+def download(repositories, tmp_path, monkeypatch):
+    """Calls the script to download into a folder `data`."""
+    module = script("download_treebank")
+
+    def run(treebank, *arguments):
+        options = ["--into", tmp_path / "data", "--from", f"file://{repositories}"]
+        monkeypatch.setattr(sys, "argv", ["script", treebank, *map(str, options), *arguments])
+        return module.main()
+
+    return run
+
+
+def test_a_release_is_cloned(download, repositories, tmp_path, capsys):
+    clone = tmp_path / "data" / "UD_Some"
+    assert download("UD_Some") == 0
+    assert (clone / "some-ud-dev.conllu").read_text() == "# first\n"
+    assert capsys.readouterr().out == f"{clone}: some-ud-dev.conllu\n"
+    assert git(clone, "rev-parse", "HEAD") == git(repositories / "UD_Some", "rev-parse", "r2.16")
+    assert git(clone, "tag") == "r2.16"
+    assert git(clone, "rev-list", "--count", "HEAD") == "1"
+    assert [path.name for path in clone.parent.iterdir()] == ["UD_Some"]
+
+
+def test_what_is_there_is_kept(download, repositories, tmp_path, capsys):
+    assert download("UD_Some", "--release", "r2.17") == 0
+    (repositories / "UD_Some").rename(repositories / "away")
+    assert download("UD_Some", "--release", "r2.17") == 0  # does not need the repository
+    file = tmp_path / "data" / "UD_Some" / "some-ud-dev.conllu"
+    assert file.read_text() == "# second\n"
+    assert download("UD_Some") == 2
+    assert "is there, and is not release r2.16 as published; move it away" in capsys.readouterr().err
+    file.write_text("# changed here\n")
+    assert download("UD_Some", "--release", "r2.17") == 2
+    assert file.read_text() == "# changed here\n"
+
+
+@pytest.mark.parametrize(
+    ("treebank", "release", "message"),
+    [
+        ("UD_Some", "r2.99", "has no release r2.99"),
+        ("UD_Other", "r2.16", "the names of treebanks are those on https://universaldependencies.org"),
+        ("UD_None", "r2.16", "has no .conllu file"),
+    ],
+)
+def test_what_is_not_there_leaves_nothing(download, tmp_path, capsys, treebank, release, message):
+    assert download(treebank, "--release", release) == 2
+    assert message in capsys.readouterr().err
+    assert list((tmp_path / "data").iterdir()) == []

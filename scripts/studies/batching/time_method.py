@@ -2,7 +2,7 @@
 
 python scripts/studies/batching/time_method.py configs/speed/on-the-fly.yaml trees agenda --batch-size 64
 
-The script prints sentences, or other examples, per second; see `scripts/same_work/timing.py`.
+The script prints sentences, or other examples, per second; see `scripts/same_work.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 sys.path.insert(0, str(Path(__file__).parent))
 
-from same_work.timing import add_arguments, print_speed
+from same_work import add_arguments, print_speed
 from write_problem import prepared
 
 

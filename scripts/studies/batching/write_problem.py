@@ -2,7 +2,7 @@
 
 python scripts/studies/batching/write_problem.py configs/speed/on-the-fly.yaml trees FOLDER --batch-size 64
 
-The folder is described in `scripts/same_work/problem.py`. It contains an epoch, the weights before the first
+The folder is described in `scripts/same_work.py`. It contains an epoch, the weights before the first
 step, and the loss of the first batch before and after a step on it, with which other programs can check that
 they compute the same.
 """
@@ -25,7 +25,7 @@ from torch import nn
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
-from same_work import problem
+import same_work
 
 from parser.speed.commands import read_config
 from parser.speed.measuring.cells import validated
@@ -66,7 +66,7 @@ def main() -> None:
     weights = {name: weight.numpy().copy() for name, weight in network.state_dict().items()}
     rates = {name: np.array(getattr(settings, name)) for name in RATES if hasattr(settings, name)}
     arrays = {"batch_size": np.array(given.batch_size), "losses": losses(plugin), **rates, **written.arrays}
-    problem.write(given.folder, arrays, written.ragged, weights)
+    same_work.write(given.folder, arrays, written.ragged, weights)
     say(f"{given.folder}: {len(batches)} batches")
 
 

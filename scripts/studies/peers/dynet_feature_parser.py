@@ -15,7 +15,7 @@ from pathlib import Path
 import dynet as dy
 import numpy as np
 from dynet_training import BiLSTM, Weights, arguments_of, time_training
-from same_work.problem import Problem
+from same_work import Problem
 
 sys.path.insert(0, str(Path(__file__).parents[3]))  # modules of the program that need only NumPy
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import dynet as dy
 from dynet_training import BiLSTM, Weights, arguments_of, time_training
-from same_work.problem import Problem
+from same_work import Problem
 
 
 class Sentence(NamedTuple):

@@ -14,8 +14,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
-from same_work.problem import Array, Problem
-from same_work.timing import add_arguments, print_speed
+from same_work import Array, Problem, add_arguments, print_speed
 
 DIRECTIONS = "", "_reverse"
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import dynet as dy
 import numpy as np
 from dynet_training import Weights, arguments_of, time_training
-from same_work.problem import Problem
+from same_work import Problem
 
 
 class Tree(NamedTuple):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax_training import NO_LABEL, Batch, arguments_of, cross_entropy, linear, padded, rounded, time_training
-from same_work.problem import Array, Problem
+from same_work import Array, Problem
 
 LENGTH = 8
 """Lengths are rounded up to a multiple of this number."""

@@ -21,8 +21,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
-from same_work.problem import Array, Problem
-from same_work.timing import add_arguments, print_speed
+from same_work import Array, Problem, add_arguments, print_speed
 
 TABLE = "words.weight"
 NO_LABEL = -1
@@ -129,7 +128,7 @@ def _no_moments(weights: Any) -> Moments:
 
 
 def _with_rows(arrays: Batch, table_size: int) -> Batch:
-    """The arrays with the table's rows that are read, each once, and the position of each word among these rows.
+    """The arrays with the table's rows that are read, each once, and each word's position among these rows.
 
     `rows` has as many numbers as there are words, so that its shape causes no further compilation; surplus
     numbers are outside the table.

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax_training import NO_LABEL, Batch, arguments_of, cross_entropy, linear, padded, rounded, time_training
-from same_work.problem import Array, Problem
+from same_work import Array, Problem
 
 DEPTHS, WIDTH, LEAVES = 4, 64, 256
 """The numbers of depths, of nodes at a depth and of leaves are rounded up to multiples of these."""

@@ -24,8 +24,7 @@ from torch_geometric.utils import softmax
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
-from same_work.problem import Problem
-from same_work.timing import add_arguments, print_speed
+from same_work import Problem, add_arguments, print_speed
 
 
 class Batch(NamedTuple):

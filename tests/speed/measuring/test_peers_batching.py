@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from extended import extended
 from programs import script
-from same_work.problem import Problem, write
+from same_work import Problem, write
 
 from parser.speed.commands import read_config
 from parser.speed.tasks.discovery import find

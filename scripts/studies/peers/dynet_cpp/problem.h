@@ -1,4 +1,4 @@
-// A problem, as scripts/same_work/problem.py describes it: a folder of NumPy's arrays.
+// A problem, as scripts/same_work.py describes it: a folder of NumPy's arrays.
 #pragma once
 
 #include <cstddef>

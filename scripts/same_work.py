@@ -1,13 +1,20 @@
-"""A problem: the batches that several programs train on, the weights they start with, and two losses.
+"""The same work for several compared programs: a problem to train on, and the timing of its batches.
 
-It is a folder of arrays, `NAME.npy`, which programs in other languages can read, too. Sequences of different
-lengths, such as the words of each sentence, are two arrays: `NAME.npy`, the concatenated numbers, and
-`NAME.lengths.npy`. Weights are `weights.NAME.npy`, by their names in our network.
+A problem is a folder of arrays, `NAME.npy`, which programs in other languages can read, too: the batches, the
+weights that all programs start with, and two losses. Sequences of different lengths, such as the words of
+each sentence, are two arrays: `NAME.npy`, the concatenated numbers, and `NAME.lengths.npy`. Weights are
+`weights.NAME.npy`, by their names in our network.
+
+The programs have separate environments, so this module needs only NumPy.
 """
 
 from __future__ import annotations
 
+import argparse
+import gc
+import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -82,3 +89,31 @@ def write(
 
 def _save(folder: Path, name: str, array: Array) -> None:
     np.save(folder / f"{name}.npy", np.asarray(array, order="C"))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--warmup", type=int, default=4, help="batches before those that are timed")
+    parser.add_argument("--batches", type=int, default=16, help="batches that are timed")
+
+
+def print_speed(
+    run: Callable[[Any], object],
+    batches: Sequence[Any],
+    examples: Callable[[Any], int],
+    given: argparse.Namespace,
+) -> None:
+    """Run the batches in order, the first ones untimed, and print examples per second.
+
+    run: a training step. examples: returns their number in a batch. given: the arguments of `add_arguments`.
+    """
+    gc.collect()
+    gc.freeze()  # as the harness does
+    order = islice(cycle(batches), given.warmup + given.batches)
+    for batch in islice(order, given.warmup):
+        run(batch)
+    timed = list(order)
+    began = time.perf_counter()
+    for batch in timed:
+        run(batch)
+    seconds = time.perf_counter() - began
+    print(f"{sum(map(examples, timed)) / seconds:,.2f} sentences/s")
