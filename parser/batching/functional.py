@@ -174,7 +174,7 @@ def write_transposed_product(outputs: Tensor, left: Tensor, right: Tensor) -> No
 
 def add_transposed_product(outputs: Tensor, left: Tensor, right: Tensor) -> None:
     """Like `write_transposed_product`, but add to `outputs`."""
-    if _suits_bfloat16(left, right.shape[1]) or _accumulates_by_onednn(left):
+    if _suits_bfloat16(left, right.shape[1]) or (_suits_onednn(left) and len(left) >= MIN_ROWS_TO_ACCUMULATE):
         outputs += transposed_times(left, right)
     else:
         outputs.addmm_(left.T, right)
@@ -256,10 +256,6 @@ def _suits_onednn(tensor: Tensor) -> bool:
         and mkl_leaves_units_idle(processor())
         and has_onednn()
     )
-
-
-def _accumulates_by_onednn(left: Tensor) -> bool:
-    return _suits_onednn(left) and len(left) >= MIN_ROWS_TO_ACCUMULATE
 
 
 def has_onednn() -> bool:

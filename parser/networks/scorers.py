@@ -164,7 +164,9 @@ class LabelScorer(nn.Module):
         vectors = dropout(table, self.dropout, self.training)
         as_heads = linear(vectors, self.head.weight, self.head.bias)  # [W + 2, size]
         as_dependents = linear(vectors[:-2], self.dependent.weight)  # [W, size]
-        return self._output(gather_rows(as_heads, _rows_of(heads, lengths)) + as_dependents)
+        starts = to_device((lengths.cumsum(0) - lengths).repeat_interleave(lengths), heads.device)
+        rows = torch.where(heads > 0, starts + heads - 1, len(heads))  # [W] ROOT follows the words
+        return self._output(gather_rows(as_heads, rows) + as_dependents)
 
     def scores(self, heads: Tensor, dependents: Tensor) -> Tensor:
         """[arcs, labels] Like `forward`, for given arcs. heads, dependents: [arcs, inputs] word vectors."""
@@ -180,9 +182,3 @@ class LabelScorer(nn.Module):
         ignored."""
         scores = self(table, lengths, heads)
         return F.cross_entropy(scores, labels, ignore_index=UNKNOWN, reduction="sum")
-
-
-def _rows_of(heads: Tensor, lengths: Tensor) -> Tensor:
-    """[W] The table rows of heads [W]; the row of ROOT follows the words."""
-    starts = to_device((lengths.cumsum(0) - lengths).repeat_interleave(lengths), heads.device)
-    return torch.where(heads > 0, starts + heads - 1, len(heads))

@@ -112,9 +112,11 @@ class LayersAboveTags(nn.Module):
         """size: size of a word vector, both directions together. lexicon_sizes: for each predicted column."""
         super().__init__()
         tags = settings.tags
-        self.embeddings = nn.ModuleDict(
-            {column: _tag_embedding(count, tags.embedding_size) for column, count in lexicon_sizes.items()}
-        )
+        self.embeddings = nn.ModuleDict()
+        for column, count in lexicon_sizes.items():
+            # From probabilities to the mean of embeddings; the weight is [size, values].
+            self.embeddings[column] = layer = nn.Linear(count, tags.embedding_size, bias=False)
+            nn.init.normal_(layer.weight, std=tags.embedding_size**-0.5)
         inputs = size + tags.embedding_size * len(lexicon_sizes)
         self.lstm = bilstm(inputs, size // len(DIRECTIONS), tags.layers_above, settings.dropout)
         self.dropout = settings.dropout
@@ -192,10 +194,3 @@ def dropout_of_embeddings(parts: list[Tensor], probability: float, training: boo
     kept = torch.rand(len(parts), len(parts[0]), 1, device=parts[0].device) >= probability
     scale = len(parts) / kept.sum(0).clamp(min=1)  # [words, 1]
     return [part * (is_kept * scale) for part, is_kept in zip(parts, kept, strict=True)]
-
-
-def _tag_embedding(values: int, size: int) -> nn.Linear:
-    """A layer from probabilities to the mean of embeddings. Its weight is [size, values]."""
-    layer = nn.Linear(values, size, bias=False)
-    nn.init.normal_(layer.weight, std=size**-0.5)
-    return layer

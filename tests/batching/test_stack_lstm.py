@@ -77,67 +77,50 @@ def test_stacks_that_hold_nothing(batch: int, device: torch.device) -> None:
 
 
 def test_errors_say_what_is_wanted() -> None:
-    model = StackLSTM(SIZE, HIDDEN)
-    vectors = torch.ones(1, 3, SIZE)
+    model, vectors = StackLSTM(SIZE, HIDDEN), torch.ones(1, 3, SIZE)
+    pushes, numbers = torch.tensor([[PUSH] * 3]).unbind(2), torch.zeros(1, 3, dtype=torch.long)
 
     def run(*operations: StackOperation) -> None:
         model(vectors, *torch.tensor([operations]).unbind(2))
 
     run(PUSH, PUSH, REDUCE_AND_REPLACE)
-    with pytest.raises(
-        ValueError, match="stack 0 has 1 vectors at step 1, too few for its operation: read 2"
+    for call, message in (
+        (lambda: run(PUSH, REDUCE_AND_REPLACE, HOLD), "stack 0 has 1 vectors at step 1, too few .* read 2"),
+        (lambda: run(PUSH, POP, POP), "stack 0 has 0 vectors at step 2, too few .* move -1"),
+        (lambda: run(PUSH, StackOperation(0, 2), HOLD), "stack 0 has 1 vectors at step 1, .* no StackOp"),
+        (lambda: run(PUSH, StackOperation(1, 1), HOLD), "no StackOperation"),
+        (lambda: run(PUSH, StackOperation(-1, 0), HOLD), "no StackOperation"),
+        (lambda: run(PUSH, PUSH), r"not \[1, 3, 3\], \[1, 2\] and \[1, 2\]"),
+        (lambda: model(vectors, *torch.zeros(2, 1, 3)), "must be integers, not torch.float32"),
+        (lambda: model(vectors.double(), *pushes), r"torch.float64, .* by `vectors.to\(torch.float32\)`, or"),
+        (lambda: model(vectors[..., :2], *pushes), r"vectors of shape \[1, 3, 2\], .* takes a width of 3"),
+        (lambda: model(vectors[0], *pushes), r"vectors must be \[batch, steps, input\], .* not \[3, 3\]"),
+        (
+            lambda: model(vectors.tolist(), numbers, numbers),
+            r"vectors must be .*: `torch.as_tensor\(vectors\)`",
+        ),
+        (lambda: model(vectors, numbers.tolist(), numbers), "read must be a tensor, not list"),
+        (lambda: model(vectors, numbers, numbers.numpy()), "move must be a tensor, not ndarray"),
     ):
-        run(PUSH, REDUCE_AND_REPLACE, HOLD)
-    for operation in (StackOperation(0, 2), StackOperation(1, 1), StackOperation(-1, 0)):
-        with pytest.raises(
-            ValueError, match=r"stack 0 has 1 vectors at step 1, and is to read .* no StackOp"
-        ):
-            run(PUSH, operation, HOLD)
-    with pytest.raises(ValueError, match=r"read and move must be integers, not torch.float32"):
-        model(vectors, torch.zeros(1, 3), torch.zeros(1, 3))
-    with pytest.raises(ValueError, match=r"stack 0 has 0 vectors at step 2, too few .* move -1"):
-        run(PUSH, POP, POP)
-    with pytest.raises(ValueError, match=r"\[batch, steps\], not \[1, 3, 3\], \[1, 2\] and \[1, 2\]"):
-        run(PUSH, PUSH)
-    with pytest.raises(
-        ValueError, match=r"vectors of torch.float64, .* by `vectors.to\(torch.float32\)`, or"
-    ):
-        model(vectors.double(), *torch.tensor([[PUSH] * 3]).unbind(2))
-    with pytest.raises(ValueError, match=r"vectors of shape \[1, 3, 2\], .* takes a width of 3"):
-        model(vectors[..., :2], *torch.tensor([[PUSH] * 3]).unbind(2))
-    with pytest.raises(ValueError, match=r"vectors must be \[batch, steps, input\], .* not \[3, 3\]"):
-        model(vectors[0], *torch.tensor([PUSH] * 3).unbind(1))
-    numbers = torch.zeros(1, 3, dtype=torch.long)
-    for wrong, name in (
-        ((vectors.tolist(), numbers, numbers), "vectors"),
-        ((vectors, numbers.tolist(), numbers), "read"),
-        ((vectors, numbers, numbers.numpy()), "move"),
-    ):
-        with pytest.raises(TypeError, match=rf"{name} must be a tensor, not .*: `torch.as_tensor\({name}\)`"):
-            model(*wrong)
+        with pytest.raises((TypeError, ValueError), match=message):
+            call()
 
 
 def test_errors_of_single_steps_say_what_is_wanted_and_change_nothing() -> None:
-    stacks = StackLSTM(SIZE, HIDDEN).begin(2)
-    vectors = torch.ones(2, SIZE)
+    stacks, vectors = StackLSTM(SIZE, HIDDEN).begin(2), torch.ones(2, SIZE)
     stacks.operate(vectors, *torch.tensor([PUSH, HOLD]).unbind(1))
     top = stacks.top()
-    message = "stack 1 has 0 vectors at step 1, too few for its operation: read 0, move -1"
-    for operation in (POP, StackOperation(*torch.tensor([HOLD, POP]).unbind(1))):
-        with pytest.raises(ValueError, match=message):
-            stacks.operate(vectors, *operation)
-    with pytest.raises(ValueError, match=r"must be \[2\] or one number, not \[2, 1\]"):
-        stacks.operate(vectors, *torch.tensor([PUSH, HOLD])[:, None].unbind(2))
-    with pytest.raises(ValueError, match=r"stack 0 has 1 vectors at step 1, .* read 2, move -1"):
-        stacks.operate(vectors, *REDUCE_AND_REPLACE)
-    with pytest.raises(ValueError, match=r"vectors of torch.float64, but the LSTM is of torch.float32"):
-        stacks.operate(vectors.double(), *PUSH)
-    with pytest.raises(ValueError, match=r"vectors of shape \[2, 2\], but the LSTM takes a width of 3"):
-        stacks.operate(vectors[:, :2], *PUSH)
-    with pytest.raises(TypeError, match="read must be a tensor, not list"):
-        stacks.operate(vectors, [0, 0], [1, 0])
-    with pytest.raises(TypeError, match="vectors must be a tensor, not list"):
-        stacks.operate(vectors.tolist(), *PUSH)
-    with pytest.raises(ValueError, match=r"vectors must be \[2, input\], not \[1, 3\]"):
-        stacks.operate(vectors[:1], *PUSH)
+    for rows, (read, move), message in (
+        (vectors, POP, "stack 1 has 0 vectors at step 1, too few for its operation: read 0, move -1"),
+        (vectors, torch.tensor([HOLD, POP]).unbind(1), "stack 1 has 0 vectors at step 1"),
+        (vectors, torch.tensor([PUSH, HOLD])[:, None].unbind(2), r"\[2\] or one number, not \[2, 1\]"),
+        (vectors, REDUCE_AND_REPLACE, "stack 0 has 1 vectors at step 1, .* read 2, move -1"),
+        (vectors.double(), PUSH, "vectors of torch.float64, but the LSTM is of torch.float32"),
+        (vectors[:, :2], PUSH, r"vectors of shape \[2, 2\], but the LSTM takes a width of 3"),
+        (vectors, ([0, 0], [1, 0]), "read must be a tensor, not list"),
+        (vectors.tolist(), PUSH, "vectors must be a tensor, not list"),
+        (vectors[:1], PUSH, r"vectors must be \[2, input\], not \[1, 3\]"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            stacks.operate(rows, read, move)
     assert stacks.top().equal(top)

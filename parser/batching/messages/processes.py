@@ -153,15 +153,12 @@ class Processes:
             raise LostError(self._failures[0])
         if errors:
             raise errors[0]
-        self._wait_for_others()
-        return [worker.busy]
-
-    def _wait_for_others(self) -> None:
-        """Wait, so that no message of the next run arrives before all processes have finished this run."""
+        # Wait, so that no message of the next run arrives before all processes have finished this run.
         self._tell(FINISHED)
         for finished in self._finished.values():
             if failure := finished.get():
                 raise LostError(failure)
+        return [worker.busy]
 
     def share(self, graph: MessageGraph, source: int | None = None) -> None:
         """Broadcast all parameters from the processes that own their nodes, or from one process.

@@ -160,7 +160,12 @@ def _read(source: socket.socket, size: int) -> Bytes:
 def delivery_to_bytes(delivery: Delivery) -> Bytes:
     """[bytes] A delivery as bytes, for `delivery_from_bytes`."""
     forward, to, (payload, state, training) = delivery
-    descriptions = [None if tensor is None else _description(tensor) for tensor in payload]
+    descriptions = [
+        None
+        if tensor is None
+        else (str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), tensor.requires_grad)
+        for tensor in payload
+    ]
     head = json.dumps([forward, to, state, training, descriptions]).encode()
     parts = [np.frombuffer(head, np.uint8), *(_bytes(tensor) for tensor in payload if tensor is not None)]
     content = np.empty(TENSOR_ALIGNMENT + sum(map(_aligned, parts)), np.uint8)
@@ -184,10 +189,6 @@ def delivery_from_bytes(content: Bytes) -> Delivery:
         start += 0 if tensor is None else -(-tensor.nbytes // TENSOR_ALIGNMENT) * TENSOR_ALIGNMENT
     message = Message(tuple(payload), MessageState(instance, tuple(position)), training)
     return Delivery(forward, Port(*to), message)
-
-
-def _description(tensor: Tensor) -> tuple[str, Sequence[int], bool]:
-    return str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), tensor.requires_grad
 
 
 def _tensor(content: Bytes, start: int, dtype: str, shape: Sequence[int], wanted: bool) -> Tensor:

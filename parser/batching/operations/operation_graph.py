@@ -140,7 +140,9 @@ class Graph(Computation, Writer):
         _fill(rows[:, 1:start], columns)
         _fill(rows[:, start:], indices)
         template.check_indices(rows[:, start:])
-        self._check_widths(template, rows[:, 1:start])
+        given = np.frombuffer(self._widths, np.int64)[rows[:, 1:start]]  # [applications, arguments]
+        for wrong in np.flatnonzero((given != template.argument_widths).any(1))[:1]:
+            template.check(tuple(given[wrong].tolist()), template.indices)
         self._recorded_of(template).frombytes(rows.tobytes())
         self._widths.extend(template.computed_widths * count)
         return tuple(Values(self, range(first + offset, stop, step)) for offset in template.result_offsets)
@@ -165,9 +167,15 @@ class Graph(Computation, Writer):
         Raises ValueError if earlier batches have not run.
         """
         self._check()
-        applications = [
-            _applications(template, recorded) for template, recorded in self._recorded.items() if recorded
-        ]
+        applications = []
+        for template, recorded in self._recorded.items():
+            if recorded:
+                columns = 1 + template.arguments + template.indices
+                rows = np.frombuffer(recorded, np.int64).reshape(-1, columns)
+                first, arguments, indices = np.split(rows, [1, 1 + template.arguments], 1)
+                applications.append(
+                    Applications(template, first[:, 0].copy(), arguments.copy(), indices.copy())
+                )
         start, self._scheduled, self._recorded = self._scheduled, len(self._widths), {}
         if not applications:
             return []
@@ -223,13 +231,6 @@ class Graph(Computation, Writer):
             batches = in_order_of_readers(SCHEDULES[self._method](pending), pending).by_kind(pending)
         return batches
 
-    def _check_widths(self, template: Template, arguments: Integers) -> None:
-        """Check the widths of arguments [applications, arguments]. Raises ValueError."""
-        given = np.frombuffer(self._widths, np.int64)[arguments]
-        wrong = np.flatnonzero((given != template.argument_widths).any(1))
-        if len(wrong):
-            template.check(tuple(given[wrong[0]].tolist()), template.indices)
-
     def _recorded_of(self, template: Template) -> array[int]:
         """[applications, 1 + arguments + indices] The first computed value, arguments and indices of each."""
         recorded = self._recorded.get(template)
@@ -247,14 +248,6 @@ class Graph(Computation, Writer):
                         f"{operation.name} has parameters of {parameter.dtype}, but the graph is "
                         f"of {self._dtype}: create it with dtype={parameter.dtype}, or convert the parameters"
                     )
-
-
-def _applications(template: Template, recorded: array[int]) -> Applications:
-    """recorded: see `Graph._recorded_of`."""
-    columns = 1 + template.arguments + template.indices
-    rows = np.frombuffer(recorded, np.int64).reshape(-1, columns)
-    first, arguments, indices = np.split(rows, [1, 1 + template.arguments], 1)
-    return Applications(template, first[:, 0].copy(), arguments.copy(), indices.copy())
 
 
 def _fill(rows: Integers, columns: Sequence[Sequence[int] | Integers] | Integers) -> None:

@@ -138,12 +138,6 @@ def write_table_gradients(tape: Tape, chunk: Chunk, gradients: WeightGradients) 
             tape.write(gradients.keep_rows, table, errors)
 
 
-def write_kept_rows(tape: Tape, chunk: Chunk, gradients: WeightGradients) -> None:
-    """Record copies of the last chunk's gradients of tables, in case they are still being accumulated."""
-    for bundle, source, _, errors in _table_rows(chunk):
-        tape.write(gradients.keep_rows, chunk.weights.matrix(bundle, source), errors)
-
-
 def _table_rows(chunk: Chunk) -> Iterator[tuple[Bundle, Source, Tensor, Tensor]]:
     """Yield bundles and their tables, with the symbols [rows] and the errors [rows, width] of all frames."""
     for bundle in chunk.weights.bundles:
@@ -210,7 +204,9 @@ def backward_tape(
     """
     writer = _BackwardWriter(chunk)
     graph = chunk.weights.graph
-    write_kept_rows(writer.tape, chunk, gradients)
+    for bundle, source, _, errors in _table_rows(chunk):
+        # The last chunk's gradients of tables may still be being accumulated.
+        writer.tape.write(gradients.keep_rows, chunk.weights.matrix(bundle, source), errors)
     summed: set[int] = set()
     for part in reversed(parts):
         in_loop = (
@@ -233,7 +229,7 @@ def backward_tape(
             summed |= sums.finish(gradients)
     for layer in graph.inputs:
         if layer in chunk.first:
-            writer.write_input(layer)
+            writer.write_outside(frozenset([layer]), layer)
     if not gradients_by_frame:
         write_gradients(writer.tape, chunk, gradients, without=summed)
     write_table_gradients(writer.tape, chunk, gradients)
@@ -290,9 +286,6 @@ class _BackwardWriter:
         if start < until:
             self.tape.write(self._errors.rows(layer, start, until - start).zero_)
 
-    def write_input(self, layer: str) -> None:
-        self.write_outside(frozenset([layer]), layer)
-
     def write_stage(self, part: Component, stage: Sequence[str], start: int, count: int) -> None:
         """Record the errors of independent layers of a part, from the errors of the layers above."""
         for layer in stage:
@@ -307,8 +300,14 @@ class _BackwardWriter:
             if total.value is not rows:
                 self._elsewhere[layer, start] = total.value
         for layers in activation_groups(self._weights, stage):
-            if self._graph.layers[layers[0]].activation != "identity":
-                self._write_activation(layers, start, count)
+            activation = self._graph.layers[layers[0]].activation
+            if activation != "identity":
+                rows = self._errors.together(layers, start, count)
+                errors = self._elsewhere.pop(
+                    (layers[0], start), rows
+                )  # an alias, if any, is of a single layer
+                values = self._values.together(layers, start, count)
+                self.tape.write(ACTIVATION_GRADIENTS[activation], errors, values, rows)
 
     def _terms(self, layer: str) -> list[_Term]:
         terms = []
@@ -329,7 +328,9 @@ class _BackwardWriter:
             total.add_product(self._errors.together(bundle.layers, above, count), matrix.T)
             return
         connection = term.through
-        errors = self._errors_of(connection.target, above, count)
+        errors = self._elsewhere.get((connection.target, above))
+        if errors is None:
+            errors = self._errors.rows(connection.target, above, count)
         others = [each for each in self._graph.into(connection.target) if each != connection]
         if connection.weight == "diagonal":
             total.add_times(errors, self._weights.diagonal(connection).detach())
@@ -349,12 +350,6 @@ class _BackwardWriter:
             self.tape.write(product.mul_, factor)
         return product
 
-    def _errors_of(self, layer: str, start: int, count: int) -> Tensor:
-        """[count * streams, size] The errors of a layer from frame `start` on."""
-        if (layer, start) in self._elsewhere:
-            return self._elsewhere[layer, start]
-        return self._errors.rows(layer, start, count)
-
     def _must_lie_in_place(self, part: Component, layer: str) -> bool:
         """Whether the layer's errors are read over all frames. If not, they can alias another layer's."""
         into = self._graph.into(layer)
@@ -365,33 +360,17 @@ class _BackwardWriter:
         )
         return weighted or from_outside or not part.recurrent
 
-    def _write_activation(self, layers: tuple[str, ...], start: int, count: int) -> None:
-        backward = ACTIVATION_GRADIENTS[self._graph.layers[layers[0]].activation]
-        rows = self._errors.together(layers, start, count)
-        errors = self._elsewhere.pop((layers[0], start), rows)  # an alias, if any, is of a single layer
-        self.tape.write(backward, errors, self._values.together(layers, start, count), rows)
 
-
-def _backward_sigmoid(errors: Tensor, values: Tensor, out: Tensor) -> None:
-    torch.ops.aten.sigmoid_backward.grad_input(errors, values, grad_input=out)
-
-
-def _backward_tanh(errors: Tensor, values: Tensor, out: Tensor) -> None:
-    torch.ops.aten.tanh_backward.grad_input(errors, values, grad_input=out)
-
-
-def _backward_relu(errors: Tensor, values: Tensor, out: Tensor) -> None:
-    torch.ops.aten.threshold_backward.grad_input(errors, values, 0, grad_input=out)
-
-
-def _backward_complement(errors: Tensor, values: Tensor, out: Tensor) -> None:
-    torch.neg(errors, out=out)
-
-
-ACTIVATION_GRADIENTS: dict[str, Callable[[Tensor, Tensor, Tensor], None]] = {
-    "sigmoid": _backward_sigmoid,
-    "tanh": _backward_tanh,
-    "relu": _backward_relu,
-    "complement": _backward_complement,
+ACTIVATION_GRADIENTS: dict[str, Callable[[Tensor, Tensor, Tensor], object]] = {
+    "sigmoid": lambda errors, values, out: torch.ops.aten.sigmoid_backward.grad_input(
+        errors, values, grad_input=out
+    ),
+    "tanh": lambda errors, values, out: torch.ops.aten.tanh_backward.grad_input(
+        errors, values, grad_input=out
+    ),
+    "relu": lambda errors, values, out: torch.ops.aten.threshold_backward.grad_input(
+        errors, values, 0, grad_input=out
+    ),
+    "complement": lambda errors, values, out: torch.neg(errors, out=out),
 }
 """Functions of the errors of the outputs, the outputs, and a tensor for the errors of the inputs."""

@@ -323,23 +323,11 @@ def activation_groups(weights: Weights, stage: Sequence[str]) -> list[tuple[str,
     return groups
 
 
-def _write_sigmoid(rows: Tensor, out: Tensor) -> None:
-    torch.sigmoid(rows, out=out)
-
-
-def _write_relu(rows: Tensor, out: Tensor) -> None:
-    torch.clamp_min(rows, 0, out=out)
-
-
-def _write_complement(rows: Tensor, out: Tensor) -> None:
-    torch.neg(rows, out=out).add_(1)
-
-
 ACTIVATIONS: dict[str, Callable[[Tensor, Tensor], object]] = {
-    "sigmoid": _write_sigmoid,
+    "sigmoid": lambda rows, out: torch.sigmoid(rows, out=out),
     "tanh": write_tanh,
-    "relu": _write_relu,
-    "complement": _write_complement,
+    "relu": lambda rows, out: torch.clamp_min(rows, 0, out=out),
+    "complement": lambda rows, out: torch.neg(rows, out=out).add_(1),
 }
 """Functions of the sums and a tensor for the values, which can be the same; all names but `identity`."""
 

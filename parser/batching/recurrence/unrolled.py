@@ -122,7 +122,11 @@ class Unrolled:
         if back not in self._backward:
             # The tapes of the first chunks, with fewer earlier frames, are not needed again until `forget`.
             self._backward = {kept: tape for kept, tape in self._backward.items() if kept == self._back}
-            self._backward[back] = self._backward_tape(back)
+            first = self._first_errors(back)
+            chunk = Chunk(self._weights, self._values, self._errors, self._frames, first)
+            self._backward[back] = backward_tape(
+                chunk, self._parts, self._gradients, self._gradients_by_frame
+            )
         self._backward[back].run()
 
     def forget(self) -> None:
@@ -152,10 +156,6 @@ class Unrolled:
             for layer, frame in first.items()
             if layer in self._wanted
         }
-
-    def _backward_tape(self, back: int) -> Tape:
-        chunk = Chunk(self._weights, self._values, self._errors, self._frames, self._first_errors(back))
-        return backward_tape(chunk, self._parts, self._gradients, self._gradients_by_frame)
 
 
 def training_operations(weights: Weights, frames: int, streams: int, back: int) -> float:

@@ -79,12 +79,6 @@ class ArrayLSTM:
         return after
 
 
-def effects_of(inventory: Inventory, numbers: Tensor) -> list[Effects[int]]:
-    """The effects of each transition [n], as Python's numbers."""
-    values = (part.tolist() for part in inventory.effects(numbers))
-    return [Effects(*each) for each in zip(*values, strict=True)]
-
-
 class StackEntry(NamedTuple):
     states: States
     as_top: Array
@@ -103,7 +97,8 @@ class ArrayNetwork:
         `no_op`, in the order that is used here."""
         self.network = network
         order = torch.tensor(numbers)
-        self.effects = effects_of(inventory, order)
+        effects = (part.tolist() for part in inventory.effects(order))
+        self.effects: list[Effects[int]] = [Effects(*each) for each in zip(*effects, strict=True)]
         self.stack, self.buffer, self.history = map(
             ArrayLSTM, (network.stack, network.buffer, network.history)
         )

@@ -223,15 +223,6 @@ def write_from_words(network: StackParser, vectors: Tensor, feature: int, out: T
     write_product(out, vectors, network.from_words.weight.chunk(FEATURE_WORDS)[feature])
 
 
-def write_fronts(
-    network: StackParser, words: WordVectors, buffers: Buffers | FrontOutputs, out: Tensor
-) -> None:
-    """Write what fronts add. out: [W + 1, hidden]"""
-    write_product(out, buffers.output, network.from_buffer.weight)
-    if network.from_words is not None:
-        out += from_words(network, words.table, AS_FRONT).index_select(0, buffers.word)
-
-
 def stack_features(network: StackParser, hidden: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor]:
     """[rows, hidden] What rows of the stack add as S0 and as S1. vectors: [rows, token]"""
     as_top = from_stack(network, hidden, from_words(network, vectors, AS_TOP))
@@ -244,11 +235,6 @@ def _root(network: StackParser) -> StackRow:
     states = lstm.zeros(1)
     lstm.advance(lstm.project(vector), states, states)
     return StackRow(*states, *stack_features(network, lstm.output(states), vector), vector)
-
-
-def _word_rows(tokens: Tokens, words: WordVectors) -> Tensor:
-    """[positions] The row of the vector of each word and of the end; on the device."""
-    return to_device(words.row[front_rows(tokens)], words.table.device)
 
 
 def _with(of_state: Tensor, of_word: Tensor) -> Tensor:
@@ -372,9 +358,13 @@ def _write_positions(
 
     start: the first row, and the first position, of these sentences.
     """
-    write_fronts(network, words, buffers, out=tables.fronts[start : start + len(buffers.word)])
+    fronts = tables.fronts[start : start + len(buffers.word)]  # [W + 1, hidden]
+    write_product(fronts, buffers.output, network.from_buffer.weight)
+    if network.from_words is not None:
+        fronts += from_words(network, words.table, AS_FRONT).index_select(0, buffers.word)
     positions = slice(start, start + len(buffers.row_of_front))
-    tables.word_row[positions] = _word_rows(tokens, words) + start
+    word_row = to_device(words.row[front_rows(tokens)], words.table.device)  # of each word and of the end
+    tables.word_row[positions] = word_row + start
     tables.front_row[positions] = buffers.row_of_front + start
 
 

@@ -222,32 +222,24 @@ class Widening(nn.Module):
 
 def test_errors_say_which_type_is_meant() -> None:
     graph = Graph("agenda", CPU)
-    with pytest.raises(
-        ValueError, match=r"\[values, width\], not of one of shape \[3\]: a single value is `rows"
-    ):
-        graph.add_values(torch.ones(3))
-    with pytest.raises(ValueError, match=r"\[values, width\], not of one of shape \[1, 2, 3\]$"):
-        graph.add_values(torch.ones(1, 2, 3))
-    with pytest.raises(ValueError, match=r"values of torch.int64, but .* by `rows.to\(torch.float32\)`$"):
-        graph.add_values(torch.ones(1, 2, dtype=torch.int64))
-    with pytest.raises(ValueError, match=r"values of torch.float64, but .* with dtype=torch.float64"):
-        graph.add_values(torch.ones(3, 2, dtype=torch.double))
     value = graph.add_values(torch.ones(1, SIZE))[0]
     module = Module(nn.Linear(SIZE, 2).double(), (2,))
-    with pytest.raises(
-        ValueError, match=r"Module\(Linear\) has parameters of torch\.float64, .* with dtype=torch.float64"
+    for give, message in (
+        (lambda: graph.add_values(torch.ones(3)), r"not of one of shape \[3\]: a single value is `rows"),
+        (lambda: graph.add_values(torch.ones(1, 2, 3)), r"not of one of shape \[1, 2, 3\]$"),
+        (lambda: graph.add_values(torch.ones(1, 2, dtype=torch.int64)), r"by `rows.to\(torch.float32\)`$"),
+        (lambda: graph.add_values(torch.ones(3, 2, dtype=torch.double)), "with dtype=torch.float64"),
+        (
+            lambda: graph.operate(module, (value,)),
+            r"parameters of torch\.float64, .* with dtype=torch.float64",
+        ),
+        (lambda: graph.backward([value], torch.ones(1, SIZE).double()), "a gradient of torch.float64"),
+        (lambda: graph.backward([value], torch.ones(SIZE)), r"must be \[1, width\], .*, not \[3\]"),
     ):
-        graph.operate(module, (value,))
-    with pytest.raises(ValueError, match=r"a gradient of torch.float64, but the values are of torch.float32"):
-        graph.backward([value], torch.ones(1, SIZE, dtype=torch.double))
-    with pytest.raises(
-        ValueError, match=r"the gradient must be \[1, width\], a row for each value, not \[3\]"
-    ):
-        graph.backward([value], torch.ones(SIZE))
+        with pytest.raises(ValueError, match=message):
+            give()
     graph.operate(Module(Widening(), (SIZE,)), (value,))
-    with pytest.raises(
-        ValueError, match=r"Module\(Widening\) returned torch.float64, .* with dtype=torch.float64"
-    ):
+    with pytest.raises(ValueError, match=r"returned torch.float64, .* with dtype=torch.float64"):
         graph.forward()
 
 

@@ -62,7 +62,7 @@ class Scaled(Square):
             gradients.add(self.scale, rows.sum(0))
 
 
-def changed(base: type[Square], **attributes: object) -> Any:
+def changed(base: type[Operation], **attributes: object) -> Any:
     return type("Changed", (base,), attributes)
 
 
@@ -147,10 +147,7 @@ def test_an_output_that_is_not_written_is_refused(
     ("found", "message"),
     [
         (lambda x: OperationGradients((x[:, :1],)), r"shape \[3, 1\] .* input 0, which is .* shape \[3, 4\]"),
-        (
-            lambda x: OperationGradients((x.sum(0),)),
-            r"shape \[4\] and torch.float32 as the gradient of input",
-        ),
+        (lambda x: OperationGradients((x.sum(0),)), r"shape \[4\] and torch.float32 as the gradient"),
         (lambda x: OperationGradients((x.double(),)), "torch.float64 as the gradient of input 0"),
         (lambda x: OperationGradients((1.0,)), "a float as the gradient of input 0"),
         (lambda x: OperationGradients(()), "returned 0 gradients for 1 inputs: give one for each"),
@@ -191,9 +188,7 @@ def test_a_weight_that_would_get_no_gradient_is_refused() -> None:
         (Holding(layer), "own"),
     ):
         for way in WAYS:
-            with pytest.raises(
-                ValueError, match=f"reads `{name}`, which needs a gradient and would get none"
-            ):
+            with pytest.raises(ValueError, match=f"reads `{name}`, which needs a gradient"):
                 run(operation, way)
     weight.requires_grad_(False)
     assert run(Holding(weight)).tolist() == [[2.0] * WIDTH] * 3
@@ -213,9 +208,7 @@ def test_a_module_with_a_weight_that_is_not_registered_is_refused() -> None:
     layers = [nn.Linear(WIDTH, WIDTH, device=DEVICE), nn.Linear(WIDTH, WIDTH, device=DEVICE)]
     run(Module(Layers(nn.ModuleList(layers)), (WIDTH,)))
     for way in WAYS:
-        with pytest.raises(
-            ValueError, match=r"Module\(Layers\) reads a tensor .* ModuleList instead of a list"
-        ):
+        with pytest.raises(ValueError, match=r"Module\(Layers\) reads a tensor .* ModuleList"):
             run(Module(Layers(layers), (WIDTH,)), way)
 
 
@@ -239,23 +232,14 @@ def test_gradients_of_parameters_are_complete_and_of_their_shape() -> None:
             run(changed(Scaled, accumulate=accumulate)(scale()))
 
 
-class Empty(Operation):
-    outputs = (WIDTH,)
-
-
-class WithoutOutputs(Square):
-    outputs = ()
-
-
-class WithANumber(Square):
-    outputs: Any = WIDTH
-
-
 def test_an_incomplete_operation_is_refused_with_what_to_add() -> None:
     for operation, message in (
-        (Empty(), "Empty has no `signature`: it must return a key"),
-        (WithoutOutputs(), r"WithoutOutputs has the `outputs` \(\): they must be the widths"),
-        (WithANumber(), "WithANumber has the `outputs` 4: they must be the widths of its results, a tuple"),
+        (changed(Operation, outputs=(WIDTH,))(), "Changed has no `signature`: it must return a key"),
+        (changed(Square, outputs=())(), r"the `outputs` \(\): they must be the widths"),
+        (
+            changed(Square, outputs=WIDTH)(),
+            "the `outputs` 4: they must be the widths of its results, a tuple",
+        ),
         (Square, "Square is no operation: .* must be called to make one"),
         (nn.Tanh(), "Tanh is no operation: `Module"),
     ):

@@ -205,69 +205,47 @@ class Constant(Operation):
         batch.outputs[0].fill_(1.0)
 
 
-def test_errors_of_templates_say_what_is_wrong() -> None:
-    graph = Graph("agenda", DEVICE, torch.double)
-    value = graph.lookup(Parameters().table, 0)
-    with pytest.raises(ValueError, match="not its own arguments"):
-        Template.trace(lambda writer, value: value, (3,))
-    with pytest.raises(ValueError, match="must return a result"):
-        Template.trace(lambda writer, value: (), (3,))
-    with pytest.raises(ValueError, match="Pick: in a template an index must be one of the template's"):
-        Template.trace(lambda writer, value: writer.pick(value, 0), (3,))
-    with pytest.raises(ValueError, match="Tanh takes no index"):
-        Template.trace(lambda writer, value, i: writer.operate(Tanh(3), (value,), i)[0], (3,), 1)
-    with pytest.raises(ValueError, match="must be applied one by one"):
-        graph.each(Template.trace(lambda writer: writer.operate(Constant(), ())[0], ()), [])
-    with pytest.raises(ValueError, match="the same value twice"):
-        Template.trace(lambda writer, value: (writer.tanh(value),) * 2, (3,))
-    template = Template.trace(lambda writer, value, label: writer.pick(value, label), (3,), 1)
-    with pytest.raises(ValueError, match=r"widths \[4\] given, but the template takes widths \[3\]"):
-        graph.apply(template, (value,), (0,))
-    with pytest.raises(ValueError, match=r"widths \[4\] given, but the template takes widths \[3\]"):
-        graph.each(template, [[value]], [[0]])
-    with pytest.raises(ValueError, match="columns of different lengths: 2 and 1"):
-        graph.each(template, [[value, value]], [[0]])
-    with pytest.raises(ValueError, match="0 indices given, but the template takes 1"):
-        graph.apply(template, (value,))
-    with pytest.raises(ValueError, match="a chain needs at least one value"):
-        graph.chain(template, template, [])
-
-
 def test_errors_say_what_is_wrong() -> None:
-    parameters = Parameters()
-    with pytest.raises(ValueError, match="no batching method 'best'; the methods are none, depth, agenda"):
-        Graph("best", DEVICE)
+    parameters, trace = Parameters(), Template.trace
     graph = Graph("agenda", DEVICE, torch.double)
     value = graph.lookup(parameters.table, 0)
-    with pytest.raises(ValueError, match="a width of 2, but the width of the other value is 4"):
-        graph.add(value, graph.slice(value, 0, 2))
-    with pytest.raises(ValueError, match="a width of 4, but the width that the weight takes is 8"):
-        graph.linear(parameters.joining.weight, value)
-    with pytest.raises(ValueError, match="widths of 4 and 2, but both must be multiples of 4"):
-        graph.matrix_product(value, graph.slice(value, 0, 2), WIDTH)
-    with pytest.raises(ValueError, match="slice 2:9 is out of range for a value of width 4"):
-        graph.slice(value, 2, 9)
-    for nothing in (graph.sum, graph.concatenate):
-        with pytest.raises(ValueError, match="needs at least one value"):
-            nothing([])
-    with pytest.raises(ValueError, match="from 0 to below 1"):
-        Dropout(WIDTH, 1.0, training=True)
-    with pytest.raises(ValueError, match="must be a leaf tensor"):
-        graph.linear(2 * parameters.square.weight, value)
-    with pytest.raises(TypeError, match="must be a tensor, not Linear: of a layer, give its `weight`"):
-        graph.linear(parameters.square, value)
-    with pytest.raises(ValueError, match=r"must be of shape \[out, in\], not of \[4\]"):
-        graph.linear(parameters.square.bias, value)
-    with pytest.raises(ValueError, match="a bias of 4 elements, but the weight gives 1"):
-        graph.linear(parameters.square.weight[:1].detach(), value, bias=parameters.square.bias)
-    with pytest.raises(ValueError, match=r"a value has at least one element, but the widths are \[4, 0\]"):
-        graph.linear(torch.empty(0, WIDTH, dtype=torch.double), value)
-    with pytest.raises(ValueError, match=r"rows of a tensor \[values, width\], not of one of shape \[1, 0\]"):
-        graph.add_values(torch.empty(1, 0, dtype=torch.double))
-    with pytest.raises(ValueError, match=r"values of different widths, \[2, 4\], cannot be rows"):
-        graph.values([value, graph.slice(value, 0, 2)])
-    with pytest.raises(ValueError, match="a loss must be of width 1, not 4"):
-        graph.backward([value])
+    square, bias, half = parameters.square.weight, parameters.square.bias, graph.slice(value, 0, 2)
+    picking = trace(lambda writer, value, label: writer.pick(value, label), (3,), 1)
+    constant = trace(lambda writer: writer.operate(Constant(), ())[0], ())
+    for make, message in (
+        (lambda: trace(lambda writer, value: value, (3,)), "not its own arguments"),
+        (lambda: trace(lambda writer, value: (), (3,)), "must return a result"),
+        (lambda: trace(lambda writer, value: writer.pick(value, 0), (3,)), "index must be one of the templ"),
+        (
+            lambda: trace(lambda writer, value, i: writer.operate(Tanh(3), (value,), i)[0], (3,), 1),
+            "no index",
+        ),
+        (lambda: trace(lambda writer, value: (writer.tanh(value),) * 2, (3,)), "the same value twice"),
+        (lambda: graph.each(constant, []), "must be applied one by one"),
+        (lambda: graph.apply(picking, (value,), (0,)), r"widths \[4\] given, but the template .* \[3\]"),
+        (lambda: graph.each(picking, [[value]], [[0]]), r"widths \[4\] given, but the template .* \[3\]"),
+        (lambda: graph.each(picking, [[value, value]], [[0]]), "columns of different lengths: 2 and 1"),
+        (lambda: graph.apply(picking, (value,)), "0 indices given, but the template takes 1"),
+        (lambda: graph.chain(picking, picking, []), "a chain needs at least one value"),
+        (lambda: Graph("best", DEVICE), "'best'; the methods are none, depth, agenda"),
+        (lambda: graph.add(value, half), "a width of 2, but the width of the other value is 4"),
+        (lambda: graph.linear(parameters.joining.weight, value), "that the weight takes is 8"),
+        (lambda: graph.matrix_product(value, half, WIDTH), "must be multiples of 4"),
+        (lambda: graph.slice(value, 2, 9), "slice 2:9 is out of range for a value of width 4"),
+        (lambda: graph.sum([]), "at least one value"),
+        (lambda: graph.concatenate([]), "at least one value"),
+        (lambda: Dropout(WIDTH, 1.0, training=True), "from 0 to below 1"),
+        (lambda: graph.linear(2 * square, value), "must be a leaf tensor"),
+        (lambda: graph.linear(parameters.square, value), "not Linear: of a layer, give its `weight`"),
+        (lambda: graph.linear(bias, value), r"must be of shape \[out, in\], not of \[4\]"),
+        (lambda: graph.linear(square[:1].detach(), value, bias=bias), "a bias of 4 elements"),
+        (lambda: graph.linear(torch.empty(0, WIDTH, dtype=torch.double), value), "at least one element"),
+        (lambda: graph.add_values(torch.empty(1, 0, dtype=torch.double)), r"not of one of shape \[1, 0\]"),
+        (lambda: graph.values([value, half]), r"different widths, \[2, 4\]"),
+        (lambda: graph.backward([value]), "a loss must be of width 1, not 4"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            make()
 
 
 @pytest.mark.parametrize("method", GRAPH_METHODS)
