@@ -51,7 +51,8 @@ def comparison_page(
         title=f"{first.name} and {second.name} on {treebank}",
         names={"A": first.name, "B": second.name},
         scores=list(_scores(comparison, copied)),
-        significance=_significance(comparison, gains, copied),
+        significance=f"{verdict(comparison, copied)} (paired bootstrap and randomization). "
+        f"{sum(map(bool, gains)):,} of {len(gains):,} sentences have more or fewer errors.",
         curves={"A": first.curves, "B": second.curves},
         groups={grouping: list(_groups(first, second, grouping)) for grouping in GROUPINGS},
         labels=list(_pairs(first.errors.labels, second.errors.labels)),
@@ -62,14 +63,6 @@ def comparison_page(
             key: [drawn(gold[number], one.trees[number]) for number in numbers for one in (first, second)]
             for key, numbers in (("better", better), ("worse", worse))
         },
-    )
-
-
-def _significance(comparison: Comparison, gains: Sequence[int], copied: Mapping[Measure, str]) -> str:
-    changed = sum(map(bool, gains))
-    return (
-        f"{verdict(comparison, copied)} (paired bootstrap and randomization). {changed:,} of {len(gains):,} "
-        "sentences have more or fewer errors."
     )
 
 

@@ -58,7 +58,11 @@ def report_page(
     predicted: the columns that the parser predicts. curves: the SVG of the learning curves, or the reason why
     there are none. confidences: see `confidence_part`.
     """
-    worst = errors.worst(SENTENCES_SHOWN)
+    worst, headings = errors.worst(SENTENCES_SHOWN), []
+    for number in worst:
+        words, wrong = errors.sentences[number]
+        where = f"{gold[number].identifier}, line {gold[number].line:,}"
+        headings.append(f"{where}: {wrong} of {words} words wrong")
     return rendered(
         "report_page.html",
         title=title,
@@ -69,7 +73,7 @@ def report_page(
         groups={grouping: list(_groups(errors, grouping)) for grouping in GROUPINGS},
         labels=list(_pairs(errors.labels)),
         head_tags=list(_pairs(errors.head_tags)),
-        worst=[_heading(errors, gold, number) for number in worst],
+        worst=headings,
         trees={"worst": [drawn(gold[number], trees[number]) for number in worst]},
     )
 
@@ -79,11 +83,6 @@ def drawn(gold: Sentence, tree: ParsedTree) -> dict[str, object]:
     tags: dict[str, Any] = {WORD_COLUMNS[name].attribute: values for name, values in tree.tags.items()}
     parsed = replace(gold, heads=tree.heads, labels=tree.labels, **tags)
     return tree_data(parsed, gold, tree.probabilities or ())
-
-
-def _heading(errors: Errors, gold: Sequence[Sentence], number: int) -> str:
-    words, wrong = errors.sentences[number]
-    return f"{gold[number].identifier}, line {gold[number].line:,}: {wrong} of {words} words wrong"
 
 
 def _scores(errors: Errors, predicted: Collection[str]) -> Iterator[tuple[str, str, str]]:

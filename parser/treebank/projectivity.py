@@ -136,19 +136,16 @@ class _Lifting:
         while self._shortest_first:
             _, word = heappop(self._shortest_first)
             self._crossing.remove(word)
-            self._lift(word)
-
-    def _lift(self, word: int) -> None:
-        head = self.heads[word - 1]
-        self._children[head].remove(word)
-        left, right = self._nearest_below(word, head)
-        for sibling in self._children[head]:
-            if sibling < left or sibling > right:
-                self._add_crossing(sibling)
-        self.heads[word - 1] = self.heads[head - 1]
-        self._children[self.heads[word - 1]].append(word)
-        if self._crosses(word):
-            self._add_crossing(word)
+            head = self.heads[word - 1]
+            self._children[head].remove(word)
+            left, right = self._nearest_below(word, head)
+            for sibling in self._children[head]:
+                if sibling < left or sibling > right:
+                    self._add_crossing(sibling)
+            self.heads[word - 1] = self.heads[head - 1]
+            self._children[self.heads[word - 1]].append(word)
+            if self._crosses(word):
+                self._add_crossing(word)
 
     def _nearest_below(self, word: int, head: int) -> tuple[int, int]:
         """The words closest to the head, on its left and on its right, in the subtree of `word`."""

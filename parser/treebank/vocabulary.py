@@ -323,15 +323,26 @@ class Vocabulary:
             name: Lexicon(strings, fold_case=name in content.folded)
             for name, strings in content.columns.items()
         }
-        labels = Lexicon(content.labels)
-        _refuse_bad_labels(labels)
+        for label in content.labels:
+            if message := lifted_label_fault(label):
+                raise ValueError(f"label {quoted(label)}: {message}")
+        if len(set(content.labels)) < len(content.labels):
+            raise ValueError("a label occurs twice")
         for numbers in (content.root_labels, content.word_labels):
-            if not numbers or not all(0 < number < len(labels) for number in numbers):
+            if not numbers or not all(0 < number <= len(content.labels) for number in numbers):
                 raise ValueError("root_labels and word_labels must be label numbers, counted from 1")
-        predicted: dict[str, Lexicon] = {name: Lexicon(each) for name, each in content.predicted.items()}
-        _refuse_bad_values(predicted)
+        for name, values in content.predicted.items():
+            if name not in annotation_columns():
+                raise ValueError(f"predicted: {quoted(name)} is none of {', '.join(annotation_columns())}")
+            if not values:
+                raise ValueError(f"predicted {name}: there are no values")
+            for value in values:
+                is_rules = WORD_COLUMNS[name].kind == "word"
+                if not (is_rule(value) if is_rules else value and not BREAKS & {*value}):
+                    raise ValueError(f"predicted {name}: {quoted(value)} cannot be written")
+        predicted = {name: Lexicon(values) for name, values in content.predicted.items()}
         on_root, between_words = frozenset(content.root_labels), frozenset(content.word_labels)
-        return cls(columns, labels, on_root, between_words, predicted, content.treebank)
+        return cls(columns, Lexicon(content.labels), on_root, between_words, predicted, content.treebank)
 
 
 class _Content(BaseModel):
@@ -346,30 +357,6 @@ class _Content(BaseModel):
     word_labels: list[int]
     predicted: dict[str, list[str]]
     treebank: str = ""
-
-
-def _refuse_bad_labels(labels: Lexicon) -> None:
-    """Raises ValueError if a label is not valid in a treebank or occurs twice."""
-    for label in labels.strings:
-        if message := lifted_label_fault(label):
-            raise ValueError(f"label {quoted(label)}: {message}")
-    if len(set(labels.strings)) < len(labels.strings):
-        raise ValueError("a label occurs twice")
-
-
-def _refuse_bad_values(predicted: Mapping[str, Lexicon]) -> None:
-    """Raises ValueError for values, perhaps from an untrusted model, that are invalid in a treebank."""
-    for name, lexicon in predicted.items():
-        if name not in annotation_columns():
-            raise ValueError(f"predicted: {quoted(name)} is none of {', '.join(annotation_columns())}")
-        if not lexicon.strings:
-            raise ValueError(f"predicted {name}: there are no values")
-        for value in lexicon.strings:
-            is_value = (
-                is_rule(value) if WORD_COLUMNS[name].kind == "word" else value and not BREAKS & {*value}
-            )
-            if not is_value:
-                raise ValueError(f"predicted {name}: {quoted(value)} cannot be written")
 
 
 def _lengths(sentences: Sequence[Sentence]) -> Tensor:

@@ -126,7 +126,12 @@ def in_windows(
     """
     start, begins, window = 0, True, width
     while start < len(paragraph):
-        end = _end_of_window(paragraph, start, window)
+        end = start + window
+        if end >= len(paragraph):
+            end = len(paragraph)
+        else:  # at a line end or a blank in the second half of the window, or else anywhere
+            ends = (paragraph.rfind(cut, start + window // 2, end) for cut in CUTS)
+            end = next((cut for cut in ends if cut > 0), end)
         sentences = list(divide(paragraph[start:end], offset + start))
         last = sentences[-1].tokens[0].start - offset if sentences else end
         if end < len(paragraph) and last - start < width // 2 and window == width:
@@ -137,28 +142,14 @@ def in_windows(
             sentences.pop()
             end = last
         elif sentences and end < len(paragraph) and not paragraph[end].isspace():
-            sentences[-1] = _with_more_after(sentences[-1], offset + end)
+            *tokens, token = sentences[-1].tokens
+            if token.end >= offset + end:  # the window ends within a word
+                tokens.append(replace(token, space_after=False))
+                sentences[-1] = replace(sentences[-1], tokens=tuple(tokens))
         for sentence in sentences:
             yield sentence if begins else replace(sentence, begins_paragraph=False)
             begins = False
         start = end
-
-
-def _end_of_window(paragraph: str, start: int, width: int) -> int:
-    """The end at a line end or a blank in the second half of the window, or else anywhere."""
-    end = start + width
-    if end >= len(paragraph):
-        return len(paragraph)
-    ends = (paragraph.rfind(cut, start + width // 2, end) for cut in CUTS)
-    return next((cut for cut in ends if cut > 0), end)
-
-
-def _with_more_after(sentence: TokenizedSentence, end: int) -> TokenizedSentence:
-    """The sentence of a window that ends within a word."""
-    *others, last = sentence.tokens
-    if last.end < end:
-        return sentence
-    return replace(sentence, tokens=(*others, replace(last, space_after=False)))
 
 
 def joined(parts: Iterable[TokenizedSentence]) -> Iterator[TokenizedSentence]:

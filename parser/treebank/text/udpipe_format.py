@@ -72,13 +72,13 @@ class _Bytes:
 
     def __init__(self, content: bytes, name: str):
         """name: for messages."""
-        self._content, self._name, self._place = content, name, 0
+        self._content, self._name, self._offset = content, name, 0
 
     def take(self, count: int) -> bytes:
-        start, self._place = self._place, self._place + count
-        if self._place > len(self._content):
+        start, self._offset = self._offset, self._offset + count
+        if self._offset > len(self._content):
             raise ValueError(f"{self._name}: ends too early")
-        return self._content[start : self._place]
+        return self._content[start : self._offset]
 
     def expect(self, content: bytes, what_is: str) -> None:
         if self.take(len(content)) != content:
@@ -102,7 +102,7 @@ class _Bytes:
             raise ValueError(f"{self._name}: a weight is not finite")
 
     def end(self) -> None:
-        if rest := len(self._content) - self._place:
+        if rest := len(self._content) - self._offset:
             raise ValueError(f"{self._name}: has {rest:,} bytes after its end")
 
 
@@ -150,10 +150,10 @@ def _check_network(network: _Bytes, version: int) -> None:
         network.number("whether tokens have spaces", (0, 1))
     network.number("version of the GRU", (1,))
     dimension = network.number("dimension", DIMENSIONS)
-    characters = [
-        _character_with_embedding(network, dimension)
-        for _ in range(network.number("number of characters", range(MOST_EMBEDDINGS), size=4))
-    ]
+    characters = []
+    for _ in range(network.number("number of characters", range(MOST_EMBEDDINGS), size=4)):
+        characters.append(network.number("character", CHARACTERS, size=4))
+        network.floats(dimension)
     if len(set(characters)) < len(characters):
         raise ValueError("network: a character occurs twice")
     for _ in ("forward", "backward"):
@@ -164,12 +164,6 @@ def _check_network(network: _Bytes, version: int) -> None:
         network.number("category", CATEGORIES, size=4)
         network.number("character", CHARACTERS, size=4)
     network.end()
-
-
-def _character_with_embedding(network: _Bytes, dimension: int) -> int:
-    character = network.number("character", CHARACTERS, size=4)
-    network.floats(dimension)
-    return character
 
 
 def _check_rules(rules: _Bytes, version: int) -> None:
