@@ -21,7 +21,7 @@ from parser.parsing import engine
 from parser.parsing.constrained_steps import ConstrainedBatch
 from parser.parsing.constraints import ConstraintReader, LabelChoices
 from parser.parsing.engine import Engine, parse
-from parser.parsing.options import Constraints, ParseOptions
+from parser.parsing.options import ParseOptions
 from parser.parsing.probabilities import with_calibration
 from parser.parsing.running_batch import RunningBatch
 from parser.treebank.faults import cycles
@@ -329,21 +329,6 @@ def test_what_no_tree_can_have_is_told(heads, labels, word, message, few):
     assert told in str(refused._error)
 
 
-@pytest.mark.parametrize("name", ["at_most_one", "not_root"])
-def test_a_string_is_not_taken_for_its_letters(name):
-    for values in ([1], None, 5):
-        with pytest.raises(ValueError, match=f"{name} is .*; it should be a tuple of strings"):
-            Constraints(**{name: values})
-    with pytest.raises(ValueError, match=rf"{name}: 'DET' is one string; give a tuple: \('DET',\)"):
-        Constraints(**{name: "DET"})
-
-
-@pytest.mark.parametrize("name", ["keep", "non_projective"])
-def test_an_unknown_choice_is_refused(name):
-    with pytest.raises(ValueError, match=f"{name} is 'all'; it should be 'given' or '?(None|refuse)"):
-        Constraints(**{name: "all"})
-
-
 def test_a_label_of_the_root_alone_makes_the_root(few):
     [tree] = parse(constrained_model(), [partial([NO_HEAD] * 3, ["_", "_", "root"])], options=KEEP)
     assert tree.heads[2] == 0
@@ -410,9 +395,3 @@ def test_only_what_can_not_be_kept_is_set_aside():
     read = ConstraintReader(constrained_model()).read(one, KEEP_ALL, {})
     assert read.kept_heads == (NO_HEAD, NO_HEAD, NO_HEAD, NO_HEAD, 3)
     assert not read.may_be_root[0]  # since it gets another head
-
-
-def test_lists_are_as_good_as_tuples():
-    found = Constraints(at_most_one=["nsubj"], not_root=["PUNCT"])
-    assert found == Constraints(at_most_one=("nsubj",), not_root=("PUNCT",))
-    assert hash(found) == hash(Constraints(at_most_one=("nsubj",), not_root=("PUNCT",)))

@@ -1,5 +1,6 @@
-"""Reparsing, compared with an enumeration of all trees."""
+"""Reparsing, compared with an enumeration of all trees, and alternatives, compared with a plain version."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -11,18 +12,21 @@ from hypothesis import strategies as st
 from plain_parser import plain_label_scores, projective_trees, sentence
 from small_parsers import SMALL
 
+from parser.api.parser import Parser
+from parser.cli import main
 from parser.models.model import Model
 from parser.models.settings import ParserSettings
 from parser.networks.scorers import ArcSettings
 from parser.networks.settings import NetworkSettings
 from parser.parsing import reparsing
 from parser.parsing.constraints import ConstraintReader
-from parser.parsing.engine import parse
+from parser.parsing.engine import FEW, Engine, parse, parse_stream
+from parser.parsing.engine_thread import EngineThread
 from parser.parsing.options import ParseOptions
-from parser.parsing.parsed_tree import Arcs
-from parser.parsing.reparsing import Reparser, SecondOpinion, with_bonus
+from parser.parsing.parsed_tree import Alternative, Arcs
+from parser.parsing.reparsing import Reparser, SecondOpinion, as_text, with_bonus
 from parser.treebank.conllu import read_treebank
-from parser.treebank.sentence import NO_HEAD
+from parser.treebank.sentence import MARK, NO_HEAD
 from parser.treebank.vocabulary import Vocabulary
 
 CPU = torch.device("cpu")
@@ -238,3 +242,84 @@ def test_long_sentences_have_no_second_opinion(monkeypatch):
     monkeypatch.undo()
     for opinion, other in zip(found, Reparser.of(MODEL).opinions(tokens.lengths, [words]), strict=True):
         assert opinion is None or np.array_equal(opinion.log_probabilities, other.log_probabilities)
+
+
+@torch.inference_mode()
+def plain_alternatives(sentence, count):
+    """The alternatives of each word: head, label and probability."""
+    tokens = MODEL.vocabulary.encode_tokens([sentence])
+    words, _ = MODEL.network.encode_distinct(tokens)
+    [opinion] = Reparser.of(MODEL).opinions(tokens.lengths, [words])
+    of_words = []
+    for word, logs in enumerate(opinion.log_probabilities.tolist()):
+        heads = sorted(range(len(logs)), key=lambda head, logs=logs: -logs[head])
+        best = [head for head in heads if head != word + 1][:count]
+        labels = (MODEL.vocabulary.labels.string(plain_label(opinion, head, word)) for head in best)
+        shares = (torch.tensor(logs[head]).exp().item() for head in best)
+        of_words.append(
+            [
+                (head, label.split(MARK)[0], share)
+                for head, label, share in zip(best, labels, shares, strict=True)
+            ]
+        )
+    return of_words
+
+
+@pytest.mark.parametrize("sentences", [SENTENCES[: FEW // 4], SENTENCES], ids=["alone", "batch"])
+def test_alternatives_are_the_most_probable_heads_with_their_best_labels(sentences):
+    for one, tree in parse_stream(MODEL, sentences, options=ParseOptions(alternatives=3)):
+        for best, wanted in zip(tree.alternatives, plain_alternatives(one, 3), strict=True):
+            assert [each[:2] for each in best] == [each[:2] for each in wanted]
+            assert [each[2] for each in best] == pytest.approx([each[2] for each in wanted], rel=1e-4)
+    assert all(not tree.alternatives for _, tree in parse_stream(MODEL, sentences))
+
+
+def test_a_word_has_no_more_alternatives_than_there_are_others():
+    for _, tree in parse_stream(MODEL, SENTENCES, options=ParseOptions(alternatives=1_000)):
+        for own in tree.alternatives:
+            assert len(own) == len(tree.heads)  # all words except itself, and ROOT
+            assert sum(each.probability for each in own) == pytest.approx(1, abs=1e-4)
+
+
+@pytest.mark.parametrize("number", [1, 50])
+def test_a_label_that_is_given_is_that_of_all_alternatives(number):
+    """Also in the thread of an engine."""
+    options = ParseOptions(keep="given", alternatives=3)
+    with EngineThread(Engine(MODEL)) as thread:
+        given = replace(SENTENCES[0], heads=(NO_HEAD,) * len(SENTENCES[0]))
+        given = replace(given, labels=("_", "conj", *given.labels[2:]))
+        requests = [thread.add(given, options) for _ in range(number)]
+        for request in requests:
+            first, second, *_ = thread.result(request).alternatives
+            assert [own.label for own in second] == ["conj"] * 3
+            assert any(own.label != "conj" for own in first)
+
+
+def test_labels_do_not_break_the_column():
+    found = ((Alternative(2, "a,b|c%:d", 0.25), Alternative(0, "root", 0.125)), ())
+    assert list(as_text(found)) == ["0.2500:2:a%2Cb%7Cc%25:d,0.1250:0:root", ""]
+
+
+@pytest.mark.extended
+def test_programs_and_the_command_have_alternatives(tmp_path):
+    MODEL.save(tmp_path / "model", {})
+    source = tmp_path / "in.conllu"
+    source.write_text("".join(line for one in SENTENCES[:5] for line in one.lines))
+    lines = {}
+    for processes in ("1", "2"):
+        output = tmp_path / f"{processes}.conllu"
+        arguments = ["--alternatives", "2", "--processes", processes, "-o", str(output)]
+        assert main(["parse", str(tmp_path / "model"), str(source), *arguments]) == 0
+        lines[processes] = output.read_text()
+    assert lines["1"] == lines["2"]
+    found = re.findall(r"Alternatives=(\S+)", lines["1"])
+    parser = Parser(MODEL)
+    of_words = [each for one in SENTENCES[:5] for each in as_text(parser.alternatives(one.forms, 2))]
+    assert [each.split(":")[1] for each in found] == [each.split(":")[1] for each in of_words]
+    with pytest.raises(ValueError, match="at least 1"):
+        parser.alternatives(["Dogs"], 0)
+
+
+def test_a_model_without_a_scorer_is_refused(capsys):
+    assert main(["parse", "tests/model", "data/quickstart/dev.conllu", "--alternatives", "2"]) == 2
+    assert "scorer of arcs" in capsys.readouterr().err

@@ -2,8 +2,7 @@
 
 import pytest
 from extended import extended
-from parsing.test_alternatives import SENTENCES
-from parsing.test_reparsing import model_of
+from parsing.test_reparsing import SENTENCES, model_of
 from service.test_typed_protocol import KINDS, ask, sentences_of
 from services import parsed_by_command, serving
 

@@ -1,4 +1,4 @@
-"""Giving a model away: as a wheel, and as a folder for a hub."""
+"""What is made of a model for others: packages of half the size, wheels, and folders for a hub."""
 
 import base64
 import hashlib
@@ -6,20 +6,34 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import pytest
+import torch
 from packaging.metadata import Metadata
+from plain_parser import sentence as made_up
+from safetensors.torch import load_file, save_file
 
 from parser import __version__, load
 from parser.cli import main
+from parser.models.model import Model, ModelChoice, load_models
+from parser.models.model_files import Package
+from parser.models.settings import ParserSettings
+from parser.networks.settings import NetworkSettings
+from parser.treebank.vocabulary import Vocabulary
 
+CPU = torch.device("cpu")
+MODEL = Path("tests/model")
+TREES = str(MODEL / "parsed.conllu")
+WEIGHTS = "weights.safetensors"
+ROUNDED = "The weights were rounded to float16 after these scores were measured.\n"
 CARD = "---\nlicense: cc-by-sa-4.0\n---\n\n# toy\n\nFor tests.\n"
 PACKAGE = "stack_parser_toy_tiny"
 USE = f"""
 import {PACKAGE}
 from parser import load
 from parser.cli import main
-trees = [own.parse(["dogs", "bark"]) for own in ({PACKAGE}.load(), load("{PACKAGE}"))]
+trees = [each.parse(["dogs", "bark"]) for each in ({PACKAGE}.load(), load("{PACKAGE}"))]
 assert trees[0] == trees[1]
 print(*trees[0].heads)
 main(["parse", "{PACKAGE}", "tests/model/parsed.conllu"])
@@ -35,6 +49,101 @@ def model(tmp_path):
     (folder / "README.md").write_text(CARD)
     (folder / "LICENSE.txt").write_text("Share alike.\n")
     return folder
+
+
+def packed(model, output, *options):
+    assert main(["pack", str(model), "--precision", "float16", "-o", str(output), *options]) == 0
+    return output
+
+
+@pytest.fixture
+def half(model, tmp_path):
+    return packed(model, tmp_path / "half.stackparser")
+
+
+def test_weights_are_stored_in_16_bits_and_read_in_32(model, half):
+    before, stored = map(len, ((model / WEIGHTS).read_bytes(), Package(half).content(WEIGHTS)))
+    assert stored < 0.6 * before  # the names of the weights are as long as before
+    exact = load_file(model / WEIGHTS)
+    loaded = Model.load(half, CPU).network.state_dict()
+    assert loaded.keys() == exact.keys()
+    for name, weight in exact.items():
+        assert loaded[name].dtype == torch.float32, name
+        assert torch.equal(loaded[name], weight.half().float()), name
+
+
+def test_all_else_is_the_same(model, half):
+    for path in model.iterdir():
+        if path.name not in (WEIGHTS, "README.md", "parsed.conllu"):
+            assert Package(half).content(path.name) == path.read_bytes(), path.name
+    card = Package(half).content("README.md").decode()
+    assert card == f"{CARD}\n{ROUNDED}"
+    text = "The cat sleeps. Dogs don't bark."
+    one, other = (load(path, device="cpu").parse_text(text) for path in (model, half))
+    assert [tree.words for tree in one] == [tree.words for tree in other]
+
+
+def test_its_trees_are_those_of_the_model_where_rounding_does_not_matter(half, tmp_path):
+    out = tmp_path / "out.conllu"
+    assert main(["parse", str(half), TREES, "--tags=all", "-o", str(out)]) == 0
+    assert out.read_bytes() == Path(TREES).read_bytes()
+
+
+def test_packed_again_it_is_the_same_file(model, half, tmp_path):
+    again = packed(half, tmp_path / "again.stackparser")
+    assert again.read_bytes() == half.read_bytes()
+    assert packed(model, tmp_path / "more.stackparser").read_bytes() == half.read_bytes()
+
+
+def test_each_model_of_an_ensemble(model, half, tmp_path):
+    both = packed(model, tmp_path / "both.stackparser", "--ensemble", str(MODEL))
+    one, other = load_models(ModelChoice((both,)), CPU).members
+    expected = Model.load(half, CPU).network.state_dict()
+    for name, weight in expected.items():
+        assert torch.equal(one.network.state_dict()[name], weight)
+        assert torch.equal(other.network.state_dict()[name], weight)
+
+
+def test_wheels_and_folders_for_a_hub_have_them_too(model, half, tmp_path):
+    packed(model, tmp_path / "hub", "--hub")
+    assert (tmp_path / "hub" / WEIGHTS).read_bytes() == Package(half).content(WEIGHTS)
+    packed(model, tmp_path / "dist", "--wheel")
+    [wheel] = (tmp_path / "dist").iterdir()
+    with zipfile.ZipFile(wheel) as file:
+        [inside] = [name for name in file.namelist() if name.endswith(".stackparser")]
+        assert file.read(inside) == half.read_bytes()
+
+
+def test_pretrained_vectors_are_read_in_32_bits(tmp_path):
+    vocabulary = Vocabulary.build([made_up((2, 0, 2))], ["form", "upos"], ["word0", "other"])
+    settings = ParserSettings(network=NetworkSettings(pretrained="is/not/read/again.txt"))
+    Model.build(settings, vocabulary, CPU, torch.randn(2, 3)).save(tmp_path / "model", {})
+    half = packed(tmp_path / "model", tmp_path / "half.stackparser")
+    assert {weight.dtype for weight in Model.load(half, CPU).network.state_dict().values()} == {torch.float32}
+
+
+def test_weights_beyond_float16_are_refused(model, tmp_path, capsys):
+    weights = load_file(model / WEIGHTS)
+    weights["scores.weight"][0, 0] = 7e4
+    save_file(weights, model / WEIGHTS)
+    output = tmp_path / "half.stackparser"
+    assert main(["pack", str(model), "--precision", "float16", "-o", str(output)]) == 2
+    assert "scores.weight: has weights above 65,504" in capsys.readouterr().err
+    assert not output.exists()
+
+
+@pytest.mark.parametrize("other", [torch.bfloat16, torch.float64, torch.int32])
+def test_other_types_are_named(model, other):
+    weights = load_file(model / WEIGHTS)
+    save_file({**weights, "scores.weight": weights["scores.weight"].to(other)}, model / WEIGHTS)
+    expected = f"scores.weight is of {other}, not of torch.float32 or torch.float16"
+    with pytest.raises(ValueError, match=expected):
+        Model.load(model, CPU)
+
+
+def test_a_package_made_of_another_needs_a_name(half, capsys):
+    assert main(["pack", str(half), "--precision", "float16"]) == 2
+    assert "needs a name: -o FILE" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -59,7 +168,9 @@ def test_what_is_in_a_wheel(wheel):
     assert content[f"{information}/licenses/LICENSE.txt"] == b"Share alike.\n"
     record = content.pop(f"{information}/RECORD").decode().splitlines()
     assert record.pop() == f"{information}/RECORD,,"
-    digests = {name: base64.urlsafe_b64encode(hashlib.sha256(own).digest()) for name, own in content.items()}
+    digests = {
+        name: base64.urlsafe_b64encode(hashlib.sha256(member).digest()) for name, member in content.items()
+    }
     assert dict(line.split(",", 1) for line in record) == {
         name: f"sha256={digest.decode().rstrip('=')},{len(content[name])}" for name, digest in digests.items()
     }
@@ -122,9 +233,9 @@ def test_what_a_stranger_writes_gets_into_no_field_and_no_code(model, tmp_path, 
     [wheel] = (tmp_path / "dist").iterdir()
     with zipfile.ZipFile(wheel) as file:
         content = {path: file.read(path) for path in file.namelist()}
-    [code] = (own for path, own in content.items() if path.endswith("__init__.py"))
+    [code] = (member for path, member in content.items() if path.endswith("__init__.py"))
     assert b"import os" not in code
-    [metadata] = (own.decode() for path, own in content.items() if path.endswith("METADATA"))
+    [metadata] = (member.decode() for path, member in content.items() if path.endswith("METADATA"))
     head = metadata.partition("\n\n")[0].splitlines()
     assert [line for line in head if line.startswith("Requires-Dist")] == [
         f"Requires-Dist: stack-parser[text]>={__version__}"
