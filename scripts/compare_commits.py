@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 from measuring import in_turns
 
 from parser.config.data_folder import DATA
+from parser.evaluation.statistics import median_of
 from parser.speed.measuring.cells import KEYS
 from parser.speed.measuring.rows import OK
-from parser.speed.measuring.statistics import median_of
 
 ROOT = Path(__file__).resolve().parents[1]
 NO_SLOWER = 0.97

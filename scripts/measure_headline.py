@@ -26,7 +26,7 @@ from figures.headline import CONFIG, ROWS, GroupSettings, LineSettings, read_gro
 from parser.config.file import read_settings
 from parser.speed.measuring.cells import on_this_machine
 from parser.speed.measuring.rows import FailedRow, has_rows, read_content
-from parser.speed.measuring.run import measure
+from parser.speed.measuring.run import measure_cells
 from parser.speed.measuring.settings import Experiment, SpeedConfig
 from parser.system.machine import tune_process
 from parser.system.version import program_commit
@@ -97,7 +97,7 @@ def keep_rows(config: SpeedConfig, name: str, minutes: float) -> None:
         others = {row["commit"] for row in rows} - {program_commit()}
         if others:
             raise ValueError(f"{folder} has rows of the commit {others.pop()}: go on there, or remove them")
-    for row in measure(config, folder, "", minutes):
+    for row in measure_cells(config, folder, "", minutes):
         if isinstance(row, FailedRow):
             print(f"{row.name}: {row.status}", file=sys.stderr)
     kept.mkdir(parents=True, exist_ok=True)

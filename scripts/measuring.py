@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 
 from parser.batching.functional import by_onednn
-from parser.speed.measuring.statistics import median_of, ratio_of
+from parser.evaluation.statistics import median_of, ratio_of
 from parser.treebank.conllu import stream_sentences
 
 REPETITIONS = 5

@@ -1,7 +1,6 @@
-"""The order of packages: nothing imports upwards, and each task of the speed harness can be removed."""
+"""The order of packages: nothing imports upwards, and the comparison of ways of batching can be removed."""
 
 import ast
-import re
 import shutil
 import subprocess
 import sys
@@ -9,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from services import serving, without_program
 
 PACKAGE = Path("parser")
 ORDER = [
@@ -103,29 +103,40 @@ def test_only_the_console_writes_messages():
     assert wrong == []
 
 
-LIST_PLUGINS = """
-import sys
-for folder in sys.argv[1:]:
-    for name in [name for name in sys.modules if name.split(".")[0] == "parser"]:
-        del sys.modules[name]
-    sys.path[0] = folder
-    from parser.speed.tasks.discovery import about_plugins
-    print(folder, *about_plugins(), sep="\\n")
-"""
+COMPARISON = (
+    "speed",
+    "batching/operations",
+    "batching/recurrence",
+    "batching/messages",
+    "commands/speed.py",
+    "commands/speed_arguments.py",
+)
+"""All that compares ways of batching, and what only it uses, below the package."""
 
 
 @pytest.mark.extended
-def test_without_a_task_the_others_are_there(tmp_path):
-    """Each task is missing in one copy, and one process imports the copies one after the other."""
-    copies = {name: tmp_path / f"without-{name}" for name in TASKS}
-    for name, copy in copies.items():
-        shutil.copytree(PACKAGE, copy / "parser", ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.rmtree(copy / "parser/speed/tasks" / name)
-    command = [sys.executable, "-c", LIST_PLUGINS, *map(str, copies.values())]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "cannot be imported" not in done.stdout
-    listed = done.stdout.split(str(tmp_path))[1:]
-    for name, plugins in zip(copies, listed, strict=True):
-        folders = set(re.findall(r"parser\.speed\.tasks\.(\w+)\.", plugins))
-        assert folders == set(TASKS) - {name}
+def test_without_the_comparison_a_parser_is_trained_parses_and_serves(tmp_path, config_file, monkeypatch):
+    """In a copy without these parts, which nothing else may need."""
+    shutil.copytree(PACKAGE, tmp_path / "parser", ignore=shutil.ignore_patterns("__pycache__"))
+    for part in COMPARISON:
+        path = tmp_path / "parser" / part
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    monkeypatch.chdir(tmp_path)  # from where programs import the copy
+
+    def run(*arguments):
+        command = [sys.executable, "-m", "parser", *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    listed = run("--help")
+    assert "serve" in listed
+    assert "plugins" not in listed
+    run("table", "--help")
+    model, treebank, trees = tmp_path / "run", tmp_path / "tiny.conllu", tmp_path / "trees.conllu"
+    run("train", config_file, "--run", model)
+    run("parse", model / "model", treebank, "-o", trees)
+    parsed = trees.read_text(encoding="utf-8")
+    assert parsed.count("# sent_id") == 16
+    with serving(model / "model") as service:
+        assert without_program(service.raw_result(data=parsed, input="conllu", parser="")) == parsed

@@ -17,9 +17,9 @@ from scipy.special import stdtrit
 
 from parser.config.file import flat
 from parser.evaluation.measures import MEASURES, TEXT_MEASURES
-from parser.speed.measuring.statistics import exactly, mean_of
-from parser.speed.reporting.document import MARKDOWN, Heading, Part, Picture, Table, write_document
-from parser.speed.reporting.plot_style import PLAIN, REFERENCE, draw_panels, places_of
+from parser.evaluation.statistics import exactly, mean_of
+from parser.pages.document import MARKDOWN, Heading, Part, Picture, Table, write_document
+from parser.pages.plot_style import PLAIN, REFERENCE, draw_panels, places_of
 from parser.training.runs import Job, Row
 from parser.training.table import PlotSettings, TableConfig
 

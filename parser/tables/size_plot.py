@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from parser.speed.reporting.plot_style import (
+from parser.pages.plot_style import (
     COLOURS,
     HEIGHT,
     LABEL_SIZE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from parser.speed.reporting.document import (
+from parser.pages.document import (
     MARKDOWN,
     Definitions,
     Heading,

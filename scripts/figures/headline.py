@@ -17,9 +17,9 @@ from pydantic import Field, TypeAdapter
 
 from figures.kept import MEASUREMENTS, processor, speed_run, table
 from parser.config.yaml_loading import load
+from parser.evaluation.statistics import Estimate, exactly
+from parser.pages.plot_style import COLOURS, LABEL_SIZE
 from parser.speed.measuring.rows import SpeedRow
-from parser.speed.measuring.statistics import Estimate, exactly
-from parser.speed.reporting.plot_style import COLOURS, LABEL_SIZE
 from parser.speed.reporting.speed_ups import STEP, bracketed, ratio, seconds_of
 from parser.speed.tasks.plugin import Mode
 from parser.system.settings import Settings

@@ -11,8 +11,8 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple, TypeVar
 
+from parser.evaluation.statistics import Estimate
 from parser.speed.measuring.rows import OK, CellRow, FailedRow, RowFile, SpeedRow, read_content
-from parser.speed.measuring.statistics import Estimate
 from parser.speed.reporting.speed_ups import bracketed, ratio
 from parser.tables.report import difference
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from figures.kept import PRINTED_OF_SPEED, grid, matches, printed, rows, speed_run, table
-from parser.speed.measuring.statistics import Estimate
+from parser.evaluation.statistics import Estimate
 from parser.speed.reporting.speed_ups import STEP, comparisons, gains_of_parts
 
 FORWARD, WHOLE_FORWARD = "cells, forward", "forward"

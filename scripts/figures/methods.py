@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from figures.kept import grid, latest, short_speed, speed_run, table
-from parser.speed.measuring.statistics import median_of, ratio_of
+from parser.evaluation.statistics import median_of, ratio_of
 from parser.speed.reporting.speed_ups import bracketed, ratio
 
 Speeds = Sequence[float]

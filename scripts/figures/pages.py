@@ -21,9 +21,9 @@ from figures import (
     speed,
 )
 from figures.kept import MEASUREMENTS, tables, training_runs
+from parser.pages.document import PLOTS
+from parser.pages.plot_style import svg
 from parser.speed.measuring.run import CONFIG, read_run_config, rows_of
-from parser.speed.reporting.document import PLOTS
-from parser.speed.reporting.plot_style import svg
 from parser.speed.reporting.report import write_report
 from parser.tables.report import write_table
 from parser.training.runs import rows_of as rows_of_table

@@ -22,8 +22,8 @@ from figures.kept import (
     speed_run,
     table,
 )
-from parser.speed.measuring.statistics import Estimate, median_of, parallel_share_at, ratio_of
-from parser.speed.reporting.plot_style import LABEL_SIZE, PLAIN, WIDTH, draw_lines, legend_below
+from parser.evaluation.statistics import Estimate, median_of, parallel_share_at, ratio_of
+from parser.pages.plot_style import LABEL_SIZE, PLAIN, WIDTH, draw_lines, legend_below
 from parser.speed.reporting.speed_ups import bracketed, ratio
 
 PAPER, IN_TURNS = "ding-koehn-2019", "stack-lstm/in-turns"

@@ -12,8 +12,8 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from parser.evaluation.statistics import Estimate
 from parser.speed.measuring.cells import Cell
-from parser.speed.measuring.statistics import Estimate
 from parser.system.files import complete_gzip, write_atomically
 from parser.system.machine import MemoryUse, stamp
 from parser.system.settings import fault_lines

@@ -40,7 +40,7 @@ class RunRows:
         return [row for row in self.cells if isinstance(row, SpeedRow)]
 
 
-def measure(config: SpeedConfig, folder: Path, only: str, minutes: float = math.inf) -> list[CellRow]:
+def measure_cells(config: SpeedConfig, folder: Path, only: str, minutes: float = math.inf) -> list[CellRow]:
     """Measure the cells that pass a filter and have no row in the folder. Returns the rows of all that pass.
 
     only: a text for `read_filter`; minutes: the time after which no further group of cells is started. Cells

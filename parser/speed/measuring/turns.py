@@ -10,13 +10,13 @@ from statistics import median, quantiles
 from typing import Any
 
 from parser.batching import Precision
+from parser.evaluation.statistics import median_of
 from parser.speed.measuring.cell_process import ComparedResults, Finished, MeasuredCell, Started, Turn
 from parser.speed.measuring.cells import Cell
 from parser.speed.measuring.origin import origin
 from parser.speed.measuring.progress import CellProgress, MachineLoad
 from parser.speed.measuring.rows import SKIPPED, WRONG, CellRow, FailedRow, SpeedRow, new_row
 from parser.speed.measuring.settings import SpeedConfig
-from parser.speed.measuring.statistics import median_of
 from parser.speed.measuring.stopwatch import Ceiling
 from parser.speed.tasks.conformance import ROUNDING, disagreement, gradient_disagreement
 from parser.speed.tasks.plugin import Work

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from matplotlib.axes import Axes
 
+from parser.pages.document import Section, Table, cells_at
+from parser.pages.plot_style import PLAIN, draw_panels, places_of
 from parser.speed.measuring.cells import Cell
 from parser.speed.measuring.rows import SpeedRow
 from parser.speed.measuring.run import RunRows
-from parser.speed.reporting.document import Section, Table, cells_at
-from parser.speed.reporting.plot_style import PLAIN, draw_panels, places_of
 from parser.speed.reporting.speed_ups import bracketed, ratio
 from parser.speed.reporting.titles import plot_title
 

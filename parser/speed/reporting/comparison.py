@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
+from parser.pages.document import Section, Table, cells_at
 from parser.speed.measuring.rows import CellRow, FailedRow, SpeedRow
 from parser.speed.measuring.run import RunRows
-from parser.speed.reporting.document import Section, Table, cells_at
 from parser.speed.reporting.speed_up_plots import plots
 from parser.speed.reporting.speed_ups import (
     MFU,

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from matplotlib.figure import Figure
 
+from parser.evaluation.statistics import median_of, ratio_of
+from parser.pages.document import Section, Table
+from parser.pages.plot_style import COLOURS, LABEL_SIZE, PLAIN, TITLE_SIZE, WIDTH
 from parser.speed.measuring.rows import OK, ExternalRow
 from parser.speed.measuring.run import RunRows
-from parser.speed.measuring.statistics import median_of, ratio_of
-from parser.speed.reporting.document import Section, Table
-from parser.speed.reporting.plot_style import COLOURS, LABEL_SIZE, PLAIN, TITLE_SIZE, WIDTH
 
 COLUMNS = ("program", "examples/s", "95 % interval", "over the first", "turns", "command")
 BAR_HEIGHT = 0.35

@@ -14,10 +14,10 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
+from parser.pages.document import Section, Table, cells_at
+from parser.pages.plot_style import HEIGHT, LABEL_SIZE, TITLE_SIZE, WIDTH, places_of
 from parser.speed.measuring.cells import COMPARED, Cell
 from parser.speed.measuring.run import RunRows
-from parser.speed.reporting.document import Section, Table, cells_at
-from parser.speed.reporting.plot_style import HEIGHT, LABEL_SIZE, TITLE_SIZE, WIDTH, places_of
 from parser.speed.reporting.speed_ups import CELLS_FORWARD, STEP, Comparison, comparisons, gains_of_parts
 from parser.speed.reporting.titles import method_title, plot_title
 from parser.speed.tasks.discovery import find_or_none

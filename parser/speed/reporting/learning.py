@@ -10,13 +10,13 @@ from itertools import accumulate
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from parser.evaluation.statistics import Estimate, mean_of
+from parser.pages.document import Section, Table, cells_at
+from parser.pages.plot_style import REFERENCE, draw_panels, places_of
 from parser.speed.measuring.learning import Curve
 from parser.speed.measuring.rows import FailedRow
 from parser.speed.measuring.run import RunRows
-from parser.speed.measuring.statistics import Estimate, mean_of
 from parser.speed.reporting.asynchrony import ASYNCHRONY, METHOD, line_and_place
-from parser.speed.reporting.document import Section, Table, cells_at
-from parser.speed.reporting.plot_style import REFERENCE, draw_panels, places_of
 from parser.speed.reporting.titles import method_title, plot_title
 from parser.speed.tasks.plugin import NO_BATCHING
 

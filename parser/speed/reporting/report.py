@@ -10,6 +10,18 @@ from pathlib import Path
 
 from torch.utils.tensorboard import SummaryWriter
 
+from parser.pages.document import (
+    HTML,
+    PLOTS,
+    Definitions,
+    Heading,
+    Part,
+    Picture,
+    Section,
+    Table,
+    write_document,
+)
+from parser.pages.plot_style import TITLE_SIZE, Look, save
 from parser.speed.measuring.progress import is_busy
 from parser.speed.measuring.rows import CellRow, ExternalRow, Machine, SpeedRow
 from parser.speed.measuring.run import CONFIG, RunRows
@@ -22,18 +34,6 @@ from parser.speed.reporting import (
     update_frequency,
     utilisation,
 )
-from parser.speed.reporting.document import (
-    HTML,
-    PLOTS,
-    Definitions,
-    Heading,
-    Part,
-    Picture,
-    Section,
-    Table,
-    write_document,
-)
-from parser.speed.reporting.plot_style import TITLE_SIZE, Look, save
 from parser.speed.reporting.speed_ups import baseline_of, by_method, comparisons, ratio, scaling
 from parser.speed.reporting.titles import without_files
 

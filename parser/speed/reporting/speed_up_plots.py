@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from parser.speed.measuring.rows import SpeedRow
-from parser.speed.measuring.statistics import Estimate, exactly
-from parser.speed.reporting.plot_style import (
+from parser.evaluation.statistics import Estimate, exactly
+from parser.pages.plot_style import (
     COLOURS,
     HEIGHT,
     LABEL_SIZE,
@@ -30,6 +29,7 @@ from parser.speed.reporting.plot_style import (
     places_of,
     scale_by_size,
 )
+from parser.speed.measuring.rows import SpeedRow
 from parser.speed.reporting.speed_ups import (
     Comparison,
     baseline_of,

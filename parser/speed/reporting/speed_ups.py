@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import TypeAlias
 
+from parser.evaluation.statistics import Estimate, parallel_share, parallel_share_at, ratio_of
 from parser.speed.measuring.cells import COMPARED, KEYS, Filter, passes, read_filter
 from parser.speed.measuring.rows import CellRow, SpeedRow
-from parser.speed.measuring.statistics import Estimate, parallel_share, parallel_share_at, ratio_of
 from parser.speed.tasks.plugin import CELLS, CELLS_BACKWARD, NO_BATCHING
 from parser.system.console import LinesError
 

@@ -13,14 +13,9 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from parser.speed.measuring.learning import Curve
-from parser.speed.measuring.rows import SpeedRow
-from parser.speed.measuring.run import RunRows
-from parser.speed.measuring.statistics import Estimate
-from parser.speed.reporting.asynchrony import ASYNCHRONY, METHOD, AsynchronyAxis, line_and_place
-from parser.speed.reporting.document import Section, Table, cells_at
-from parser.speed.reporting.learning import Seeds, epochs_to_target, mean_epochs
-from parser.speed.reporting.plot_style import (
+from parser.evaluation.statistics import Estimate
+from parser.pages.document import Section, Table, cells_at
+from parser.pages.plot_style import (
     HEIGHT,
     PLAIN,
     TITLE_SIZE,
@@ -29,6 +24,11 @@ from parser.speed.reporting.plot_style import (
     legend_below,
     places_of,
 )
+from parser.speed.measuring.learning import Curve
+from parser.speed.measuring.rows import SpeedRow
+from parser.speed.measuring.run import RunRows
+from parser.speed.reporting.asynchrony import ASYNCHRONY, METHOD, AsynchronyAxis, line_and_place
+from parser.speed.reporting.learning import Seeds, epochs_to_target, mean_epochs
 from parser.speed.reporting.titles import plot_title
 
 UPDATE_AFTER = "update_after"

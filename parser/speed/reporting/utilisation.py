@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from matplotlib.axes import Axes
 
+from parser.evaluation.statistics import exactly
+from parser.pages.document import Section, Table, cells_at
+from parser.pages.plot_style import draw_panels, places_of, scale_by_size
 from parser.speed.measuring.cells import COMPARED, Cell
 from parser.speed.measuring.rows import SpeedRow
 from parser.speed.measuring.run import RunRows
-from parser.speed.measuring.statistics import exactly
-from parser.speed.reporting.document import Section, Table, cells_at
-from parser.speed.reporting.plot_style import draw_panels, places_of, scale_by_size
 from parser.speed.reporting.speed_ups import MFU, by_method, comparisons
 from parser.speed.reporting.titles import method_title, plot_title
 from parser.speed.tasks.discovery import find_or_none

@@ -27,7 +27,7 @@ from parser.batching.operations.cells import Grain, slices, trace_template, writ
 from parser.batching.operations.operation_graph import Graph
 from parser.batching.operations.template import Template
 from parser.batching.operations.writer import Value, Values, Writer
-from parser.speed.measuring.statistics import ratio_of
+from parser.evaluation.statistics import ratio_of
 from parser.system.machine import machine
 
 SIZES = (32, 256)

@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 import same_work
 
-from parser.speed.commands import read_config
+from parser.commands.speed import read_config
 from parser.speed.measuring.cells import validated
 from parser.speed.tasks.discovery import find
 from parser.speed.tasks.feature_parser.dynamic_oracle import FeatureSentence

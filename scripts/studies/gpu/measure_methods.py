@@ -35,9 +35,9 @@ from gpu_visit.runner import report
 from gpu_visit.training import few_sentences
 from measuring import in_turns
 
+from parser.commands.speed import read_config
+from parser.evaluation.statistics import median_of
 from parser.networks.replay.examples import Examples
-from parser.speed.commands import read_config
-from parser.speed.measuring.statistics import median_of
 from parser.speed.tasks import conformance
 from parser.speed.tasks.discovery import find
 from parser.speed.tasks.plugin import AnyPlugin, Setup

@@ -34,8 +34,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 from measuring import parsed_per_second, speeds_in_turns, write_sentences
 
 from parser.batching.functional import times_transposed
+from parser.evaluation.statistics import median_of, ratio_of
 from parser.parsing.corpus.run import report_path
-from parser.speed.measuring.statistics import median_of, ratio_of
 
 SECONDS = 5.0
 """The time for a measurement of products."""

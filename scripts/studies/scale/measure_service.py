@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from measuring import in_turns
 
-from parser.speed.measuring.statistics import median_of, ratio_of
+from parser.evaluation.statistics import median_of, ratio_of
 
 END, CHUNKED, LENGTH = b"\r\n\r\n", b"transfer-encoding: chunked", b"content-length:"
 LAST_CHUNK = b"\r\n0\r\n\r\n"

@@ -4,7 +4,7 @@ import pytest
 from extended import first_of
 from speed_rows import cell
 
-from parser.speed import commands
+from parser.commands.speed import read_config
 from parser.speed.measuring import run
 from parser.speed.measuring.cells import cells_of, interleaved_groups, passes, read_filter
 from parser.speed.measuring.learning import learning_cells
@@ -119,16 +119,16 @@ CONFIGS = sorted(Path("configs/speed").glob("*.yaml"))
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_the_configs_that_come_with_the_project_are_valid(path):
-    config = commands.read_config(path).model_copy(update={"devices": ["cpu"]})
+    config = read_config(path).model_copy(update={"devices": ["cpu"]})
     assert cells_of(config, find) or config.external
     learning_cells(config)
 
 
 @pytest.mark.parametrize("path", first_of(CONFIGS), ids=lambda path: path.stem)
 def test_the_config_that_a_run_keeps_has_the_same_cells(path, tmp_path, monkeypatch):
-    config = commands.read_config(path).model_copy(update={"devices": ["cpu"]})
+    config = read_config(path).model_copy(update={"devices": ["cpu"]})
     monkeypatch.setattr(run, "_measure_missing", lambda *_: None)
-    run.measure(config, tmp_path, "")
+    run.measure_cells(config, tmp_path, "")
     kept = run.read_run_config(tmp_path)
     assert cells_of(kept, find) == cells_of(config, find)
     assert learning_cells(kept) == learning_cells(config)

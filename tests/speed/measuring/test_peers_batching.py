@@ -13,7 +13,7 @@ from extended import extended
 from programs import script
 from same_work import Problem, write
 
-from parser.speed.commands import read_config
+from parser.commands.speed import read_config
 from parser.speed.tasks.discovery import find
 
 CONFIG, ALTERNATIVES = "configs/speed/peers-batching.yaml", "configs/speed/alternatives.yaml"

@@ -16,9 +16,9 @@ from speed_rows import speed_row
 
 from parser.batching.functional import why_unsupported
 from parser.cli import main
-from parser.speed.commands import read_config
+from parser.commands.speed import read_config
 from parser.speed.measuring.rows import CellRow, FailedRow, RowFile, SpeedRow
-from parser.speed.measuring.run import kept_rows, measure
+from parser.speed.measuring.run import kept_rows, measure_cells
 from parser.system.files import file_lock
 from parser.system.machine import processor
 
@@ -140,7 +140,7 @@ def test_only_some_cells_and_later_the_others(config, tmp_path, capsys):
 def test_a_run_in_parts(config, tmp_path, capsys):
     folder = tmp_path / "run"
     with_all = read_config(config)
-    assert measure(with_all, folder, "method=good,mode=train", minutes=0) == []
+    assert measure_cells(with_all, folder, "method=good,mode=train", minutes=0) == []
     assert "stopped after 0 minutes; 3 cells are left" in capsys.readouterr().out
     assert not prepared(tmp_path)
 

@@ -5,8 +5,8 @@ import re
 import pytest
 from speed_rows import run_of, speed_row
 
+from parser.pages.plot_style import svg
 from parser.speed.reporting import grid
-from parser.speed.reporting.plot_style import svg
 
 
 def row(experts, method, size, speed, cells, **changed):

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 
 from matplotlib.figure import Figure
 
-from parser.speed.reporting.plot_style import svg
+from parser.pages.plot_style import svg
 from parser.system.files import write_atomically
 
 KeyT = TypeVar("KeyT")

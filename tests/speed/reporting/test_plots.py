@@ -6,9 +6,9 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from speed_rows import cell, run_of, speed_row
 
-from parser.speed.measuring.statistics import Estimate, exactly
-from parser.speed.reporting.document import Heading, Picture, Section, Table, write_document
-from parser.speed.reporting.plot_style import (
+from parser.evaluation.statistics import Estimate, exactly
+from parser.pages.document import Heading, Picture, Section, Table, write_document
+from parser.pages.plot_style import (
     MAX_LINES,
     Look,
     draw_panels,

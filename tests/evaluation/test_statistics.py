@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parser.speed.measuring.statistics import (
+from parser.evaluation.statistics import (
     Estimate,
     median_of,
     parallel_share,

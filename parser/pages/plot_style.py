@@ -21,7 +21,7 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from parser.speed.measuring.statistics import Estimate
+from parser.evaluation.statistics import Estimate
 from parser.system.files import atomic_file
 
 PlaceT = TypeVar("PlaceT", int, float)
