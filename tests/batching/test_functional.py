@@ -27,7 +27,6 @@ from parser.batching.functional import (
     write_transposed_product,
 )
 from parser.batching.lstm import outputs_of, run_cell
-from parser.networks.token_encoder import dropout_of_embeddings
 from parser.system.machine import processor
 
 
@@ -320,17 +319,3 @@ def test_identity_in_evaluation_and_reproducible_by_seed():
     first = dropout(inputs, 0.5, training=True)
     torch.manual_seed(3)
     assert torch.equal(dropout(inputs, 0.5, training=True), first)
-
-
-def test_whole_embeddings_are_dropped_and_the_others_scaled_up(device):
-    parts = [torch.ones(20_000, size, device=device) for size in (2, 5, 3)]
-    found = dropout_of_embeddings(parts, 0.25, training=True)
-    firsts = torch.stack([part[:, 0] for part in found])  # [columns, words]
-    for part, first in zip(found, firsts, strict=True):
-        assert torch.equal(part, first[:, None].expand_as(part))
-    assert (firsts == 0).float().mean().item() == pytest.approx(0.25, abs=0.01)
-    sums = firsts.sum(0)
-    assert set(sums.round(decimals=4).tolist()) == {0.0, 3.0}  # 0 if all are dropped
-    assert (sums == 0).float().mean().item() == pytest.approx(0.25**3, abs=0.005)
-    assert dropout_of_embeddings(parts, 0.25, training=False) is parts
-    assert dropout_of_embeddings(parts[:1], 0.25, training=True) == parts[:1]

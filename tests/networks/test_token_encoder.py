@@ -12,7 +12,7 @@ from parser.networks import bilstm as module
 from parser.networks.bilstm import bilstm, bilstm_by_levels, bilstm_packed, bilstm_padded, run_bilstm
 from parser.networks.character_encoder import CharacterEncoder, CharacterSettings, segment_max
 from parser.networks.settings import NetworkSettings
-from parser.networks.token_encoder import TokenEncoder
+from parser.networks.token_encoder import TokenEncoder, dropout_of_embeddings
 from parser.treebank.vocabulary import PRETRAINED, Tokens
 
 
@@ -142,3 +142,17 @@ def test_dropout_is_between_the_layers_only():
         single.train()
     torch.testing.assert_close(*found)
     assert not torch.allclose(found[0], bilstm_padded(double.eval(), inputs, [9, 9]))
+
+
+def test_whole_embeddings_are_dropped_and_the_others_scaled_up(device):
+    parts = [torch.ones(20_000, size, device=device) for size in (2, 5, 3)]
+    found = dropout_of_embeddings(parts, 0.25, training=True)
+    firsts = torch.stack([part[:, 0] for part in found])  # [columns, words]
+    for part, first in zip(found, firsts, strict=True):
+        assert torch.equal(part, first[:, None].expand_as(part))
+    assert (firsts == 0).float().mean().item() == pytest.approx(0.25, abs=0.01)
+    sums = firsts.sum(0)
+    assert set(sums.round(decimals=4).tolist()) == {0.0, 3.0}  # 0 if all are dropped
+    assert (sums == 0).float().mean().item() == pytest.approx(0.25**3, abs=0.005)
+    assert dropout_of_embeddings(parts, 0.25, training=False) is parts
+    assert dropout_of_embeddings(parts[:1], 0.25, training=True) == parts[:1]

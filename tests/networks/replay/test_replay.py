@@ -39,16 +39,21 @@ def scoring_functions(parser, inventory):
     return (parser.replay, *along)
 
 
+def by_all(parser, inventory, batch, functions=None):
+    """The losses and gradients by these functions, or by all."""
+    return [
+        loss_and_gradients(parser, transition_loss(run(batch), batch, inventory))
+        for run in functions or scoring_functions(parser, inventory)
+    ]
+
+
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("layers", first_of([2, 1, 3]))
 def test_replay_stepping_and_plain_python_agree(system, layers):
     inventory = make_inventory(system)
     parser, prepared = network(inventory, layers), examples(inventory, SOME_TREES)
     batch = prepared.batch(torch.arange(len(prepared)))
-    results = [
-        loss_and_gradients(parser, transition_loss(run(batch), batch, inventory))
-        for run in scoring_functions(parser, inventory)
-    ]
+    results = by_all(parser, inventory, batch)
     one_by_one = [prepared.batch(torch.tensor([row])) for row in range(len(prepared))]
     losses = [
         transition_loss(scores_of(score_sentence, parser, inventory, alone), alone, inventory)
@@ -80,11 +85,7 @@ def test_batches_of_one_sentence(system, composition):
 def test_composition_in_replay_stepping_and_plain_python(system, layers, rich):
     inventory = make_inventory(system, composition=True)
     parser, prepared = network(inventory, layers, rich=rich), examples(inventory, SOME_TREES, rich)
-    batch = prepared.batch(torch.arange(len(prepared)))
-    results = [
-        loss_and_gradients(parser, transition_loss(run(batch), batch, inventory))
-        for run in scoring_functions(parser, inventory)
-    ]
+    results = by_all(parser, inventory, prepared.batch(torch.arange(len(prepared))))
     assert_equal([*results, loss_and_gradients(parser, plain_loss(parser, inventory, prepared))])
 
 
@@ -95,8 +96,8 @@ def test_all_columns_without_composition(system):
     batch = prepared.batch(torch.randperm(len(prepared)), group=4)
     whole = prepared.batch(torch.arange(len(prepared)))
     results = [
-        loss_and_gradients(parser, transition_loss(parser.replay(batch), batch, inventory)),
-        loss_and_gradients(parser, transition_loss(stepped(parser, inventory, whole), whole, inventory)),
+        *by_all(parser, inventory, batch, [parser.replay]),
+        *by_all(parser, inventory, whole, [lambda batch: stepped(parser, inventory, batch)]),
     ]
     assert_equal([*results, loss_and_gradients(parser, plain_loss(parser, inventory, prepared))])
 
@@ -112,10 +113,7 @@ def test_replay_and_stepping_agree_on_the_device(system, dtype, tolerance, devic
     parser = network(inventory, layers=2)
     exact = loss_and_gradients(parser, transition_loss(parser.replay(batch), batch, cpu_inventory))
     parser, batch = parser.to(dtype).to(device), batch.to(device)
-    results = [
-        loss_and_gradients(parser, transition_loss(run(batch), batch, inventory))
-        for run in scoring_functions(parser, inventory)
-    ]
+    results = by_all(parser, inventory, batch)
     assert_equal([exact, *([values.double() for values in result] for result in results)], tolerance)
 
 
@@ -140,12 +138,9 @@ def test_padding_in_groups_changes_nothing(group, device):
     inventory = cpu_inventory.to(device)
     parser, prepared = network(inventory, layers=2, device=device), examples(cpu_inventory, SOME_TREES)
     rows = torch.randperm(len(prepared))
-    results = []
-    for batch in (prepared.batch(rows), prepared.batch(rows, group)):
-        batch = batch.to(device)
-        assert batch.sentences == len(rows)
-        results.append(loss_and_gradients(parser, transition_loss(parser.replay(batch), batch, inventory)))
-    assert_equal(results)
+    batches = [prepared.batch(rows).to(device), prepared.batch(rows, group).to(device)]
+    assert [batch.sentences for batch in batches] == [len(rows)] * 2
+    assert_equal([by_all(parser, inventory, batch, [parser.replay])[0] for batch in batches])
 
 
 def right_branching(length):
@@ -176,11 +171,9 @@ def test_gradients_of_a_deep_stack_agree():
     inventory = make_inventory("arc-hybrid")
     parser, prepared = network(inventory, layers=2), examples(inventory, [right_branching(120)])
     batch = prepared.batch(torch.tensor([0]))
-    results = [
-        loss_and_gradients(parser, transition_loss(run(batch), batch, inventory))
-        for run in (parser.replay, lambda batch: stepped(parser, inventory, batch))
-    ]
-    assert_equal(results)
+    assert_equal(
+        by_all(parser, inventory, batch, (parser.replay, lambda batch: stepped(parser, inventory, batch)))
+    )
 
 
 def test_dropout_is_resampled_in_training_and_off_in_evaluation():
@@ -310,8 +303,7 @@ def test_networks_with_all_columns_give_the_results_of_the_cpu_on_the_device(com
     exact = loss_and_gradients(parser, transition_loss(parser.replay(batch), batch, cpu_inventory))
     parser, batch = parser.to(device), batch.to(device)
     functions = (parser.replay, lambda batch: stepped(parser, inventory, batch))
-    results = [loss_and_gradients(parser, transition_loss(run(batch), batch, inventory)) for run in functions]
-    assert_equal([exact, *results])
+    assert_equal([exact, *by_all(parser, inventory, batch, functions)])
 
 
 @pytest.mark.parametrize("composition", [False, True])
@@ -343,15 +335,15 @@ def batches_of(prepared, size):
 def test_losses_and_gradients_stay_the_same(system, word_features, device):
     inventory, prepared = make_inventory(system), prepared_trees(system)
     rows = torch.arange(0, len(prepared), 3)
-    own = prepared.shape(rows)
-    [(buffer_frames, sentences)], [(history_frames, _)] = own.buffers.shapes, own.histories.shapes
-    nodes, parents = own.stack
+    exact = prepared.shape(rows)
+    [(buffer_frames, sentences)], [(history_frames, _)] = exact.buffers.shapes, exact.histories.shapes
+    nodes, parents = exact.stack
     shapes = [
-        own,
+        exact,
         prepared.shape(torch.arange(len(prepared))),
         Shape(
-            words=own.words + 5,
-            transitions=own.transitions + 7,
+            words=exact.words + 5,
+            transitions=exact.transitions + 7,
             buffers=Padding(sentences + 2, ((buffer_frames + 1, sentences + 2),)),
             histories=Padding(sentences + 2, ((history_frames + 3, sentences + 2),)),
             stack=LevelSizes(
@@ -362,13 +354,7 @@ def test_losses_and_gradients_stay_the_same(system, word_features, device):
     inventory = inventory.to(device)
     parser = network(inventory, layers=2, device=device, word_features=word_features)
     batches = [prepared.batch(rows), *(padded(prepared, rows, shape) for shape in shapes)]
-    on_device = [batch.to(device) for batch in batches]
-    assert_equal(
-        [
-            loss_and_gradients(parser, transition_loss(parser.replay(each), each, inventory))
-            for each in on_device
-        ]
-    )
+    assert_equal([by_all(parser, inventory, batch.to(device), [parser.replay])[0] for batch in batches])
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
