@@ -23,13 +23,13 @@ from figures.kept import (
     only_runs,
     printed,
     printed_json,
-    runs_of_table,
     shown,
     table,
 )
 
 WITH_SEEDS = *SMALL, "French Sequoia"
 """Treebanks on which `ud-any` was trained with three seeds."""
+TAUGHT = "30 epochs, with a third of the silver trees and "
 SCORERS = "measure_arc_scorer.py runs/tables/arcs/"
 CALIBRATED = {
     "`ud-any`, one seed": "ud-any",
@@ -50,19 +50,6 @@ def arcs_any() -> str:
     dev, test = (mean(row[at + 1] - row[at] for row in las.values()) for at in (0, 2))
     means = "mean difference", "", f"{dev:+.2f}", "", f"{test:+.2f}"
     return table(("", "dev LAS without", "with", "test LAS without", "with"), [*lines, means])
-
-
-def arcs_untagged() -> str:
-    """Scores of `ud-untagged` on English EWT with and without arc scorers."""
-    name = "English EWT"
-    which = "dev las", "test upos", "test lemmas", "test uas", "test las", "text las"
-    return table(
-        (name, "dev LAS", "test UPOS", "lemmas", "UAS", "LAS", "LAS from raw text"),
-        (
-            (title, *cells(runs_of_table(of)[name], *which))
-            for title, of in (("without", "text"), ("with", "arcs-untagged"))
-        ),
-    )
 
 
 def arcs_in_training() -> str:
@@ -115,40 +102,6 @@ def right_to_left() -> str:
 
     header = ("members", "dev LAS", "over the ensemble", "test LAS", "over the ensemble")
     return table(header, ((name, *scores(name)) for name in told[0]["las"]))
-
-
-def ensembles() -> str:
-    """LAS of several models of English EWT, separately and together."""
-    runs = runs_of_table("ensemble")
-    before = "before the search, "
-    taught = "30 epochs, with a third of the silver trees and "
-
-    def of_runs(row: str, form: str = "") -> list[str]:
-        return cells(runs[row], f"dev las {form}", f"test las {form}")
-
-    def together(name: str) -> list[str]:
-        """The LAS on dev and test that `evaluate` printed for models together."""
-        return [las for [las] in matches(r"LAS +([\d.]+) .*", printed(name))]
-
-    lines = (
-        ("three seeds of `ud-any`", of_runs("ud-any", "spread")),
-        ("the three together", together("three seeds of ud-any")),
-        ("three seeds without scorers of arcs", of_runs("ud-any without scorers", "spread")),
-        ("the three together", together("three seeds")),
-        ("two taught by the three, and by their silver trees", of_runs(f"{taught}three teachers", "each")),
-        ("these two and the first seed together", together("two taught, first seed")),
-        ("before the search, three seeds", of_runs(f"{before}40 epochs", "spread")),
-        ("the three together", together("three seeds, before")),
-        (
-            "one parser with their silver trees",
-            of_runs(f"{before}30 epochs, with a third of the silver trees"),
-        ),
-        ("it with seeds 2 and 3", together("silver trees, seeds 2 and 3, before")),
-        ("the three and it together", together("four teachers, before")),
-        ("one parser with silver trees and these four teachers", of_runs(f"{before}{taught}four teachers")),
-        ("it with seeds 2 and 3", together("taught, seeds 2 and 3, before")),
-    )
-    return table(("", "dev LAS", "test LAS"), ((title, *scores) for title, scores in lines))
 
 
 def calibrations() -> str:
@@ -282,7 +235,19 @@ FIGURES: dict[str, Callable[[], str]] = {
         WITH_SEEDS,
         base="{}, without scorers",
     ),
-    "arcs-untagged": arcs_untagged,
+    "arcs-untagged": RunTable(
+        "arcs-untagged",
+        (
+            ("dev LAS", "dev las"),
+            ("test UPOS", "test upos"),
+            ("lemmas", "test lemmas"),
+            ("UAS", "test uas"),
+            ("LAS", "test las"),
+            ("LAS from raw text", "text las"),
+        ),
+        (("without", "text: English EWT"), ("with", "English EWT")),
+        heading="English EWT",
+    ),
     "best-trees": best_trees,
     "calibrations": calibrations,
     "crossing-trees": partial(
@@ -292,7 +257,31 @@ FIGURES: dict[str, Callable[[], str]] = {
         r"(.+): UAS ([\d.]+)  LAS ([\d.]+)  crossing arcs ([\d.]+)",
         *("{:.2f}", "{:.2f}", "{:.0f} %"),
     ),
-    "ensembles": ensembles,
+    "ensembles": RunTable(
+        "ensemble",
+        (("dev LAS", "dev las each"), ("test LAS", "test las each")),
+        (
+            ("three seeds of `ud-any`", "ud-any"),
+            ("the three together", "printed: three seeds of ud-any"),
+            ("three seeds without scorers of arcs", "ud-any without scorers"),
+            ("the three together", "printed: three seeds"),
+            ("two taught by the three, and by their silver trees", f"{TAUGHT}three teachers"),
+            ("these two and the first seed together", "printed: two taught, first seed"),
+            ("before the search, three seeds", "before the search, 40 epochs"),
+            ("the three together", "printed: three seeds, before"),
+            (
+                "one parser with their silver trees",
+                "before the search, 30 epochs, with a third of the silver trees",
+            ),
+            ("it with seeds 2 and 3", "printed: silver trees, seeds 2 and 3, before"),
+            ("the three and it together", "printed: four teachers, before"),
+            (
+                "one parser with silver trees and these four teachers",
+                f"before the search, {TAUGHT}four teachers",
+            ),
+            ("it with seeds 2 and 3", "printed: taught, seeds 2 and 3, before"),
+        ),
+    ),
     "given-arcs": given_arcs,
     "learning-curves-ewt": partial(learning_curves, "ewt"),
     "learning-curves-wolof": partial(learning_curves, "wolof"),

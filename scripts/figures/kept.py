@@ -120,8 +120,9 @@ def shown(runs: Sequence[Row], what: str, base: Sequence[Row] = ()) -> str:
     """A cell about the runs of a row.
 
     what: `SPLIT MEASURE` for the mean of a score; followed by `spread`, with the lowest and the highest; by
-    `each`, those of all runs; by `over`, the mean difference to the runs of `base` with equal seeds, with its
-    interval if there are several. Or `minutes` of training; `mean minutes` always have a decimal.
+    `each`, those of one or two runs, and else the spread; by `over`, the mean difference to the runs of
+    `base` with equal seeds, with its interval if there are several. Or `minutes` of training; `mean minutes`
+    always have a decimal.
     """
     if what.endswith("minutes"):
         taken = mean(run["seconds"] for run in runs) / 60
@@ -131,9 +132,9 @@ def shown(runs: Sequence[Row], what: str, base: Sequence[Row] = ()) -> str:
     if form == ["over"]:
         ours, theirs = ({run["seed"]: run[split][measure] for run in each} for each in (runs, base))
         return re.sub(r", (one seed|\d+ seeds)$", "", difference(ours, theirs))
-    if form == ["each"]:
+    if form == ["each"] and len(runs) < 3:
         return " and ".join(f"{score:.2f}" for score in scores)
-    spread = f" ({min(scores):.2f}, {max(scores):.2f})" if form == ["spread"] else ""
+    spread = f" ({min(scores):.2f}, {max(scores):.2f})" if form else ""
     return f"{mean(scores):.2f}{spread}"
 
 
@@ -144,34 +145,42 @@ def cells(runs: Sequence[Row], *what: str) -> list[str]:
 
 @dataclass(frozen=True)
 class RunTable:
-    """A table of training runs, with a line for each name, by default for each row of the table."""
+    """A table of training runs, with a line for each name, by default for each row of the table.
+
+    A name is that of a row, or `TABLE: ROW` of another table, or `printed: WORDS` for the LAS on dev and test
+    that commands printed.
+    """
 
     table: str
     columns: Sequence[tuple[object, str] | tuple[object, str, str]]
-    """Headings, what is `shown`, and of which row: `{}` is the line's name, `TABLE: ROW` of another table."""
-    names: Sequence[str] = ()
+    """Headings, what is `shown`, and whose: `{}` in a name is the line's name."""
+    names: Sequence[str | tuple[str, str]] = ()
+    """Each name alone, or with the title of its line."""
     base: str = ""
-    """The row to which differences are shown."""
+    """The name of the row to which differences are shown."""
     heading: str = ""
     title: str = "{}"
 
     def __call__(self) -> str:
         names = self.names or list(runs_of_table(self.table))
-        return table((self.heading, *(column[0] for column in self.columns)), map(self._line, names))
+        titled = [(self.title.format(name), name) if isinstance(name, str) else name for name in names]
+        return table(
+            (self.heading, *(column[0] for column in self.columns)),
+            ((title, *(self._cell(name, *column[1:]) for column in self.columns)) for title, name in titled),
+        )
 
-    def _line(self, name: str) -> list[str]:
-        base, line = self.base.format(name), [self.title.format(name)]
-        for _, what, *of in self.columns:
-            row = of[0].format(name) if of else name
-            if what.endswith(" over"):
-                line.append(shown(self._runs(row), what, self._runs(base)) if row != base else "")
-            else:
-                line.append(shown(self._runs(row), what))
-        return line
+    def _cell(self, name: str, what: str, of: str = "{}") -> str:
+        row, base = of.format(name), self.base.format(name)
+        if not what.endswith(" over"):
+            return shown(self._runs(row), what)
+        return shown(self._runs(row), what, self._runs(base)) if row != base else ""
 
-    def _runs(self, row: str) -> list[Row]:
-        of, _, name = row.rpartition(": ")
-        return runs_of_table(of or self.table)[name]
+    def _runs(self, name: str) -> list[Row]:
+        of, _, row = name.rpartition(": ")
+        if of == "printed":
+            las = matches(r"LAS +([\d.]+) .*", printed(row))
+            return [{split: {"las": float(score)} for split, (score,) in zip(SPLITS, las, strict=True)}]
+        return runs_of_table(of or self.table)[row]
 
 
 class SpeedRun(NamedTuple):

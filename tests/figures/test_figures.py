@@ -75,6 +75,7 @@ def test_scores_of_a_table(measured):
     assert kept.shown(runs["plain"], "test las") == "81.00"
     assert kept.shown(runs["more"], "test las spread") == "82.00 (81.00, 83.00)"
     assert kept.shown(runs["more"], "test las each") == "81.00 and 83.00"
+    assert kept.shown([*runs["more"], runs["plain"][0]], "test las each") == "81.33 (80.00, 83.00)"
     assert kept.shown(runs["more"], "test las over", runs["plain"]) == "+1.00 [+1.00, +1.00]"
     assert kept.shown(runs["more"][:1], "test las over", runs["plain"]) == "+1.00"
     assert kept.shown(runs["plain"], "minutes") == "1.5"
