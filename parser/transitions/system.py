@@ -21,7 +21,7 @@ from parser.treebank.sentence import NO_HEAD
 
 
 class Obstacle(IntFlag):
-    """Conditions that can be true of a state. Heads and dependents are given ones."""
+    """Conditions of a state that block transitions if some arcs are given; heads and dependents are these."""
 
     S0_NOT_BELOW_B0 = auto()
     """S0 has another head than B0."""

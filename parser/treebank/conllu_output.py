@@ -33,6 +33,8 @@ VIOLATION = "Violation"
 ALTERNATIVES = "Alternatives"
 """Key in MISC: heads that a word may have."""
 MARKS = ARC_PROBABILITY, VIOLATION, ALTERNATIVES
+BLANK_COLUMNS = "\t".join([BLANK] * (MISC - LEMMA))
+"""The columns between FORM and MISC if nothing but the form is known."""
 PROBABILITY = re.compile(rf"{ARC_PROBABILITY}=([01]\.[0-9]+)")
 ENHANCED_ARC = re.compile(r"[0-9.]+:")
 EMPTY_NODE = re.compile(r"[0-9]+\.")
@@ -48,6 +50,9 @@ NUMBERED = re.compile(rb"(?m)^# sent_id = (\d+)(?=$|%b)" % TREE_SUFFIX.encode())
 """The comment of a sentence of a text, whose `sent_id` is its number."""
 Deps = Literal["drop", "drop-changed", "keep"]
 """What to do with enhanced dependencies: drop all, drop them in sentences whose trees change, or keep all."""
+TagsToWrite = Literal["missing", "all", "none"]
+"""Which predicted tags, features and lemmas are written: those that are missing (see `is_missing`), all, or
+none."""
 
 
 def sentence_lines(
@@ -62,25 +67,27 @@ def sentence_lines(
     token, into the line of the token. comments: such as "text = It rains."
     """
     blank = [BLANK] * len(columns[FORM])
-    values = [columns.get(column, blank) for column in range(FORM, MISC)]
+    others: Iterable[str] = [BLANK_COLUMNS] * len(blank)
+    if not columns.keys() <= {FORM, MISC}:
+        others = map("\t".join, zip(*(columns.get(each, blank) for each in range(LEMMA, MISC)), strict=True))
     miscellaneous = list(columns.get(MISC, blank))
-    multiword: dict[int, str] = {}  # lines by the index of the first word
-    first = 0
+    multiword: dict[int, str] = {}  # lines by the number of the first word
+    first = 1
     for form, words, value in tokens:
         if words > 1:
-            numbers = f"{first + 1}-{first + words}"
-            multiword[first] = "\t".join([numbers, form, *[BLANK] * (MISC - LEMMA), value]) + "\n"
+            multiword[first] = f"{first}-{first + words - 1}\t{form}\t{BLANK_COLUMNS}\t{value}\n"
         elif value != BLANK:
-            of_word = miscellaneous[first]
-            miscellaneous[first] = value if of_word == BLANK else f"{value}|{of_word}"
+            of_word = miscellaneous[first - 1]
+            miscellaneous[first - 1] = value if of_word == BLANK else f"{value}|{of_word}"
         first += words
     lines = [f"# {comment}\n" for comment in comments]
     word_lines = []
-    for word, row in enumerate(zip(*values, miscellaneous, strict=True)):
-        if word in multiword:
-            lines.append(multiword[word])
+    rows = zip(columns[FORM], others, miscellaneous, strict=True)
+    for number, (form, between, value) in enumerate(rows, 1):
+        if number in multiword:
+            lines.append(multiword[number])
         word_lines.append(len(lines))
-        lines.append("\t".join((str(word + 1), *row)) + "\n")
+        lines.append(f"{number}\t{form}\t{between}\t{value}\n")
     lines.append("\n")
     return lines, word_lines
 
@@ -102,11 +109,6 @@ def as_conllu(sentences: Iterable[Sentence]) -> bytes:
     """The content of a file with these sentences, each followed by a blank line."""
     text = "".join(line for sentence in sentences for line in with_its_end(sentence).lines)
     return text.encode("utf-8", "surrogateescape")
-
-
-TagsToWrite = Literal["missing", "all", "none"]
-"""Which predicted tags, features and lemmas are written: those that are missing (see `is_missing`), all, or
-none."""
 
 
 def with_tags(

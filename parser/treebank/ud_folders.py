@@ -161,6 +161,8 @@ def _treebank(folder: Path) -> UDTreebank:
 
 
 class TreebankVersion(TypedDict):
+    """The version of a treebank file: its hash and, if it is in a git clone, the commit and the release."""
+
     sha256: str
     commit: str | None
     """Commit of the clone; None if the commit does not contain the file with this content."""

@@ -30,10 +30,17 @@ BLANK_LINE = re.compile(rb"\n[ \t\r]*\n")
 CUTS = b"\n", b" "
 CONTINUES, STARTS = 0x80, 0xC0
 """The two highest bits of a UTF-8 byte that continues a character, and their mask."""
-
-
 MOST_BYTES = 4
 """Maximum number of bytes of a character."""
+TextFormat = Literal["raw", "one-sentence-per-line", "tokenized"]
+BLANK_LINES = re.compile(r"\n\s*\n")
+"""The separator of paragraphs."""
+LINE = re.compile(r"[^\n]+")
+NUL = 0
+"""A character that would end the text for a library in C."""
+SPACES = [code for code in range(LAST_SPACE + 1) if chr(code).isspace() and code != ord("\n")]
+BLANKS = dict.fromkeys([NUL, *SPACES, ord(BYTE_ORDER_MARK)], " ")
+"""Characters that are replaced by a blank. Byte-order marks remain when files are joined."""
 
 
 class TextPart(NamedTuple):
@@ -127,17 +134,6 @@ def _last_end(content: bytes, start: int) -> int:
     while end and content[end] & STARTS == CONTINUES:
         end -= 1
     return end
-
-
-TextFormat = Literal["raw", "one-sentence-per-line", "tokenized"]
-BLANK_LINES = re.compile(r"\n\s*\n")
-"""The separator of paragraphs."""
-LINE = re.compile(r"[^\n]+")
-NUL = 0
-"""A character that would end the text for a library in C."""
-SPACES = [code for code in range(LAST_SPACE + 1) if chr(code).isspace() and code != ord("\n")]
-BLANKS = dict.fromkeys([NUL, *SPACES, ord(BYTE_ORDER_MARK)], " ")
-"""Characters that are replaced by a blank. Byte-order marks remain when files are joined."""
 
 
 class TextReader:

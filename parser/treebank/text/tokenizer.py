@@ -120,6 +120,7 @@ def in_windows(
 ) -> Iterator[TokenizedSentence]:
     """Yield the sentences of a paragraph. `divide` reads at most twice `width` characters at a time.
 
+    While a tokenizer written in C runs, no other thread of Python does.
     The last sentence of a window is divided again with what follows it. If it takes half of the window, the
     window is widened once, and then cuts it: so each character is read a few times at most. divide: takes a
     text and the number of characters before it.
