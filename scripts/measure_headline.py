@@ -24,10 +24,9 @@ from pathlib import Path
 from figures.headline import CONFIG, ROWS, GroupSettings, LineSettings, read_groups
 
 from parser.config.file import read_settings
-from parser.speed.measuring.cells import on_this_machine
+from parser.speed.measuring.cells import Experiment, SpeedConfig, on_this_machine
 from parser.speed.measuring.rows import FailedRow, has_rows, read_content
 from parser.speed.measuring.run import measure_cells
-from parser.speed.measuring.settings import Experiment, SpeedConfig
 from parser.system.machine import tune_process
 from parser.system.version import program_commit
 

@@ -32,7 +32,7 @@ from parser.evaluation.scores import Scores
 from parser.models.model_files import DOCUMENTS, FILES, FORMAT
 from parser.service import operation, page, typed_messages, typed_protocol, udpipe_protocol
 from parser.service.operation import Metrics
-from parser.speed.measuring.settings import SpeedConfig
+from parser.speed.measuring.cells import SpeedConfig
 from parser.system.settings import Settings
 from parser.system.version import __version__
 from parser.training.config import Config

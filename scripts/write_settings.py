@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from parser.config.description import SettingsSection, sections
-from parser.speed.measuring.settings import SpeedConfig
+from parser.speed.measuring.cells import SpeedConfig
 from parser.speed.tasks.discovery import find, installed
 from parser.system.settings import Settings
 from parser.training.config import Config

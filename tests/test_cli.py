@@ -21,7 +21,7 @@ from programs import running, wait_until
 
 from parser.cli import argument_parser, main
 from parser.commands.errors import how_to_get, message_of
-from parser.speed.measuring.settings import Experiment, SpeedConfig
+from parser.speed.measuring.cells import Experiment, SpeedConfig
 
 MODEL = "tests/model"
 

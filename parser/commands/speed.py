@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from parser.config.file import ConfigFile
 from parser.speed.measuring import external, learning, run
-from parser.speed.measuring.cells import on_this_machine
+from parser.speed.measuring.cells import SpeedConfig, on_this_machine
 from parser.speed.measuring.external import external_is_left, measure_external
 from parser.speed.measuring.learning import learn, learning_cells, learning_is_left
 from parser.speed.measuring.rows import SKIPPED, WRONG, CellRow, FailedRow, has_rows
@@ -22,7 +22,6 @@ from parser.speed.measuring.run import (
     requested_cells,
     rows_of,
 )
-from parser.speed.measuring.settings import SpeedConfig
 from parser.speed.reporting.speed_ups import ratio_lines, read_ratio
 from parser.speed.tasks.conformance import check_plugin
 from parser.speed.tasks.discovery import about_plugins, entry_of, find, plugin_text, unknown

@@ -7,7 +7,7 @@ from parser.cli import main
 from parser.config.data_folder import data_path
 from parser.config.file import ConfigError, ConfigFile, flat, read_settings
 from parser.models.settings import ParserSettings
-from parser.speed.measuring.settings import SpeedConfig
+from parser.speed.measuring.cells import SpeedConfig
 from parser.system.settings import Settings
 from parser.training.config import TrainingSettings, read_config
 from parser.training.table import TableConfig

@@ -8,7 +8,7 @@ import pytest
 from programs import SCRIPTS, script
 
 from parser.config.description import in_words
-from parser.speed.measuring.settings import SpeedConfig
+from parser.speed.measuring.cells import SpeedConfig
 from parser.speed.tasks.discovery import find, installed
 from parser.system.settings import Settings
 from parser.training.config import Config

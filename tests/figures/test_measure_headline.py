@@ -7,8 +7,7 @@ from figures.headline import CONFIG, read_groups
 from programs import script
 
 from parser.config.file import read_settings
-from parser.speed.measuring.cells import cells_of
-from parser.speed.measuring.settings import SpeedConfig
+from parser.speed.measuring.cells import SpeedConfig, cells_of
 from parser.speed.tasks.discovery import find
 
 QUICK = """

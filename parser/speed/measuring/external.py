@@ -12,8 +12,8 @@ from pathlib import Path
 
 from parser.config.data_folder import data_path
 from parser.evaluation.statistics import median_of
+from parser.speed.measuring.cells import SpeedConfig
 from parser.speed.measuring.rows import OK, SKIPPED, ExternalProgram, ExternalRow, RowFile, new_row
-from parser.speed.measuring.settings import SpeedConfig
 from parser.system.console import say
 from parser.system.processes import end, lifeline, start_process
 from parser.system.progress_bar import PROGRESS_BAR, ProgressBar

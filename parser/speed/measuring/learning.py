@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from parser.speed.measuring.cell_process import MeasuredCell
-from parser.speed.measuring.cells import Cell, methods_of, settings_of
-from parser.speed.measuring.origin import origin
-from parser.speed.measuring.rows import SKIPPED, FailedRow, LearningRow, RowFile, new_row
-from parser.speed.measuring.settings import SpeedConfig
+from parser.speed.measuring.cells import Cell, SpeedConfig, chosen_methods, settings_of
+from parser.speed.measuring.rows import SKIPPED, FailedRow, LearningRow, RowFile, new_row, origin
 from parser.speed.tasks.discovery import find
 from parser.system.console import say
 from parser.system.progress_bar import ProgressBar
@@ -52,7 +50,7 @@ def learning_cells(config: SpeedConfig) -> list[Cell]:
     for name, learning in config.learning.items():
         plugin = find(learning.plugin)
         settings = settings_of(plugin, learning.settings, f"learning.{name}.settings")
-        for method in methods_of(f"learning.{name}", plugin, learning.methods, ["train"]):
+        for method in chosen_methods(f"learning.{name}", plugin, learning.methods, ["train"]):
             threads, precision = max(config.threads), config.precisions[0]
             cell = partial(
                 Cell, name, learning.plugin, "train", config.devices[0], threads, precision, method

@@ -1,22 +1,32 @@
-"""Rows of measurements, and their files of JSON lines, which can be compressed."""
+"""Rows of measurements, the commit of the code that they measure, and their files of JSON lines.
+
+The files can be compressed.
+"""
 
 from __future__ import annotations
 
 import gzip
+import hashlib
+import inspect
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from parser.config.data_folder import data_path
 from parser.evaluation.statistics import Estimate
 from parser.speed.measuring.cells import Cell
+from parser.speed.tasks.discovery import find
+from parser.speed.tasks.plugin import AnyPlugin
 from parser.system.files import complete_gzip, write_atomically
 from parser.system.machine import MemoryUse, stamp
 from parser.system.settings import fault_lines
+from parser.system.version import commit_of, program_commit
 
 OK, SKIPPED, WRONG = "ok", "skipped", "wrong"
 """Beginnings of a row's status. Other statuses are `error`, `out of memory` and `timeout`."""
@@ -246,3 +256,42 @@ def read_content(path: Path) -> bytes:
         return path.read_bytes() if path.exists() else b""
     with complete_gzip(_compressed(path)), gzip.open(_compressed(path)) as file:
         return file.read()
+
+
+def origin(cell: Cell) -> dict[str, Any]:
+    """Return the fields `data` and `plugin_commit` of a cell's row."""
+    return {"data": data_checksums(cell.settings), "plugin_commit": plugin_commit(find(cell.plugin))}
+
+
+def plugin_commit(plugin: type[AnyPlugin]) -> str | None:
+    """Return the commit of the repository of the plugin's module; None for the program's own repository, or
+    if there is none.
+    """
+    commit = commit_of(Path(inspect.getfile(plugin)).resolve())
+    return None if commit == program_commit() else commit
+
+
+def data_checksums(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return the SHA-256 of each file and folder that the settings name, by its name in the settings."""
+    return {name: _checksum(Path(data_path(name))) for name in _paths(settings)}
+
+
+def _paths(settings: Any) -> Iterator[str]:
+    if isinstance(settings, Mapping):
+        settings = list(settings.values())
+    if isinstance(settings, Sequence) and not isinstance(settings, str):
+        for each in settings:
+            yield from _paths(each)
+    elif isinstance(settings, str) and "/" in settings and Path(data_path(settings)).exists():
+        yield settings
+
+
+@cache
+def _checksum(path: Path) -> str:
+    """Return the SHA-256 of a file. That of a folder is of the lines of `sha256sum` of its files, by path."""
+    if path.is_dir():
+        files = sorted(each for each in path.rglob("*") if each.is_file())
+        lines = [f"{_checksum(each)}  {each.relative_to(path)}\n" for each in files]
+        return hashlib.sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

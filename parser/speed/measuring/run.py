@@ -12,13 +12,11 @@ from pathlib import Path
 import yaml
 
 from parser.config.file import read_settings
-from parser.speed.measuring.cells import Cell, cells_of, interleaved_groups, passing, read_filter
+from parser.speed.measuring.cells import Cell, SpeedConfig, cells_of, interleaved_groups, passing, read_filter
 from parser.speed.measuring.external import external_rows
 from parser.speed.measuring.learning import Curve, learned
-from parser.speed.measuring.progress import CellProgress, MachineLoad
 from parser.speed.measuring.rows import CellRow, ExternalRow, FailedRow, RowFile, SpeedRow, has_rows
-from parser.speed.measuring.settings import SpeedConfig
-from parser.speed.measuring.turns import References, measure_interleaved
+from parser.speed.measuring.turns import CellProgress, MachineLoad, References, measure_interleaved
 from parser.speed.tasks.discovery import find
 from parser.system.console import say
 from parser.system.files import write_atomically

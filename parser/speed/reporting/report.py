@@ -22,9 +22,9 @@ from parser.pages.document import (
     write_document,
 )
 from parser.pages.plot_style import TITLE_SIZE, Look, save
-from parser.speed.measuring.progress import is_busy
 from parser.speed.measuring.rows import CellRow, ExternalRow, Machine, SpeedRow
 from parser.speed.measuring.run import CONFIG, RunRows
+from parser.speed.measuring.turns import is_busy
 from parser.speed.reporting import (
     asynchrony,
     comparison,

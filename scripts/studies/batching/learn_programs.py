@@ -23,7 +23,7 @@ import torch
 
 from parser.commands.shared_arguments import positive
 from parser.config.data_folder import data_path
-from parser.speed.measuring.stopwatch import synchronise
+from parser.speed.measuring.cell_process import synchronise
 from parser.speed.tasks.operation_training import in_batches
 from parser.speed.tasks.plugin import Mode, Setup
 from parser.speed.tasks.programs.answers import make_lesson

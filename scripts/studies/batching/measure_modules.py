@@ -34,7 +34,7 @@ from measuring import in_turns, large_products, processor_seconds
 from parser.batching.groups import Groups, Runs
 from parser.batching.operations.operation import Operation, OperationBatch, ParameterGradients
 from parser.config.file import read_settings
-from parser.speed.measuring.settings import SpeedConfig
+from parser.speed.measuring.cells import SpeedConfig
 from parser.speed.tasks.experts.methods import CalledExperts, CallsByRun
 from parser.speed.tasks.experts.mixture_of_experts_plugin import MixtureOfExperts, MixtureOfExpertsSettings
 from parser.speed.tasks.operation_training import in_batches

@@ -30,8 +30,7 @@ from parser.batching.messages.processes import Processes
 from parser.batching.messages.workers import Report, Span
 from parser.config.file import read_settings
 from parser.pages.plot_style import COLOURS, LABEL_SIZE, WIDTH, svg
-from parser.speed.measuring.cells import validated
-from parser.speed.measuring.settings import SpeedConfig
+from parser.speed.measuring.cells import SpeedConfig, validated
 from parser.speed.tasks.discovery import find
 from parser.speed.tasks.message_training import (
     ACTIVE,

@@ -6,9 +6,15 @@ from speed_rows import cell
 
 from parser.commands.speed import read_config
 from parser.speed.measuring import run
-from parser.speed.measuring.cells import cells_of, interleaved_groups, passes, read_filter
+from parser.speed.measuring.cells import (
+    Experiment,
+    SpeedConfig,
+    cells_of,
+    interleaved_groups,
+    passes,
+    read_filter,
+)
 from parser.speed.measuring.learning import learning_cells
-from parser.speed.measuring.settings import Experiment, SpeedConfig
 from parser.speed.tasks.discovery import find
 from parser.system.settings import Settings
 

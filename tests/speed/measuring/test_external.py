@@ -13,9 +13,9 @@ import yaml
 from programs import is_mentioned, make_foreign
 
 from parser.cli import main
+from parser.speed.measuring.cells import External
 from parser.speed.measuring.external import ExternalError, printed_speed
 from parser.speed.measuring.rows import ExternalProgram
-from parser.speed.measuring.settings import External
 
 PATTERN = r"([\d.,]+) sentences/s"
 

@@ -4,7 +4,7 @@ import pytest
 
 from parser.cli import main
 from parser.speed.measuring import learning
-from parser.speed.measuring.settings import SpeedConfig
+from parser.speed.measuring.cells import SpeedConfig
 
 CONFIG = """
 experiments:

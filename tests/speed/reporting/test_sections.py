@@ -6,7 +6,7 @@ from speed_rows import curve, failed_row, run_of, speed_row
 from parser.pages.document import Table
 from parser.pages.plot_style import svg
 from parser.speed.reporting import asynchrony, learning, update_frequency, utilisation
-from parser.speed.reporting.speed_up_plots import plots
+from parser.speed.reporting.comparison import plots
 from parser.speed.reporting.speed_ups import MFU, comparisons, gains_of_parts
 
 

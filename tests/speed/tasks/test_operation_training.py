@@ -36,7 +36,7 @@ from parser.speed.tasks.feature_parser.transition_parser_plugin import (
     forward_operations as operations_of_parse,
 )
 from parser.speed.tasks.message_training import NEEDS_CPU
-from parser.speed.tasks.operation_training import COMPILED, missing_compiler
+from parser.speed.tasks.operation_training import COMPILED, copy_vectors, missing_compiler, sparse_table
 from parser.speed.tasks.plugin import Methods, Setup
 from parser.speed.tasks.tagged_text import UNKNOWN, TaggedSentence
 from parser.speed.tasks.taggers.bilstm_char_tagger_plugin import BiLSTMCharTagger, BiLSTMCharTaggerSettings
@@ -520,3 +520,15 @@ def test_the_files_of_the_paper_are_read(treebanks: Path):
         works = [made.work(batch) for batch in made.batches()]
         assert sum(work.sentences for work in works) == count
         assert sum(work.tokens for work in works) == tokens
+
+
+def test_words_start_with_their_vectors_or_those_of_their_lowercase_form(tmp_path):
+    path = tmp_path / "vectors.txt"
+    path.write_text("the 1 2\nrock 3 4\nRock 5 6\n")
+    table = sparse_table(5, 2)
+    before = table.weight.detach().clone()
+    assert copy_vectors(table, {"Rock": 1, "The": 2, "sock": 4}, str(path)) == 2
+    assert table.weight[1:3].tolist() == [[5, 6], [1, 2]]
+    assert torch.equal(table.weight[[0, 3, 4]], before[[0, 3, 4]])
+    with pytest.raises(ValueError, match="have 2 numbers, and those of the table 3: set word_size to 2"):
+        copy_vectors(sparse_table(5, 3), {}, str(path))
