@@ -30,6 +30,7 @@ PUBLIC = (
     "train",
 )
 """The same names as in `parser.__all__`, which cannot be read if Python finds another `parser`."""
+FACTORIES = "make_component", "make_tokenizer"
 
 
 def program() -> int:
@@ -46,22 +47,18 @@ def __getattr__(name: str) -> Any:
     """Return a public name of `parser`, or a factory that `project.entry-points` in pyproject.toml lists.
 
     spaCy loads all entry points at once. If ours cannot be imported, pipelines without our component still
-    work.
+    work. Raises ImportError for a public name of another `parser`, and AttributeError.
     """
-    if name not in ("make_component", "make_tokenizer"):
-        return _public(name)
-    if fault := other_parser():
-        return _refusing(f"stack-parser: {fault}", name == "make_component")
-    import parser.api.spacy_factory
-
-    return getattr(parser.api.spacy_factory, name)
-
-
-def _public(name: str) -> Any:
-    """Return a public name of `parser`. Raises ImportError for another `parser`, and AttributeError."""
-    if name not in PUBLIC:
+    if name not in (*FACTORIES, *PUBLIC):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if fault := other_parser():
+    fault = other_parser()
+    if name in FACTORIES:
+        if fault:
+            return _refusing(f"stack-parser: {fault}", name == "make_component")
+        import parser.api.spacy_factory
+
+        return getattr(parser.api.spacy_factory, name)
+    if fault:
         raise ImportError(f"stack-parser: {fault}")
     import parser
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields
 
 import torch
 
@@ -67,7 +68,7 @@ def parse_options(options: argparse.Namespace) -> ParseOptions:
         raise ValueError("--keep given is for treebanks: raw text has no heads")
     if options.non_projective == "given" and not options.keep:
         raise ValueError("--non-projective given is for arcs that are kept: add --keep given")
-    return ParseOptions.of(**{name: getattr(options, name) for name in ParseOptions.model_fields})
+    return ParseOptions(**{option.name: getattr(options, option.name) for option in fields(ParseOptions)})
 
 
 def part_settings(options: argparse.Namespace, models: ModelChoice, wanted: ParseOptions) -> PartSettings:

@@ -8,7 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import BinaryIO, NamedTuple
 
 from parser.commands.options import (
@@ -68,7 +68,8 @@ def parse_file(options: argparse.Namespace) -> None:
 def _parse(options: argparse.Namespace, wanted: ParseOptions, model: Model) -> None:
     sentences = words = dropped = 0
     filled: Counter[str] = Counter()
-    with _workers(options, wanted) as workers:
+    settings = part_settings(options, models_of(options), wanted)
+    with start_workers(PartParser, [settings], options.processes if options.processes > 1 else 0) as workers:
         began = time.monotonic()
         parse = _by_processes(options, model, workers) if workers else _by_one_process(options, wanted, model)
         with _open_output(options.output) as output, _bar(options) as bar:
@@ -106,12 +107,6 @@ def _by_one_process(options: argparse.Namespace, wanted: ParseOptions, model: Mo
     for sentence, tree in parse_stream(model, checked, options.batch_size, wanted):
         content, is_dropped, filled = output_of(sentence, tree, options.tags, options.deps)
         yield _Parsed(content, 1, len(sentence), int(is_dropped), filled)
-
-
-def _workers(options: argparse.Namespace, wanted: ParseOptions) -> AbstractContextManager[list[Remote]]:
-    """Return processes that have loaded the model; none if this process parses."""
-    settings = part_settings(options, models_of(options), wanted)
-    return start_workers(PartParser, [settings], options.processes if options.processes > 1 else 0)
 
 
 def _by_processes(options: argparse.Namespace, model: Model, workers: Sequence[Remote]) -> Iterator[_Parsed]:

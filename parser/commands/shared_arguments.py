@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 from parser.batching import PRECISIONS
 from parser.models.named_models import FOLDER, find_model
 from parser.parsing import BATCH_SIZE
-from parser.parsing.options import Flag, ParseOptions
+from parser.parsing.options import ParseOptions
 from parser.system import MOST_THREADS
 from parser.system.files import STANDARD
 from parser.treebank.conllu import Roots
@@ -131,16 +132,16 @@ def add_processes(command: argparse.ArgumentParser, what: str = PARTS) -> None:
 
 def add_parse_options(command: argparse.ArgumentParser, *names: str) -> None:
     """Add the flags of some options of a parse, see `ParseOptions`."""
+    options, types = {option.name: option for option in fields(ParseOptions)}, get_type_hints(ParseOptions)
     for name in names:
-        field = ParseOptions.model_fields[name]
-        [flag] = [each for each in field.metadata if isinstance(each, Flag)]
-        how: dict[str, Any] = {"default": field.default, "help": flag.help}
-        if field.annotation is bool:
+        option, kind = options[name], types[name]
+        how: dict[str, Any] = {"default": option.default, "help": option.metadata["flag"]}
+        if kind is bool:
             how["action"] = "store_true"
-        elif choices := _literals(field.annotation):
+        elif choices := _literals(kind):
             how["choices"] = choices
         else:
-            how |= {"type": positive if field.annotation is int else _names, "metavar": flag.metavar}
+            how |= {"type": positive if kind is int else _names, "metavar": option.metadata["metavar"]}
         command.add_argument(f"--{name.replace('_', '-')}", **how)
 
 

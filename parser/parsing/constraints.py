@@ -27,8 +27,9 @@ from parser.system.console import listed, quoted
 from parser.transitions.given_arcs import WordFacts, word_facts
 from parser.treebank.conllu import SentenceCheck
 from parser.treebank.faults import Fault, cycles
-from parser.treebank.partial_trees import possible_roots, put_back, set_aside
+from parser.treebank.partial_trees import possible_roots, put_back
 from parser.treebank.sentence import BLANK, MARK, NO_HEAD, Sentence, without_subtype
+from parser.treebank.set_aside import set_aside
 from parser.treebank.vocabulary import Vocabulary
 
 ANY_LABEL, UNLIFTED = 0, 1

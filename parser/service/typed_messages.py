@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import fields
 from typing import Annotated, Any, Required
 
 from pydantic import BaseModel, ConfigDict, Field, SkipValidation, model_validator, with_config
@@ -37,9 +38,9 @@ class GivenSentence(TypedDict, total=False):
 
 def _option(name: str, **bounds: Any) -> Any:
     """The field of an option of a parse, with its default and its description."""
-    option = ParseOptions.model_fields[name]
+    [option] = [each for each in fields(ParseOptions) if each.name == name]
     default = list(option.default) if isinstance(option.default, tuple) else option.default
-    return Field(default, description=option.description, **bounds)
+    return Field(default, description=option.metadata["description"], **bounds)
 
 
 class ParseRequest(BaseModel):
@@ -80,7 +81,7 @@ class ParseRequest(BaseModel):
 
     @property
     def options(self) -> ParseOptions:
-        names = ParseOptions.model_fields.keys() & type(self).model_fields
+        names = {option.name for option in fields(ParseOptions)} & type(self).model_fields.keys()
         return ParseOptions(**{name: getattr(self, name) for name in names})
 
 

@@ -18,9 +18,10 @@ from parser.system.console import say
 from parser.system.settings import Count, Settings
 from parser.treebank.conllu import read_treebank
 from parser.treebank.conllu_output import arc_probabilities
-from parser.treebank.partial_trees import can_be_projective, read_partial_treebank, set_aside, with_known
+from parser.treebank.partial_trees import can_be_projective, read_partial_treebank, with_known
 from parser.treebank.projectivity import projectivized
 from parser.treebank.sentence import NO_HEAD, Sentence
+from parser.treebank.set_aside import set_aside
 
 ENDS = re.compile(r"([-_.](ud-)?train)?(\.(conllu|conll|conllx))?(\.gz)?$")
 """The part of a file's name after the name of the treebank, as in `en_ewt-ud-train.conllu`."""

@@ -25,9 +25,9 @@ from parser.parsing.options import ParseOptions
 from parser.parsing.probabilities import with_calibration
 from parser.parsing.running_batch import RunningBatch
 from parser.treebank.faults import cycles
-from parser.treebank.partial_trees import set_aside
 from parser.treebank.projectivity import deprojectivize
 from parser.treebank.sentence import NO_HEAD
+from parser.treebank.set_aside import set_aside
 
 SYSTEMS = "arc-hybrid", "arc-eager"
 KEEP = ParseOptions(keep="given")
@@ -274,7 +274,7 @@ def test_the_probability_of_what_is_given_is_one(few):
         partial([2, 0, 2], ["det", "root", "obj"]),
         partial([3, 4, NO_HEAD, NO_HEAD], ["det", "obj", "_", "nsubj"]),  # the second arc is put back
     ]
-    whole, part = parse(parser, sentences, options=KEEP_ALL.model_copy(update={"probabilities": True}))
+    whole, part = parse(parser, sentences, options=replace(KEEP_ALL, probabilities=True))
     assert whole.probabilities == (1, 1, 1)
     assert part.heads[:2] == (3, 4)
     assert part.probabilities[:2] == (1, 1)

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -263,7 +263,7 @@ def _refuse_other_start(source: Path, target: Path, store: Path, settings: PartS
         "model": digest_of(settings.models.paths),
         "text": settings.form,
         "precision": settings.precision,
-        "options": settings.options.model_dump(mode="json"),
+        "options": json.loads(json.dumps(asdict(settings.options))),
         "tags": settings.tags,
         "deps": settings.deps,
         **({"treebank": settings.models.treebank} if settings.models.treebank else {}),
