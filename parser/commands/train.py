@@ -27,7 +27,7 @@ OF_TEXT: tuple[TextMeasure, ...] = "tokens", "sentences", "words", "uas", "las"
 CONFIG_SUFFIXES = ".yaml", ".yml"
 
 
-class _Place(NamedTuple):
+class _Paths(NamedTuple):
     config: Path
     run: Path
     """Folder of the run."""
@@ -36,17 +36,17 @@ class _Place(NamedTuple):
 def train_parser(options: argparse.Namespace) -> None:
     if options.initial_model is not None:
         options.overrides.append(f"initial_model={json.dumps(options.initial_model, ensure_ascii=False)}")
-    place = _place(options)
+    paths = _paths(options)
     if options.processes > 1:
         overrides = [f"--set={override}" for override in options.overrides]
         resume = ["--resume"] if options.resume else []
-        arguments = ["train", str(place.config), "--run", str(place.run), *overrides, *resume]
+        arguments = ["train", str(paths.config), "--run", str(paths.run), *overrides, *resume]
         sys.exit(launch(arguments, options.processes))
     with join_processes(exit_code_of) as processes:
-        _train(place, options.overrides, bool(options.resume), processes)
+        _train(paths, options.overrides, bool(options.resume), processes)
 
 
-def _place(options: argparse.Namespace) -> _Place:
+def _paths(options: argparse.Namespace) -> _Paths:
     """Return the paths of the config and the run. Raises ValueError if the arguments do not determine them.
 
     A folder, or the config in it, means the run in that folder.
@@ -69,8 +69,8 @@ def _place(options: argparse.Namespace) -> _Place:
     if not options.resume and options.config.is_dir():
         raise ValueError(f"{options.config}: is a folder; give a config, or continue with --resume")
     if options.config and not options.config.is_dir():
-        return _Place(options.config, run)
-    return _Place(resumed if resumed and resumed.is_file() else run / CONFIG, run)
+        return _Paths(options.config, run)
+    return _Paths(resumed if resumed and resumed.is_file() else run / CONFIG, run)
 
 
 def _is_same(path: Path, other: Path) -> bool:
@@ -84,12 +84,12 @@ def _run_of(path: Path) -> Path:
     return path if path.is_dir() or not path.exists() else Path("runs") / path.stem
 
 
-def _train(place: _Place, overrides: Sequence[str], resume: bool, processes: ProcessGroup) -> None:
-    run = place.run
+def _train(paths: _Paths, overrides: Sequence[str], resume: bool, processes: ProcessGroup) -> None:
+    run = paths.run
     if resume and processes.is_first:
         refuse_without_checkpoint(run)
     tune_process()
-    config = read_config(place.config, overrides)
+    config = read_config(paths.config, overrides)
     result = train_and_score(config, run, resume, processes)
     if result is None:
         return
@@ -99,9 +99,9 @@ def _train(place: _Place, overrides: Sequence[str], resume: bool, processes: Pro
     took = f"{result['seconds']:.0f} s of {spent} on {device}"
     say("", f"{model}: {run / BEST_MODEL}, {epochs}, {took}")
     measures = shown(config.parser.network.tags.predict)
-    for name, own in (("dev ", result["dev"]), ("test", result["test"])):
-        if own:
-            say(f"{name}  {score_line(own, measures)}")
+    for name, scores in (("dev ", result["dev"]), ("test", result["test"])):
+        if scores:
+            say(f"{name}  {score_line(scores, measures)}")
     if text := result["text"]:
         say("text  " + "  ".join(f"{TEXT_MEASURES[measure]} {text[measure]:.2f}" for measure in OF_TEXT))
     say(f"peak memory {peak_memory(device)}")

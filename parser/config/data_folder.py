@@ -18,10 +18,14 @@ def data_path(path: str) -> str:
     is looked up in the latter.
     """
     folder = os.environ.get(DATA_FOLDER) or DATA
-    found = path.replace(f"${{{DATA_FOLDER}}}", folder)
-    first, _, below = found.partition("/")
+    replaced = path.replace(f"${{{DATA_FOLDER}}}", folder)
+    first, _, below = replaced.partition("/")
     elsewhere = os.path.join(folder, below)
-    return elsewhere if first == DATA and not os.path.exists(found) and os.path.exists(elsewhere) else found
+    return (
+        elsewhere
+        if first == DATA and not os.path.exists(replaced) and os.path.exists(elsewhere)
+        else replaced
+    )
 
 
 def path_in_configs(path: Path) -> str:

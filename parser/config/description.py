@@ -50,8 +50,8 @@ def _sections(key: str, schema: Schema, whole: Schema) -> Iterator[SettingsSecti
     ]
     yield SettingsSection(key, schema["title"], kind, _one_line(schema.get("description", "")), settings)
     for name, field in schema["properties"].items():
-        for place, reference in _references(_joined(key, name), field):
-            yield from _sections(place, whole["$defs"][reference.rpartition("/")[2]], whole)
+        for inner, reference in _references(_joined(key, name), field):
+            yield from _sections(inner, whole["$defs"][reference.rpartition("/")[2]], whole)
 
 
 def _setting(key: str, name: str, field: Schema, schema: Schema) -> Setting:
@@ -124,8 +124,8 @@ def _limits(field: Schema) -> str:
     if lowest is not None and greatest is not None:
         return f", {lowest:,} to {greatest:,}"
     limits = (("at least", lowest), ("above", above), ("at most", greatest), ("below", below))
-    found = [f"{word} {limit:,}" for word, limit in limits if limit is not None and abs(limit) < NO_LIMIT]
-    return ", " + " and ".join(found) if found else ""
+    shown = [f"{word} {limit:,}" for word, limit in limits if limit is not None and abs(limit) < NO_LIMIT]
+    return ", " + " and ".join(shown) if shown else ""
 
 
 def _one_line(text: str) -> str:

@@ -40,28 +40,28 @@ def read_settings(path: Path, kind: type[AnyConfig]) -> AnyConfig:
 
 
 class ConfigFile:
-    """The content of a config, and the place in the file of each key."""
+    """The content of a config, and where in the file each key is."""
 
     def __init__(self, path: Path, overrides: Sequence[str] = (), values: Mapping[str, Any] | None = None):
         """Raises ConfigError, FileNotFoundError."""
         self._path = str(path)
-        self._content, self._places = _read(path)
+        self._content, self._locations = _read(path)
         for override in overrides:
-            _override(self._content, override, self._places)
+            _override(self._content, override, self._locations)
         for name, value in (values or {}).items():
-            _replace(self._content, tuple(name.split(".")), value, "set", self._places)
+            _replace(self._content, tuple(name.split(".")), value, "set", self._locations)
         self._refuse_other_variables()
 
     def _refuse_other_variables(self) -> None:
-        """Raises ConfigError for a value with an environment variable that nothing replaces.
+        """Raises ConfigError for a value with an environment variable that nothing relocations.
 
         A `command` is left out: the shell that runs it knows all variables.
         """
         for key_path, text in _texts(self._content, ()):
             others = [name for name in VARIABLE.findall(text) if name != DATA_FOLDER]
             if others and key_path[-1:] != ("command",):
-                lengths = range(len(key_path), 0, -1)  # keys that were merged have no place of their own
-                known = (self._places[key_path[:n]] for n in lengths if key_path[:n] in self._places)
+                lengths = range(len(key_path), 0, -1)  # keys that were merged have no location
+                known = (self._locations[key_path[:n]] for n in lengths if key_path[:n] in self._locations)
                 raise ConfigError(
                     f"{next(known, self._path)}: {shortened('.'.join(key_path))}: "
                     f"${{{shortened(others[0])}}} is not replaced: of environment variables, only "
@@ -70,8 +70,8 @@ class ConfigFile:
 
     def _refuse_other_commands(self, kind: type[BaseModel]) -> None:
         """Raises ConfigError, which names the right command, if this config is for another command."""
-        own = [key for key in COMMANDS if key in kind.model_fields]
-        if not own or any(key in self._content for key in own):
+        keys = [key for key in COMMANDS if key in kind.model_fields]
+        if not keys or any(key in self._content for key in keys):
             return
         for key, command in COMMANDS.items():
             if key in self._content:
@@ -89,19 +89,19 @@ class ConfigFile:
         try:
             return kind.model_validate(content)
         except ValidationError as error:
-            lines = config_fault_lines(error, self._places, self._path, kind, section)
+            lines = config_fault_lines(error, self._locations, self._path, kind, section)
         raise ConfigError(*lines)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[KeyPath, str]]:
-    """The content of a file, and the places of its keys. Raises ConfigError."""
+    """The content of a file, and the locations of its keys. Raises ConfigError."""
     try:
         loader = ConfigLoader(content_of(path).decode())
         node = loader.get_single_node()
         if not isinstance(node, yaml.MappingNode):
             raise ConfigError(f"{path}:1: a config has keys and values, as in configs/")
-        places = _places(node, path)  # constructing the values changes the nodes
-        return loader.construct_document(node), places
+        locations = _locations(node, path)  # constructing the values changes the nodes
+        return loader.construct_document(node), locations
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         line = mark.line + 1 if mark else 1
@@ -114,14 +114,14 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[KeyPath, str]]:
         raise ConfigError(f"{path}: sections are nested too deeply, or one lies in itself") from None
 
 
-def _places(node: yaml.MappingNode, path: Path) -> dict[KeyPath, str]:
-    """The place of each key, as "file:line". Raises ConfigError for duplicate keys."""
-    places: dict[KeyPath, str] = {}
+def _locations(node: yaml.MappingNode, path: Path) -> dict[KeyPath, str]:
+    """Where each key is, as "file:line". Raises ConfigError for duplicate keys."""
+    locations: dict[KeyPath, str] = {}
     for key_path, line in _key_lines(node):
-        if key_path in places:
+        if key_path in locations:
             raise ConfigError(f"{path}:{line}: {shortened('.'.join(key_path))} is a duplicate key")
-        places[key_path] = f"{path}:{line}"
-    return places
+        locations[key_path] = f"{path}:{line}"
+    return locations
 
 
 def _key_lines(node: yaml.Node, above: KeyPath = ()) -> Iterator[tuple[KeyPath, int]]:
@@ -133,14 +133,14 @@ def _key_lines(node: yaml.Node, above: KeyPath = ()) -> Iterator[tuple[KeyPath, 
             yield from _key_lines(value, key_path)
 
 
-def _override(content: dict[str, Any], override: str, places: dict[KeyPath, str]) -> None:
+def _override(content: dict[str, Any], override: str, locations: dict[KeyPath, str]) -> None:
     name, equals, value = override.partition("=")
     key_path = tuple(name.split("."))
     shown = f"--set {shortened(override)}"
     if not equals or not all(key_path):
         raise ConfigError(f"{shown}: write it as section.key=value")
     try:
-        _replace(content, key_path, load(value), shown, places)
+        _replace(content, key_path, load(value), shown, locations)
     except RefusedYAMLError as error:
         raise ConfigError(f"{shown}: {error.problem}") from None
     except (yaml.YAMLError, RecursionError):
@@ -148,7 +148,7 @@ def _override(content: dict[str, Any], override: str, places: dict[KeyPath, str]
 
 
 def _replace(
-    content: dict[str, Any], key_path: KeyPath, value: Any, shown: str, places: dict[KeyPath, str]
+    content: dict[str, Any], key_path: KeyPath, value: Any, shown: str, locations: dict[KeyPath, str]
 ) -> None:
     """Replace the value of a key. shown: where the new value comes from, for messages."""
     section = content
@@ -162,8 +162,8 @@ def _replace(
     section[key_path[-1]] = value
     below = dict.fromkeys(_key_paths(value, key_path), shown)
     for depth in range(1, len(key_path)):
-        places.setdefault(key_path[:depth], shown)
-    places.update({key_path: shown, **below})
+        locations.setdefault(key_path[:depth], shown)
+    locations.update({key_path: shown, **below})
 
 
 def _key_paths(value: Any, above: KeyPath) -> Iterator[KeyPath]:
@@ -188,18 +188,18 @@ def _texts(value: Any, key_path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
 
 def config_fault_lines(
     error: ValidationError,
-    places: Mapping[KeyPath, str],
+    locations: Mapping[KeyPath, str],
     path: str,
     kind: type[BaseModel],
     section: KeyPath = (),
 ) -> list[str]:
     """A line "file:line: key: fault, and what to do" for each of the first faults of a config.
 
-    places: the place of each key. path: the config file. kind: the class of the section.
+    locations: where each key is. path: the config file. kind: the class of the section.
     """
     details = _without_alternatives(error.errors())
     shown = details[:FAULTS_SHOWN]
-    lines = [_config_line(detail, places, path, kind, section) for detail in shown]
+    lines = [_config_line(detail, locations, path, kind, section) for detail in shown]
     return [*lines, *(f"{path}: {more}" for more in more_faults(len(details) - len(shown)))]
 
 
@@ -212,17 +212,17 @@ def _without_alternatives(details: list[ErrorDetails]) -> list[ErrorDetails]:
 
 
 def _config_line(
-    detail: ErrorDetails, places: Mapping[KeyPath, str], path: str, kind: type[BaseModel], section: KeyPath
+    detail: ErrorDetails, locations: Mapping[KeyPath, str], path: str, kind: type[BaseModel], section: KeyPath
 ) -> str:
     keys = (*section, *keys_of(detail))
-    known = max((n for n in range(len(keys) + 1) if keys[:n] in places), default=0)
-    place = places.get(keys[:known], path)
+    known = max((n for n in range(len(keys) + 1) if keys[:n] in locations), default=0)
+    location = locations.get(keys[:known], path)
     if known and detail["type"] not in ("extra_forbidden", "missing", CONTRADICTION):
         keys = keys[:known]  # the rest names an alternative of a type, not a key
     name = shortened(".".join(keys), MAX_KEY)
     if detail["type"] == "extra_forbidden":
-        return f"{place}: {name}: {unknown_key(keys[-1], _fields(kind, keys[len(section) : -1]))}"
-    message = f"{place}: {name}: {detail['msg'][0].lower()}{detail['msg'][1:]}"
+        return f"{location}: {name}: {unknown_key(keys[-1], _fields(kind, keys[len(section) : -1]))}"
+    message = f"{location}: {name}: {detail['msg'][0].lower()}{detail['msg'][1:]}"
     if detail["type"] in ("missing", CONTRADICTION):
         return message
     message += f", not {shortened(repr(detail['input']))}"
@@ -238,7 +238,7 @@ def _fields(kind: type[BaseModel], section: KeyPath) -> list[str]:
     kinds = [kind]
     for key in section:
         annotations = [each.model_fields[key].annotation for each in kinds if key in each.model_fields]
-        inner = [found for annotation in annotations for found in _classes(annotation)]
+        inner = [each for annotation in annotations for each in _classes(annotation)]
         kinds = inner or kinds  # if there are none, the key is a name chosen by the user
     return list(dict.fromkeys(name for each in kinds for name in each.model_fields))
 
@@ -247,7 +247,7 @@ def _classes(annotation: Any) -> list[type[BaseModel]]:
     """The classes of settings that occur in a type."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    return [found for part in get_args(annotation) for found in _classes(part)]
+    return [each for part in get_args(annotation) for each in _classes(part)]
 
 
 def set_in(content: dict[str, Any], key: str, value: Any) -> None:
@@ -262,8 +262,8 @@ def set_in(content: dict[str, Any], key: str, value: Any) -> None:
 
 def flat(content: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     """The values of nested mappings by dotted keys, such as "training.seed"."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, value in content.items():
         name = f"{above}{key}"
-        found |= flat(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
-    return found
+        values |= flat(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
+    return values

@@ -100,12 +100,12 @@ def _count(node: yaml.Node, counts: dict[int, int | None]) -> int:
             raise RecursionError
         return known
     counts[id(node)] = None
-    found = 1
+    count = 1
     if isinstance(node, yaml.CollectionNode):
         for inner in node.value:
-            found += sum(_count(one, counts) for one in (inner if isinstance(inner, tuple) else (inner,)))
-    if found > MAX_VALUES:
+            count += sum(_count(one, counts) for one in (inner if isinstance(inner, tuple) else (inner,)))
+    if count > MAX_VALUES:
         message = f"with its aliases (*), this is more than {MAX_VALUES:,} values; write fewer"
         raise RefusedYAMLError(problem=message, problem_mark=node.start_mark)
-    counts[id(node)] = found
-    return found
+    counts[id(node)] = count
+    return count

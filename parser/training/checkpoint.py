@@ -76,8 +76,8 @@ class TrainingState:
 
 def random_state(device: torch.device) -> RandomState:
     """The random state of this process."""
-    found = {RANDOM: torch.get_rng_state()}
-    return {**found, DEVICE_RANDOM: torch.cuda.get_rng_state(device)} if device.type == "cuda" else found
+    state = {RANDOM: torch.get_rng_state()}
+    return {**state, DEVICE_RANDOM: torch.cuda.get_rng_state(device)} if device.type == "cuda" else state
 
 
 def save_checkpoint(path: Path, training: TrainingState, others: Sequence[RandomState] = ()) -> None:
@@ -139,9 +139,9 @@ def refuse_other_format(path: Path) -> None:
             metadata = file.metadata()
     except (SafetensorError, OSError):
         return  # `load_checkpoint` will report what is wrong with it
-    found = metadata.get("format") if metadata else FORMAT
-    if found != FORMAT:
-        named = "a format that it does not name" if found is None else f"format {shortened(found)}"
+    number = metadata.get("format") if metadata else FORMAT
+    if number != FORMAT:
+        named = "a format that it does not name" if number is None else f"format {shortened(number)}"
         raise ValueError(
             f"{path}: has {named}, and this program goes on from format {FORMAT} only: resume with the "
             "version that wrote it, or train without --resume"
@@ -163,14 +163,14 @@ def _restore(training: TrainingState, tensors: dict[str, Tensor]) -> None:
 
 def _restore_random(tensors: dict[str, Tensor], rank: int, progress: Progress, device: torch.device) -> None:
     """Restore the random state of this process; a fresh state if fewer processes wrote the file."""
-    own = _below(_of_rank(rank), tensors) if rank else tensors
-    if rank and RANDOM not in own:
+    of_process = _below(_of_rank(rank), tensors) if rank else tensors
+    if rank and RANDOM not in of_process:
         number = (torch.initial_seed() + rank) * 1_000_003 + progress.epoch
         torch.manual_seed((number * 1_000_003 + progress.batches) % 2**63)
         return
-    torch.set_rng_state(own[RANDOM])
-    if device.type == "cuda" and DEVICE_RANDOM in own:
-        torch.cuda.set_rng_state(own[DEVICE_RANDOM], device)
+    torch.set_rng_state(of_process[RANDOM])
+    if device.type == "cuda" and DEVICE_RANDOM in of_process:
+        torch.cuda.set_rng_state(of_process[DEVICE_RANDOM], device)
 
 
 def _of_rank(rank: int) -> str:
@@ -191,8 +191,8 @@ def _progress(progress: dict[str, Any]) -> Progress:
 def refuse_other_data(processes: ProcessGroup, digest: str) -> None:
     """Raises ValueError if the processes have read different files. digest: see `TrainingData.digest`."""
     digests = processes.gathered(digest)
-    for rank, found in enumerate(digests):
-        if found != digests[0]:
+    for rank, other in enumerate(digests):
+        if other != digests[0]:
             raise ValueError(
                 f"process {rank} has read other treebanks, word vectors, teachers or another transformer "
                 "than process 0"

@@ -246,21 +246,21 @@ def of_size(config: Config, size: TreebankSize | None) -> Config:
     content["small_treebank"] = None  # also if the rule sets it
     # Validated alone: contradictions with other sections may depend on the epochs.
     section = create_model("Section", training=(type(config.training), ...))
-    found: Any = section.model_validate({"training": content["training"]})
-    training = found.training
+    validated: Any = section.model_validate({"training": content["training"]})
+    training = validated.training
     counted = size.words if training.batch_unit == "words" else size.sentences
     batches = max(1, -(-counted // training.batch_size))
     set_in(content, "training.epochs", max(training.epochs, -(-rule.steps // batches)))
     return type(config).model_validate(content)
 
 
-def changed_settings(config: Config, own: Config) -> str:
+def changed_settings(config: Config, changed_config: Config) -> str:
     """The settings that `of_size` changed, as text; empty if it changed none.
 
-    config: with the section `small_treebank`. own: what `of_size` made of it.
+    config: with the section `small_treebank`. changed_config: what `of_size` made of it.
     """
     assert config.small_treebank
-    before, now = flat(config.model_dump()), flat(own.model_dump())
+    before, now = flat(config.model_dump()), flat(changed_config.model_dump())
     wanted = [f"{name}." for name in ("training.epochs", *config.small_treebank.set)]
     # A section may be replaced as a whole, or removed.
     keys = dict.fromkeys(key for name in wanted for key in (now | before) if f"{key}.".startswith(name))

@@ -25,7 +25,7 @@ from parser.networks.without_values import without_values
 from parser.system.machine import device_memory
 from parser.training.config import Config
 from parser.training.initial_model import copy_weights, freeze, initial_path, load_initial
-from parser.training.prepared import Prepared, load_prepared, place_of, save_prepared
+from parser.training.prepared import Prepared, cache_file, load_prepared, save_prepared
 from parser.training.teachers import load_teachers, refuse_missing_teachers, teacher_paths, teacher_targets
 from parser.training.transformer import KnownVectors, pretrained_transformer, with_frozen_vectors, word_source
 from parser.training.trees import Mixture, projective, projective_rows, read_training_trees
@@ -68,7 +68,7 @@ def load(config: Config, device: torch.device, cache: Path | None = None) -> tup
     network = config.parser.network
     initial = load_initial(initial_path(config.initial_model), config.parser)
     transformer = pretrained_transformer(network.transformer, initial)
-    kept = place_of(config, cache, transformer) if cache else None
+    kept = cache_file(config, cache, transformer) if cache else None
     dev = config.treebank.dev
     dev_sentences = read_treebank(data_path(dev), config.treebank.roots) if dev else []
     prepared = load_prepared(kept, config.parser) if kept else None

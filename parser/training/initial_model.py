@@ -48,11 +48,11 @@ def load_initial(path: Path | None, wanted_settings: ParserSettings) -> Model | 
     if path is None:
         return None
     model = Model.load(path, torch.device("cpu"))
-    wanted, found = (_compared(settings.model_dump()) for settings in (wanted_settings, model.settings))
+    wanted, there = (_compared(settings.model_dump()) for settings in (wanted_settings, model.settings))
     different = [
-        f"parser.{name} is {wanted.get(name, MISSING)} in the config, {found.get(name, MISSING)} in the model"
-        for name in sorted({*wanted, *found})
-        if wanted.get(name) != found.get(name)
+        f"parser.{name} is {wanted.get(name, MISSING)} in the config, {there.get(name, MISSING)} in the model"
+        for name in sorted({*wanted, *there})
+        if wanted.get(name) != there.get(name)
     ]
     if not different and _columns(wanted_settings) != _columns(model.settings):
         different = ["parser.network.tag_sizes or tags.predict have another order than in the model"]
@@ -82,27 +82,27 @@ def copy_weights(source: Model, target: Model) -> None:
     rows = numbers_in(target, source)
     weights = target.network.state_dict()
     for name, old in source.network.state_dict().items():
-        own, old = weights[name], old.to(target.device)
+        weight, old = weights[name], old.to(target.device)
         if name in OF_TRANSITIONS:
-            own[rows[: len(old)]] = old
+            weight[rows[: len(old)]] = old
         elif name == OF_CHARACTERS:
-            own[: len(old) - 1] = old[:-1]
-            own[-1] = old[-1]
+            weight[: len(old) - 1] = old[:-1]
+            weight[-1] = old[-1]
         else:
-            own[tuple(map(slice, old.shape))] = old  # new entries are appended to lexicons
+            weight[tuple(map(slice, old.shape))] = old  # new entries are appended to lexicons
 
 
 def freeze(network: StackParser, names: tuple[str, ...]) -> None:
     """Exclude weights from training. names: prefixes of their names. Raises ValueError for an unknown one."""
     weights = dict(network.named_parameters())
     for name in names:
-        found = [weight for own, weight in weights.items() if own == name or own.startswith(f"{name}.")]
-        if not found:
-            parts = sorted({own.partition(".")[0] for own in weights})
+        frozen = [weight for key, weight in weights.items() if key == name or key.startswith(f"{name}.")]
+        if not frozen:
+            parts = sorted({key.partition(".")[0] for key in weights})
             raise ValueError(
                 f"training.frozen: no weight's name begins with {name}; parts are {', '.join(parts)}"
             )
-        for weight in found:
+        for weight in frozen:
             weight.requires_grad_(False)
     if not any(weight.requires_grad for weight in weights.values()):
         raise ValueError("training.frozen: nothing is left to train")

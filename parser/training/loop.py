@@ -93,11 +93,18 @@ class TrainingLoop:
 
     def run(self, request: StopRequest) -> None:
         """Train to the end. Raises StoppedError, ValueError, and LostProcessError, after saving."""
-        preparation = self.preparation_seconds
+        settings, device, preparation = self.settings, self.model.device, self.preparation_seconds
         try:
             self._save_if_best()  # a kill may have come after the checkpoint
             while not self.training.progress.finished:
-                self._one_epoch(request, preparation)
+                with deterministic_sums(settings.deterministic, device):
+                    with computing_in(settings.precision, device):
+                        self._train_rest_of_epoch(request)
+                    self._evaluate_and_note(preparation)
+                is_due = time.monotonic() - self.saved_at > SECONDS_BETWEEN_EPOCHS_SAVED
+                is_special = bool(request.signal) or self.training.progress.finished or self._has_new_best
+                if self.processes.greatest(is_special or is_due):
+                    self._save(request)
                 preparation = 0.0
             if self.tokenizer:
                 self.tokenizer.wait(request)
@@ -124,15 +131,6 @@ class TrainingLoop:
         save_checkpoint(self.folder / CHECKPOINT, self.training)
         without = " --set training.cuda_graphs=false" if self.settings.cuda_graphs else ""
         return f"Training {self._stopped()}{without}"
-
-    def _one_epoch(self, request: StopRequest, preparation: float) -> None:
-        settings, device = self.settings, self.model.device
-        with deterministic_sums(settings.deterministic, device):
-            with computing_in(settings.precision, device):
-                self._train_rest_of_epoch(request)
-            self._evaluate_and_note(preparation)
-        if self._is_to_save(request):
-            self._save(request)
 
     def _train_rest_of_epoch(self, request: StopRequest) -> None:
         said = time.monotonic()
@@ -184,21 +182,38 @@ class TrainingLoop:
         return f"A lower training.learning_rate.peak or training.max_grad_norm may help{kept}"
 
     def _evaluate_and_note(self, preparation: float) -> None:
-        progress = self.training.progress
+        """Evaluate the epoch just trained, record and report it, and go on to the next one."""
+        progress, settings, epoch = self.training.progress, self.settings, self.training.progress.epoch
         metrics, scores = self._evaluate()
         metrics["preparation_seconds"] = preparation
-        self.training.schedule.after_epoch(progress.epoch, metrics.get("dev_loss", math.nan))
+        self.training.schedule.after_epoch(epoch, metrics.get("dev_loss", math.nan))
         if self.record:
-            progress.metrics_size = self.record.write(progress.epoch, metrics)
-        self._say_cost_of_exploration(metrics["sentences_per_second"])
-        is_kept = self._is_to_keep(scores)
-        if is_kept:
-            progress.best, progress.best_epoch = scores, progress.epoch
-        line = _epoch_line(progress.epoch, metrics, self.measures)
-        is_best = is_kept and self._has_dev
-        say(line + self._time_left(metrics["seconds"]) + ("  best so far" if is_best else ""))
-        progress.finished = self._is_last()
-        progress.epoch, progress.batches, progress.seconds = progress.epoch + 1, 0, 0.0
+            progress.metrics_size = self.record.write(epoch, metrics)
+
+        before, speed = progress.sentences_per_second, metrics["sentences_per_second"]
+        progress.sentences_per_second = speed
+        if before and settings.exploration and epoch == settings.exploration.from_epoch:
+            say(f"exploration has begun: the epoch took {before / speed:.2f} times as long as the one before")
+
+        by, epochs_left = settings.best_by, settings.epochs - epoch
+        # Without a dev set, the last epoch is kept.
+        is_best = self._has_dev and (
+            scores.percent(by) > progress.best.percent(by) or not progress.best_epoch
+        )
+        if is_best or (not self._has_dev and epochs_left <= 0):
+            progress.best, progress.best_epoch = scores, epoch
+        has_stopped = has_stopped_early(progress, epoch, settings)
+        progress.finished = has_stopped or epochs_left <= 0
+
+        line = _epoch_line(epoch, metrics, self.measures)
+        if not progress.finished:
+            most = "at most " if settings.early_stopping_patience else ""
+            line += f"  {most}{in_words(epochs_left * metrics['seconds'])} left"
+        say(line + ("  best so far" if is_best else ""))
+        if has_stopped:
+            patience = settings.early_stopping_patience
+            say(f"no better dev {MEASURES[by]} in {patience} epochs: stopping")
+        progress.epoch, progress.batches, progress.seconds = epoch + 1, 0, 0.0
 
     @property
     def _has_dev(self) -> bool:
@@ -209,13 +224,6 @@ class TrainingLoop:
         """Whether the epoch just finished is the best so far."""
         progress = self.training.progress
         return 0 < progress.best_epoch == progress.epoch - 1 and not progress.batches
-
-    def _is_to_keep(self, scores: Scores) -> bool:
-        """Whether the epoch just finished is the best so far; without a dev set, whether it is the last."""
-        progress, by = self.training.progress, self.settings.best_by
-        if not self._has_dev:
-            return progress.epoch >= self.settings.epochs
-        return scores.percent(by) > progress.best.percent(by) or not progress.best_epoch
 
     def _evaluate(self) -> tuple[dict[str, float], Scores]:
         """The metrics of the epoch, and the dev scores."""
@@ -229,8 +237,8 @@ class TrainingLoop:
             metrics["dev_loss"] = self._dev_loss(model)
         score = partial(evaluate, model, self.processes.share(self.training_data.dev_sentences))
         with captures(self.settings.cuda_graphs):
-            own = freeing_graphs(self.training.graphs, score)
-        scores = sum(self.processes.gathered(own), Scores())
+            of_share = freeing_graphs(self.training.graphs, score)
+        scores = sum(self.processes.gathered(of_share), Scores())
         seconds = progress.seconds + time.monotonic() - began
         of_dev = {f"dev_{measure}": scores.percent(measure) for measure in self.measures}
         return {**metrics, **of_dev, "seconds": seconds}, scores
@@ -251,42 +259,6 @@ class TrainingLoop:
         if not is_finite:
             epoch = self.training.progress.epoch
             raise ValueError(f"epoch {epoch}: {what} is not a finite number. {self._what_may_help()}")
-
-    def _time_left(self, seconds: float) -> str:
-        """The end of an epoch's line: the time left, or nothing after the last. seconds: of the epoch."""
-        progress, settings = self.training.progress, self.settings
-        epochs = settings.epochs - progress.epoch
-        if epochs <= 0 or has_stopped_early(progress, progress.epoch, settings):
-            return ""
-        most = "at most " if settings.early_stopping_patience else ""
-        return f"  {most}{in_words(epochs * seconds)} left"
-
-    def _is_last(self) -> bool:
-        """Whether the epoch just finished is the last one, by the config or by early stopping."""
-        progress, settings = self.training.progress, self.settings
-        if has_stopped_early(progress, progress.epoch, settings):
-            by = MEASURES[settings.best_by]
-            say(f"no better dev {by} in {settings.early_stopping_patience} epochs: stopping")
-            return True
-        return progress.epoch >= settings.epochs
-
-    def _say_cost_of_exploration(self, speed: float) -> None:
-        """Report the slowdown after the first epoch that explores. speed: of the epoch, in sentences/s."""
-        progress, exploration = self.training.progress, self.settings.exploration
-        before, progress.sentences_per_second = progress.sentences_per_second, speed
-        if exploration and progress.epoch == exploration.from_epoch and before:
-            say(f"exploration has begun: the epoch took {before / speed:.2f} times as long as the one before")
-
-    def _is_to_save(self, request: StopRequest) -> bool:
-        """Whether to write a checkpoint after the epoch just finished; the same in all processes."""
-        progress = self.training.progress
-        own = (
-            bool(request.signal)
-            or progress.finished
-            or self._has_new_best
-            or time.monotonic() - self.saved_at > SECONDS_BETWEEN_EPOCHS_SAVED
-        )
-        return bool(self.processes.greatest(own))
 
     def _save(self, request: StopRequest) -> None:
         """Write a checkpoint. Raises StoppedError if one of the processes has received a signal."""

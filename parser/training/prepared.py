@@ -67,7 +67,7 @@ class Prepared:
 
     def digest(self) -> str:
         """A hash of the vocabulary and of the numbered sentences and trees."""
-        found = hashlib.sha256(self.vocabulary.as_json().encode())
+        digest = hashlib.sha256(self.vocabulary.as_json().encode())
         for examples in (self.train, self.dev):
             # The order of the parts in a cache file is not defined.
             parts = [strings for _, strings in sorted(examples.tokens.parts.items())]
@@ -75,8 +75,8 @@ class Prepared:
                 parts.append(examples.tokens.pieces)
             for ragged in (examples.tokens.numbers, *parts, examples.gold):
                 for tensor in (ragged.values, ragged.lengths):
-                    found.update(tensor.numpy().tobytes())
-        return found.hexdigest()
+                    digest.update(tensor.numpy().tobytes())
+        return digest.hexdigest()
 
 
 def save_prepared(prepared: Prepared, path: Path) -> None:
@@ -95,9 +95,11 @@ def save_prepared(prepared: Prepared, path: Path) -> None:
     content = len(content).to_bytes(8, "little") + content + save(tensors)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        own = path.with_name(f".{os.getpid()}-{path.name}")  # other processes may prepare the same data
-        write_atomically(own, hashlib.sha256(content).digest() + content)
-        own.replace(path)
+        unfinished = path.with_name(
+            f".{os.getpid()}-{path.name}"
+        )  # other processes may prepare the same data
+        write_atomically(unfinished, hashlib.sha256(content).digest() + content)
+        unfinished.replace(path)
     except OSError as error:
         say(f"{path.parent}: {error.strerror}; the next start will read the treebanks again")
     # This also removes unfinished files of killed processes.
@@ -138,8 +140,8 @@ def _parts(examples: Examples) -> dict[str, Ragged]:
         "tokens": examples.tokens.numbers,
         **strings,
         **({PIECES: examples.tokens.pieces} if examples.tokens.pieces else {}),
-        **{name: found for name, found in examples.trajectories._asdict().items() if found is not None},
-        **{name: found for name in OTHERS if (found := getattr(examples, name)) is not None},
+        **{name: ragged for name, ragged in examples.trajectories._asdict().items() if ragged is not None},
+        **{name: ragged for name in OTHERS if (ragged := getattr(examples, name)) is not None},
     }
 
 
@@ -170,7 +172,7 @@ def cache_folder() -> Path | None:
     return Path(folder) / PROGRAM if os.path.isabs(folder) else None
 
 
-def place_of(config: Config, folder: Path, transformer: PretrainedTransformer | None = None) -> Path | None:
+def cache_file(config: Config, folder: Path, transformer: PretrainedTransformer | None = None) -> Path | None:
     """The cache file of a config; its name depends on the contents of all inputs and of this program.
 
     Returns None if an input is a pipe, which can be read only once. transformer: the one of the config, whose

@@ -97,15 +97,15 @@ def epochs_of(run: Path) -> list[dict[str, Any]]:
     return [_epoch(line, f"{path}:{number}") for number, line in enumerate(lines, 1)]
 
 
-def _epoch(line: str, place: str) -> dict[str, Any]:
-    """The metrics in a line. place: file and line number, for messages. Raises ValueError."""
+def _epoch(line: str, where: str) -> dict[str, Any]:
+    """The metrics in a line. where: file and line number, for messages. Raises ValueError."""
     try:
-        found = json.loads(line)
-        if isinstance(found, dict) and "epoch" in found:
-            return found
+        metrics = json.loads(line)
+        if isinstance(metrics, dict) and "epoch" in metrics:
+            return metrics
     except ValueError:
         pass
-    raise ValueError(f"{place}: not the metrics of an epoch; train without --resume")
+    raise ValueError(f"{where}: not the metrics of an epoch; train without --resume")
 
 
 def drawn_curves(epochs: Sequence[Mapping[str, Any]]) -> bytes:
@@ -157,8 +157,8 @@ def _draw_scores(axes: Axes, numbers: Sequence[int], epochs: Sequence[Mapping[st
 
 def _values(epochs: Sequence[Mapping[str, Any]], key: str) -> list[float]:
     """The values of a metric in all epochs; nan where the file contains null."""
-    found = (epoch.get(key) for epoch in epochs)
-    return [float("nan") if value is None else value for value in found]
+    values = (epoch.get(key) for epoch in epochs)
+    return [float("nan") if value is None else value for value in values]
 
 
 RESULT = "result.json"

@@ -56,14 +56,14 @@ def read_rows(path: Path) -> list[Row]:
     """The rows in a file; empty if there is no file. Raises ValueError for a file with other content."""
     # Bytes, because in text lines would also end within strings, at U+2028 and others.
     lines = path.read_bytes().splitlines() if path.exists() else []
-    found = []
+    rows = []
     for number, line in enumerate(lines, 1):
         try:
-            found.append(json.loads(line))
-            _config(found[-1])
+            rows.append(json.loads(line))
+            _config(rows[-1])
         except (ValueError, KeyError, TypeError):
             raise ValueError(f"{path}:{number}: not a row of a table; move the file away") from None
-    return found
+    return rows
 
 
 def rows_of(jobs: Iterable[Job], rows: Iterable[Row]) -> dict[Job, Row]:

@@ -136,7 +136,7 @@ def read_table(path: Path) -> tuple[TableConfig, list[Job]]:
 
 def jobs_of(table: TableConfig, name: str) -> list[Job]:
     """All runs of a table. Raises ConfigError for a row with invalid settings, and FileNotFoundError."""
-    found = []
+    jobs = []
     for row_name, row in table.all_rows.items():
         changed = {**table.set, **row.set}
         if SEED in changed:
@@ -148,8 +148,8 @@ def jobs_of(table: TableConfig, name: str) -> list[Job]:
                 config = read_config(Path(row.base or table.base), values={**changed, SEED: seed})
             except ConfigError as error:
                 raise ConfigError(*(f"row {row_name!r}: {line}" for line in lines_of(error))) from None
-            found.append(Job(name, row_name, seed, for_its_treebank(config)))
-    return found
+            jobs.append(Job(name, row_name, seed, for_its_treebank(config)))
+    return jobs
 
 
 def _check_plot(plot: PlotSettings, jobs: Sequence[Job], path: Path) -> None:

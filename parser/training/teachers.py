@@ -83,10 +83,10 @@ def load_teachers(paths: Sequence[Path], system: str, device: torch.device) -> l
     with torch.random.fork_rng(devices=()):
         teachers = [Teacher(*each) for each in load_each(paths, device)]
     for name, model in teachers:
-        if (own := model.settings.system) != system:
+        if (other := model.settings.system) != system:
             raise ValueError(
-                f"{SETTING}: the transition system of {name} is {own}; set parser.system={own}, or choose a "
-                f"teacher that is {system}"
+                f"{SETTING}: the transition system of {name} is {other}; set parser.system={other}, or "
+                f"choose a teacher that is {system}"
             )
     return teachers
 
@@ -139,8 +139,8 @@ class _Reading(NamedTuple):
         batch = self.examples.batch(rows).to(self.model.device)
         table = network.word_table(batch.tokens)  # [W + 2, token]
         scores = network.replay_words(table, batch)  # [S, transitions of the teacher]
-        own = legal_scores(scores, batch, self.model.inventory).softmax(1)
-        of_steps = own.new_zeros(len(own), transitions + 1).index_add_(1, self.numbers, own)[:, :-1]
+        shares = legal_scores(scores, batch, self.model.inventory).softmax(1)
+        of_steps = shares.new_zeros(len(shares), transitions + 1).index_add_(1, self.numbers, shares)[:, :-1]
         return of_steps, network.arcs.probabilities(table, batch.tokens.lengths) if network.arcs else None
 
 
@@ -177,25 +177,25 @@ def _mean_of(readings: Sequence[_Reading], transitions: int, weight: float) -> T
     def of_microbatch(rows: Tensor) -> tuple[Tensor, Tensor | None]:
         """[S, 2, k] and [W, 2, k]"""
         steps, heads = zip(*(reading.probabilities(rows, transitions) for reading in readings), strict=True)
-        of_heads = [own for own in heads if own is not None]
+        of_heads = [each for each in heads if each is not None]
         return packed(steps, KEPT_TRANSITIONS), packed(of_heads, KEPT_HEADS) if of_heads else None
 
     def of_batch(microbatches: Sequence[Tensor]) -> list[tuple[Tensor, Tensor | None]]:
         return list(map(of_microbatch, microbatches))
 
     batches = batches_by_length(lengths)
-    found = []
+    targets = []
     with ProgressBar(total=len(lengths), desc="teachers", unit="sentence", **PROGRESS_BAR) as bar:
         for rows in batches:
-            found += in_microbatches(of_batch, rows, lengths)
+            targets += in_microbatches(of_batch, rows, lengths)
             bar.update(len(rows))
     order = torch.cat(batches)
 
     def in_order(parts: Sequence[Tensor], own_lengths: Tensor) -> Ragged:
         return Ragged(torch.cat(list(parts)), own_lengths[order]).select(order.argsort())
 
-    steps, heads = zip(*found, strict=True)
-    of_heads = [own for own in heads if own is not None]
+    steps, heads = zip(*targets, strict=True)
+    of_heads = [each for each in heads if each is not None]
     return TeacherTargets(
         in_order(steps, examples.trajectories.steps.lengths),
         in_order(of_heads, lengths) if of_heads else None,

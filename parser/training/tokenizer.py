@@ -107,9 +107,9 @@ def tokenizer_training(config: Config, run: Path) -> Iterator[TokenizerTraining 
     began, treebank = time.time(), config.treebank
     with tempfile.TemporaryDirectory(prefix=TOKENIZER_TRAINING, dir=run) as folder:
         train, dev, output = (Path(folder) / name for name in ("train", "dev", "output"))
-        for place, source in ((train, treebank.train_files[0]), (dev, treebank.dev)):
+        for path, source in ((train, treebank.train_files[0]), (dev, treebank.dev)):
             text = as_training_text(stream_sentences(data_path(source), tree=False)) if source else ""
-            place.write_text(text, encoding="utf-8", errors="surrogateescape")
+            path.write_text(text, encoding="utf-8", errors="surrogateescape")
         with lifeline() as line:
             process = start_training(settings, train, dev, output, run / LOG, line)
             try:

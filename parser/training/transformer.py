@@ -91,8 +91,8 @@ class KnownVectors:
         numbers = [self._number.get(sentence.forms) for sentence in sentences]
         if None in numbers:
             return self._others.added(tokens, sentences)
-        own = self._tokens.select(torch.tensor(numbers, dtype=torch.long))
-        return replace(tokens, vectors=own.vectors)
+        known = self._tokens.select(torch.tensor(numbers, dtype=torch.long))
+        return replace(tokens, vectors=known.vectors)
 
 
 def with_frozen_vectors(
@@ -108,8 +108,8 @@ def with_frozen_vectors(
     table = _kept(path, shape) if path else None
     if table is None:
         with interruptible(), _new_table(path, shape) as table:
-            for tokens, place in zip(parts, table.split(words), strict=True):
-                _fill(place, encoder, tokens)
+            for tokens, vectors in zip(parts, table.split(words), strict=True):
+                _fill(vectors, encoder, tokens)
     return [
         replace(tokens, pieces=None, vectors=vectors)
         for tokens, vectors in zip(parts, table.split(words), strict=True)
@@ -120,12 +120,12 @@ def _key(encoder: TransformerEncoder, parts: Sequence[Tokens]) -> str:
     """The cache key of the vectors: a hash of the transformer, the settings for its vectors, and the text."""
     settings = encoder.settings
     asked = FORMAT, encoder.pretrained.digest, settings.layers, settings.pooling, settings.max_pieces
-    found = hashlib.sha256(repr(asked).encode())
+    digest = hashlib.sha256(repr(asked).encode())
     for tokens in parts:
         assert tokens.pieces is not None
         for tensor in (tokens.lengths, tokens.pieces.lengths, tokens.pieces.values):
-            found.update(tensor.numpy().tobytes())
-    return found.hexdigest()[:32]
+            digest.update(tensor.numpy().tobytes())
+    return digest.hexdigest()[:32]
 
 
 def _kept(path: Path, shape: Shape) -> Tensor | None:
@@ -152,34 +152,34 @@ def _new_table(path: Path | None, shape: Shape) -> Iterator[Tensor]:
 
     If there is no room for a file, the table exists in memory only.
     """
-    own = _empty_file(path, shape) if path else None
-    if path is None or own is None:
+    unfinished = _empty_file(path, shape) if path else None
+    if path is None or unfinished is None:
         yield torch.empty(shape, dtype=torch.float16)
         return
     try:
-        table = _mapped(own, shape, shared=True)
+        table = _mapped(unfinished, shape, shared=True)
         yield table
         try:
-            with own.open("ab") as file:
+            with unfinished.open("ab") as file:
                 file.write(_hash(table))
                 os.fsync(file.fileno())
-            own.replace(path)  # the mapping stays valid
+            unfinished.replace(path)  # the mapping stays valid
         except OSError as error:
             lost = "the next start will compute the transformer's vectors again"
             say(f"{path.parent}: {error.strerror}; {lost}")
     finally:
-        own.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
     remove_old(path.parent, f"*{SUFFIX}", KEPT)
 
 
 def _empty_file(path: Path, shape: Shape) -> Path | None:
     """A file with room for the table; None, with a message, if there is no room."""
-    own = None
+    unfinished = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_abandoned(path.parent)
         descriptor, name = tempfile.mkstemp(UNFINISHED, "", path.parent)
-        own = Path(name)
+        unfinished = Path(name)
         with os.fdopen(descriptor, "wb") as file:
             if shutil.disk_usage(path.parent).free < 2 * _bytes(shape):
                 raise OSError(0, "little room is left on the disk")
@@ -192,10 +192,10 @@ def _empty_file(path: Path, shape: Shape) -> Path | None:
             f"{path.parent}: {error.strerror}; the transformer's vectors are kept in memory, "
             f"{_bytes(shape) / 1e9:.1f} GB; set XDG_CACHE_HOME to a folder on a larger disk to keep them"
         )
-        if own:
-            own.unlink(missing_ok=True)
+        if unfinished:
+            unfinished.unlink(missing_ok=True)
         return None
-    return own
+    return unfinished
 
 
 def _remove_abandoned(folder: Path) -> None:
@@ -233,13 +233,13 @@ def _fill(table: Tensor, encoder: TransformerEncoder, tokens: Tokens) -> None:
     with ProgressBar(total=len(tokens), desc="transformer", unit="sentence", **PROGRESS_BAR) as bar:
         for rows in batches_by_length(tokens.lengths):
             try:
-                found = in_microbatches(compute, rows, tokens.lengths)
+                vectors = in_microbatches(compute, rows, tokens.lengths)
             except TooLongError as error:
                 raise ValueError(f"parser.network.transformer: {error}; leave it out") from None
-            if not found.isfinite().all():
+            if not vectors.isfinite().all():
                 raise ValueError(
                     "parser.network.transformer: its vectors have numbers that half precision cannot hold; "
                     "set train: lora or all, for which they are computed anew"
                 )
-            table[tokens.numbers.elements(rows)] = found
+            table[tokens.numbers.elements(rows)] = vectors
             bar.update(len(rows))

@@ -140,13 +140,13 @@ def found_row(treebank: UDTreebank, config: Config, folder: Path) -> FoundTreeba
     if changes["treebank.dev"] is None:
         changes |= SETTINGS_WITHOUT_DEV
     choices = list(_choices_of_files(treebank, len(sentences), held_out))
-    for found, why in (_columns(config, train), _tokenizer(config, train)):
-        changes |= found
+    for changed, why in (_columns(config, train), _tokenizer(config, train)):
+        changes |= changed
         choices += why
     if changes["treebank.dev"] is None and config.small_treebank:
-        own = changes.get("small_treebank.set", config.small_treebank.set)
+        rule = changes.get("small_treebank.set", config.small_treebank.set)
         changes["small_treebank.set"] = {
-            key: value for key, value in own.items() if key not in SETTINGS_WITHOUT_DEV
+            key: value for key, value in rule.items() if key not in SETTINGS_WITHOUT_DEV
         }
     learnt = train[: config.treebank.train_sentences]
     size = TreebankSize(len(learnt), sum(map(len, learnt)))
@@ -252,11 +252,11 @@ def _columns(config: Config, train: Sequence[Sentence]) -> tuple[dict[str, Any],
         changes["parser.network.embedding_dropout"] = 0.0
     if rule := config.small_treebank:
         names = tuple(name for name, is_so in impossible.items() if is_so)
-        own = {key: value for key, value in rule.set.items() if not f"{key}.".startswith(names)}
-        columns = OF_COLUMNS.get(own.get("training.best_by", training.best_by))
+        settings = {key: value for key, value in rule.set.items() if not f"{key}.".startswith(names)}
+        columns = OF_COLUMNS.get(settings.get("training.best_by", training.best_by))
         if columns and columns.isdisjoint(predicted):
-            own.pop("training.best_by", None)
-        changes["small_treebank.set"] = own
+            settings.pop("training.best_by", None)
+        changes["small_treebank.set"] = settings
     titles = ", ".join(WORD_COLUMNS[name].title for name in missing)
     return changes, [f"no {titles}: neither predicted nor read"]
 

@@ -194,12 +194,12 @@ def _read_silver(settings: TreebankSettings, path: str) -> list[Sentence]:
 
 def _probability(path: str, sentence: Sentence) -> float:
     """The mean probability of a tree's arcs. Raises ValueError if the file does not contain probabilities."""
-    if not (found := arc_probabilities(sentence)):
+    if not (probabilities := arc_probabilities(sentence)):
         raise ValueError(
             f"{path}, sentence {sentence.identifier}: its arcs have no probabilities, which "
             "treebank.silver.min_probability needs; parse with --probabilities"
         )
-    return sum(found) / len(found)
+    return sum(probabilities) / len(probabilities)
 
 
 @dataclass(frozen=True)
@@ -217,9 +217,9 @@ class Mixture:
 
     def __str__(self) -> str:
         """The sizes, as the start of a list in a message; empty for one treebank without silver trees."""
-        told = [f"{name} {size:,}" for name, size in self.sizes.items()]
+        gold = [f"{name} {size:,}" for name, size in self.sizes.items()]
         silver = [f"silver {self.silver:,}"] if self.silver else []
-        return "".join(f"{part}, " for part in [*told, *silver]) if len(told) > 1 or silver else ""
+        return "".join(f"{part}, " for part in [*gold, *silver]) if len(gold) > 1 or silver else ""
 
     def draw(self, epoch: int, generator: torch.Generator) -> Tensor:
         """[drawn] The numbers of the trees of an epoch, in no particular order."""

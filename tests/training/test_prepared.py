@@ -93,7 +93,7 @@ def test_what_a_file_is_for_tells_caches_apart(config_file, tmp_path):
     silver = f"treebank.silver={{files: [{tmp_path}/tiny.conllu, {other}]}}"
     both = read_config(config_file, [silver, "treebank.dev=null", "training.learning_rate.decay=linear"])
     one = read_config(config_file, [silver.replace(f", {other}", ""), f"treebank.dev={other}"])
-    assert prepared.place_of(both, tmp_path) != prepared.place_of(one, tmp_path)
+    assert prepared.cache_file(both, tmp_path) != prepared.cache_file(one, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_what_is_used_stays(config_file, tmp_path, monkeypatch):
     for config in configs:
         data.load(config, CPU, tmp_path / "cache")
     [first] = [
-        path for path in tmp_path.glob("cache/*") if path == prepared.place_of(configs[0], path.parent)
+        path for path in tmp_path.glob("cache/*") if path == prepared.cache_file(configs[0], path.parent)
     ]
     for path in tmp_path.glob("cache/*"):
         os.utime(path, (1, 1 + (path != first)))  # both are old, the first one a little older
