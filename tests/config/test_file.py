@@ -35,126 +35,96 @@ def test_numbers_in_scientific_notation_are_numbers(tmp_path, number):
     assert config.training.optimizer.weight_decay == 0.001
 
 
-BAD = {
-    "unknown key": (
-        GOOD + "training:\n  batchsize: 3\n",
-        r"some.yaml:5: training.batchsize: unknown key; did you mean batch_size\?",
+UNREADABLE = {
+    "an octal number": (GOOD + "training:\n  epochs: 010\n", "5: YAML reads '010' as 8"),
+    "a number of base 60": (GOOD + "training: {epochs: 1:30}\n", "4: YAML reads '1:30' as 90"),
+    "second time": (GOOD + "treebank:\n  train: c\n", "4: treebank is a duplicate key"),
+    "not YAML": ("treebank: [a\n", "2: not YAML"),
+    "no mapping": ("- a\n", "1: a config has keys"),
+    "empty": ("", "1: a config has keys"),
+    "a long number": (GOOD + "training: {seed: " + "1" * 5000 + "}", "4: not YAML: '1{50}"),
+    "an impossible date": (GOOD + "device: 2001-99-99\n", "4: not YAML: .* timestamp"),
+    "no date at all": (GOOD + "device: !!timestamp abc\n", "4: not YAML: .* timestamp"),
+    "a date of several": (GOOD + "device: !!timestamp {=: 2001-01-01}\n", "4: not YAML: .* timestamp"),
+    "no truth": (GOOD + "device: !!bool maybe\n", "4: not YAML: .* bool"),
+    "no number": (GOOD + 'device: !!int ""\n', "4: not YAML: .* int"),
+    "no character": (GOOD + 'device: "\\U99999999"\n', "4: not YAML: an escape sequence"),
+    "no character either": (GOOD + 'device: "\\U00110000"\n', "4: not YAML: an escape sequence"),
+    "control character": (GOOD + "device: '\x01'\n", " not YAML in UTF-8"),
+    "a section of itself": (GOOD + "parser: &a {system: *a}\n", " sections are nested too deeply"),
+    "brackets": (GOOD + "parser: " + 3000 * "[", " sections are nested too deeply"),
+}
+"""Texts, and what follows the name of the file in the message."""
+WRONG = {
+    "batchsize: 3": r"batchsize: unknown key; did you mean batch_size\?",
+    "xyzzy: 3": "xyzzy: unknown key; known are seed, ",
+    "epochs: many": "epochs: .*integer.*'many'",
+    "epochs: '3'": "epochs: .*integer",
+    "epochs: 0": "epochs: .*greater than 0",
+    f"seed: {10**30}": "seed: .*less than 9223372036854775808",
+    "best_by: upos": "best_by: is of columns",
+    "learning_rate: {peak: high}": "learning_rate.peak: .*valid number",
+    "learning_rate: {peak: .inf}": "learning_rate.peak: .*finite number",
+    "learning_rate: {peak: -1.0}": r"learning_rate.peak: input should be greater than 0, not -1.0$",
+    "learning_rate: {start: .nan}": "learning_rate.start: .*finite number",
+    "frozen: ['${HOME}/b']": r"frozen: \$\{HOME\} is not replaced",
+}
+"""Settings of training, and what follows "training." in the message."""
+FAULTS = {
+    **UNREADABLE,
+    **{text: (f"{GOOD}training:\n  {text}\n", f"5: training.{fault}") for text, fault in WRONG.items()},
+    "unknown section": (GOOD + "trainning:\n  seed: 3\n", "4: trainning: unknown key; did you mean training"),
+    "no as text": ("treebank:\n  train: no\n  dev: b\n", "2: treebank.train: .*put the word into quotes"),
+    "not among the choices": (GOOD + "parser:\n  system: arc-swift\n", "5: parser.system: .*'arc-hybrid'"),
+    "missing": ("treebank:\n  train: a\n", "1: treebank.dev: field required"),
+    "a column of size 0": (GOOD + "parser: {network: {tag_sizes: {upos: 0}}}", "4: .*upos: .*greater than 0"),
+    "a large layer": (GOOD + "parser: {network: {hidden_size: 100000000}}", "4: .*hidden_size: .*65536"),
+    "many widths": (
+        GOOD + f"parser: {{network: {{characters: {{widths: [{'3, ' * 100}]}}}}}}",
+        "4: .*widths: .*at most 20 items",
     ),
-    "unknown section": (
-        GOOD + "trainning:\n  seed: 3\n",
-        r":4: trainning: unknown key; did you mean training\?",
-    ),
-    "unknown key far from any": (GOOD + "parser:\n  xyzzy: 3\n", "known are system, network"),
-    "wrong type": (GOOD + "training:\n  epochs: many\n", ":5: training.epochs: .*valid integer.*'many'"),
-    "a number as text": (GOOD + "training:\n  epochs: '3'\n", ":5: training.epochs: .*valid integer"),
-    "no as text": ("treebank:\n  train: no\n  dev: b\n", r":2: treebank.train: .*put the word into quotes"),
-    "out of range": (GOOD + "training:\n  epochs: 0\n", ":5: training.epochs: .*greater than 0"),
-    "not among the choices": (GOOD + "parser:\n  system: arc-swift\n", ":5: parser.system: .*'arc-hybrid'"),
-    "tag of size 0": (
-        GOOD + "parser:\n  network:\n    tag_sizes: {upos: 0}\n",
-        ":6: parser.network.tag_sizes.upos: .*greater than 0",
-    ),
-    "not a choice and no number": (
-        GOOD + "training:\n  learning_rate: {peak: high}\n",
-        ":5: training.learning_rate.peak: .*valid number",
-    ),
-    "an octal number": (
-        GOOD + "training:\n  epochs: 010\n",
-        r"some.yaml:5: YAML reads '010' as 8; write a decimal number, or quote a text$",
-    ),
-    "a number of base 60": (GOOD + "training: {epochs: 1:30}\n", ":4: YAML reads '1:30' as 90; write"),
     "another variable": (
         "treebank:\n  train: a\n  dev: ${NOPE}/dev.conllu\n",
-        r":3: treebank.dev: \$\{NOPE\} is not replaced: .* only \$\{PARSER_DATA\} may be in a config",
-    ),
-    "another variable in a list": (
-        "treebank:\n  train: ['${PARSER_DATA}/a', '${HOME}/b']\n  dev: b\n",
-        r":2: treebank.train: \$\{HOME\} is not replaced",
+        r"3: treebank.dev: \$\{NOPE\} is not replaced: .* only \$\{PARSER_DATA\} may be in a config",
     ),
     "another variable in a merged section": (
         "x: &x {train: '${NOPE}'}\ntreebank: {<<: *x, dev: b}\n",
-        r":1: x.train: \$\{NOPE\} is not replaced",
+        r"1: x.train: \$\{NOPE\} is not replaced",
     ),
-    "control character": (GOOD + "device: '\x01'\n", "not YAML in UTF-8"),
-    "missing": ("treebank:\n  train: a\n", ":1: treebank.dev: field required"),
-    "second time": (GOOD + "treebank:\n  train: c\n", ":4: treebank is a duplicate key"),
-    "not YAML": ("treebank: [a\n", r"some.yaml:2: not YAML"),
-    "no mapping": ("- a\n", ":1: a config has keys and values"),
-    "empty": ("", ":1: a config has"),
-    "a section of itself": (
-        GOOD + "parser: &a {system: *a}\n",
-        "some.yaml: sections are nested too deeply",
-    ),
-    "brackets": (GOOD + "parser: " + 3000 * "[", "some.yaml: sections are nested too deeply"),
-    "a long number": (
-        GOOD + "training: {seed: " + "1" * 5000 + "}",
-        ":4: not YAML: '1{50}",
-    ),
-    "an impossible date": (
-        GOOD + "device: 2001-99-99\n",
-        ":4: not YAML: '2001-99-99' is not a valid timestamp",
-    ),
-    "no date at all": (GOOD + "device: !!timestamp abc\n", ":4: not YAML: 'abc' is not a valid timestamp"),
-    "a date of several": (
-        GOOD + "device: !!timestamp {=: 2001-01-01}\n",
-        ":4: not YAML: .* is not a valid timestamp",
-    ),
-    "no truth": (GOOD + "device: !!bool maybe\n", ":4: not YAML: 'maybe' is not a valid bool"),
-    "no number": (GOOD + 'device: !!int ""\n', ":4: not YAML: '' is not a valid int"),
-    "no character": (
-        GOOD + 'device: "\\U99999999"\n',
-        ":4: not YAML: an escape sequence that is not a character",
-    ),
-    "no character either": (
-        GOOD + 'device: "\\U00110000"\n',
-        ":4: not YAML: an escape sequence that is not a character",
-    ),
-    "a long key": (GOOD + "x" * 1000 + ": 1\n", f":4: {'x' * 200}…: unknown key"),
+    "NUL in a path": (GOOD + 'device: "a\\0b"\n', "4: device: .*NUL"),
+    "NUL in a list": ('treebank: {train: ["a\\0b"], dev: b}\n', "1: treebank.train: .*NUL"),
+    "a long value": (GOOD + "device: [" + "x, " * 5000 + "]", r"4: device: .* not \['x', 'x', .*…$"),
+    "a long key": (GOOD + "x" * 1000 + ": 1\n", f"4: {'x' * 200}…: unknown key"),
     "many keys": (
         GOOD + "".join(f"k{number}: 1\n" for number in range(100)),
-        r"(?s):13: k9: unknown key.*some.yaml: and 90 more faults$",
-    ),
-    "NUL in a path": (GOOD + 'device: "a\\0b"\n', ":4: device: .*NUL"),
-    "NUL in a list": ('treebank: {train: ["a\\0b"], dev: b}\n', ":1: treebank.train: .*NUL"),
-    "a long value": (GOOD + "device: [" + "x, " * 5000 + "]", r"not \['x', 'x', .*…$"),
-    "an endless learning rate": (GOOD + "training: {learning_rate: {peak: .inf}}\n", "finite number"),
-    "a learning rate below 0": (
-        GOOD + "training: {learning_rate: {peak: -1.0}}\n",
-        r":4: training.learning_rate.peak: input should be greater than 0, not -1.0$",
-    ),
-    "a learning rate that is none": (GOOD + "training: {learning_rate: {start: .nan}}\n", "finite number"),
-    "a large layer": (GOOD + "parser: {network: {hidden_size: 100000000}}\n", "less than or equal to 65536"),
-    "the best of what is not predicted": (
-        GOOD + "training: {best_by: upos}\n",
-        r":4: training.best_by: is of columns that parser.network.tags.predict has not",
-    ),
-    "a large seed": (GOOD + f"training: {{seed: {10**30}}}\n", "less than 9223372036854775808"),
-    "many widths": (
-        GOOD + f"parser: {{network: {{characters: {{widths: [{'3, ' * 100}]}}}}}}\n",
-        "at most 20 items",
+        r"4: k0: unknown key(?s:.*):13: k9: unknown key(?s:.*)some.yaml: and 90 more faults$",
     ),
 }
 
 
-@pytest.mark.parametrize(("text", "message"), BAD.values(), ids=BAD.keys())
+@pytest.mark.parametrize(("text", "message"), FAULTS.values(), ids=FAULTS.keys())
 def test_says_what_is_wrong_and_where(tmp_path, text, message):
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(ConfigError, match=f"some.yaml:{message}"):
         read(tmp_path, text)
 
 
 @pytest.mark.parametrize(
-    "override", ["parser=" + 3000 * "[", "parser=&a {x: *a}", "training.seed=2001-99-99"]
+    ("override", "message"),
+    [
+        ("parser=" + 3000 * "[", "is not YAML"),
+        ("parser=&a {x: *a}", "is not YAML"),
+        ("training.seed=2001-99-99", "is not YAML"),
+        ("training.epochs=010", "^--set training.epochs=010: YAML reads '010' as 8"),
+        ("treebank.dev=${NOPE}", r"^--set treebank.dev=\$\{NOPE\}: treebank.dev: "),
+        ("training.batch_siz=7", "--set training.batch_siz=7: training.batch_siz: unknown key; did you mean"),
+        ("training.batch_size=many", "--set training.batch_size=many: .*valid integer"),
+        ("training.batch_size", "write it as section.key=value"),
+        ("treebank.train.x=1", "train is a value, not a section"),
+    ],
 )
-def test_overrides_that_are_no_values(tmp_path, override):
-    with pytest.raises(ConfigError, match=r"is not YAML"):
+def test_a_wrong_override_is_named(tmp_path, override, message):
+    with pytest.raises(ConfigError, match=message):
         read(tmp_path, GOOD, [override])
-
-
-def test_overrides_are_refused_like_values(tmp_path):
-    with pytest.raises(ConfigError, match=r"^--set training.epochs=010: YAML reads '010' as 8; write"):
-        read(tmp_path, GOOD, ["training.epochs=010"])
-    with pytest.raises(ConfigError, match=r"^--set treebank.dev=\$\{NOPE\}: treebank.dev: \$\{NOPE\} is not"):
-        read(tmp_path, GOOD, ["treebank.dev=${NOPE}"])
 
 
 def test_commands_of_other_programs_may_have_any_variables(tmp_path):
@@ -162,9 +132,7 @@ def test_commands_of_other_programs_may_have_any_variables(tmp_path):
     path.write_text("external: {other: {command: 'echo ${HOME}', pattern: x}}\n")
     ConfigFile(path)
     path.write_text("experiments: {a: {settings: {treebank: '${HOME}/x'}}}\n")
-    with pytest.raises(
-        ConfigError, match=r"speed.yaml:1: experiments.a.settings.treebank: \$\{HOME\} is not"
-    ):
+    with pytest.raises(ConfigError, match=r"speed.yaml:1: experiments.a.settings.treebank: "):
         ConfigFile(path)
 
 
@@ -186,23 +154,6 @@ def test_overrides(tmp_path):
     assert config.training.batch_size == 7
     assert config.training.learning_rate.peak == 1e-3
     assert config.treebank.test == "c"
-
-
-@pytest.mark.parametrize(
-    ("override", "message"),
-    [
-        (
-            "training.batch_siz=7",
-            r"--set training.batch_siz=7: training.batch_siz: unknown key; did you mean",
-        ),
-        ("training.batch_size", "write it as section.key=value"),
-        ("treebank.train.x=1", "train is a value, not a section"),
-        ("training.batch_size=many", "--set training.batch_size=many: .*valid integer"),
-    ],
-)
-def test_a_wrong_override_is_named(tmp_path, override, message):
-    with pytest.raises(ConfigError, match=message):
-        read(tmp_path, GOOD, [override])
 
 
 def test_data_folder(monkeypatch):

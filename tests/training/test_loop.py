@@ -10,6 +10,7 @@ from parser.training import data, loop
 from parser.training.batches import epoch_batches
 from parser.training.config import read_config
 from parser.training.loop import mean_loss
+from parser.training.record import epochs_of
 from parser.training.run import train
 from parser.training.word_dropout import WordDropout
 
@@ -28,7 +29,7 @@ def test_learns_a_tiny_treebank_and_keeps_the_best_model(config_file, tmp_path, 
 
 def test_metrics_are_written_for_people_and_programs(config_file, tmp_path):
     train(read_config(config_file, ["training.epochs=2"]), tmp_path / "run", CPU)
-    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    rows = epochs_of(tmp_path / "run")
     assert [row["epoch"] for row in rows] == [1, 2]
     for name in (
         "loss",
@@ -53,7 +54,7 @@ def test_only_a_learning_rate_that_follows_the_dev_loss_has_it_computed(
     monkeypatch.setattr(loop, "mean_loss", lambda *_: calls.append(1) or 0.25)
     changes = ["training.epochs=1", f"training.learning_rate.decay={decay}"]
     train(read_config(config_file, changes), tmp_path / "run", CPU)
-    (row,) = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    (row,) = epochs_of(tmp_path / "run")
     assert len(calls) == (decay == "plateau")
     assert row.get("dev_loss") == (0.25 if decay == "plateau" else None)
     assert ("dev loss 0.2500" in capsys.readouterr().out) == (decay == "plateau")
@@ -85,8 +86,7 @@ def test_the_same_seed_gives_the_same_model(config_file, tmp_path):
 def test_stops_when_dev_las_gets_no_better(config_file, tmp_path):
     config = read_config(config_file, ["training.epochs=50", "training.early_stopping_patience=2"])
     train(config, tmp_path / "run", CPU)
-    rows = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
-    assert len(rows) < 50
+    assert len(epochs_of(tmp_path / "run")) < 50
 
 
 @pytest.mark.extended
@@ -96,7 +96,7 @@ def test_a_label_that_training_never_saw_leaves_the_dev_loss_finite(config_file,
     config = read_config(config_file, [f"treebank.dev={dev}", "training.epochs=2"])
     scores = train(config, tmp_path / "run", CPU)
     assert scores.uas > scores.las
-    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    rows = epochs_of(tmp_path / "run")
     assert all(0 < row["dev_loss"] < 100 for row in rows)
 
 
@@ -139,7 +139,7 @@ def test_a_dev_set_without_projective_trees_has_scores_but_no_loss(config_file, 
     dev.write_text("".join(f"{word}\tx\tx\tX\tX\t_\t{head}\t{label}\t_\t_\n" for word, (head, label) in arcs))
     changes = [f"treebank.dev={dev}", "training.epochs=2", "treebank.non_projective=drop"]
     train(read_config(config_file, changes), tmp_path / "run", CPU)
-    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    rows = epochs_of(tmp_path / "run")
     assert [row["dev_loss"] for row in rows] == [None, None]
 
 
@@ -204,16 +204,19 @@ def test_training_warms_up_clips_decays_and_drops_rare_words(config_file, tmp_pa
 
 
 @pytest.mark.extended
-def test_pretrained_vectors_of_words_that_training_lacks_are_kept(config_file, tmp_path):
-    """They are among the trained weights, and weight decay would move them to zero."""
+@pytest.mark.parametrize("trained", [True, False])
+def test_pretrained_vectors_of_words_that_training_lacks_are_kept(config_file, tmp_path, trained):
+    """They may be among the trained weights, and weight decay would move them to zero."""
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("dogs 1 2 3\nunseen 4 5 6\n")
-    changes = [f"parser.network.pretrained={vectors}", "parser.network.train_pretrained=true"]
-    train(read_config(config_file, [*changes, "training.optimizer.weight_decay=0.1"]), tmp_path / "run", CPU)
+    changes = [f"parser.network.pretrained={vectors}", "training.optimizer.weight_decay=0.1"]
+    changes.append(f"parser.network.train_pretrained={str(trained).lower()}")
+    train(read_config(config_file, changes), tmp_path / "run", CPU)
+    vectors.unlink()
     model = Model.load(tmp_path / "run" / "model", CPU)
-    _, dogs, unseen = model.network.tokens.embeddings["pretrained"].weight
-    assert unseen.tolist() == [4, 5, 6]
-    assert dogs.tolist() != [1, 2, 3]
+    unknown, dogs, unseen = model.network.tokens.embeddings["pretrained"].weight.tolist()
+    assert (unknown, unseen) == ([0, 0, 0], [4, 5, 6])
+    assert (dogs == [1, 2, 3]) == (not trained)
 
 
 @pytest.mark.extended
@@ -225,18 +228,8 @@ def test_the_rate_sinks_when_the_dev_loss_does_not(config_file, tmp_path, monkey
         "training.learning_rate.peak=0.01",
     ]
     train(read_config(config_file, changes), tmp_path / "run", CPU)
-    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    rows = epochs_of(tmp_path / "run")
     assert [row["learning_rate"] for row in rows] == pytest.approx([0.01, 0.01, 0.005, 0.0025])
-
-
-@pytest.mark.extended
-def test_pretrained_vectors_come_through_training_as_they_were(config_file, tmp_path):
-    vectors = tmp_path / "vectors.txt"
-    vectors.write_text("dogs 1 2 3\nunseen 4 5 6\n")
-    train(read_config(config_file, [f"parser.network.pretrained={vectors}"]), tmp_path / "run", CPU)
-    vectors.unlink()
-    model = Model.load(tmp_path / "run" / "model", CPU)
-    assert model.network.tokens.embeddings["pretrained"].weight.tolist() == [[0, 0, 0], [1, 2, 3], [4, 5, 6]]
 
 
 @pytest.mark.extended

@@ -3,7 +3,14 @@
 import pytest
 import torch
 
-from parser.training.optimizer import MovingAverage
+from parser.training.optimizer import (
+    PEAK,
+    WARMUP_EPOCHS,
+    LearningRateSettings,
+    MovingAverage,
+    Schedule,
+    peak_learning_rate,
+)
 
 
 def changed(network):
@@ -57,3 +64,88 @@ def test_an_average_goes_on_where_it_was():
     one.update()
     other.update()
     assert torch.equal(one.network.weight, other.network.weight)
+
+
+def rates(settings, peak, dev_losses, steps_per_epoch=2):
+    """The learning rate of every step."""
+    optimizer = torch.optim.Adam([torch.nn.Parameter(torch.zeros(1))])
+    schedule = Schedule(optimizer, settings, peak, len(dev_losses))
+    used = []
+    for epoch, dev_loss in enumerate(dev_losses, 1):
+        for step in range(steps_per_epoch):
+            schedule.before_step(epoch - 1 + step / steps_per_epoch)
+            used.append(schedule.learning_rate)
+        schedule.after_epoch(epoch, dev_loss)
+    return used
+
+
+def test_warms_up_linearly_then_halves_on_a_plateau():
+    settings = LearningRateSettings(start=1.0, warmup_epochs=2, factor=0.5, patience=0, minimum=0.0)
+    losses = [9.0, 8.0, 7.0, 7.5, 6.0, 6.5, 6.4]
+    expected = [1.0, 2.0, 3.0, 4.0] + [5.0] * 4 + [2.5] * 2 + [2.5] * 2 + [1.25] * 2
+    assert rates(settings, 5.0, losses) == pytest.approx(expected)
+
+
+def test_a_worse_loss_while_warming_up_changes_nothing():
+    settings = LearningRateSettings(start=1.0, warmup_epochs=3, patience=0)
+    losses = [1.0, 2.0, 3.0, 2.5, 2.4]  # the first is never reached again
+    assert rates(settings, 4.0, losses, 1) == pytest.approx([1.0, 2.0, 3.0, 4.0, 4.0])
+
+
+def test_without_a_dev_loss_the_rate_stays():
+    settings = LearningRateSettings(start=1.0, warmup_epochs=0, patience=0)
+    assert rates(settings, 4.0, [float("nan")] * 4, 1) == pytest.approx([4.0] * 4)
+
+
+def test_patience_and_floor():
+    settings = LearningRateSettings(start=8.0, warmup_epochs=0, factor=0.5, patience=1, minimum=3.0)
+    assert rates(settings, 8.0, [5.0] * 7, 1) == pytest.approx([8.0, 8.0, 8.0, 4.0, 4.0, 3.0, 3.0])
+
+
+def test_the_papers_peak():
+    def peak(batch_size, **settings):
+        return peak_learning_rate(LearningRateSettings(**settings), batch_size)
+
+    assert peak(8) == pytest.approx(5e-4 * 8)
+    assert peak(256) == 0.02
+    assert peak(256, peak=1e-3) == 1e-3
+
+
+def test_falls_linearly_to_nothing():
+    settings = LearningRateSettings(start=1.0, warmup_epochs=1, decay="linear")
+    expected = [1.0, 2.5, 4.0, 3.5, 3.0, 2.5, 2.0, 1.5, 1.0, 0.5]
+    assert rates(settings, 4.0, [1.0, 2.0, 3.0, 4.0, 5.0]) == pytest.approx(expected)
+
+
+def test_warming_up_to_the_last_epoch_leaves_nothing_to_fall():
+    settings = LearningRateSettings(start=1.0, warmup_epochs=2, decay="linear")
+    assert rates(settings, 4.0, [1.0, 1.0]) == pytest.approx([1.0, 1.75, 2.5, 3.25])
+
+
+@pytest.mark.parametrize("decay", ["linear", "plateau"])
+def test_groups_with_a_peak_of_their_own_warm_up_alone_and_decay_as_the_others(decay):
+    own = {"params": [torch.nn.Parameter(torch.zeros(1))], PEAK: 4e-5, WARMUP_EPOCHS: 2.0}
+    optimizer = torch.optim.SGD([{"params": [torch.nn.Parameter(torch.zeros(1))]}, own], lr=1.0)
+    settings = LearningRateSettings(start=1e-3, peak=1e-2, warmup_epochs=1, decay=decay, minimum=0)
+    schedule = Schedule(optimizer, settings, 1e-2, epochs=11)
+
+    def rates(epochs):
+        schedule.before_step(epochs)
+        return [group["lr"] for group in optimizer.param_groups]
+
+    assert rates(0.0) == pytest.approx([1e-3, 0.0])
+    assert rates(0.5) == pytest.approx([5.5e-3, 1e-5])
+    if decay == "linear":
+        assert rates(2.0) == pytest.approx([9e-3, 3.6e-5])
+        assert rates(6.0) == pytest.approx([5e-3, 2e-5])
+    else:
+        assert rates(1.0) == pytest.approx([1e-2, 2e-5])
+        assert rates(2.0) == pytest.approx([1e-2, 4e-5])
+        schedule.after_epoch(3, 1.0)
+        schedule.after_epoch(4, 2.0)
+        assert rates(4.5) == pytest.approx([5e-3, 2e-5])
+        state = schedule.state()
+        fresh = Schedule(optimizer, settings, 1e-2, epochs=11)
+        fresh.load_state(state)
+        fresh.before_step(5.0)
+        assert optimizer.param_groups[1]["lr"] == pytest.approx(2e-5)

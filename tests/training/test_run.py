@@ -1,17 +1,24 @@
-"""A run without a dev set: all sentences are trained on, and the model of the last epoch is kept."""
+"""What a run keeps at its end: the model of the last epoch without a dev set, and with one the bonus of the
+parser's own arcs that is best on it.
+"""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
 from parser.cli import main
+from parser.evaluation.evaluate import evaluate
 from parser.models.model import Model
+from parser.parsing.reparsing import with_bonus
 from parser.system.interruption import StoppedError
 from parser.training import loop
+from parser.training import run as training_run
 from parser.training.config import read_config
-from parser.training.run import BONUS_WITHOUT_DEV, train_and_score
+from parser.training.run import BONUS_WITHOUT_DEV, BONUSES, fit_bonus, train_and_score
+from parser.treebank.conllu import read_treebank
 
 CPU = torch.device("cpu")
 CHANGES = [
@@ -112,3 +119,46 @@ def test_a_tokenizer_is_trained_without_dev(config_file, tmp_path, capsys):
     result = train_and_score(read_config(config_file, changes), tmp_path / "run")
     assert result["text"]["words"] == 100
     assert "tokenizer trained in" in capsys.readouterr().out
+
+
+DEV = read_treebank("data/quickstart/dev.conllu")
+ARCS = [
+    "treebank.train=data/quickstart/dev.conllu",
+    "treebank.dev=data/quickstart/dev.conllu",
+    "training.epochs=2",
+]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """The result and the folder of a run whose scorer of arcs knows more than its parser."""
+    folder = tmp_path_factory.mktemp("run")
+    changes = [*ARCS, "treebank.test=null", "tokenizer=null", "parser.network.arcs={loss_weight: 20}"]
+    with pytest.MonkeyPatch.context() as patch:  # applies before the fixtures of each test
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("caches")))
+        result = train_and_score(read_config(Path("configs/quickstart.yaml"), changes), folder)
+    return result, folder / "model"
+
+
+@pytest.mark.extended
+def test_the_best_one_is_kept_with_the_model(run):
+    result, folder = run
+    model = Model.load(folder, CPU)
+    scores = {each: evaluate(with_bonus(model, each), DEV).las for each in (None, *BONUSES)}
+    kept = model.settings.network.arcs.bonus
+    assert kept is not None
+    assert scores[kept] == max(scores.values()) > scores[None]
+    assert result["dev"]["las"] == pytest.approx(scores[kept])
+
+
+@pytest.mark.extended
+def test_if_none_is_better_the_trees_are_the_parsers_own(run, tmp_path, monkeypatch):
+    model = Model.load(run[1], CPU)
+    model.save(tmp_path, {})
+    with torch.no_grad():
+        for weight in model.network.arcs.parameters():
+            weight.normal_()
+    own = evaluate(with_bonus(model, None), DEV).las
+    monkeypatch.setattr(training_run, "BONUSES", (0.0, 0.1))
+    assert fit_bonus(model, DEV, tmp_path).las == own
+    assert Model.load(tmp_path, CPU).settings.network.arcs.bonus is None
