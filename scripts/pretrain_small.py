@@ -137,10 +137,10 @@ def masked(sequences: Tensor, pieces: int) -> tuple[Tensor, Tensor]:
     special = sequences < len(SPECIAL)
     chosen = (torch.rand(sequences.shape) < CHOSEN) & ~special
     draw = torch.rand(sequences.shape)
-    read = sequences.masked_fill(chosen & (draw < MASKED), SPECIAL.index(MASK))
+    inputs = sequences.masked_fill(chosen & (draw < MASKED), SPECIAL.index(MASK))
     replaced = chosen & (draw >= MASKED) & (draw < MASKED + RANDOM)
-    read = torch.where(replaced, torch.randint_like(sequences, len(SPECIAL), pieces), read)
-    return read, sequences.masked_fill(~chosen, IGNORED)
+    inputs = torch.where(replaced, torch.randint_like(sequences, len(SPECIAL), pieces), inputs)
+    return inputs, sequences.masked_fill(~chosen, IGNORED)
 
 
 def _config(options: Options, tokenizer: Tokenizer) -> BertConfig:
@@ -181,11 +181,11 @@ def _train(model: BertForMaskedLM, sequences: Tensor, options: Options) -> Itera
 
 def _loss(model: BertForMaskedLM, sequences: Tensor) -> Tensor:
     """The loss of the chosen pieces; other pieces are not scored. sequences: [batch, length]"""
-    read, wanted = masked(sequences, model.config.vocab_size)
+    inputs, wanted = masked(sequences, model.config.vocab_size)
     chosen = wanted != IGNORED
     has_bfloat16 = why_unsupported("bfloat16", torch.device("cpu"), processor()) is None
     with torch.autocast("cpu", torch.bfloat16, enabled=has_bfloat16):
-        states = model.bert(read, attention_mask=(sequences != SPECIAL.index(PAD)).long()).last_hidden_state
+        states = model.bert(inputs, attention_mask=(sequences != SPECIAL.index(PAD)).long()).last_hidden_state
         return torch.nn.functional.cross_entropy(model.cls(states[chosen]), wanted[chosen])
 
 

@@ -69,12 +69,12 @@ def speeds() -> str:
         (
             (
                 title,
-                speed(name, plain) if plain else "",
+                speed(name, base) if base else "",
                 *(speed(name, f"{method}@{size}") for method in ACTIVE.values()),
                 gain(name, size, f"active-1@{size}"),
-                gain(name, size, plain),
+                gain(name, size, base),
             )
-            for title, (name, size, plain) in SPEEDS.items()
+            for title, (name, size, base) in SPEEDS.items()
         ),
     )
 
@@ -82,10 +82,10 @@ def speeds() -> str:
 def processes() -> str:
     """Speeds of threads next to those of processes."""
 
-    def texts(name: str, size: int, plain: str, ending: str = "") -> tuple[str, ...]:
+    def texts(name: str, size: int, base: str, ending: str = "") -> tuple[str, ...]:
         name += ending
         one, sixteen = (f"active-{active}@{size}" for active in (1, 16))
-        return speed(name, one), speed(name, sixteen), gain(name, size, one), gain(name, size, plain)
+        return speed(name, one), speed(name, sixteen), gain(name, size, one), gain(name, size, base)
 
     return table(
         ("threads / processes", "1 in flight", "16", "16 over 1", "16 over plain"),

@@ -342,7 +342,7 @@ def request_memory() -> str:
 
 
 def processes() -> str:
-    """The gain of two processes, next to that of plain matrix products in the same turns."""
+    """The gain of two processes, next to that of matrix products in the same turns."""
     commands = {
         "training in batches of 256": "batch_size=256 --turns",
         "training in batches of 64": "batch_size=64 --turns",

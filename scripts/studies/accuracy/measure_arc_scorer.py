@@ -107,8 +107,8 @@ def crossing_trees(
         labels = list(tree.labels)
         for word in words:
             labels[word] = model.vocabulary.labels.string(reparser.numbers[next(best)])
-        restored, plain = deprojectivize(new, labels)  # as in the parser's own trees
-        joint.append(tree._replace(heads=restored, labels=plain))
+        restored, unmarked = deprojectivize(new, labels)  # as in the parser's own trees
+        joint.append(tree._replace(heads=restored, labels=unmarked))
     return joint
 
 

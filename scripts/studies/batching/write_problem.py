@@ -77,15 +77,17 @@ def prepared(
 
     Raises SystemExit if it cannot be measured here.
     """
-    read = read_config(config)
-    if experiment not in read.experiments:
-        sys.exit(f"{config} has no experiment {experiment}; it has {', '.join(read.experiments)}")
-    asked = read.experiments[experiment]
+    speed_config = read_config(config)
+    if experiment not in speed_config.experiments:
+        sys.exit(f"{config} has no experiment {experiment}; it has {', '.join(speed_config.experiments)}")
+    asked = speed_config.experiments[experiment]
     plugin = find(asked.plugin)()
     settings = validated(type(plugin), asked.settings)
     cpu = torch.device("cpu")
     torch.set_num_threads(threads)
-    setup = Setup(settings, method, "train", batch_size, cpu, read.seed, lambda _: nullcontext(), threads)
+    setup = Setup(
+        settings, method, "train", batch_size, cpu, speed_config.seed, lambda _: nullcontext(), threads
+    )
     if reason := plugin.skip(setup):
         sys.exit(reason)
     plugin.prepare(setup)

@@ -1,4 +1,4 @@
-"""A stage: training steps in double precision, plain and by CUDA graphs: how far losses and weights differ.
+"""A stage: training steps in double precision with and without CUDA graphs: how losses and weights differ.
 
 There is no word dropout, so that both train on the same words. Padding changes the rounding of sums, which in
 double precision stays small for so many steps; the consequences of a wrong step do not.
@@ -34,8 +34,8 @@ def main(rehearse: bool) -> None:
             with counted_replays() as counted:
                 losses.append(_losses(runs[-1], steps))
             replays.append(len(counted))
-        plain, graphed = (run.model.network.state_dict() for run in runs)
-        weights = max(float((plain[name] - graphed[name]).abs().max()) for name in plain)
+        separate, graphed = (run.model.network.state_dict() for run in runs)
+        weights = max(float((separate[name] - graphed[name]).abs().max()) for name in separate)
     loss = max(abs(one - other) / max(one, 1.0) for one, other in zip(*losses, strict=True))
     report(steps=steps, replays=replays[1], relative_difference_of_losses=loss, difference_of_weights=weights)
     if not replays[1]:

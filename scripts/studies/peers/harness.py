@@ -62,13 +62,13 @@ class Tree(NamedTuple):
 
 def trees(text: str) -> list[Tree]:
     """The trees of a CoNLL-U text, without multiword tokens and empty nodes."""
-    read = []
+    sentences = []
     for block in text.strip().split("\n\n"):
         rows = [line.split("\t") for line in block.splitlines() if not line.startswith("#")]
         words = [row for row in rows if row[0].isdecimal()]
         heads, labels = [int(row[6]) for row in words], [row[7].split(":")[0] for row in words]
-        read.append(Tree([row[1] for row in words], heads, labels))
-    return read
+        sentences.append(Tree([row[1] for row in words], heads, labels))
+    return sentences
 
 
 def las(gold: Sequence[Tree], parsed: Sequence[Tree]) -> float:

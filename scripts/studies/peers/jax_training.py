@@ -133,9 +133,9 @@ def _with_rows(arrays: Batch, table_size: int) -> Batch:
     `rows` has as many numbers as there are words, so that its shape causes no further compilation; surplus
     numbers are outside the table.
     """
-    read, positions = np.unique(arrays["words"], return_inverse=True)
+    used, positions = np.unique(arrays["words"], return_inverse=True)
     rows = np.full(positions.size, table_size, np.int32)
-    rows[: len(read)] = read
+    rows[: len(used)] = used
     return {**arrays, "rows": rows, "positions": positions.reshape(arrays["words"].shape).astype(np.int32)}
 
 
@@ -154,12 +154,12 @@ def _total(loss: Loss, weights: Batch, read: jax.Array, arrays: Batch) -> jax.Ar
 
 def _step(loss: Loss, rate: float, state: State, arrays: Batch) -> tuple[State, jax.Array]:
     rows, step = arrays["rows"], state.step + 1
-    read = state.table[rows]
-    total, gradients = jax.value_and_grad(partial(_total, loss), (0, 1))(state.weights, read, arrays)
+    used = state.table[rows]
+    total, gradients = jax.value_and_grad(partial(_total, loss), (0, 1))(state.weights, used, arrays)
     weights, moments = _adam(rate, step, state.weights, state.moments, gradients[0])
     read_moments = Moments(*(moment[rows] for moment in state.table_moments))
-    read, read_moments = _adam(rate, step, read, read_moments, gradients[1])
-    table = state.table.at[rows].set(read)  # rows outside the table are dropped
+    used, read_moments = _adam(rate, step, used, read_moments, gradients[1])
+    table = state.table.at[rows].set(used)  # rows outside the table are dropped
     table_moments = Moments(
         *(old.at[rows].set(new) for old, new in zip(state.table_moments, read_moments, strict=True))
     )

@@ -1,4 +1,4 @@
-"""Measure the gain of several processes in parsing or training, next to their gain in plain products.
+"""Measure the gain of several processes in parsing or training, next to their gain in matrix products.
 
 A core is slower when the other cores are busy, too, so N processes seldom do N times the work. Each turn
 measures one process and N processes for both kinds of work. The gains are medians over the turns, with 95 %

@@ -129,7 +129,7 @@ def _needs(
     many_files: Measured, one_file: Measured, finding: dict[str, Any], cutting: dict[str, Any]
 ) -> list[tuple[str, str, str]]:
     """The needs of one worker or file, and of a thousand or a million."""
-    read = one_file.bytes_in / one_file.busy_seconds
+    taken_in = one_file.bytes_in / one_file.busy_seconds
     written = one_file.bytes_out / one_file.busy_seconds
     completed = many_files.seconds_to_complete / many_files.files
     computed = cost_of_file(many_files, one_file, "driver_cpu_seconds")
@@ -139,8 +139,8 @@ def _needs(
     return [
         (
             "a worker reads and writes",
-            f"{read / MEGABYTE:.1f} and {written / MEGABYTE:.1f} MB/s",
-            f"{THOUSAND * read / GIGABYTE:.1f} and {THOUSAND * written / GIGABYTE:.1f} GB/s",
+            f"{taken_in / MEGABYTE:.1f} and {written / MEGABYTE:.1f} MB/s",
+            f"{THOUSAND * taken_in / GIGABYTE:.1f} and {THOUSAND * written / GIGABYTE:.1f} GB/s",
         ),
         (
             "the driver gives a small file its name",
@@ -151,7 +151,7 @@ def _needs(
         ("it joins the parts of a large file", f"{joined / MEGABYTE:,.0f} MB/s", ""),
         ("workers with large files that it serves", f"{joined / written:,.0f}", ""),
         ("files are cut into parts", f"{cut / MEGABYTE:,.0f} MB/s", ""),
-        ("workers that a process that cuts serves", f"{cut / read:,.0f}", ""),
+        ("workers that a process that cuts serves", f"{cut / taken_in:,.0f}", ""),
         ("seconds to find a file", f"{seconds:.6f}", f"{MILLION * seconds:.0f}"),
         ("memory of a file in the list", f"{memory:,.0f} bytes", f"{MILLION * memory / MEGABYTE:,.0f} MB"),
     ]
