@@ -11,8 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parser.treebank.conllu import MAX_BLOCK_BYTES, read_treebank, stream_sentences
-from parser.treebank.conllu_output import as_conllu, with_probabilities, with_tree, without_enhanced
+from parser.treebank.conllu_output import (
+    as_conllu,
+    sentence_lines,
+    with_probabilities,
+    with_tree,
+    without_enhanced,
+)
 from parser.treebank.faults import SHOWN_FAULTS, TreebankError
+from parser.treebank.sentence import FORM, MISC
 from parser.treebank.text_files import BYTE_ORDER_MARK, MAX_LINE_LENGTH, open_text
 
 RICH = (
@@ -54,6 +61,23 @@ def test_sentences_of_any_file_can_be_written_one_after_the_other(tmp_path, end)
     joined = read_treebank(str(tmp_path / "joined.conllu"))
     assert [sentence.forms for sentence in joined] == [other.forms, one.forms, other.forms]
     assert as_conllu([one, other]) == text.encode()
+
+
+@pytest.mark.parametrize("split", ["train", "dev", "test"])
+def test_lines_of_new_sentences_are_those_of_the_file_they_were_read_from(split):
+    for sentence in read_treebank(f"data/quickstart/{split}.conllu"):
+        comments = [line[2:-1] for line in sentence.lines if line.startswith("#")]
+        rows = [line.rstrip("\n").split("\t") for line in sentence.lines if "\t" in line]
+        tokens, covered = [], 0
+        for identifier, form, *_, misc in rows:
+            first, _, last = identifier.partition("-")
+            if int(first) > covered:
+                covered = int(last or first)
+                tokens.append((form, covered - int(first) + 1, misc))
+        words = list(zip(*(row for row in rows if "-" not in row[0]), strict=True))
+        columns = dict(enumerate(words[FORM:MISC], FORM))
+        lines, word_lines = sentence_lines(columns, tokens, comments)
+        assert (tuple(lines), tuple(word_lines)) == (sentence.lines, sentence.word_lines)
 
 
 def test_reads_words_without_ranges_and_empty_nodes(tmp_path):
