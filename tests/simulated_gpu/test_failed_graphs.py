@@ -68,19 +68,13 @@ def parsed(parser):
     return parse(parser, SENTENCES, batch_size=3)
 
 
-def test_random_numbers_are_drawn_after_a_failed_capture(cuda):
+def test_after_a_failed_capture_random_numbers_are_drawn_and_the_cache_can_be_emptied(cuda):
+    """PyTorch's allocator refuses the latter while it takes the failed capture for one that goes on."""
     failing = graphed(CudaGraphs(CUDA), Work(waits=True))
     for _ in range(2):
         failing()
     assert torch.rand(3, device="cuda").shape == (3,)
     refuse_without_generator()
-
-
-def test_the_cache_can_be_emptied_after_a_failed_capture(cuda):
-    """PyTorch's allocator refuses it while it takes the failed capture for one that goes on."""
-    failing = graphed(CudaGraphs(CUDA), Work(waits=True))
-    for _ in range(2):
-        failing()
     torch.cuda.empty_cache()
 
 
