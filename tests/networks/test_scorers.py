@@ -1,4 +1,6 @@
-"""The scorer of arcs, compared with loops over the words of one sentence after the other."""
+"""The scorers of arcs and of labels, compared with loops over the words of one sentence after the other."""
+
+from functools import partial
 
 import pytest
 import torch
@@ -10,12 +12,12 @@ from small_parsers import SOME_TREES, assert_equal, examples, loss_and_gradients
 
 from parser.networks import scorers
 from parser.networks.replay.batch import SoftTargets
-from parser.networks.scorers import LENGTH_RATIO, ArcScorer, groups_of
+from parser.networks.scorers import LENGTH_RATIO, ArcScorer, LabelScorer, groups_of
 from parser.transitions import SYSTEMS
 from parser.treebank.sentence import NO_HEAD
 
 LENGTHS = st.lists(st.integers(1, 12), min_size=1, max_size=8).map(torch.tensor)
-INPUTS = 6
+INPUTS, LABELS = 6, 4
 
 
 def scorer(dropout=0.0):
@@ -149,9 +151,32 @@ def test_a_batch_has_the_gradients_of_its_sentences_together():
     ])  # fmt: skip
 
 
-def test_dropout_is_for_training_alone():
-    own, lengths = scorer(dropout=0.5), torch.tensor([3, 5])
-    table, heads = table_of(lengths), some_heads(lengths)
-    assert own.loss(table, lengths, heads) != own.loss(table, lengths, heads)
-    own.eval()
-    assert own.loss(table, lengths, heads) == own.loss(table, lengths, heads)
+@given(LENGTHS)
+def test_labels_scores_loss_and_gradients_are_those_of_one_word_after_the_other(lengths):
+    scorer = LabelScorer(INPUTS, 5, LABELS, dropout=0.0).double()
+    table, each = table_of(lengths).requires_grad_(), lengths.tolist()
+    heads = torch.cat([torch.randint(length + 1, (length,)) for length in each])
+    labels = torch.randint(LABELS, (sum(each),))  # 0 is unknown
+    *words, root, _ = table
+    of_sentences = zip(torch.stack(words).split(each), heads.split(each), strict=True)
+    expected = torch.cat([plain_label_scores(scorer, root, rows, tree) for rows, tree in of_sentences])
+    torch.testing.assert_close(scorer(table, lengths, heads), expected)
+    picked = expected.log_softmax(1).gather(1, labels[:, None])[labels > 0].sum()
+    heads = torch.where(labels + heads == 0, NO_HEAD, heads)
+    loss = scorer.loss(table, lengths, heads, labels)
+    torch.testing.assert_close(loss, -picked)
+    wanted = [table, *scorer.parameters()]
+    for found, plain in zip(
+        torch.autograd.grad(loss, wanted), torch.autograd.grad(-picked, wanted), strict=True
+    ):
+        torch.testing.assert_close(found, plain)
+
+
+@pytest.mark.parametrize("kind", [ArcScorer, partial(LabelScorer, labels=LABELS)])
+def test_dropout_is_for_training_alone(kind):
+    scorer, lengths = kind(INPUTS, 5, dropout=0.5).double(), torch.tensor([3, 5])
+    inputs = table_of(lengths), lengths, some_heads(lengths)
+    score = scorer.loss if isinstance(scorer, ArcScorer) else scorer
+    assert not torch.equal(score(*inputs), score(*inputs))
+    scorer.eval()
+    assert torch.equal(score(*inputs), score(*inputs))
