@@ -42,34 +42,18 @@ def start_workers(
 def answers(workers: Sequence[Remote], work: Iterable[object]) -> Iterator[Any]:
     """Yield the answers of the method `run` for each piece of work, in the order of the work.
 
-    Raises ValueError if a process dies or the method fails, after the answers for earlier work.
-    """
-    found: dict[int, Any] = {}
-    following = 0
-    for number, answer in _as_they_come(workers, work, lambda: len(found)):
-        found[number] = answer
-        while following in found:
-            if isinstance(found[following], ValueError):
-                raise found[following]
-            yield found.pop(following)
-            following += 1
-
-
-def _as_they_come(
-    workers: Sequence[Remote], work: Iterable[object], waiting: Callable[[], int]
-) -> Iterator[tuple[int, Any]]:
-    """Yield the number of each piece of work with its answer or error. After an error no more work starts.
-
-    waiting: returns the number of answers that wait for earlier ones.
+    Raises ValueError if a process dies or the method fails, after the answers for earlier work; no more work
+    starts then.
     """
     pieces = enumerate(work)
     busy: dict[Remote, int] = {}
-    failed = False
+    done: dict[int, Any] = {}
+    following, failed = 0, False
     while True:
         for worker in workers:
-            has_room = len(busy) + waiting() < AHEAD * len(workers)
-            if worker not in busy and has_room and not failed and (found := next(pieces, None)):
-                busy[worker], piece = found
+            has_room = len(busy) + len(done) < AHEAD * len(workers)
+            if worker not in busy and has_room and not failed and (numbered := next(pieces, None)):
+                busy[worker], piece = numbered
                 with _named(worker, workers):
                     worker.begin("run", piece)
         if not busy:
@@ -81,7 +65,12 @@ def _as_they_come(
                     answer = worker.answer()
             except ValueError as error:
                 answer, failed = error, True
-            yield busy.pop(worker), answer
+            done[busy.pop(worker)] = answer
+            while following in done:
+                if isinstance(answer := done.pop(following), ValueError):
+                    raise answer
+                yield answer
+                following += 1
 
 
 @contextmanager
