@@ -1,4 +1,7 @@
-"""Checks what every plugin must do. Each fault says what to correct."""
+"""Checks what every plugin must do, and compares the gradients with which its `run` updates its parameters.
+
+Each fault says what to correct.
+"""
 
 from __future__ import annotations
 
@@ -142,28 +145,28 @@ def disagreement(
 
 
 def gradient_disagreement(
-    found: Sequence[ParameterGradient],
+    gradients: Sequence[ParameterGradient],
     expected: Sequence[ParameterGradient],
     rounding: float = ROUNDING["float32"],
 ) -> str | None:
     """Like `disagreement`, for the gradients of all parameters. Names the one that differs most."""
-    if len(found) != len(expected):
-        return f"{len(found)} parameters have gradients, but {len(expected)} without batching"
-    ours, theirs = ([norm for own in each for norm in own[1:]] for each in (found, expected))
+    if len(gradients) != len(expected):
+        return f"{len(gradients)} parameters have gradients, but {len(expected)} without batching"
+    ours, theirs = ([norm for parameter in each for norm in parameter[1:]] for each in (gradients, expected))
     different = _different(ours, theirs, rounding)
     if not different:
         return None
     most = max(different, key=lambda number: _distance(ours[number], theirs[number]))
     part = ParameterGradient._fields[1 + most % 2]
     return (
-        f"that of {found[most // 2].name} differs most: the weighted norm of its {part} part is "
+        f"that of {gradients[most // 2].name} differs most: the weighted norm of its {part} part is "
         f"{ours[most]:.9g}, but {theirs[most]:.9g} without batching; "
-        f"{len({number // 2 for number in different})} of {len(found)} parameters differ"
+        f"{len({number // 2 for number in different})} of {len(gradients)} parameters differ"
     )
 
 
 def _different(results: Sequence[float], expected: Sequence[float], rounding: float) -> list[int]:
-    """The places of results that differ by more than rounding."""
+    """The indices of results that differ by more than rounding."""
     smallest = rounding**2 * max(map(abs, expected), default=0.0)  # smaller differences are rounding, too
     pairs = enumerate(zip(results, expected, strict=True))
     return [
@@ -174,8 +177,8 @@ def _different(results: Sequence[float], expected: Sequence[float], rounding: fl
 
 
 def _distance(one: float, other: float) -> float:
-    found = abs(one - other)
-    return math.inf if math.isnan(found) else found
+    distance = abs(one - other)
+    return math.inf if math.isnan(distance) else distance
 
 
 SIZES = (1, 3)
@@ -188,7 +191,7 @@ def check_plugin(name: str, checked: int = FEW_EXAMPLES) -> str:
 
     checked: see `Setup`. Says on standard error what it checks.
     """
-    faults = faults_of(find(name), checked, lambda place: warn(f"{name}: checking {place}"))
+    faults = faults_of(find(name), checked, lambda cell: warn(f"{name}: checking {cell}"))
     if faults:
         raise LinesError(*(f"{name}: {fault}" for fault in faults))
     return f"{name}: no fault found"
@@ -197,7 +200,7 @@ def check_plugin(name: str, checked: int = FEW_EXAMPLES) -> str:
 def faults_of(
     plugin: type[AnyPlugin],
     checked: int = FEW_EXAMPLES,
-    progress: Callable[[str], object] = lambda place: None,
+    progress: Callable[[str], object] = lambda cell: None,
 ) -> list[str]:
     """The faults of the plugin with the defaults of its settings; an empty list if there are none.
 
@@ -254,14 +257,14 @@ def _faults_in_mode(
         faults.append(f"{mode}: `check` must return finite numbers, at least one")
     for method in sorted(methods, key=lambda name: name != NO_BATCHING):
         for size in SIZES:
-            place = f"{mode}, {method} at {size}"
-            progress(place)
+            cell = f"{mode}, {method} at {size}"
+            progress(cell)
             trial = make_trial(method, size)
             if not trial.skipped:  # some methods need kernels that not every machine has
-                faults += [f"{place}: {fault}" for fault in trial.faults(expected, expected_works)]
+                faults += [f"{cell}: {fault}" for fault in trial.faults(expected, expected_works)]
                 fresh = make_trial(method, size)  # its weights are the first, too
                 if difference := gradient_disagreement(fresh.gradients(), gradients[size]):
-                    faults.append(f"{place}: `run` must have the gradients without batching: {difference}")
+                    faults.append(f"{cell}: `run` must have the gradients without batching: {difference}")
     return faults
 
 
@@ -305,8 +308,10 @@ class _Trial:
                 sum(getattr(work, name) for work in epoch) for epoch in (works, expected_works)
             )
             if not math.isclose(here, elsewhere):
-                found = f"{here:g} instead of {elsewhere:g}"
-                yield f"`batches` must hold the same {name} for every method and size, not {found}"
+                yield (
+                    f"`batches` must hold the same {name} for every method and size, "
+                    f"not {here:g} instead of {elsewhere:g}"
+                )
         if self._mode == "train" and any(work.sentences > self._size * work.batches for work in works):
             yield f"`batches` must have at most `batch_size` examples each, here {self._size}"
         if any(work.sentences < 1 or work.tokens < 1 or work.operations <= 0 for work in works):

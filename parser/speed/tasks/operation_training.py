@@ -1,4 +1,6 @@
-"""Training steps of networks that run in a graph, as a static structure, or by autograd."""
+"""Training steps of networks that run in a graph, as a static structure, or by autograd; their batches, their
+optimizers, and embedding tables with sparse gradients.
+"""
 
 from __future__ import annotations
 
@@ -24,67 +26,6 @@ from parser.batching.operations.writer import Values
 from parser.speed.tasks.plugin import AnySetup, fingerprints, gradients_of
 from parser.treebank.embeddings import read_vectors
 
-
-def sparse_table(entries: int, width: int) -> nn.Embedding:
-    """An embedding whose gradient contains only the rows that were read, so that updates skip the rest."""
-    table = nn.Embedding(entries, width, sparse=True)
-    nn.init.normal_(table.weight, std=0.1)
-    return table
-
-
-@torch.no_grad()
-def copy_vectors(table: nn.Embedding, words: Mapping[str, int], path: str) -> int:
-    """Start a table with the vectors of a file. A word without a vector gets that of its lowercase form.
-
-    words: the row of each word. Returns the number of words that were found. Raises ValueError if the vectors
-    and the table differ in size, and for a broken file.
-    """
-    known, vectors = read_vectors(path)
-    if vectors.shape[1] != table.embedding_dim:
-        raise ValueError(
-            f"embeddings: the vectors of {path} have {vectors.shape[1]} numbers, and those of the table "
-            f"{table.embedding_dim}: set word_size to {vectors.shape[1]}"
-        )
-    place = {word: number for number, word in enumerate(known)}
-    found = {row: place.get(word, place.get(word.lower())) for word, row in words.items()}
-    pairs = [(row, number) for row, number in found.items() if number is not None]
-    if pairs:
-        rows, numbers = torch.tensor(pairs).unbind(1)
-        table.weight[rows.to(table.weight.device)] = vectors[numbers].to(table.weight.device)
-    return len(pairs)
-
-
-def table_optimizer(weights: Iterable[Tensor], rate: float) -> Optimizer:
-    """Adam that updates only the rows that were read."""
-    return SparseAdam(list(weights), lr=rate)
-
-
-def optimizers(network: nn.Module, rate: float) -> list[Optimizer]:
-    """Adam for dense parameters, and SparseAdam for sparse tables if there are any."""
-    tables = [part.weight for part in network.modules() if isinstance(part, nn.Embedding) and part.sparse]
-    sparse = set(tables)
-    others = [weight for weight in network.parameters() if weight.requires_grad and weight not in sparse]
-    found: list[Optimizer] = [Adam(others, lr=rate, fused=True)]
-    if tables:
-        found.append(table_optimizer(tables, rate))
-    return found
-
-
-COMPILED = "compiled"
-"""The method of plugins that is compiled."""
-
-
-def missing_compiler() -> str | None:
-    """Return why nothing can be compiled here, or None."""
-    compiler = os.environ.get("CXX", "g++")
-    header = Path(sysconfig.get_path("include"), "Python.h")
-    if shutil.which(compiler) is None:
-        return f"torch.compile needs a C++ compiler, and there is no {compiler}: install it, or set CXX"
-    if not header.is_file():
-        return f"torch.compile needs the headers of Python, and there is no {header}: install python3-dev"
-    return None
-
-
 OPERATION_TITLES = {
     "depth": "batched on the fly, by depth",
     "agenda": "batched on the fly, by agenda",
@@ -102,6 +43,17 @@ def missing_file(path: str) -> str | None:
     return None if Path(path).is_file() else f"no file {path}"
 
 
+def missing_compiler() -> str | None:
+    """Return why nothing can be compiled here, or None."""
+    compiler = os.environ.get("CXX", "g++")
+    header = Path(sysconfig.get_path("include"), "Python.h")
+    if shutil.which(compiler) is None:
+        return f"torch.compile needs a C++ compiler, and there is no {compiler}: install it, or set CXX"
+    if not header.is_file():
+        return f"torch.compile needs the headers of Python, and there is no {header}: install python3-dev"
+    return None
+
+
 def in_batches(examples: Sequence[Any], size: int) -> list[list[Any]]:
     """Split the examples into batches of the given size; the last one may be smaller."""
     return [list(examples[start : start + size]) for start in range(0, len(examples), size)]
@@ -109,9 +61,9 @@ def in_batches(examples: Sequence[Any], size: int) -> list[list[Any]]:
 
 def shuffled(examples: Sequence[Any], seed: int) -> list[Any]:
     """The examples in random order, which depends only on the seed."""
-    found = list(examples)
-    random.Random(seed).shuffle(found)
-    return found
+    mixed = list(examples)
+    random.Random(seed).shuffle(mixed)
+    return mixed
 
 
 def epoch_of_sentences(sentences: Sequence[Any], setup: AnySetup, similar_lengths: bool) -> list[list[Any]]:
@@ -238,3 +190,46 @@ class AutogradForward:
         with self._setup.phase("forward"):
             loss = self._loss(batch)
         return Forward(loss, loss.backward)
+
+
+def sparse_table(entries: int, width: int) -> nn.Embedding:
+    """An embedding whose gradient contains only rows that were looked up, so that updates skip the rest."""
+    table = nn.Embedding(entries, width, sparse=True)
+    nn.init.normal_(table.weight, std=0.1)
+    return table
+
+
+@torch.no_grad()
+def copy_vectors(table: nn.Embedding, words: Mapping[str, int], path: str) -> int:
+    """Start a table with the vectors of a file. A word without a vector gets that of its lowercase form.
+
+    words: the row of each word. Returns the number of words that were found. Raises ValueError if the vectors
+    and the table differ in size, and for a broken file.
+    """
+    known, vectors = read_vectors(path)
+    if vectors.shape[1] != table.embedding_dim:
+        raise ValueError(
+            f"embeddings: the vectors of {path} have {vectors.shape[1]} numbers, and those of the table "
+            f"{table.embedding_dim}: set word_size to {vectors.shape[1]}"
+        )
+    number_of = {word: number for number, word in enumerate(known)}
+    numbers_of_rows = {row: number_of.get(word, number_of.get(word.lower())) for word, row in words.items()}
+    pairs = [(row, number) for row, number in numbers_of_rows.items() if number is not None]
+    if pairs:
+        rows, numbers = torch.tensor(pairs).unbind(1)
+        table.weight[rows.to(table.weight.device)] = vectors[numbers].to(table.weight.device)
+    return len(pairs)
+
+
+def table_optimizer(weights: Iterable[Tensor], rate: float) -> Optimizer:
+    """Adam that updates only the rows that were looked up."""
+    return SparseAdam(list(weights), lr=rate)
+
+
+def optimizers(network: nn.Module, rate: float) -> list[Optimizer]:
+    """Adam for dense parameters, and SparseAdam for sparse tables if there are any."""
+    tables = [part.weight for part in network.modules() if isinstance(part, nn.Embedding) and part.sparse]
+    sparse = set(tables)
+    others = [weight for weight in network.parameters() if weight.requires_grad and weight not in sparse]
+    dense: list[Optimizer] = [Adam(others, lr=rate, fused=True)]
+    return [*dense, table_optimizer(tables, rate)] if tables else dense

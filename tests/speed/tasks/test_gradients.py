@@ -21,7 +21,6 @@ from parser.speed.tasks.conformance import (
 )
 from parser.speed.tasks.discovery import find, installed
 from parser.speed.tasks.language_model.network import Text
-from parser.speed.tasks.operation_training import COMPILED
 from parser.speed.tasks.plugin import NO_BATCHING, AnyPlugin, Setup
 
 SIZE = 3
@@ -97,7 +96,7 @@ def trained_plugins() -> Iterator[ParameterSet]:
     for name in installed():
         methods = [method for method in find(name).methods.get("train", ()) if method != NO_BATCHING]
         for number, method in enumerate(methods):
-            extended = COMPILES if method == COMPILED else [pytest.mark.extended]
+            extended = COMPILES if method == "compiled" else [pytest.mark.extended]
             is_quick = not number and name in ("bilstm_tagger", "tree_lstm")
             yield pytest.param(name, method, marks=[] if is_quick else extended)
 

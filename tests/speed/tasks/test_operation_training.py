@@ -36,7 +36,7 @@ from parser.speed.tasks.feature_parser.transition_parser_plugin import (
     forward_operations as operations_of_parse,
 )
 from parser.speed.tasks.message_training import NEEDS_CPU
-from parser.speed.tasks.operation_training import COMPILED, copy_vectors, missing_compiler, sparse_table
+from parser.speed.tasks.operation_training import copy_vectors, missing_compiler, sparse_table
 from parser.speed.tasks.plugin import Methods, Setup
 from parser.speed.tasks.tagged_text import UNKNOWN, TaggedSentence
 from parser.speed.tasks.taggers.bilstm_char_tagger_plugin import BiLSTMCharTagger, BiLSTMCharTaggerSettings
@@ -59,6 +59,7 @@ from parser.speed.tasks.tree_lstm.tree_lstm_plugin import (
     prepare_tree,
 )
 
+COMPILED = "compiled"
 WORDS, LABELS, CHARACTERS = 20, 5, 9
 GRAINS: tuple[Grain, ...] = ("cell", "operation")
 BY_HAND = {"manual": bilstm_by_levels, "library": bilstm_packed, "padded": bilstm_padded_together}

@@ -1,4 +1,6 @@
-"""Gated graph networks (Li et al. 2016). A batch of graphs is one graph with several connected components.
+"""Directed graphs with several kinds of edges, and gated graph networks over them (Li et al. 2016).
+
+A batch of graphs is one graph with several connected components.
 
 In each step, every node sums the messages of its incoming edges, which are linear in the source state with
 weights by kind of edge, and updates its state by a GRU. Propagation is sparse, along edges; or dense, by one
@@ -185,7 +187,9 @@ def sparse_messages(
 
     layers, sources: one for each kind of edge, sources [edges]; states: [nodes, hidden]; targets: [all edges]
     """
-    messages = [layer(states[own]) for layer, own in zip(layers, sources, strict=True)]  # [edges, hidden]
+    messages = [
+        layer(states[source]) for layer, source in zip(layers, sources, strict=True)
+    ]  # [edges, hidden]
     return torch.zeros_like(states).index_add(0, targets, torch.cat(messages))
 
 
@@ -198,11 +202,11 @@ def adjacencies(batch: GraphBatch) -> Tensor:
     nodes = len(batch.graph) // graphs
     if not torch.equal(batch.graph, torch.arange(graphs).repeat_interleave(nodes)):
         raise ValueError("a dense matrix needs graphs with the same number of nodes")
-    kind = torch.arange(kinds).repeat_interleave(torch.tensor([len(own) for own in batch.sources]))
+    kind = torch.arange(kinds).repeat_interleave(torch.tensor(list(map(len, batch.sources))))
     source, target = torch.cat(batch.sources), batch.targets
-    places = (source // nodes, kind, target % nodes, source % nodes)
-    found = torch.zeros(graphs, kinds, nodes, nodes)
-    return found.index_put_(places, torch.ones(len(source)), accumulate=True)
+    indices = (source // nodes, kind, target % nodes, source % nodes)
+    counts = torch.zeros(graphs, kinds, nodes, nodes)
+    return counts.index_put_(indices, torch.ones(len(source)), accumulate=True)
 
 
 class DensePropagation(NamedTuple):
@@ -274,12 +278,12 @@ def batch_of(graphs: Sequence[LabelledGraph], answers: Sequence[Answer], kinds: 
         (graph.sources + start, graph.targets + start) for graph, start in zip(graphs, starts, strict=True)
     ]
     source, target = map(np.concatenate, zip(*ends, strict=True))
-    places = [np.flatnonzero(kind == number) for number in range(kinds)]
+    by_kind = [np.flatnonzero(kind == number) for number in range(kinds)]
     are_nodes = isinstance(answers[0], int)
     return GraphBatch(
         torch.cat([graph.features for graph in graphs]),
-        tuple(torch.from_numpy(source[own]) for own in places),
-        torch.from_numpy(target[np.concatenate(places)]),
+        tuple(torch.from_numpy(source[edges]) for edges in by_kind),
+        torch.from_numpy(target[np.concatenate(by_kind)]),
         torch.from_numpy(np.repeat(np.arange(len(graphs)), sizes)),
         torch.from_numpy(starts + answers) if are_nodes else torch.tensor(answers),
     )

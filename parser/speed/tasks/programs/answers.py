@@ -2,6 +2,8 @@
 
 A question is a weak training signal: one answer for eleven modules. A lesson combines questions about one
 image with questions about all their intermediate results, and shares common subprograms.
+
+Generated scenes, and questions about them, have the kinds, lengths and depths of CLEVR's questions.
 """
 
 from __future__ import annotations

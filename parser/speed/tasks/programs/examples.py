@@ -1,4 +1,7 @@
-"""CLEVR questions, read or generated, as examples for the program executor."""
+"""CLEVR questions, read or generated, as examples for the program executor, with features of their images.
+
+The features are from a file, painted from scenes, or random.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,10 @@
 """A network that is assembled for each question: one module, from images to images, for each function of its
 program (Johnson et al. 2017).
+
+The modules are convolutional blocks, which are also operations of a graph. An image is a value of a graph,
+flattened to a row. The memory format is channels-last on a CPU, which is fastest with oneDNN, and
+channels-first on a GPU, which is fastest with cuDNN in full float32. `d_x` is the gradient of the loss with
+respect to x.
 """
 
 from __future__ import annotations

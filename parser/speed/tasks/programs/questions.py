@@ -1,4 +1,7 @@
-"""Questions as programs: trees of functions, each executed by a neural module."""
+"""Questions as programs: trees of functions, each executed by a neural module; and the scenes they are about.
+
+A scene holds the things in an image and their positions, and can be painted as a feature map.
+"""
 
 from __future__ import annotations
 

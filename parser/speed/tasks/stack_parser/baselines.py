@@ -1,4 +1,7 @@
-"""The parser without batching: one sentence, one transition at a time, with a Python list as the stack."""
+"""Slower ways of running the parser: without batching, and with the batched decoder of Ding & Koehn 2019.
+
+Both score gold transitions, for training, and parse greedily, until all sentences are done.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,9 @@ from parser.treebank.vocabulary import Tokens
 
 
 class UnbatchedParser:
-    """Stack and history of one sentence. Unlike in batches, a pop needs no LSTM call."""
+    """Stack and history of one sentence; the stack is a Python list. Unlike in batches, a pop needs no LSTM
+    call.
+    """
 
     def __init__(self, network: StackParser, inventory: Inventory):
         self._network = network
@@ -185,7 +190,17 @@ class FilledStackLSTM:
 
 
 class PaperDecoder:
-    """Stacks, buffers and histories of a batch of parsers."""
+    """Stacks, buffers and histories of a batch of parsers (Ding & Koehn 2019, section 3).
+
+    Stack and buffer are StackLSTMs, each with its own pointer to the top. `PUSH`, `POP` and `HOLD` are one
+    operation without branches: it gathers hidden and cell states by index, runs one frame of the LSTM with
+    `torch.lstm_cell`, including the input product, and writes the states back by index. `stepper.py` is the
+    same algorithm, but computes input products in advance.
+
+    The words are pushed to the buffer before the first transition, from right to left. Afterwards it is only
+    popped and held. The frame of a pop or hold is never read (Observation 2), so the buffer does not compute
+    it, as in the authors' program (github.com/shuoyangd/hoolock, `StateStack`).
+    """
 
     def __init__(
         self,
