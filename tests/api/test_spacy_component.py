@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate, islice
@@ -383,12 +384,9 @@ nlp.add_pipe("stack_parser", config={"model": "model"})
 
 
 def test_spacy_finds_the_component_and_nothing_else_needs_spacy():
-    entry = re.search(
-        r"\[project\.entry-points\.spacy_factories\]\n(.*)\n", Path("pyproject.toml").read_text()
-    )
-    assert entry[1] == 'stack_parser = "stack_parser:make_component"'
-    tokenizer = '"stack_parser.Tokenizer.v1" = "stack_parser:make_tokenizer"'
-    assert f"[project.entry-points.spacy_tokenizers]\n{tokenizer}\n" in Path("pyproject.toml").read_text()
+    entries = tomllib.loads(Path("pyproject.toml").read_text())["project"]["entry-points"]
+    assert entries["spacy_factories"] == {"stack_parser": "stack_parser:make_component"}
+    assert entries["spacy_tokenizers"] == {"stack_parser.Tokenizer.v1": "stack_parser:make_tokenizer"}
     importing = [
         path.name
         for path in sorted(Path("parser").rglob("*.py"))
