@@ -92,7 +92,8 @@ def refuse_other_config(run: Path, config: Config) -> None:
     changes = [
         f"  {key}: was {before.get(key)!r}, is now {now.get(key)!r}"
         for key in dict.fromkeys([*before, *now])
-        if before.get(key) != now.get(key) and not _may_change(key)
+        if before.get(key) != now.get(key)
+        if not any(f"{key}.".startswith(f"{changeable}.") for changeable in MAY_CHANGE)
     ]
     if changes:
         raise LinesError(
@@ -112,10 +113,6 @@ def write_config(run: Path, config: Config) -> str:
     text = yaml.safe_dump(config.model_dump(), sort_keys=False)
     write_atomically(run / CONFIG, text.encode())
     return text
-
-
-def _may_change(key: str) -> bool:
-    return any(f"{key}.".startswith(f"{each}.") for each in MAY_CHANGE)
 
 
 def _lock(run: Path, stack: ExitStack) -> None:

@@ -7,7 +7,6 @@ with random weights.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -48,13 +47,15 @@ def load_initial(path: Path | None, wanted_settings: ParserSettings) -> Model | 
     if path is None:
         return None
     model = Model.load(path, torch.device("cpu"))
-    wanted, there = (_compared(settings.model_dump()) for settings in (wanted_settings, model.settings))
+    both = wanted_settings, model.settings
+    wanted, there = (flat(settings.model_dump()) for settings in both)
     different = [
         f"parser.{name} is {wanted.get(name, MISSING)} in the config, {there.get(name, MISSING)} in the model"
-        for name in sorted({*wanted, *there})
+        for name in sorted({*wanted, *there} - FREE)
         if wanted.get(name) != there.get(name)
     ]
-    if not different and _columns(wanted_settings) != _columns(model.settings):
+    columns = [[*settings.network.columns, *settings.network.tags.predict] for settings in both]
+    if not different and columns[0] != columns[1]:
         different = ["parser.network.tag_sizes or tags.predict have another order than in the model"]
     if wanted_settings.network.pretrained and PRETRAINED not in model.vocabulary.columns:
         different.append("parser.network.pretrained: the model has no pretrained vectors")
@@ -66,14 +67,6 @@ def load_initial(path: Path | None, wanted_settings: ParserSettings) -> Model | 
 
 def initial_path(name: str | None) -> Path | None:
     return None if name is None else find_model(data_path(name))
-
-
-def _columns(settings: ParserSettings) -> list[str]:
-    return [*settings.network.columns, *settings.network.tags.predict]
-
-
-def _compared(settings: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in flat(settings).items() if name not in FREE}
 
 
 @torch.no_grad()

@@ -90,8 +90,8 @@ def _start_workers(
                 "LOCAL_RANK": rank,
                 **files,
             }
-            with_variables = environment(**{name: str(value) for name, value in variables.items()})
-            workers.append(start_process(command, line, tuple(files.values()), env=with_variables))
+            texts = {name: str(value) for name, value in variables.items()}
+            workers.append(start_process(command, line, tuple(files.values()), env=environment(**texts)))
     return workers
 
 
