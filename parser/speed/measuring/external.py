@@ -122,13 +122,13 @@ def printed_speed(program: ExternalProgram, timeout: float) -> float:
     told = output[-SHOWN:].strip()
     if status:
         raise ExternalError(f"it ended with status {status}: {told}")
-    found = re.search(program.pattern, output)
-    if not found or found.group(1) is None:
+    match = re.search(program.pattern, output)
+    if not match or match.group(1) is None:
         raise ExternalError(f"its output has no {program.pattern!r}: {told}")
     try:
-        speed = float(found.group(1).replace(",", ""))
+        speed = float(match.group(1).replace(",", ""))
     except ValueError:
-        raise ExternalError(f"{found.group(1)!r} is no number of sentences per second") from None
+        raise ExternalError(f"{match.group(1)!r} is no number of sentences per second") from None
     if not speed > 0:
         raise ExternalError(f"it printed a speed of {speed:g}")
     return speed

@@ -80,18 +80,18 @@ def learned(config: SpeedConfig, folder: Path) -> list[Curve | FailedRow]:
     return [_with_target(row, config) for row in _row_file(folder).of(learning_cells(config))]
 
 
-def summary(found: Curve | FailedRow) -> str:
+def summary(row: Curve | FailedRow) -> str:
     """Return the result of a cell in one line."""
-    return f"{f'{found.name}, seed {found.seed}':<60} {_result(found)}"
+    return f"{f'{row.name}, seed {row.seed}':<60} {_result(row)}"
 
 
-def _result(found: Curve | FailedRow) -> str:
-    if isinstance(found, FailedRow):
-        return found.status
-    best = f"best score {max(found.scores):.4f}"
-    if reached := found.reached:
-        return f"{found.target:g} in {reached.epochs} epochs, {reached.seconds:.1f} s, {best}"
-    return f"not {found.target:g} in {len(found.scores)} epochs, {best}"
+def _result(row: Curve | FailedRow) -> str:
+    if isinstance(row, FailedRow):
+        return row.status
+    best = f"best score {max(row.scores):.4f}"
+    if reached := row.reached:
+        return f"{row.target:g} in {reached.epochs} epochs, {reached.seconds:.1f} s, {best}"
+    return f"not {row.target:g} in {len(row.scores)} epochs, {best}"
 
 
 def _row_file(folder: Path) -> RowFile[LearningRow | FailedRow]:
@@ -123,10 +123,10 @@ def _epochs(cell: Cell, remote: Remote, epochs: int) -> LearningRow:
     scores: list[float] = []
     with ProgressBar(range(1, epochs + 1), desc=cell.name, unit="epoch", disable=None, leave=False) as bar:
         for epoch in bar:
-            found = remote.call("learn", epoch)
-            seconds.append(found[0])
-            scores.append(found[1])
-            bar.set_postfix(score=f"{found[1]:.4f}", refresh=False)
+            taken, score = remote.call("learn", epoch)
+            seconds.append(taken)
+            scores.append(score)
+            bar.set_postfix(score=f"{score:.4f}", refresh=False)
     return new_row(
         LearningRow,
         cell,

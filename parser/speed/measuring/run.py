@@ -99,10 +99,10 @@ def rows_of(folder: Path, config: SpeedConfig) -> RunRows:
         cells = _row_file(folder).of(cells_of(config, find))
         if not cells:
             raise ValueError(f"{folder}: none of the cells of its {CONFIG} has been measured")
-    found = RunRows(cells, learned(config, folder), external_rows(config, folder))
-    if not found.cells and not found.external:
+    rows = RunRows(cells, learned(config, folder), external_rows(config, folder))
+    if not rows.cells and not rows.external:
         raise ValueError(f"{folder}: nothing has been measured yet")
-    return found
+    return rows
 
 
 def kept_rows(folder: Path, only: str = "") -> list[CellRow]:
@@ -112,10 +112,10 @@ def kept_rows(folder: Path, only: str = "") -> list[CellRow]:
     """
     if not has_rows(folder / ROWS):
         raise FileNotFoundError(2, "holds no speed run", str(folder))
-    found = passing(_in_order(_row_file(folder).rows, folder), read_filter(only))
-    if not found:
+    rows = passing(_in_order(_row_file(folder).rows, folder), read_filter(only))
+    if not rows:
         raise ValueError(f"{folder}: nothing has been measured yet")
-    return found
+    return rows
 
 
 def _in_order(rows: Sequence[CellRow], folder: Path) -> Sequence[CellRow]:

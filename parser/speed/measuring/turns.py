@@ -154,16 +154,16 @@ class References:
     def difference(self, cell: Cell, results: ComparedResults) -> str | None:
         """Return how a cell's results differ from those without batching, or None. Raises RemoteError."""
         rounding = ROUNDING[cell.precision]
-        found = disagreement(results.check, self._of(cell.without_batching(1)).check, rounding)
-        if found or cell.mode != "train":
-            return found
+        difference = disagreement(results.check, self._of(cell.without_batching(1)).check, rounding)
+        if difference or cell.mode != "train":
+            return difference
         most = min(cell.batch_size, LARGEST_COMPARED)
         # Some plugins accept divisors only.
         size = max(each for each in range(1, most + 1) if cell.batch_size % each == 0)
         gradients = results if size == cell.batch_size else self._of(replace(cell, batch_size=size))
         expected = self._of(cell.without_batching(size))
-        found = gradient_disagreement(gradients.gradients, expected.gradients, rounding)
-        return found and f"gradients of `run`: {found}"
+        difference = gradient_disagreement(gradients.gradients, expected.gradients, rounding)
+        return difference and f"gradients of `run`: {difference}"
 
     def _of(self, cell: Cell) -> ComparedResults:
         if cell.identity not in self._results:

@@ -54,7 +54,7 @@ def sections(run: RunRows) -> Iterator[Section]:
 
 
 def _families(run: RunRows) -> Iterator[Family]:
-    found: dict[str, Family] = {}
+    families: dict[str, Family] = {}
     for comparison in comparisons(run.cells):
         cell = comparison[0]
         setting = _setting(cell)
@@ -62,10 +62,10 @@ def _families(run: RunRows) -> Iterator[Family]:
             shared = [getattr(cell, key) for key in COMPARED if key != "experiment"]
             others = {name: value for name, value in cell.settings.items() if name != setting}
             key = json.dumps([*shared, others], sort_keys=True)
-            family = found.setdefault(key, Family(setting, {}))
+            family = families.setdefault(key, Family(setting, {}))
             # If several experiments have the same value, the first is used.
             family.by_value.setdefault(cell.settings[setting], comparison)
-    return (family for family in found.values() if len(family.by_value) > 1)
+    return (family for family in families.values() if len(family.by_value) > 1)
 
 
 def _setting(cell: Cell) -> str | None:
@@ -75,14 +75,18 @@ def _setting(cell: Cell) -> str | None:
 
 def _grids(family: Family) -> dict[str, dict[str, Grid]]:
     """Return grids by method and part of a step. Methods with one batch size are left out."""
-    found: dict[str, dict[str, dict[int, Mapping[int, float]]]] = defaultdict(lambda: defaultdict(dict))
+    grids_by_method: dict[str, dict[str, dict[int, Mapping[int, float]]]] = defaultdict(
+        lambda: defaultdict(dict)
+    )
     for value, comparison in sorted(family.by_value.items()):
         for part, by_method in gains_of_parts(comparison).items():
             for method, gains in by_method.items():
                 if part in PARTS and gains:
-                    found[method][part][value] = gains
+                    grids_by_method[method][part][value] = gains
     return {
-        method: dict(grids) for method, grids in found.items() if len(places_of(grids[STEP].values())) > 1
+        method: dict(grids)
+        for method, grids in grids_by_method.items()
+        if len(places_of(grids[STEP].values())) > 1
     }
 
 

@@ -36,8 +36,8 @@ def sections(run: RunRows) -> Iterator[Section]:
     """Yield the learning curves of each experiment, and the convergence of each plugin with several numbers
     of batches in flight.
     """
-    curves = [found for found in run.learning if isinstance(found, Curve)]
-    for name in dict.fromkeys(found.experiment for found in run.learning):
+    curves = [curve for curve in run.learning if isinstance(curve, Curve)]
+    for name in dict.fromkeys(curve.experiment for curve in run.learning):
         methods: dict[tuple[str, int], list[Curve]] = defaultdict(list)
         for curve in curves:
             if curve.experiment == name:
@@ -99,7 +99,7 @@ def _cells(curves: Seeds, unbatched: Seeds, notes: Sequence[str]) -> list[str]:
         share = f"{mean_of(seconds).value / mean_of(unbatched_seconds).value:.2f}"
     bests = [max(curve.scores) for curve in curves]
     epochs = [1 + curve.scores.index(best) for curve, best in zip(curves, bests, strict=True)]
-    found = [[curve.notes[note] for curve in curves if note in curve.notes] for note in notes]
+    values_of_notes = [[curve.notes[note] for curve in curves if note in curve.notes] for note in notes]
     return [
         curves[0].method,
         str(curves[0].batch_size),
@@ -109,7 +109,7 @@ def _cells(curves: Seeds, unbatched: Seeds, notes: Sequence[str]) -> list[str]:
         _seconds_per_epoch(curves),
         _spread(bests, 4),
         _spread(epochs, 0),
-        *(_spread(values, 2) for values in found),
+        *(_spread(values, 2) for values in values_of_notes),
     ]
 
 

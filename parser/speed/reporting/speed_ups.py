@@ -44,19 +44,19 @@ Comparison: TypeAlias = Sequence[CellRow]
 
 
 def comparisons(rows: Sequence[CellRow]) -> list[Comparison]:
-    found: dict[tuple, list[CellRow]] = defaultdict(list)
+    compared: dict[tuple, list[CellRow]] = defaultdict(list)
     for row in rows:
-        found[attrgetter(*COMPARED)(row)].append(row)
-    return list(found.values())
+        compared[attrgetter(*COMPARED)(row)].append(row)
+    return list(compared.values())
 
 
 def by_method(comparison: Comparison) -> dict[str, list[SpeedRow]]:
     """Return the measured rows of each method, ordered by batch size."""
-    found: dict[str, list[SpeedRow]] = defaultdict(list)
+    of_method: dict[str, list[SpeedRow]] = defaultdict(list)
     for row in comparison:
         if isinstance(row, SpeedRow):
-            found[row.method].append(row)
-    return {method: sorted(rows, key=lambda row: row.batch_size) for method, rows in found.items()}
+            of_method[row.method].append(row)
+    return {method: sorted(rows, key=lambda row: row.batch_size) for method, rows in of_method.items()}
 
 
 def in_order(comparison: Comparison) -> list[SpeedRow]:
@@ -117,7 +117,7 @@ def gains_of_parts(comparison: Comparison) -> Gains:
     """
     methods = by_method(comparison)
     unbatched = {row.batch_size: row for row in methods.pop(NO_BATCHING, [])}
-    found: Gains = {}
+    of_parts: Gains = {}
     for part in (*PARTS, STEP):
         gains = {
             method: {
@@ -128,8 +128,8 @@ def gains_of_parts(comparison: Comparison) -> Gains:
             for method, rows in methods.items()
         }
         if any(gain for of_method in gains.values() for gain in of_method.values()):
-            found[part] = {method: of_method for method, of_method in gains.items() if of_method}
-    return found if next(iter(PARTS)) in found else {}
+            of_parts[part] = {method: of_method for method, of_method in gains.items() if of_method}
+    return of_parts if next(iter(PARTS)) in of_parts else {}
 
 
 def seconds_of(row: SpeedRow, part: str) -> float:

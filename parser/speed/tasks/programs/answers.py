@@ -57,10 +57,10 @@ def in_words(result: NodeResult, module: str) -> str:
 
 def node_results(program: Program, scene: Scene) -> list[NodeResult]:
     """The result of each node. Raises the same errors as `answer`."""
-    found: list[NodeResult] = []
+    results: list[NodeResult] = []
     for module, inputs in zip(program.modules, program.inputs, strict=True):
-        found.append(apply(module, [found[node] for node in inputs], scene))
-    return found
+        results.append(apply(module, [results[node] for node in inputs], scene))
+    return results
 
 
 def apply(module: str, inputs: Sequence[NodeResult], scene: Scene) -> NodeResult:
@@ -133,9 +133,9 @@ def make_lesson(questions: Sequence[Question], scene: Scene, draw: random.Random
         raise ValueError("all questions of a lesson must be about one image")
     merged = _Merged()
     asked = [merged.add(question.program) for question in questions]
-    for node, found in enumerate(node_results(merged.program(), scene)):
-        if isinstance(found, frozenset | One):
-            asked.append(merged.node(_about(found, draw), (node,)))
+    for node, result in enumerate(node_results(merged.program(), scene)):
+        if isinstance(result, frozenset | One):
+            asked.append(merged.node(_about(result, draw), (node,)))
     asked = sorted(set(asked))
     program = merged.program()
     answers = node_results(program, scene)
@@ -143,9 +143,9 @@ def make_lesson(questions: Sequence[Question], scene: Scene, draw: random.Random
     return Lesson(program, tuple(asked), spoken, questions[0].image)
 
 
-def _about(found: NodeResult, draw: random.Random) -> str:
+def _about(result: NodeResult, draw: random.Random) -> str:
     """Draw a function that turns an intermediate result into an answer."""
-    if isinstance(found, One):
+    if isinstance(result, One):
         return f"query_{draw.choice(tuple(THING_ATTRIBUTES))}"
     return draw.choice(("exist", "count"))
 
@@ -260,17 +260,17 @@ class _Asker:
         return self._weighted(kinds)().program
 
     def _chain(self) -> _PartialProgram:
-        found = self._step(SCENE)
+        draft = self._step(SCENE)
         for _ in range(self._draw.randint(0, 3)):
-            found = self._related(found)
-        return self._asked(found)
+            draft = self._related(draft)
+        return self._asked(draft)
 
     def _alike(self) -> _PartialProgram:
         return self._asked(self._step(f"same_{self._attribute()}", self._one(self._step(SCENE))))
 
     def _either(self) -> _PartialProgram:
-        found = self._step("union", *(self._filtered(self._start()) for _ in range(2)))
-        return self._step("count", self._draw.choice((found, self._filtered(found))))
+        draft = self._step("union", *(self._filtered(self._start()) for _ in range(2)))
+        return self._step("count", self._draw.choice((draft, self._filtered(draft))))
 
     def _both(self) -> _PartialProgram:
         return self._asked(self._step("intersect", *(self._related(self._step(SCENE)) for _ in range(2))))
@@ -283,50 +283,50 @@ class _Asker:
         counts = [self._step("count", self._filtered(self._start())) for _ in range(2)]
         return self._step(self._draw.choice(("equal_integer", "less_than", "greater_than")), *counts)
 
-    def _asked(self, found: _PartialProgram) -> _PartialProgram:
+    def _asked(self, draft: _PartialProgram) -> _PartialProgram:
         """A query, an existence question, or a count."""
         match self._weighted({"query": 60, "exist": 20, "count": 20}):
             case "query":
-                return self._queried(found, self._attribute())
+                return self._queried(draft, self._attribute())
             case module:
-                return self._step(module, self._filtered(found))
+                return self._step(module, self._filtered(draft))
 
-    def _queried(self, found: _PartialProgram, attribute: str) -> _PartialProgram:
-        return self._step(f"query_{attribute}", self._one(found, hidden=attribute))
+    def _queried(self, draft: _PartialProgram, attribute: str) -> _PartialProgram:
+        return self._step(f"query_{attribute}", self._one(draft, hidden=attribute))
 
     def _start(self) -> _PartialProgram:
         """All things, or the things that are related to one thing."""
         everything = self._step(SCENE)
         return self._related(everything) if self._draw.random() < 0.5 else everything
 
-    def _related(self, found: _PartialProgram) -> _PartialProgram:
-        return self._step(f"relate[{self._draw.choice(RELATIONS)}]", self._one(found))
+    def _related(self, draft: _PartialProgram) -> _PartialProgram:
+        return self._step(f"relate[{self._draw.choice(RELATIONS)}]", self._one(draft))
 
-    def _one(self, found: _PartialProgram, hidden: str = "") -> _PartialProgram:
+    def _one(self, draft: _PartialProgram, hidden: str = "") -> _PartialProgram:
         """One of the things, described by attributes other than `hidden` until the description is unique."""
-        if not found.things():
+        if not draft.things():
             raise NotUniqueError("there is nothing to describe")
-        thing = self._scene.things[self._draw.choice(found.things())]
+        thing = self._scene.things[self._draw.choice(draft.things())]
         least = self._weighted(FILTERS)
         for used, attribute in enumerate(self._attributes(hidden)):
-            if used >= least and len(found.things()) == 1:
+            if used >= least and len(draft.things()) == 1:
                 break
-            found = self._filter(found, attribute, thing)
-        return self._step("unique", found)
+            draft = self._filter(draft, attribute, thing)
+        return self._step("unique", draft)
 
-    def _filtered(self, found: _PartialProgram) -> _PartialProgram:
+    def _filtered(self, draft: _PartialProgram) -> _PartialProgram:
         """Filter by attributes of a random thing in the scene; often no thing is left."""
         thing = self._draw.choice(self._scene.things)
         for attribute in self._attributes()[: self._weighted(FILTERS)]:
-            found = self._filter(found, attribute, thing)
-        return found
+            draft = self._filter(draft, attribute, thing)
+        return draft
 
-    def _filter(self, found: _PartialProgram, attribute: str, like: Thing) -> _PartialProgram:
-        return self._step(f"filter_{attribute}[{getattr(like, attribute)}]", found)
+    def _filter(self, draft: _PartialProgram, attribute: str, like: Thing) -> _PartialProgram:
+        return self._step(f"filter_{attribute}[{getattr(like, attribute)}]", draft)
 
-    def _step(self, module: str, *found: _PartialProgram) -> _PartialProgram:
-        result = apply(module, [draft.result for draft in found], self._scene)
-        return _PartialProgram(compose(module, *(draft.program for draft in found)), result)
+    def _step(self, module: str, *inputs: _PartialProgram) -> _PartialProgram:
+        result = apply(module, [draft.result for draft in inputs], self._scene)
+        return _PartialProgram(compose(module, *(draft.program for draft in inputs)), result)
 
     def _attribute(self) -> str:
         return self._draw.choice(list(THING_ATTRIBUTES))
