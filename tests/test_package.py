@@ -38,7 +38,7 @@ def test_all_that_is_public_is_in_the_reference():
 
 
 LIBRARIES = (
-    "parser.batching.forest",
+    "parser.batching.forest_lstm",
     "parser.batching.lstm",
     "parser.batching.messages",
     "parser.batching.operations",

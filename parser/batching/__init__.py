@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 if TYPE_CHECKING:
-    from parser.batching.forest import SortedForest, StackForest, lstm_over_forest
+    from parser.batching.forest_lstm import SortedForest, StackForest, lstm_over_forest
     from parser.batching.groups import Groups
     from parser.batching.levels import batches, depths, heights
     from parser.batching.ragged import Ragged
@@ -42,7 +42,7 @@ __all__ = [
     "lstm_over_forest",
 ]
 _HOMES = {
-    "forest": ("SortedForest", "StackForest", "lstm_over_forest"),
+    "forest_lstm": ("SortedForest", "StackForest", "lstm_over_forest"),
     "groups": ("Groups",),
     "levels": ("batches", "depths", "heights"),
     "ragged": ("Ragged",),

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from parser.batching.device import to_device
-from parser.batching.forest import SortedForest, StackForest, lstm_over_forest
+from parser.batching.forest_lstm import SortedForest, StackForest, lstm_over_forest
 from parser.batching.functional import dropout, linear
 from parser.batching.lstm import input_parameters, lstm_cell, recurrent_weight
 from parser.batching.stack import Stack

@@ -13,7 +13,7 @@ from parser.pages.trees_page import differences, scores_of, text_of, trees_page,
 from parser.system.console import counted, shortened, warn
 from parser.system.files import STANDARD, atomic_file, refuse_to_overwrite
 from parser.treebank.conllu import NO_SENTENCE, stream_sentences
-from parser.treebank.faults import TreebankError
+from parser.treebank.conllu_faults import TreebankError
 from parser.treebank.sentence import Sentence
 
 CONTROLS = dict.fromkeys([*range(32), *range(127, 160)], "�")

@@ -23,7 +23,7 @@ from parser.parsing.probabilities import Calibration, with_calibration
 from parser.parsing.worker_processes import answers, start_workers
 from parser.system.console import say
 from parser.treebank.conllu import NO_SENTENCE, read_treebank, stream_parts
-from parser.treebank.faults import Faults, TreebankError
+from parser.treebank.conllu_faults import Faults, TreebankError
 from parser.treebank.text.reading import TextPart, read_parts, stream_text
 
 

@@ -9,9 +9,17 @@ import torch
 
 from parser.models.model import ModelChoice, load_models
 from parser.models.model_card import ModelCard, read_card
-from parser.models.model_files import CARD, SETTINGS, contents, members_of, model_files, pack
+from parser.models.model_files import (
+    CARD,
+    SETTINGS,
+    contents,
+    in_half_precision,
+    members_of,
+    model_files,
+    pack,
+)
 from parser.models.named_models import SUFFIX, name_of
-from parser.models.packing import extras_of, in_half_precision, wheel_of
+from parser.models.wheel import extras_of, wheel_of
 from parser.system.console import counted, say
 from parser.system.files import real_path, refuse_to_overwrite, write_atomically
 

@@ -35,8 +35,8 @@ from parser.system.files import STANDARD, atomic_file, refuse_to_overwrite
 from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
 from parser.system.remote import Remote
 from parser.treebank.conllu import NO_SENTENCE, sentences_as_they_come, stream_parts
+from parser.treebank.conllu_faults import NO_COLUMNS, Faults, TreebankError
 from parser.treebank.conllu_output import numbered_from
-from parser.treebank.faults import NO_COLUMNS, Faults, TreebankError
 from parser.treebank.text.reading import read_parts_as_they_come, stream_text, text_as_it_comes
 
 

@@ -14,7 +14,7 @@ from parser.parsing import BATCH_SIZE
 from parser.parsing.engine import parse_stream
 from parser.parsing.part_parser import model_of_worker
 from parser.treebank.conllu import Roots, TreebankPart, read_part
-from parser.treebank.faults import Faults
+from parser.treebank.conllu_faults import Faults
 from parser.treebank.sentence import Sentence
 
 

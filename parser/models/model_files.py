@@ -21,9 +21,10 @@ from itertools import count, takewhile
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Protocol
 
+import torch
 from pydantic import BaseModel, ConfigDict
 from safetensors import safe_open
-from safetensors.torch import load, load_file
+from safetensors.torch import load, load_file, save
 from torch import Tensor
 
 from parser.models.settings import ParserSettings
@@ -77,8 +78,8 @@ MAX_BYTES = {
     TRANSFORMER_CLASS: 1 << 10,
 }
 """Size limits of the texts. Vocabularies with pretrained vectors, and tokenizers, take some ten million."""
-
-
+ROUNDED = b"\nThe weights were rounded to float16 after these scores were measured.\n"
+"""Appended to the card."""
 MEMBER = "model-"
 DATE = (1980, 1, 1, 0, 0, 0)
 """The date of all members, so that packages of equal models are equal."""
@@ -291,6 +292,26 @@ def contents(paths: Sequence[Path]) -> dict[str, bytes]:
     }
     documents = {name: models[0].content(name) for name in DOCUMENTS if models[0].has(name)}
     return packed | documents
+
+
+def in_half_precision(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The files of one model or of an ensemble, with their weights as float16.
+
+    float16, not bfloat16: weights are small numbers, for which three more bits of precision are worth more
+    than a range that none of them needs (`scripts/studies/accuracy/compare_precisions.py`). They are read as
+    float32. A frozen transformer stays as it is. Raises ValueError for a weight outside the range of float16.
+    """
+    changes = {WEIGHTS: _halved, CARD: lambda card: card.removesuffix(ROUNDED) + ROUNDED}
+    return {name: changes.get(name_in_model(name), bytes)(content) for name, content in files.items()}
+
+
+def _halved(content: bytes) -> bytes:
+    weights = load(content)
+    largest = torch.finfo(torch.float16).max
+    for name, weight in weights.items():
+        if (weight.abs() > largest).any():
+            raise ValueError(f"{name}: has weights above {largest:,.0f}, the largest number of float16")
+    return save({name: weight.to(torch.float16) for name, weight in weights.items()})
 
 
 def files_of_all(paths: Sequence[Path]) -> list[ModelFiles]:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from parser.batching.device import to_device
-from parser.batching.forest import SortedForest, forest_lstm
+from parser.batching.forest_lstm import SortedForest, forest_lstm
 from parser.batching.functional import dropout, linear, present_precision
 from parser.batching.lstm import lstm_with_dropout, outputs_of, run_layer
 from parser.batching.ragged import Padding, Ragged, flatten

@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parser.batching.forest import lstm_over_forest
+from parser.batching.forest_lstm import lstm_over_forest
 from parser.batching.functional import dropout, linear
 from parser.batching.lstm import lstm_with_dropout, outputs_of
 from parser.batching.ragged import flatten, gather_rows

@@ -26,7 +26,7 @@ from parser.parsing.parsed_tree import Arcs
 from parser.system.console import listed, quoted
 from parser.transitions.given_arcs import WordFacts, word_facts
 from parser.treebank.conllu import SentenceCheck
-from parser.treebank.faults import Fault, cycles
+from parser.treebank.conllu_faults import Fault, cycles
 from parser.treebank.partial_trees import possible_roots, put_back
 from parser.treebank.sentence import BLANK, MARK, NO_HEAD, Sentence, without_subtype
 from parser.treebank.set_aside import set_aside

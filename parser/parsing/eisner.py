@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from parser.treebank.faults import cycles
+from parser.treebank.conllu_faults import cycles
 from parser.treebank.projectivity import is_projective
 
 Scores = NDArray[np.floating]

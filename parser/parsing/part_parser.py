@@ -21,6 +21,7 @@ from parser.parsing.options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.reparsing import as_text
 from parser.treebank.conllu import TreebankPart, read_part
+from parser.treebank.conllu_faults import Faults
 from parser.treebank.conllu_output import (
     ALTERNATIVES,
     VIOLATION,
@@ -34,7 +35,6 @@ from parser.treebank.conllu_output import (
     without_enhanced,
     without_marks,
 )
-from parser.treebank.faults import Faults
 from parser.treebank.sentence import Sentence
 from parser.treebank.text.reading import TextFormat, TextPart
 from parser.treebank.text.tokenizer import as_sentence

@@ -15,10 +15,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from parser.pages.service_page import interface_page
+from parser.service.limits import BodyLimit
 from parser.service.middleware import (
     AbsoluteTargets,
     BearerTokens,
-    BodyLimit,
     ContentCodings,
     HeadRequests,
     Recording,

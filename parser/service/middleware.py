@@ -1,14 +1,13 @@
-"""The middleware (ASGI) that each request passes before its route, in this order."""
+"""The middleware (ASGI) that each request passes before its route, in this order; `limits.py` has the last,
+`BodyLimit`."""
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import re
 from asyncio import CancelledError
 from codecs import BOM_UTF8
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from http import HTTPStatus
 from logging import Logger
 from pathlib import Path
@@ -20,11 +19,11 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from parser.service.answer import FAILED
-from parser.service.limits import Admission, Limits, RefusedError, too_large
+from parser.service.limits import RefusedError
 from parser.service.log import tell
 from parser.service.operation import HEALTH, LIVE, METRICS, READY, Metrics
 from parser.service.page import is_of_page
-from parser.service.request_record import RequestRecord, put_record, record_of
+from parser.service.request_record import RequestRecord, put_record
 from parser.service.typed_protocol import PARSE
 from parser.system.files import content_of
 
@@ -34,8 +33,6 @@ SCHEME = "bearer"
 MIN_LENGTH = 16
 """Minimum characters of a token. Shorter tokens can be guessed."""
 IDENTITY = "identity"
-DROPPED = 16
-"""A body that is too large is read and dropped up to this multiple of the limit."""
 ABSOLUTE = re.compile(rb"https?://(?P<host>[^/]*)(?P<path>.*)", re.IGNORECASE)
 
 
@@ -192,67 +189,3 @@ class ContentCodings:
             raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, message, {"Accept-Encoding": IDENTITY})
 
         await self._app(scope, refused if codings else receive, send)
-
-
-class BodyLimit:
-    """Limits the size of a body, that of all bodies together, and the time in which one arrives: reading one
-    over the limits raises RefusedError, also if the service is full.
-    """
-
-    def __init__(self, app: ASGIApp, limits: Limits, admission: Admission):
-        self._app, self._limits, self._admission = app, limits, admission
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        record, headers = record_of(scope), Headers(scope=scope)
-        length = headers.get("content-length", "")
-        told = int(length) if length.isdecimal() else 0
-        got = held = 0
-        is_complete = not told and "transfer-encoding" not in headers
-
-        async def refuse_large(size: int) -> None:
-            if size > self._limits.bytes:
-                if not is_complete:
-                    await self._drop(receive, record.seconds)
-                raise too_large(f"the request has more than {self._limits.bytes:,} bytes; divide it")
-
-        async def limited() -> Message:
-            nonlocal got, held, is_complete
-            if is_complete:  # the next message says that the client has disconnected
-                return await receive()
-            if not got:  # what will be refused is refused before it is read
-                self._admission.refuse_if_full()
-                await refuse_large(told)
-            try:
-                async with asyncio.timeout(self._limits.seconds - record.seconds):
-                    message = await receive()
-            except TimeoutError:
-                text = f"the request did not come within {self._limits.seconds:g} seconds"
-                raise RefusedError(HTTPStatus.REQUEST_TIMEOUT, text) from None
-            got += len(message.get("body", b""))
-            is_complete = not message.get("more_body", False)
-            await refuse_large(got)
-            # Held when they come: otherwise clients that only announce bodies could take the room of others.
-            self._admission.hold(got - held)
-            held = got
-            return message
-
-        try:
-            await self._app(scope, limited, send)
-        finally:
-            self._admission.release(held)
-
-    async def _drop(self, receive: Receive, seconds: float) -> None:
-        """Read and drop the rest of a body, within bounds: most clients read no answer while they still send.
-
-        seconds: the time that the request has taken so far.
-        """
-        dropped, has_more = 0, True
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._limits.seconds - seconds):
-                while has_more and dropped < DROPPED * self._limits.bytes:
-                    message = await receive()
-                    has_more = message.get("more_body", False)
-                    dropped += len(message.get("body", b""))

@@ -14,8 +14,8 @@ from parser.api.tree import COMMENTS
 from parser.service.short_pauses import with_breaks
 from parser.service.typed_messages import GivenSentence
 from parser.treebank.conllu import SentenceCheck, comment, sentences_in
+from parser.treebank.conllu_faults import Faults
 from parser.treebank.conllu_output import with_its_end
-from parser.treebank.faults import Faults
 from parser.treebank.sentence import Sentence
 from parser.treebank.text.reading import TextFormat, TextReader, text_parts
 from parser.treebank.text.tokenizer import TokenizedSentence, as_sentence

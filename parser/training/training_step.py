@@ -1,6 +1,6 @@
 """What a training step does with the network: forward, backward, normalise, clip, update, average.
 
-`stack-parser train` does this in `train_step`, and the speed harness measures it.
+`train_step` in `epoch.py` does this with the batches of a training, and the speed harness measures it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reading CoNLL-U and CoNLL-X: the lines of a file, blocks of lines, and the sentences in them.
 
 A sentence keeps its lines. Output is written from them, so that columns and comments which the parser does
-not use are preserved. `faults.py` checks the lines, and `conllu_output.py` writes them.
+not use are preserved. `conllu_faults.py` checks the lines, and `conllu_output.py` writes them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from io import BufferedReader, StringIO
 from typing import Any, Literal, NamedTuple
 
 from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
-from parser.treebank.faults import Fault, Faults, Row, TreebankError, sentence_faults, undecoded
+from parser.treebank.conllu_faults import Fault, Faults, Row, TreebankError, sentence_faults, undecoded
 from parser.treebank.sentence import BLANK, HEAD, LABEL, NO_HEAD, WORD_COLUMNS, WORD_ID, Sentence
 from parser.treebank.text_files import (
     BYTE_ORDER_MARK,

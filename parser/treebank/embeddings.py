@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from parser.system.console import quoted, shortened
-from parser.treebank.faults import undecoded
+from parser.treebank.conllu_faults import undecoded
 from parser.treebank.text_files import UnboundedError, bounded_lines, open_bytes, open_text
 
 BINARY = (".bin", ".bin.gz")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from parser.treebank.conllu import Roots, read_treebank
-from parser.treebank.faults import Fault, head_faults
+from parser.treebank.conllu_faults import Fault, head_faults
 from parser.treebank.projectivity import is_projective
 from parser.treebank.sentence import BLANK, NO_HEAD, Sentence
 

@@ -17,7 +17,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch, Rectangle
 
-from parser.batching.forest import StackForest
+from parser.batching.forest_lstm import StackForest
 from parser.transitions import SYSTEMS
 from parser.transitions.inventory import Inventory
 from parser.transitions.oracle import Trajectory, oracle_trajectory

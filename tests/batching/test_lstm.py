@@ -8,7 +8,7 @@ from simulated_cuda import operators as simulated
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from parser.batching.forest import SortedForest, forest_lstm, lstm_over_forest
+from parser.batching.forest_lstm import SortedForest, forest_lstm, lstm_over_forest
 from parser.batching.functional import dropout
 from parser.batching.lstm import LayeredLSTM, fused_cell, has_fused_cell, lstm_cell, lstm_with_dropout
 from parser.batching.stack_lstm import SteppedLSTM, output

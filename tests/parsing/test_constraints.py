@@ -24,7 +24,7 @@ from parser.parsing.engine import Engine, parse
 from parser.parsing.options import ParseOptions
 from parser.parsing.probabilities import with_calibration
 from parser.parsing.running_batch import RunningBatch
-from parser.treebank.faults import cycles
+from parser.treebank.conllu_faults import cycles
 from parser.treebank.projectivity import deprojectivize
 from parser.treebank.sentence import NO_HEAD
 from parser.treebank.set_aside import set_aside

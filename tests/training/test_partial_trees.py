@@ -17,8 +17,8 @@ from parser.training.config import read_config
 from parser.training.run import new_training, train
 from parser.training.trees import TreebankSettings, projective, read_training_trees
 from parser.treebank.conllu import read_treebank
+from parser.treebank.conllu_faults import TreebankError
 from parser.treebank.conllu_output import with_tree
-from parser.treebank.faults import TreebankError
 from parser.treebank.partial_trees import with_known
 from parser.treebank.sentence import NO_HEAD
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parser.treebank.conllu import MAX_BLOCK_BYTES, read_treebank, stream_sentences
+from parser.treebank.conllu_faults import SHOWN_FAULTS, TreebankError
 from parser.treebank.conllu_output import (
     as_conllu,
     sentence_lines,
@@ -18,7 +19,6 @@ from parser.treebank.conllu_output import (
     with_tree,
     without_enhanced,
 )
-from parser.treebank.faults import SHOWN_FAULTS, TreebankError
 from parser.treebank.sentence import FORM, MISC
 from parser.treebank.text_files import BYTE_ORDER_MARK, MAX_LINE_LENGTH, open_text
 

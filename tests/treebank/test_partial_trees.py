@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 from plain_parser import all_trees, dominates, is_tree, projective_trees
 
-from parser.treebank.faults import cycles
+from parser.treebank.conllu_faults import cycles
 from parser.treebank.partial_trees import possible_roots, put_back, words_above_last
 from parser.treebank.sentence import NO_HEAD
 from parser.treebank.set_aside import set_aside

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from parser.treebank import conllu
 from parser.treebank.conllu import BLANK_LINE, read_part, stream_parts, stream_sentences
-from parser.treebank.faults import Faults, TreebankError
+from parser.treebank.conllu_faults import Faults, TreebankError
 from parser.treebank.text_files import MAX_LINE_LENGTH
 
 WORD = b"1\ta\t_\t_\t_\t_\t0\troot\t_\t_\n"

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from parser.batching.device import all_to_device
-from parser.batching.forest import Forest
+from parser.batching.forest_lstm import Forest
 from parser.batching.ragged import Padding
 from parser.transitions.system import front_positions
 from parser.treebank.vocabulary import Tokens

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from parser.batching.forest import StackForest
+from parser.batching.forest_lstm import StackForest
 from parser.batching.levels import heights
 from parser.batching.ragged import Ragged
 from parser.transitions.inventory import Inventory

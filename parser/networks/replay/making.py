@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from parser.batching.device import all_to_device
-from parser.batching.forest import Forest, levels_of
+from parser.batching.forest_lstm import Forest, levels_of
 from parser.batching.ragged import Padding, Ragged, slices_of
 from parser.networks.replay.batch import Batch, Compositions, SoftTargets, buffer_rows
 from parser.networks.replay.flattened import counts_of, positions

@@ -18,8 +18,8 @@ from parser.parsing.part_parser import ParsedPart
 from parser.system.console import printable
 from parser.system.files import atomic_file, names_in
 from parser.treebank.conllu import TreebankPart, stream_parts
+from parser.treebank.conllu_faults import UNDECODED, Fault, Faults
 from parser.treebank.conllu_output import numbered_from
-from parser.treebank.faults import UNDECODED, Fault, Faults
 from parser.treebank.text.reading import TextFormat, TextPart, stream_text
 
 TREEBANKS = (".conllu", ".conll", ".conllx")

@@ -35,7 +35,7 @@ from parser.parsing.part_parser import PartSettings
 from parser.system.console import lines_of
 from parser.system.files import file_lock, real_path, write_atomically
 from parser.system.ray_cluster import cluster, library
-from parser.treebank.faults import Faults
+from parser.treebank.conllu_faults import Faults
 
 REPORT, LOCK = "report.json", "lock"
 BLOCK_BYTES = 1 << 20

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 from gpu_visit.runner import report
 from gpu_visit.training import Run, batch_sizes
 
-from parser.batching.forest import lstm_over_forest
+from parser.batching.forest_lstm import lstm_over_forest
 from parser.batching.lstm import outputs_of
 from parser.batching.ragged import flatten, gather_rows
 from parser.networks.replay.batch import Batch

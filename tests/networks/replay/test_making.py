@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from plain_parser import make_inventory
 from small_parsers import SOME_TREES, examples, padded
 
-from parser.batching.forest import SortedForest
+from parser.batching.forest_lstm import SortedForest
 from parser.batching.ragged import Ragged
 from parser.networks.replay.examples import BatchSource, Examples
 from parser.networks.replay.flattened import counts_of, positions, ranks_and_counts

@@ -2,7 +2,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parser.batching.forest import SortedForest, StackForest
+from parser.batching.forest_lstm import SortedForest, StackForest
 
 
 @st.composite

@@ -1,12 +1,8 @@
-"""Models for distribution: of half the size, and as wheels (PEP 427).
+"""Models as wheels (PEP 427), which pip installs.
 
-Weights are stored in 16 bits and read as float32. float16, not bfloat16: weights are small numbers, for which
-three more bits of precision are worth more than a range that none of them needs
-(`scripts/studies/accuracy/compare_precisions.py`).
-
-A wheel is a Python package that contains the model and that pip installs. Its code is written here, and only
-loads the model. Whoever installs a wheel trusts it like any package; a model in a file or a folder is not
-trusted, and contains no code.
+A wheel is a Python package that contains the model. Its code is written here, and only loads the model.
+Whoever installs a wheel trusts it like any package; a model in a file or a folder is not trusted, and
+contains no code.
 """
 
 from __future__ import annotations
@@ -18,27 +14,19 @@ from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
 
-import torch
-from safetensors.torch import load, save
-
 from parser.models.model_card import FRONT_MATTER, ModelCard
 from parser.models.model_files import (
     CARD,
     LICENCE,
     TRANSFORMER_CONFIG,
-    WEIGHTS,
     members_of,
     model_files,
-    name_in_model,
     write_package,
 )
 from parser.models.named_models import INSTALLED, PREFIX, SUFFIX, package_of
 from parser.models.text_input import has_tokenizer, tokenizer_of
 from parser.system.version import __version__
 
-HALF = torch.float16
-NOTE = b"\nThe weights were rounded to float16 after these scores were measured.\n"
-"""Appended to a card."""
 MODEL = f"model{SUFFIX}"
 CODE = '''"""The model {name} of stack-parser."""
 
@@ -65,24 +53,6 @@ Requires-Dist: {needs}
 Description-Content-Type: text/markdown
 
 {description}"""
-
-
-def in_half_precision(files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The files of one model or of an ensemble, with their weights as float16.
-
-    A frozen transformer stays as it is. Raises ValueError for a weight outside the range of float16.
-    """
-    changes = {WEIGHTS: _halved, CARD: lambda card: card.removesuffix(NOTE) + NOTE}
-    return {name: changes.get(name_in_model(name), bytes)(content) for name, content in files.items()}
-
-
-def _halved(content: bytes) -> bytes:
-    weights = load(content)
-    largest = torch.finfo(HALF).max
-    for name, weight in weights.items():
-        if (weight.abs() > largest).any():
-            raise ValueError(f"{name}: has weights above {largest:,.0f}, the largest number of float16")
-    return save({name: weight.to(HALF) for name, weight in weights.items()})
 
 
 class Wheel(NamedTuple):
