@@ -68,7 +68,7 @@ ONCE = [
 ]
 BATCH = [
     Box("similar lengths", "treebank/batches.py", 0, 3.4),
-    Box("batch, by levels", "networks/replay/batch.py", 1, 3.4),
+    Box("batch, by levels", "networks/replay/making.py", 1, 3.4),
 ]
 KNOWN_WORDS = Box("word dropout", "training/word_dropout.py", 0, 1.45)
 WORDS = Box("word vectors", "networks/token_encoder.py", 1, 1.45)
@@ -86,7 +86,7 @@ MARGIN = -1.28
 """The horizontal position of lines between bands."""
 BANDS = {
     "once for a treebank, on the host": 5.6,
-    "once for a batch, on the host": 4.0,
+    "once for a batch, on the host (a GPU that holds the examples makes the batch itself)": 4.0,
     "once for a batch, on the device": 2.5,
 }
 
