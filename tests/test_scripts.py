@@ -288,9 +288,14 @@ def test_reading_is_timed_beside_conllu():
     assert measuring.per_second(partial(reading.read, treebank)) > 0
 
 
-COMMANDS = [path for path in sorted(SCRIPTS.rglob("*.py")) if "parse_args" in path.read_text()]
-ELSEWHERE = {"harness.py", "dynet_training.py", "jax_training.py", "pyg_graph_network.py", "ray_serve.py"}
-"""Scripts that peers share, that run only in environments of peers, or that Ray Serve starts."""
+COMMANDS = [
+    path
+    for path in sorted(SCRIPTS.rglob("*.py"))
+    if '__name__ == "__main__"' in (text := path.read_text())
+    and ("parse_args" in text or "batch_sizes(" in text)
+]
+ELSEWHERE = {"pyg_graph_network.py"}
+"""Scripts that run only in environments of peers."""
 
 
 @pytest.mark.extended

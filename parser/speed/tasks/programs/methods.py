@@ -41,7 +41,7 @@ METHODS = methods_of(TASK)
 MODES: tuple[Mode, ...] = ("train", "infer")
 
 
-class Results(NamedTuple):
+class ModuleResults(NamedTuple):
     rows: Tensor
     """[results, width]"""
     backward: Callable[[], object]
@@ -56,7 +56,7 @@ class ModuleCalls(ABC):
         self._recorded = RecordedExecutor(executor, partial(Timed, phase=setup.phase))
 
     @abstractmethod
-    def results(self, images: Tensor, programs: Sequence[ProgramCalls]) -> Results:
+    def results(self, images: Tensor, programs: Sequence[ProgramCalls]) -> ModuleResults:
         """images: [programs, channels, side, side]"""
 
     @abstractmethod
@@ -84,7 +84,7 @@ class ScheduledCalls(ModuleCalls):
         features: [programs, width], of the stem.
         """
 
-    def results(self, images: Tensor, programs: Sequence[ProgramCalls]) -> Results:
+    def results(self, images: Tensor, programs: Sequence[ProgramCalls]) -> ModuleResults:
         phase, training = self._setup.phase, self._setup.mode == "train"
         with phase("forward"):
             features = rows(self._executor.stem(images))  # [programs, width]
@@ -99,7 +99,7 @@ class ScheduledCalls(ModuleCalls):
             (d_features,) = computation.backward(values, results.grad)
             features.backward(d_features)
 
-        return Results(results, backward)
+        return ModuleResults(results, backward)
 
 
 class CallsInGraph(ScheduledCalls):
@@ -144,12 +144,12 @@ class SlicedCalls(ModuleCalls):
     autograd.
     """
 
-    def results(self, images: Tensor, programs: Sequence[ProgramCalls]) -> Results:
+    def results(self, images: Tensor, programs: Sequence[ProgramCalls]) -> ModuleResults:
         with self._setup.phase("scheduling"):
             numbered = number_calls(programs, BY_LEVELS)
         with self._setup.phase("forward"):
             results = results_by_slices(self._executor, self._executor.stem(images), numbered)
-        return Results(results, lambda: None)
+        return ModuleResults(results, lambda: None)
 
     def number(self, programs: Sequence[ProgramCalls]) -> int:
         return len(number_calls(programs, BY_LEVELS).batches())

@@ -34,7 +34,7 @@ from parser.speed.tasks.programs.examples import (
     load_questions,
     prepare_question,
 )
-from parser.speed.tasks.programs.methods import METHODS, ModuleCalls, Results
+from parser.speed.tasks.programs.methods import METHODS, ModuleCalls, ModuleResults
 from parser.speed.tasks.programs.network import (
     ExecutorSizes,
     ProgramCalls,
@@ -112,7 +112,7 @@ class ProgramExecutorPlugin:
         with self.setup.phase("forward"):
             return self.executor.scores(results.rows)
 
-    def _results(self, batch: Sequence[ProgramExample]) -> Results:
+    def _results(self, batch: Sequence[ProgramExample]) -> ModuleResults:
         with self.setup.phase("data"):
             images = self._images_of(batch)
         return self._modules.results(images, [example.calls for example in batch])

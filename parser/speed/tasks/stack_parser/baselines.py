@@ -17,7 +17,7 @@ from parser.models.model import Model
 from parser.networks.replay.batch import Batch, buffer_rows
 from parser.networks.stack_parser import StackParser
 from parser.parsing.running_batch import best_transitions, mask_illegal
-from parser.speed.tasks.stack_parser.stepper import Positions, stepper
+from parser.speed.tasks.stack_parser.stepper import StatePositions, stepper
 from parser.transitions.inventory import Inventory
 from parser.transitions.system import State
 from parser.treebank.vocabulary import Tokens
@@ -99,7 +99,7 @@ def _step_unbatched(model: Model, tokens: Tokens) -> State:
     """Like `parse_one`, but for all networks."""
     inventory, state = model.inventory, State.initial(tokens.lengths, device=model.device)
     sentence = torch.zeros_like(state.length)
-    positions = Positions.of(state, sentence, tokens.words)
+    positions = StatePositions.of(state, sentence, tokens.words)
     parsers = stepper(model.network, inventory, tokens, positions.front)
     parsers.reserve(tokens.words + 1)
     inputs = parsers.inputs_at(positions)
@@ -107,7 +107,7 @@ def _step_unbatched(model: Model, tokens: Tokens) -> State:
         scores = mask_illegal(inventory, state, model.network.score_states(*parsers.outputs(inputs)))
         best = best_transitions(inventory, state, scores)
         inventory.apply(state, best)
-        inputs = parsers.inputs_at(Positions.of(state, sentence, tokens.words))
+        inputs = parsers.inputs_at(StatePositions.of(state, sentence, tokens.words))
         parsers.advance(best, parsers.transition_inputs(best), inputs)
     return state
 

@@ -25,7 +25,7 @@ from parser.treebank.batches import split_by_words
 from parser.treebank.vocabulary import Tokens
 
 
-class Positions(NamedTuple):
+class StatePositions(NamedTuple):
     """The rows and fronts that states read. Tensors are [batch] or, for many steps, [steps, batch]."""
 
     top: Tensor
@@ -36,7 +36,7 @@ class Positions(NamedTuple):
     """Index of the buffer's front among the fronts of all sentences, see `front_positions`."""
 
     @classmethod
-    def of(cls, state: State, sentences: Tensor, words: Tensor | int) -> Positions:
+    def of(cls, state: State, sentences: Tensor, words: Tensor | int) -> StatePositions:
         """sentences: [batch] sentence of each state. words: total number of words, also the row of ROOT."""
         on_stack = torch.stack([state.top(), state.top(below=1)])
         top, below = torch.where(on_stack > 0, state.base + on_stack, words)
@@ -44,7 +44,7 @@ class Positions(NamedTuple):
 
 
 Inputs = tuple[Tensor, ...]
-"""Tensors [batch, size] or, for many steps, [steps, batch, size], gathered at `Positions`."""
+"""Tensors [batch, size] or, for many steps, [steps, batch, size], gathered at `StatePositions`."""
 
 
 class Outputs(NamedTuple):
@@ -139,7 +139,7 @@ class PlainStepper:
     def __init__(
         self, network: StackParser, inventory: Inventory, table: Tensor, tokens: Tokens, fronts: Tensor
     ):
-        """table: [W + 2, token] word vectors. fronts: [batch] initial fronts, see `Positions.front`."""
+        """table: [W + 2, token] word vectors. fronts: [batch] initial fronts, see `StatePositions.front`."""
         self._inventory = inventory
         self._lstm = SteppedLSTM(network.stack)
         self._words = self._lstm.project(table)  # [W + 2, 4 * hidden]
@@ -161,7 +161,7 @@ class PlainStepper:
     def reserve(self, depth: int) -> None:
         self._memory.stack.reserve(depth)
 
-    def inputs_at(self, positions: Positions) -> Inputs:
+    def inputs_at(self, positions: StatePositions) -> Inputs:
         features = gather_rows(self._buffer, positions.front)
         if self._tops is not None and self._belows is not None:
             features = (
@@ -192,7 +192,7 @@ class ComposingStepper:
     def __init__(
         self, network: StackParser, inventory: Inventory, table: Tensor, tokens: Tokens, fronts: Tensor
     ):
-        """table: [W + 2, token] word vectors. fronts: [batch] initial fronts, see `Positions.front`."""
+        """table: [W + 2, token] word vectors. fronts: [batch] initial fronts, see `StatePositions.front`."""
         assert network.composition is not None
         self._network, self._inventory, self._compose = network, inventory, network.composition
         self._stack_lstm, self._buffer_lstm = SteppedLSTM(network.stack), SteppedLSTM(network.buffer)
@@ -214,7 +214,7 @@ class ComposingStepper:
     def reserve(self, depth: int) -> None:
         self._memory.stack.reserve(depth)
 
-    def inputs_at(self, positions: Positions) -> Inputs:
+    def inputs_at(self, positions: StatePositions) -> Inputs:
         fronts = positions.front
         # The state from which the front is computed. An empty buffer has none, and is never replaced.
         next_fronts = (fronts + 1).clamp(max=len(self._all_states) - 1)
@@ -285,7 +285,7 @@ class Stepper(Protocol):
     def reserve(self, depth: int) -> None:
         """Ensure that stacks have room for `depth` vectors."""
 
-    def inputs_at(self, positions: Positions) -> Inputs:
+    def inputs_at(self, positions: StatePositions) -> Inputs:
         """Gather the precomputed inputs for the given positions."""
 
     def transition_inputs(self, transitions: Tensor) -> Tensor:
@@ -299,7 +299,7 @@ class Stepper(Protocol):
 
 
 def stepper(network: StackParser, inventory: Inventory, tokens: Tokens, fronts: Tensor) -> Stepper:
-    """A stepper for sentences of a batch. fronts: [batch] initial fronts, see `Positions.front`."""
+    """A stepper for sentences of a batch. fronts: [batch] initial fronts, see `StatePositions.front`."""
     return _kind(inventory)(network, inventory, network.word_table(tokens), tokens, fronts)
 
 
@@ -320,7 +320,8 @@ def score_by_stepping(network: StackParser, inventory: Inventory, table: Tensor,
     first = lengths.cumsum(0) - lengths + sentence  # the first front of each sentence
     root = batch.tokens.words
     top, below = (batch.by_step(rows, root) for rows in batch.word_features[:, :2].unbind(1))
-    positions = Positions(top, below, first + batch.by_step(batch.front, 1) - 1)  # [steps, sentences] each
+    # [steps, sentences] each
+    positions = StatePositions(top, below, first + batch.by_step(batch.front, 1) - 1)
     transitions = batch.by_step(batch.transitions, inventory.no_op)
     own = _kind(inventory)(network, inventory, table, batch.tokens, positions.front[0])
     own.reserve(len(batch.forest.levels))

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from parser.batching.device import to_device
@@ -32,23 +31,6 @@ from parser.speed.tasks.operation_training import (
     sparse_table,
 )
 from parser.speed.tasks.tagged_text import TaggedSentence
-from parser.system.settings import Settings, contradiction_error
-
-
-class MadeSentences(Settings):
-    """Sentences of random words, whose labels depend on the word and the one before it."""
-
-    sentences: int = Field(48, gt=0)
-    shortest: int = Field(3, gt=0)
-    longest: int = Field(20, gt=0)
-    vocabulary: int = Field(1000, gt=0)
-    labels: int = Field(10, gt=0)
-
-    @model_validator(mode="after")
-    def _in_order(self) -> MadeSentences:
-        if self.shortest > self.longest:
-            raise contradiction_error([("longest", f"is less than shortest, {self.shortest}")])
-        return self
 
 
 @dataclass(frozen=True)
