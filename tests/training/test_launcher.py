@@ -190,6 +190,7 @@ def test_one_message_tells_what_is_wrong(config_file, tmp_path, changes, message
 def test_only_the_first_process_writes(config_file, tmp_path):
     with train(config_file, tmp_path / "run") as process:
         said, told = process.communicate()
-    assert (process.returncode, told) == (0, "")
+    assert process.returncode == 0, told
+    assert told == ""
     assert said.count("best model:") == 1
     assert json.loads((tmp_path / "run" / "result.json").read_text())["processes"] == 2
