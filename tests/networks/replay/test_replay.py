@@ -20,7 +20,7 @@ from small_parsers import (
     stepped,
 )
 
-from parser.batching import forest
+from parser.batching import forest_lstm
 from parser.batching.ragged import Padding, Ragged
 from parser.networks import stack_parser, token_encoder
 from parser.networks.loss import transition_loss
@@ -195,7 +195,7 @@ def inputs_of_dropout(monkeypatch, run):
         shapes.append(tuple(tensor.shape))
         return tensor
 
-    for module in (stack_parser, forest, token_encoder):
+    for module in (stack_parser, forest_lstm, token_encoder):
         monkeypatch.setattr(module, "dropout", watched)
     run()
     return shapes
