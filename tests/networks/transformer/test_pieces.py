@@ -1,4 +1,4 @@
-"""TODO"""
+"""Pieces of words, and the windows over long sentences that cover each word once."""
 
 from itertools import chain
 
