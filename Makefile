@@ -49,7 +49,7 @@ INSTALL = .venv/bin/python -m pip install --quiet --disable-pip-version-check -c
 IMPORTED = import parser.commands.train, torch._dynamo, parser.commands.parse, torch.utils.tensorboard, \
 	matplotlib.backends.backend_svg
 
-.PHONY: help setup train evaluate parse table speed plots headline reports figures test test-all soak data test-simulated test-gpu budgets gpu docs \
+.PHONY: help setup train evaluate parse table speed plots headline reports figures test test-all soak data test-simulated test-gpu gpu docs \
 	shipped-model release-models release-check check
 
 help:
@@ -107,7 +107,6 @@ test-all: test
 # What takes hours.
 soak: $(TEST_READY)
 	$(PYTHON) -m pytest -m soak $(ARGUMENTS)
-	$(PYTHON) scripts/studies/scale/measure_lengths.py
 
 # All tests with their tensors on a simulated GPU: no tensor is forgotten on the host, and no operator lacks a kernel.
 test-simulated: $(TEST_READY)
@@ -116,10 +115,6 @@ test-simulated: $(TEST_READY)
 # The whole suite with its tensors on the GPU.
 test-gpu: $(TEST_READY)
 	PARSER_TEST_DEVICE=cuda $(PYTHON) -m pytest -m "not soak" $(ARGUMENTS)
-
-# What training and parsing ask of a GPU, and what they may ask.
-budgets: $(TEST_READY)
-	$(PYTHON) scripts/studies/gpu/print_budgets.py $(ARGUMENTS)
 
 # Tests and measurements on a GPU, those of most worth first; ARGUMENTS="--seconds 450 --wheels FOLDER", and --rehearse without one.
 gpu: $(TEST_READY)

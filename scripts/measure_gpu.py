@@ -63,7 +63,6 @@ STAGES = (
     stage("replays", "profile_replays 256 1024", 80),
     stage("batches", "measure_batches 256 1024", 70),
     stage("tf32", "train_seeds tf32 3 true", 70),
-    stage("streams", "measure_streams 256 1024", 70),
     stage("parsing", "measure_methods ding-koehn-2019-parsing infer step,step-graph 256,1024", 90),
     stage("parse", "measure_parsing", 90),
     stage(

@@ -16,7 +16,6 @@ from small_parsers import SOME_TREES, examples
 from stopped_runs import left_behind
 from torch.utils.flop_counter import FlopCounterMode
 
-from parser.batching.messages.workers import Span
 from parser.models.model import Model
 from parser.parsing.engine import parse
 from parser.speed.tasks.experts.mixture_of_experts_plugin import MixtureOfExpertsSettings
@@ -153,20 +152,6 @@ def test_rows_of_learned_programs(tmp_path):
     assert row["accuracy"] == row["majority"] == {"count": 25.0, "exist": 100.0, "all": 40.0}
     assert of_run.items() <= row.items()
     assert row["machine"]["cpu"]
-
-
-def test_a_chart_has_a_lane_for_each_worker():
-    spans = [
-        Span(0, "first", 1, True, 10.0, 10.1, 0),
-        Span(1, "second", 1, True, 10.1, 10.3, 2),
-        Span(0, "first", 2, True, 10.1, 10.2, 1),
-        Span(1, "second", 1, False, 10.3, 10.35, 0),
-    ]
-    picture = script("train_by_messages").gantt(spans)
-    assert picture.startswith("<svg")
-    for text in ("worker 1", "worker 2", "milliseconds", "forward", "backward"):
-        assert f">{text}<" in picture
-    assert ">worker 3<" not in picture
 
 
 def test_commits_are_compared_turn_by_turn(monkeypatch, capsys, tmp_path):

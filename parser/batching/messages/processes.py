@@ -41,7 +41,6 @@ from parser.batching.messages.workers import (
     LostError,
     Mailbox,
     Report,
-    Span,
     Stop,
     Worker,
 )
@@ -122,7 +121,6 @@ class Processes:
         instances: Iterable[Instance],
         max_active: int,
         report: Callable[[Report], object],
-        trace: Callable[[Span], object] | None = None,
     ) -> list[float]:
         """Like `workers.run`. All processes must call it; only the controller's process reads `instances`.
 
@@ -143,7 +141,7 @@ class Processes:
                 self._tell(STOPPED)
             self._mailbox.put(Stop())
 
-        worker = Worker(self.rank, graph, self._mailbox, self._post, stop, trace)
+        worker = Worker(self.rank, graph, self._mailbox, self._post, stop)
         if graph.worker[CONTROLLER] == self.rank:
             worker.begin(instances, max_active, report)
         threads = torch.get_num_threads()
@@ -277,16 +275,15 @@ class LocalProcesses:
         instances: Iterable[Instance],
         max_active: int,
         report: Callable[[Report], object],
-        trace: Callable[[Span], object] | None = None,
     ) -> list[float]:
-        """Like `workers.run`, with the busy seconds and the spans of this process only.
+        """Like `workers.run`, with the busy seconds of this process only.
 
         It raises no NodeError for missing messages, but waits for them.
         """
         assert graph is self.graph
         self._command(RUN, max_active)
         try:
-            return self._processes.run(graph, instances, max_active, report, trace)
+            return self._processes.run(graph, instances, max_active, report)
         except BaseException as error:
             self._processes.tell_failure(error)  # the other processes would wait
             raise

@@ -171,20 +171,6 @@ class Stop(NamedTuple):
     """Tells a worker to stop."""
 
 
-class Span(NamedTuple):
-    """The period in which a message was handled."""
-
-    worker: int
-    node: str
-    instance: int
-    forward: bool
-    began: float
-    """The start, by `time.perf_counter`."""
-    ended: float
-    waiting: int
-    """The number of messages in the worker's queues, without messages that are still in the mailbox."""
-
-
 Mailbox: TypeAlias = SimpleQueue[Delivery | Stop]
 
 
@@ -196,14 +182,13 @@ class Worker:
         mailbox: Mailbox,
         post: Callable[[int, Delivery], object],
         stop: Callable[[BaseException | None], object],
-        trace: Callable[[Span], object] | None = None,
         count: Callable[[int], object] = lambda _: None,
     ):
         """post: sends to another worker; stop: sends `Stop` to all workers, including this one, with an error
-        or None; trace: called for each handled message; count: called with changes of the number of messages.
+        or None; count: called with changes of the number of messages.
         """
         self._number, self._graph, self._mailbox = number, graph, mailbox
-        self._post, self._stop, self._trace, self._count = post, stop, trace, count
+        self._post, self._stop, self._count = post, stop, count
         self._after, self._before = _routes(graph, graph.after), _routes(graph, graph.before)
         self._gradients: deque[Delivery] = deque()
         self._values: deque[Delivery] = deque()
@@ -252,15 +237,12 @@ class Worker:
 
     def _handle(self, forward: bool, to: Port, message: Message) -> None:
         """Handle a message, and at once those that the node sends to immediate nodes of this worker."""
-        node, began = self._graph.running[to.node], time.perf_counter() if self._trace else 0.0
+        node = self._graph.running[to.node]
         try:
             sends = (node.forward if forward else node.backward)(to.number, message)
         except Exception as error:
             what = f"{type(error).__name__}: {error}"
             raise NodeError(f"{to.node}, worker {self._number}, {message.state}: {what}") from error
-        if self._trace:
-            span = (self._number, to.node, message.state.instance, forward, began, time.perf_counter())
-            self._trace(Span(*span, len(self._gradients) + len(self._values)))
         if len(sends) != 1:
             self._count(len(sends) - 1)  # before other workers can handle them
         self._send(to.node, sends)
@@ -313,13 +295,12 @@ def run(
     instances: Iterable[Instance],
     max_active: int,
     report: Callable[[Report], object],
-    trace: Callable[[Span], object] | None = None,
 ) -> list[float]:
     """Run all instances. Returns the busy seconds of each worker.
 
-    max_active: the number of instances in flight; report: called for each loss; trace: called for each
-    handled message. Both are called by the threads of workers. Raises NodeError if a node raises an
-    exception, or if no message is left although some instances are not finished.
+    max_active: the number of instances in flight; report: called for each loss by the threads of workers.
+    Raises NodeError if a node raises an exception, or if no message is left although some instances are not
+    finished.
 
     >>> graph = MessageGraph()
     >>> graph.add(CONTROLLER, Controller(outputs=2))
@@ -336,7 +317,7 @@ def run(
     graph.check()
     shared = _SharedState(graph)
     workers = [
-        Worker(number, graph, box, shared.post, shared.stop, trace, shared.count)
+        Worker(number, graph, box, shared.post, shared.stop, shared.count)
         for number, box in enumerate(shared.mailboxes)
     ]
     workers[graph.worker[CONTROLLER]].begin(instances, max_active, report)

@@ -25,7 +25,7 @@ from parser.batching.messages.asynchronous_updates import (
 )
 from parser.batching.messages.message_graph import Losses, MessageGraph, MessageState
 from parser.batching.messages.processes import LocalProcesses
-from parser.batching.messages.workers import Instance, Report, Span
+from parser.batching.messages.workers import Instance, Report
 from parser.speed.tasks.operation_training import in_batches
 from parser.speed.tasks.plugin import MESSAGES, Setup, fingerprints, gradients_of
 from parser.system.settings import Settings
@@ -145,21 +145,19 @@ class MessageTraining:
         batches: Sequence[Any],
         training: bool,
         validated: Sequence[Any] = (),
-        trace: Callable[[Span], object] | None = None,
-        runner: RunFunction | None = None,
     ) -> MessageRun:
         """Run training or inference on batches, and return the reports.
 
         validated: batches for inference, mixed evenly with the others; with messages, both are in flight at
-        the same time. trace: called for each handled message; runner: runs the graph in other processes.
+        the same time.
         """
         mixed = evenly_mixed(batches, training, validated)
         if not self._max_active:
             return MessageRun([self._train_synchronously(*each) for each in mixed], [])
         first, self._begun = self._begun, self._begun + len(mixed)
-        runner = runner or (self._processes.run if self._processes else workers.run)
+        runner = self._processes.run if self._processes else workers.run
         with self._phase(MESSAGES):
-            return run_graph(self.graph, self._instances(mixed, first), self._max_active, trace, runner)
+            return run_graph(self.graph, self._instances(mixed, first), self._max_active, runner)
 
     def end_epoch(self) -> None:
         """Update with the remaining gradients, and average the replicas."""
@@ -301,11 +299,10 @@ def run_graph(
     graph: MessageGraph,
     instances: Sequence[Instance],
     max_active: int,
-    trace: Callable[[Span], object] | None = None,
     runner: RunFunction = workers.run,
 ) -> MessageRun:
     reports: list[Report] = []
-    return MessageRun(reports, runner(graph, instances, max_active, reports.append, trace))
+    return MessageRun(reports, runner(graph, instances, max_active, reports.append))
 
 
 def accuracy(reports: Sequence[Report | Losses]) -> float:
