@@ -31,11 +31,7 @@ CONFIG = {
             "tag_sizes": {},
             "characters": {"size": 6, "filters": 8, "widths": [2, 3]},
             "sentence_encoder": {"hidden_size": 16, "layers": 1},
-            "tags": {
-                "predict": ["upos", "xpos", "feats", "lemma"],
-                "layers_above": 1,
-                "embedding_size": 4,
-            },
+            "tags": {"predict": ["upos", "xpos", "feats", "lemma"], "layers_above": 1, "embedding_size": 4},
             "token_size": 24,
             "word_features": True,
             "hidden_size": 24,

@@ -73,13 +73,7 @@ def network(
     )
     columns, predicted = (RICH_COLUMNS if rich else read), COLUMNS.items() - read.items()
     parser = (
-        StackParser(
-            settings,
-            columns,
-            len(inventory),
-            predicted_sizes=dict(predicted),
-            labels=LABELS,
-        )
+        StackParser(settings, columns, len(inventory), predicted_sizes=dict(predicted), labels=LABELS)
         .to(dtype)
         .to(device)
     )

@@ -40,10 +40,7 @@ def test_blocks_of_workers_that_die_are_done_again():
 def test_the_plan_of_a_corpus(tmp_path, monkeypatch, capsys):
     def run(workers, files, **others):
         blocks = {"block_seconds": [2.0] * 10, "busy_share": 0.5, "seconds_to_start": 7.0, "sentences": 1000}
-        cpu = {
-            "driver_cpu_seconds": 1 + files / 100,
-            "seconds_to_complete": files / 50,
-        }
+        cpu = {"driver_cpu_seconds": 1 + files / 100, "seconds_to_complete": files / 50}
         size = {"bytes_in": 4_000_000, "bytes_out": 2_000_000}
         return {"measured": "parsing", "workers": workers, "files": files, **blocks, **cpu, **size, **others}
 

@@ -105,14 +105,7 @@ def test_the_page_tells_of_every_set_and_every_file_of_a_config_is_in_one():
 
 
 def git(folder, *command):
-    who = [
-        "-c",
-        "user.name=Some",
-        "-c",
-        "user.email=some@example.org",
-        "-c",
-        "init.defaultBranch=master",
-    ]
+    who = ["-c", "user.name=Some", "-c", "user.email=some@example.org", "-c", "init.defaultBranch=master"]
     done = subprocess.run(["git", "-C", folder, *who, *command], capture_output=True, text=True, check=True)
     return done.stdout.strip()
 

@@ -18,12 +18,7 @@ from schemathesis.specs.openapi.checks import (
 
 httpx = pytest.importorskip("httpx")
 pytestmark = [pytest.mark.extended, pytest.mark.filterwarnings("default")]  # the libraries used here warn
-CHECKS = [
-    not_a_server_error,
-    status_code_conformance,
-    content_type_conformance,
-    response_schema_conformance,
-]
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 
 
 @pytest.mark.parametrize("requests", [60, pytest.param(1_000, marks=pytest.mark.soak)])

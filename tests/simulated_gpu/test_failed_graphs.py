@@ -11,12 +11,7 @@ from random_parsers import model
 from simulated_cuda.device import SimulatedCuda
 from stopped_runs import left_behind
 
-from parser.batching.cuda_graph import (
-    CudaGraphs,
-    GraphedWork,
-    LostGeneratorError,
-    refuse_without_generator,
-)
+from parser.batching.cuda_graph import CudaGraphs, GraphedWork, LostGeneratorError, refuse_without_generator
 from parser.networks.stack_parser import StackParser
 from parser.parsing import engine
 from parser.parsing.engine import parse
