@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 import threading
@@ -60,6 +61,17 @@ class RunningService:
         while (line := self.lines.get(timeout=120))["event"] != event:
             assert line["event"] not in ("ended", "other"), line
         return line
+
+    def metrics(self) -> dict[str, float]:
+        """The values of all metrics, by their names with labels."""
+        text = httpx.get(f"{self.url}/metrics", timeout=60).text
+        lines = re.findall(r"^([^#\s]\S*) (\S+)$", text, re.MULTILINE)
+        return {name: float(value) for name, value in lines}
+
+    def wait_for_requests(self, count: int) -> None:
+        """Wait until so many requests are being parsed."""
+        while self.metrics()["stack_parser_running_requests"] < count:
+            pass
 
     def process_text(self, **parameters: str) -> str:
         """The answer by UDPipe's protocol, without the comments about the program."""

@@ -3,10 +3,8 @@
 import os
 import signal
 import socket
-import threading
 import time
-from contextlib import suppress
-from http.client import HTTPResponse, IncompleteRead
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from extended import first_of
@@ -59,19 +57,10 @@ def test_a_slow_client_holds_no_slot(model):
 
 def test_many_clients_get_what_is_theirs(service, model):
     texts = [f"{TEXT}Number {number}. It was round.\n" for number in range(24)]
-    expected = [parsed_by_command(model, text, "--text") for text in texts]
-    found = {}
-
-    def ask(number):
-        asked = {"data": texts[number], "tokenizer": "ranges;normalized_spaces", "tagger": "", "parser": ""}
-        found[number] = service.process_text(**asked)
-
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(len(texts))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [found[number] for number in range(len(texts))] == expected
+    asked = {"tokenizer": "ranges;normalized_spaces", "tagger": "", "parser": ""}
+    with ThreadPoolExecutor(len(texts)) as pool:
+        answers = list(pool.map(lambda text: service.process_text(data=text, **asked), texts))
+    assert answers == [parsed_by_command(model, text, "--text") for text in texts]
 
 
 def test_a_short_request_does_not_wait_for_a_long_one(service):
@@ -92,42 +81,13 @@ def test_a_short_request_does_not_wait_for_a_long_one(service):
 @pytest.mark.extended
 @pytest.mark.parametrize("number", first_of([signal.SIGTERM, signal.SIGINT, signal.SIGHUP]))
 def test_a_signal_lets_running_requests_end(number, model):
-    with serving(model) as service, httpx.Client(timeout=120) as client:
-        assert client.get(f"{service.url}/ready").status_code == 200
-        results = []
+    with serving(model) as service, ThreadPoolExecutor(1) as pool:
         wanted = {"json": {"texts": [LONG[: 1 << 16]]}, "timeout": 120}
-        running = threading.Thread(
-            target=lambda: results.append(httpx.post(f"{service.url}/v1/parse", **wanted))
-        )
-        running.start()
-        while "running_requests 1.0" not in client.get(f"{service.url}/metrics").text:
-            pass
+        running = pool.submit(httpx.post, f"{service.url}/v1/parse", **wanted)
+        service.wait_for_requests(1)
         os.kill(service.process.pid, number)
         assert service.next("stopping")["running_requests"] <= 1
-        running.join()
-        assert len(results[0].json()["sentences"]) > 4_000
+        assert len(running.result().json()["sentences"]) > 4_000
         assert service.process.wait(timeout=60) == 0
         with pytest.raises(httpx.ConnectError):
             httpx.get(f"{service.url}/live")
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize("kind", ["application/x-ndjson", "application/json"])
-def test_grace_ends(kind, model):
-    with serving(model, "--grace=1") as service, sent(service, [LONG * 10], kind) as connection:
-        if kind == "application/x-ndjson":
-            connection.recv(1, socket.MSG_PEEK)
-        while "running_requests 1.0" not in httpx.get(f"{service.url}/metrics").text:
-            pass
-        os.kill(service.process.pid, signal.SIGTERM)
-        assert service.process.wait(timeout=60) == 0
-        answer = HTTPResponse(connection)
-        with suppress(ConnectionResetError):  # also if the connection ended without an answer
-            answer.begin()
-            # Nobody takes a part for the whole: it is broken off, or an error if nothing was sent before.
-            if answer.status == 200:
-                with pytest.raises((IncompleteRead, ConnectionResetError)):
-                    answer.read()
-            else:
-                assert kind == "application/json"
-                assert (answer.status, answer.read()) == (503, b'{"detail":"the service is being stopped"}')

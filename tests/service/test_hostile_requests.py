@@ -17,6 +17,8 @@ pytest.importorskip("fastapi")
 pytest.importorskip("httpx")
 
 import httpx
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from parser.cli import main
 from parser.service.limits import Limits
@@ -38,6 +40,30 @@ def test_each_is_answered_and_so_is_the_next(name, service):
         assert answer.status in hostile.statuses
         if answer.status != 200:
             assert len(answer.read()) < 2_000
+    answer = httpx.post(f"{service.url}/v1/parse", json={"texts": [TEXT]}, timeout=60)
+    assert len(answer.json()["sentences"]) == 3
+
+
+@pytest.mark.extended
+@pytest.mark.filterwarnings("default")  # the library warns
+@pytest.mark.parametrize("requests", [60, pytest.param(1_000, marks=pytest.mark.soak)])
+def test_what_is_answered_is_described(requests, service):
+    """Requests that are drawn from the description of the interface, and requests that it does not allow."""
+    schemathesis = pytest.importorskip("schemathesis")
+    from schemathesis.checks import not_a_server_error
+    from schemathesis.specs.openapi import checks
+
+    checked = [not_a_server_error, checks.status_code_conformance, checks.content_type_conformance]
+    checked.append(checks.response_schema_conformance)
+    parsing = schemathesis.openapi.from_url(f"{service.url}/openapi.json")["/v1/parse"]["POST"]
+    modes = [parsing.as_strategy(generation_mode=mode) for mode in schemathesis.GenerationMode]
+
+    @settings(max_examples=requests)
+    @given(st.one_of(modes))
+    def ask(case):
+        case.call_and_validate(checks=checked)
+
+    ask()
     answer = httpx.post(f"{service.url}/v1/parse", json={"texts": [TEXT]}, timeout=60)
     assert len(answer.json()["sentences"]) == 3
 
@@ -91,17 +117,18 @@ def test_together_requests_read_no_more_ahead_than_a_few(model):
         limits = Limits(1 << 22, 1 << 25, 1_000, 1_000_000, 128, 300.0)
         service = Service(ServedModels([served]), limits)
 
-        def given():
-            return Input(
-                lambda: word_sentences(({"words": ["a"]} for _ in range(40_000)), lambda _: []), 10_000
-            )
+        def sentences():
+            return word_sentences(({"words": ["a"]} for _ in range(40_000)), lambda _: [])
+
+        def parsed():
+            return aclosing(service.parse(served, Input(sentences, 10_000), RequestRecord("POST")))
 
         async def ask():
             with service.admission.slot():
                 await asyncio.sleep(0)
-                async with aclosing(service.parse(served, given(), RequestRecord("POST"))) as parsed:
+                async with parsed() as trees:
                     for _ in range(3):
-                        await anext(parsed)
+                        await anext(trees)
                         waiting.append(served.engine.load.waiting_words)
 
         await asyncio.gather(*(ask() for _ in range(clients)))

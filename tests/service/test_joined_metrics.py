@@ -83,10 +83,10 @@ def test_one_that_never_answers_may_be_asked_again_and_again(pairs, monkeypatch)
                 for _ in range(100):  # more than fit
                     await one.text()
                 monkeypatch.setattr(questions, "SECONDS", 60)
-                found = asyncio.create_task(one.text())
+                asked = asyncio.create_task(one.text())
                 with process(pairs, 2) as (_, tells_two), process(pairs, 3) as (_, tells_three):
                     async with tells_two, tells_three:
-                        await found
+                        await asked
 
     before = set(os.listdir("/proc/self/fd"))
     asyncio.run(ask())

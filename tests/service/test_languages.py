@@ -60,7 +60,7 @@ if (kind === 'multipart') {
 }
 fetch(`http://127.0.0.1:${port}/process`, { method: 'POST', body })
     .then((answer) => answer.json())
-    .then((found) => process.stdout.write(JSON.stringify(found)));
+    .then((answer) => process.stdout.write(JSON.stringify(answer)));
 """
 
 

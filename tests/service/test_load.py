@@ -56,12 +56,12 @@ class Question(NamedTuple):
 
 def questions_on(model):
     """Requests for texts and a treebank in all possible ways, with the results of the command."""
-    found = []
+    questions = []
     for number, count in enumerate(SENTENCES):
         text = f"Number {number}. " + "Was it round? The cat — naïve „as“ it is — sleeps, 日本. " * count
         conllu = parsed_by_command(model, text, "--text")
         heads = heads_of(conllu)
-        found += [
+        questions += [
             Question({"url": "/process", "data": {"data": text, **PARTS}}, result_of, conllu),
             Question(typed([text], "text/x-conllu"), lambda answer: answer.text, conllu),
             Question(typed([text], "application/json"), heads_in_object, heads),
@@ -69,7 +69,7 @@ def questions_on(model):
         ]
     treebank = TREEBANK.read_text(encoding="utf-8")
     asked = {"url": "/process", "data": {"data": treebank, "tagger": "", "parser": ""}}
-    return [*found, Question(asked, result_of, parsed_by_command(model, treebank, "--tags=all"))]
+    return [*questions, Question(asked, result_of, parsed_by_command(model, treebank, "--tags=all"))]
 
 
 def typed(texts, kind):
@@ -152,28 +152,15 @@ def break_off(service, question, chosen):
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
-def metric(service, name):
-    text = httpx.get(f"{service.url}/metrics", timeout=60).text
-    return float(re.search(rf"(?m)^{name} (\S+)$", text)[1])
-
-
-def events(service):
-    """The lines of the log that have not been read yet."""
-    found = []
-    while True:
-        try:
-            found.append(service.lines.get(timeout=0.5))
-        except Empty:
-            return found
-
-
 def refuse_left(service):
     """Check that nothing is being parsed any more, and that nothing has failed."""
-    while metric(service, "stack_parser_running_requests"):
+    while service.metrics()["stack_parser_running_requests"]:
         time.sleep(0.1)
-    found = events(service)
-    assert {one["event"] for one in found} <= {"request"}
-    assert {one["outcome"] for one in found} <= {"done", "gone"}
+    with suppress(Empty):
+        while True:
+            line = service.lines.get(timeout=0.5)
+            assert line["event"] == "request"
+            assert line["outcome"] in ("done", "gone")
 
 
 @pytest.mark.parametrize("seconds", [5.0, pytest.param(SOAK_SECONDS, marks=pytest.mark.soak)])
@@ -188,7 +175,7 @@ def test_mixed_load(seconds, model, questions):
             while time.monotonic() < end and not clients.wrong:
                 break_off(service, chosen.choice(questions), chosen)
                 broken += 1
-                memory.append(metric(service, "process_resident_memory_bytes"))
+                memory.append(service.metrics()["process_resident_memory_bytes"])
         assert clients.wrong == []
         refuse_left(service)
     quarter = len(memory) // 4
@@ -251,15 +238,15 @@ def body_of(name):
 @contextmanager
 def probed(service):
     """Yield a list that contains, after the block, the seconds of each answer to /live."""
-    found = []
+    seconds = []
     command = [sys.executable, "tests/live_probe.py", str(service.port)]
     with TemporaryFile("w+") as output:  # a pipe that nobody reads would stop the program
         with running(command, stdin=PIPE, stdout=output, text=True) as process:
-            yield found
+            yield seconds
             process.stdin.close()
             assert process.wait(timeout=60) == 0
         output.seek(0)
-        found.extend(map(float, output.read().split()))
+        seconds.extend(map(float, output.read().split()))
 
 
 @pytest.mark.parametrize("seconds", [10.0, pytest.param(HOSTILE_SECONDS, marks=pytest.mark.soak)])
@@ -272,7 +259,7 @@ def test_hostile_clients(seconds, model, questions):
             end = time.monotonic() + seconds
             while time.monotonic() < end and not clients.wrong:
                 time.sleep(0.5)
-                memory.append(metric(service, "process_resident_memory_bytes"))
+                memory.append(service.metrics()["process_resident_memory_bytes"])
             ended.set()
             for one in hostile:
                 one.result(timeout=120)
@@ -334,11 +321,10 @@ def test_slow_clients(count, model, questions):
 
     with serving(model) as service:
         with Clients(service, questions[:8]) as clients:
-            found = asyncio.run(all_of_them())
+            answers = [json.loads(body) for body in asyncio.run(all_of_them())]
         assert clients.wrong == []
-        assert [json.loads(body)["model"] for body in found] == ["tiny"] * len(found)
-        results = {without_program(json.loads(body)["result"]) for body in found}
-        assert results == {large.expected}
+        assert {answer["model"] for answer in answers} == {"tiny"}
+        assert {without_program(answer["result"]) for answer in answers} == {large.expected}
         refuse_left(service)
 
 

@@ -33,21 +33,21 @@ sys.stdin.read()
 
 
 def replicas_of(program):
-    found = set()
+    replicas = set()
     for child in children_of(program):
         with suppress(psutil.NoSuchProcess):  # it may end between the two calls
             if child.name().startswith("ray::ServeReplica"):
-                found.add(child.pid)
-    return found
+                replicas.add(child.pid)
+    return replicas
 
 
 def two_replicas(port):
     """The start times of the two replicas, from their metrics."""
-    found = set()
-    while len(found) < 2:
+    times = set()
+    while len(times) < 2:
         text = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=60).text
-        found.add(re.search(r"^process_start_time_seconds (\S+)", text, re.MULTILINE)[1])
-    return found
+        times.add(re.search(r"^process_start_time_seconds (\S+)", text, re.MULTILINE)[1])
+    return times
 
 
 def test_a_replica_that_is_killed_is_replaced_while_the_other_answers(model):

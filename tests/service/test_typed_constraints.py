@@ -42,15 +42,14 @@ def rows(heads, labels):
 def test_what_is_given_stays(word, head, label, served):
     heads, labels = [None] * 4, [None] * 4
     heads[word - 1], labels[word - 1] = head, label
-    [found] = sentences_of(
-        ask(served, sentences=[{"words": WORDS, "heads": heads, "labels": labels}], keep="given")
-    )
-    assert head in (None, found["heads"][word - 1])
-    assert label in (None, found["labels"][word - 1])
-    assert found["heads"].count(0) == 1
+    given = {"words": WORDS, "heads": heads, "labels": labels}
+    [tree] = sentences_of(ask(served, sentences=[given], keep="given"))
+    assert head in (None, tree["heads"][word - 1])
+    assert label in (None, tree["labels"][word - 1])
+    assert tree["heads"].count(0) == 1
     conllu = rows(["_" if one is None else one for one in heads], [one or "_" for one in labels])
     [same] = sentences_of(ask(served, conllu=conllu, keep="given"))
-    assert (same["heads"], same["labels"]) == (found["heads"], found["labels"])
+    assert (same["heads"], same["labels"]) == (tree["heads"], tree["labels"])
 
 
 @pytest.mark.extended
@@ -64,13 +63,8 @@ def test_a_treebank_has_the_trees_of_the_command(served, scored):
     treebank = "".join(lines)
     options = ["--keep=given", "--non-projective=given", "--at-most-one=nsubj,obj", "--not-root=PUNCT"]
     expected = parsed_by_command(scored, treebank, *options, "--alternatives", "2", "--probabilities")
-    wanted = {
-        "keep": "given",
-        "non_projective": "given",
-        "at_most_one": ["nsubj", "obj"],
-        "not_root": ["PUNCT"],
-    }
-    wanted |= {"model": "scored", "alternatives": 2, "probabilities": True}
+    wanted = {"keep": "given", "non_projective": "given", "at_most_one": ["nsubj", "obj"]}
+    wanted |= {"not_root": ["PUNCT"], "model": "scored", "alternatives": 2, "probabilities": True}
     assert ask(served, "text/x-conllu", conllu=treebank, **wanted).text == expected
     assert "Alternatives=" in expected
 
@@ -79,22 +73,22 @@ def test_a_treebank_has_the_trees_of_the_command(served, scored):
 @pytest.mark.parametrize("kind", KINDS)
 def test_alternatives_are_told(kind, served):
     wanted = {"sentences": [{"words": WORDS}], "model": "scored", "alternatives": 3}
-    [found] = sentences_of(ask(served, kind, **wanted))
-    assert [len(arcs) for arcs in found["alternatives"]] == [3] * 4
-    for arcs in found["alternatives"]:
+    [tree] = sentences_of(ask(served, kind, **wanted))
+    assert [len(arcs) for arcs in tree["alternatives"]] == [3] * 4
+    for arcs in tree["alternatives"]:
         assert sorted(arcs, key=lambda arc: -arc["probability"]) == arcs
     conllu = ask(served, "text/x-conllu", **wanted).text
     told = [one.rpartition("Alternatives=")[2].split(",") for one in conllu.splitlines()[1:5]]
     heads = [[int(arc.split(":")[1]) for arc in arcs] for arcs in told]
-    assert heads == [[arc["head"] for arc in arcs] for arcs in found["alternatives"]]
+    assert heads == [[arc["head"] for arc in arcs] for arcs in tree["alternatives"]]
 
 
 @pytest.mark.extended
 def test_limits_that_can_not_be_kept_are_told(served):
     given = {"words": WORDS, "heads": [3, 3, 0, 3], "labels": ["nsubj", "nsubj", None, None]}
     wanted = {"sentences": [given], "keep": "given", "at_most_one": ["nsubj"]}
-    [found] = sentences_of(ask(served, **wanted))
-    assert found["violations"] == ["", "at-most-one:nsubj", "", ""]
+    [tree] = sentences_of(ask(served, **wanted))
+    assert tree["violations"] == ["", "at-most-one:nsubj", "", ""]
     assert "Violation=at-most-one:nsubj" in ask(served, "text/x-conllu", **wanted).text
     [free] = sentences_of(ask(served, sentences=[{"words": WORDS}], at_most_one=["nsubj"]))
     assert "violations" not in free
@@ -107,17 +101,13 @@ def test_limits_that_can_not_be_kept_are_told(served):
         ({"heads": [2, 1, None, None]}, "word 1: the heads of the words 1, 2 form a cycle"),
         ({"heads": [0, 0, None, None]}, "word 2: the words 1, 2 are all given as the root"),
         ({"heads": [3, 4, None, None]}, "word 2: no projective tree has the arc"),
-        (
-            {"labels": [None, "strange", None, None]},
-            "word 2: DEPREL 'strange': the model knows no such label",
-        ),
+        ({"labels": [None, "strange", None, None]}, "word 2: DEPREL 'strange': "),
         ({"heads": [5, None, None, None]}, "heads, number 1: "),
         ({"heads": [1, 2]}, "4 words, but 2 heads"),
     ],
 )
 def test_what_no_tree_has_is_refused(given, told, served):
-    fine, wrong = {"words": ["a"]}, {"words": WORDS, **given}
-    answer = ask(served, sentences=[fine, wrong], keep="given")
+    answer = ask(served, sentences=[{"words": ["a"]}, {"words": WORDS, **given}], keep="given")
     assert answer.status_code == 400
     assert answer.json()["detail"].startswith("sentence 2: ")
     assert told in answer.json()["detail"]
@@ -139,13 +129,11 @@ def test_what_no_tree_has_is_refused_in_conllu_by_its_line(served):
 @pytest.mark.extended
 def test_a_sentence_that_is_too_long_is_refused_before_anybody_looks_for_its_tree(served):
     """The search takes time proportional to the square of the number of words."""
-    words = 1001
-    heads = [*range(3, words + 1), None, None]  # these arcs cross
-    answer = ask(served, sentences=[{"words": ["a"] * words, "heads": heads}], keep="given")
-    assert (answer.status_code, "sentence #1 has 1,001 words" in answer.text) == (413, True)
-    lines = (f"{n}\ta\t_\t_\t_\t_\t{head or '_'}\t_\t_\t_\n" for n, head in enumerate(heads, 1))
-    answer = ask(served, conllu="".join(lines) + "\n", keep="given")
-    assert (answer.status_code, "sentence #1 has 1,001 words" in answer.text) == (413, True)
+    heads = [*range(3, 1002), None, None]  # these arcs cross
+    conllu = "".join(f"{n}\ta\t_\t_\t_\t_\t{head or '_'}\t_\t_\t_\n" for n, head in enumerate(heads, 1))
+    for given in ({"sentences": [{"words": ["a"] * 1001, "heads": heads}]}, {"conllu": f"{conllu}\n"}):
+        answer = ask(served, **given, keep="given")
+        assert (answer.status_code, "sentence #1 has 1,001 words" in answer.text) == (413, True)
 
 
 @pytest.mark.extended
@@ -160,11 +148,7 @@ def test_a_sentence_that_is_too_long_is_refused_before_anybody_looks_for_its_tre
         ({"non_projective": "given"}, 422, 'add "keep": "given"'),
         ({"sentences": [{"words": ["a"], "heads": [0]}]}, 422, 'add "keep": "given"'),
         ({"sentences": [{"words": ["a"], "labels": ["x"]}]}, 422, 'add "keep": "given"'),
-        (
-            {"sentences": [{"words": ["a"], "heads": [True]}], "keep": "given"},
-            422,
-            "body.sentences.0.heads.0",
-        ),
+        ({"sentences": [{"words": ["a"], "heads": [True]}], "keep": "given"}, 422, ".sentences.0.heads.0"),
         ({"sentences": None, "texts": ["a"], "keep": "given"}, 422, "texts have no heads"),
     ],
 )
