@@ -17,11 +17,11 @@ Opened = Callable[..., Any]
 def browser() -> Iterator[Any]:
     """Chromium; without it, or without playwright, the test is skipped with a message."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if path is None:
         pytest.skip(f"no browser: none of {', '.join(BROWSERS)} is on PATH")
     with playwright.sync_playwright() as running:
-        chromium = running.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        chromium = running.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield chromium
         chromium.close()
 
@@ -41,10 +41,10 @@ def open_page(browser: Any) -> Iterator[Opened]:
     def opened(place: Path | str, address: str = "", refusals: Sequence[int] = (), **settings: Any) -> Any:
         contexts.append(browser.new_context(**settings))
         page = contexts[-1].new_page()
-        own = place if isinstance(place, str) else place.resolve().as_uri()
+        base = place if isinstance(place, str) else place.resolve().as_uri()
 
         def watch(request: Any) -> None:
-            if not request.url.startswith((own, "data:")):
+            if not request.url.startswith((base, "data:")):
                 complaints.append(f"asks for {request.url}")
 
         def hear(message: Any) -> None:
@@ -59,7 +59,7 @@ def open_page(browser: Any) -> Iterator[Opened]:
         page.on("dialog", dismiss)
         page.on("console", hear)
         page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
-        page.goto(f"{own}{address}")
+        page.goto(f"{base}{address}")
         return page
 
     yield opened

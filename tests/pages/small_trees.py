@@ -1,6 +1,14 @@
 """Sentences for tests of pages."""
 
+from dataclasses import fields
+
+from parser.evaluation.errors import find_errors
+from parser.evaluation.significance import compare
+from parser.pages.comparison_page import Parsed, comparison_page
+from parser.pages.report_page import report_page
+from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.conllu import blocks, parse_block
+from parser.treebank.sentence import Sentence
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 HOSTILE_TEXTS = [
@@ -46,3 +54,34 @@ SCRIPT = sentence(f"{HOSTILE} X 0 root", "<!-- X 1 dep", identifier="hostile</ti
 FRENCH = sentence("de ADP 3 case", "le DET 3 det", "chat NOUN 0 root", identifier="du", tokens=[(1, 2, "du")])
 ALL = DOGS + CATS + UYGHUR + SCRIPT + FRENCH
 GOLD = GOLD_DOGS + GOLD_CATS + UYGHUR + SCRIPT + FRENCH
+
+
+def text_everywhere(text):
+    """A sentence of three words with the text in all columns and in the comments."""
+    columns = {field.name: (f"{text}1", text, f"{text}3") for field in fields(Sentence)
+               if field.type == "tuple[str, ...]"}  # fmt: skip
+    columns |= {"lines": (f"# text = {text}\n", f"# {text}\n", f"1-2\t{text}4" + "\t_" * 8 + "\n")}
+    return Sentence(**columns, heads=(2, 0, 2), identifier=text, line=1, word_lines=())
+
+
+def right_tree(gold):
+    return ParsedTree(gold.heads, gold.labels)
+
+
+def wrong_tree(gold):
+    """A tree of `text_everywhere` with a wrong label and a wrong head."""
+    return ParsedTree((2, 0, 1), (f"other {gold.labels[0]}", *gold.labels[1:]))
+
+
+def report_of(title, gold, confidences=None):
+    """The report of a parser whose trees are all wrong."""
+    trees = list(map(wrong_tree, gold))
+    return report_page(title, find_errors(gold, trees, bool), gold, trees, (), title, confidences or {})
+
+
+def comparison_of(title, gold):
+    """A page that compares two parsers, each of which is better in every second sentence."""
+    kinds = (wrong_tree, right_tree)
+    outputs = [[kinds[(number + second) % 2](one) for number, one in enumerate(gold)] for second in (0, 1)]
+    parsers = [Parsed(title, find_errors(gold, trees, bool), trees, title) for trees in outputs]
+    return comparison_page(title, gold, *parsers, compare(gold, *outputs), {})

@@ -56,11 +56,8 @@ def test_drawings_in_text_tell_what_gold_says(files, capsys):
     assert main(["draw", "parsed.conllu", "--gold", "gold.conllu", "--text", "-o", "trees.txt"]) == 0
     lines = (files / "trees.txt").read_text(encoding="utf-8").splitlines()
     assert lines[2] == "# UAS 66.67, LAS 33.33"
-    assert [line.partition("✗ ")[2] for line in lines[3:6]] == [
-        "gold: nsubj of bark",
-        "",
-        "gold: advmod of bark",
-    ]
+    notes = [line.partition("✗ ")[2] for line in lines[3:6]]
+    assert notes == ["gold: nsubj of bark", "", "gold: advmod of bark"]
     assert sum("✗" in line for line in lines) == 2
     assert capsys.readouterr().out == ""
 
@@ -141,8 +138,7 @@ def test_different_projective_trees_have_different_drawings_in_text(length):
 )
 def test_a_drawing_in_text_is_bounded(words, heads):
     drawing = as_text(words, heads, ["dep"] * len(words))
-    assert drawing.startswith(f"({len(words):,} words: a drawing in text would have more than 2,000,000")
-    assert "`stack-parser draw FILE -o trees.html` makes a page" in drawing
+    assert drawing.startswith(f"({len(words):,} words: ")
     assert len(drawing) < 200
 
 
@@ -151,8 +147,8 @@ def test_notes_and_descriptions_name_long_heads_in_short(files):
     rows = [f"1\t{long}\t_\tX\t_\t_\t0\troot\t_\t_\n"]
     rows += [f"{word}\ty\t_\tX\t_\t_\t1\tdep\t_\t_\n" for word in range(2, others)]
     (files / "gold.conllu").write_text("".join(rows) + "\n")
-    (files / "found.conllu").write_text("".join(rows).replace("\t1\tdep", "\t1\tobj") + "\n")
-    assert main(["draw", "found.conllu", "--gold", "gold.conllu", "--text", "-o", "trees.txt"]) == 0
+    (files / "parsed.conllu").write_text("".join(rows).replace("\t1\tdep", "\t1\tobj") + "\n")
+    assert main(["draw", "parsed.conllu", "--gold", "gold.conllu", "--text", "-o", "trees.txt"]) == 0
     assert (files / "trees.txt").stat().st_size < 3 * len(long)
     heads = [0, *[1] * (others - 1)]
     assert len(as_svg([long, *["y"] * (others - 1)], heads, ["dep"] * others)) < 4 * len(long)

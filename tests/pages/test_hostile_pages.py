@@ -7,15 +7,9 @@ import shutil
 
 import pytest
 from extended import first_of
-from pages.small_trees import HOSTILE_TEXTS, sentence
+from pages.small_trees import HOSTILE_TEXTS, comparison_of, report_of, sentence, text_everywhere
 
 from parser.cli import main
-from parser.evaluation.errors import find_errors
-from parser.evaluation.significance import compare
-from parser.pages.comparison_page import Parsed, comparison_page
-from parser.pages.report_page import report_page
-from parser.parsing.parsed_tree import ParsedTree
-from parser.treebank.sentence import Sentence
 
 MODEL = "tests/model"
 ATTACKS = """() => {
@@ -35,38 +29,8 @@ CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 REFUSED = {*("connect-src", "frame-src", "img-src", "script-src-attr", "script-src-elem", "style-src-attr")}
 
 
-def gold_of(text: str) -> Sentence:
-    """A sentence of three words with the text in all columns and in the comments."""
-    columns = {
-        field: (f"{text}1", text, f"{text}3")
-        for field, kind in Sentence.__annotations__.items()
-        if kind == "tuple[str, ...]"
-    }
-    columns |= {"lines": (f"# text = {text}\n", f"# {text}\n", f"1-2\t{text}4" + "\t_" * 8 + "\n")}
-    return Sentence(**columns, heads=(2, 0, 2), identifier=text, line=1, word_lines=())
-
-
-GOLD = [gold_of(text) for text in HOSTILE_TEXTS]
-RIGHT = [ParsedTree(one.heads, one.labels) for one in GOLD]
-WRONG = [ParsedTree((2, 0, 1), (f"other {one.labels[0]}", *one.labels[1:])) for one in GOLD]
-"""A wrong label and a wrong head."""
-
-
-def report(title):
-    return report_page(title, find_errors(GOLD, WRONG, bool), GOLD, WRONG, (), title, {})
-
-
-def comparison(title):
-    """A page that compares two parsers, each of which is better in every second sentence."""
-    trees = [
-        [pair[(number + second) % 2] for number, pair in enumerate(zip(WRONG, RIGHT, strict=True))]
-        for second in (0, 1)
-    ]
-    first, second = (Parsed(title, find_errors(GOLD, own, bool), own, title) for own in trees)
-    return comparison_page(title, GOLD, first, second, compare(GOLD, *trees), {})
-
-
-PAGES = {"report": (report, 1), "comparison": (comparison, 2)}
+GOLD = [text_everywhere(text) for text in HOSTILE_TEXTS]
+PAGES = {"report": (report_of, 1), "comparison": (comparison_of, 2)}
 """How each page is made, and how often it draws a sentence."""
 
 
@@ -83,7 +47,7 @@ def draw_all(page):
 def test_every_tree_and_every_word_is_drawn(open_page, tmp_path, kind):
     make, times = PAGES[kind]
     path = tmp_path / "page.html"
-    path.write_text(make(" ".join(HOSTILE_TEXTS)), encoding="utf-8")
+    path.write_text(make(" ".join(HOSTILE_TEXTS), GOLD), encoding="utf-8")
     page = open_page(path)
     trees = draw_all(page)
     drawn = [tuple(tree.locator(".word .form").all_text_contents()) for tree in trees]
@@ -109,7 +73,7 @@ def test_every_tree_and_every_word_is_drawn(open_page, tmp_path, kind):
 def test_what_a_text_could_bring_in_is_refused(browser, tmp_path, kind):
     """Even if the text were inserted as markup."""
     path = tmp_path / "page.html"
-    path.write_text(PAGES[kind][0]("page"), encoding="utf-8")
+    path.write_text(PAGES[kind][0]("page", GOLD), encoding="utf-8")
     page = browser.new_page()
     asked = []
     page.route(re.compile("^https?:"), lambda route: (asked.append(route.request.url), route.abort()))
@@ -127,10 +91,7 @@ def test_what_a_text_could_bring_in_is_refused(browser, tmp_path, kind):
 
 @pytest.mark.extended
 def test_pages_of_commands_with_hostile_files(open_page, reader_of_tags, tmp_path):
-    model, treebank = (
-        tmp_path / '"><img src=x onerror=alert(1)>',
-        tmp_path / "<script>alert(1)<\u202e\x1b[31m",
-    )
+    model, treebank = tmp_path / HOSTILE_TEXTS[3], tmp_path / "<script>alert(1)<\u202e\x1b[31m"
     shutil.copytree(MODEL, model)
     forms = [text.replace("\0", "") for text in HOSTILE_TEXTS]
     texts = [

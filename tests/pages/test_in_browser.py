@@ -14,19 +14,26 @@ BACKGROUND = "getComputedStyle(document.body).backgroundColor"
 
 
 @pytest.fixture
-def compared(tmp_path):
-    path = tmp_path / "compared.html"
-    path.write_text(trees_page("Trees", parsed(ALL), parsed(GOLD)), encoding="utf-8")
-    return path
+def written(tmp_path):
+    """A function that writes a page of these sentences, and returns its path."""
+
+    def write(*sentences):
+        path = tmp_path / "page.html"
+        path.write_text(trees_page("Trees", *sentences), encoding="utf-8")
+        return path
+
+    return write
 
 
-@pytest.fixture(scope="module")
-def large(tmp_path_factory):
+@pytest.fixture
+def compared(written):
+    return written(parsed(ALL), parsed(GOLD))
+
+
+@pytest.fixture
+def large(written):
     """A page with 2,000 sentences."""
-    sentences = read_treebank("data/quickstart/train.conllu")
-    path = tmp_path_factory.mktemp("large") / "large.html"
-    path.write_text(trees_page("Trees", (sentences * 2)[:2000]), encoding="utf-8")
-    return path
+    return written(read_treebank("data/quickstart/train.conllu"))
 
 
 def wait_for_trees(page, least):
@@ -107,38 +114,30 @@ def test_a_view_can_be_linked(open_page, compared):
 
 
 @pytest.mark.extended
-def test_order_by_errors(open_page, tmp_path):
-    path = tmp_path / "page.html"
-    path.write_text(trees_page("Trees", parsed(FRENCH + ALL), parsed(FRENCH + GOLD)), encoding="utf-8")
-    page = open_page(path, "#sort=errors&upos=nonsense")
+def test_order_by_errors(open_page, written):
+    page = open_page(written(parsed(FRENCH + ALL), parsed(FRENCH + GOLD)), "#sort=errors&upos=nonsense")
     assert shown(page)[:2] == ["dogs", "du"]
     page.locator("#sort").select_option("")
     assert shown(page)[:2] == ["du", "dogs"]
 
 
 @pytest.mark.extended
-def test_without_gold_there_is_nothing_about_errors(open_page, tmp_path):
-    path = tmp_path / "page.html"
-    path.write_text(trees_page("Trees", parsed(ALL)), encoding="utf-8")
-    page = open_page(path)
+def test_without_gold_there_is_nothing_about_errors(open_page, written):
+    page = open_page(written(parsed(ALL)))
     assert page.locator(".with-gold:visible").count() == 0
     assert page.locator(".arc.plain").count() > 0
 
 
 def with_shares(text, shares):
     """The sentences of a text, with the probabilities of their arcs."""
-    found, left = [], iter(shares)
-    for one in parsed(text):
-        found.append(with_probabilities(one, [next(left) for _ in one.forms]))
-    return found
+    left = iter(shares)
+    return [with_probabilities(sentence, [next(left) for _ in sentence.forms]) for sentence in parsed(text)]
 
 
 @pytest.fixture
-def uncertain(tmp_path):
-    path = tmp_path / "uncertain.html"
+def uncertain(written):
     sentences = with_shares(DOGS + CATS + FRENCH, [0.9, 0.99, 0.4, 0.97, 1, 0.5, 0.79, 0.8])
-    path.write_text(trees_page("Trees", [*sentences, *parsed(UYGHUR)]), encoding="utf-8")
-    return path
+    return written([*sentences, *parsed(UYGHUR)])
 
 
 @pytest.mark.extended

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -47,9 +46,7 @@ def test_a_drawn_tree_has_what_the_parser_predicts():
 def report(tmp_path):
     gold, trees = parsed(GOLD), trees_of(parsed(ALL))
     errors = find_errors(gold, trees, lambda form: form == "Dogs")
-    confidences = {
-        name: confidence(shares) for name, shares in {"before": (1, 0.5), "calibrated": (0.8, 0)}.items()
-    }
+    confidences = {"before": confidence((1, 0.5)), "calibrated": confidence((0.8, 0))}
     path = tmp_path / "report.html"
     path.write_text(report_page(HOSTILE, errors, gold, trees, (), SVG, confidences), encoding="utf-8")
     return path
@@ -59,25 +56,21 @@ def report(tmp_path):
 def comparison(tmp_path):
     gold, second = parsed(GOLD), trees_of(parsed(ALL))
     first = [ParsedTree(tuple(max(0, head - 1) for head in tree.heads), tree.labels) for tree in second]
-    found = [
-        Parsed(name, find_errors(gold, trees, lambda form: True), trees, "no curves")
-        for name, trees in (("one", first), ("other", second))
+    outputs = {"one": first, "other": second}
+    parsers = [
+        Parsed(name, find_errors(gold, trees, bool), trees, "no curves") for name, trees in outputs.items()
     ]
-    page = comparison_page("dogs.conllu", gold, found[0], found[1], compare(gold, first, second), {})
     path = tmp_path / "comparison.html"
+    page = comparison_page("dogs.conllu", gold, *parsers, compare(gold, first, second), {})
     path.write_text(page, encoding="utf-8")
     return path
 
 
 def cells(page, heading):
     """The rows of the table below a heading."""
-    rows = page.locator("section", has=page.get_by_role("heading", name=heading, exact=True)).locator(
-        "tbody tr"
-    )
-    return [
-        [text.strip().lstrip("\u2007") for text in row.locator("th, td").all_inner_texts()]
-        for row in rows.all()
-    ]
+    section = page.locator("section", has=page.get_by_role("heading", name=heading, exact=True))
+    rows = [row.locator("th, td").all_inner_texts() for row in section.locator("tbody tr").all()]
+    return [[text.strip().lstrip("\u2007") for text in row] for row in rows]
 
 
 def test_a_report_has_scores_kinds_of_errors_and_trees(open_page, report):
@@ -128,9 +121,8 @@ def report_of_a_treebank(path, curves="no curves"):
 @pytest.mark.extended
 @pytest.mark.parametrize(("width", "columns"), [(400, 1), (800, 1), (1100, 2), (1600, 2)])
 def test_cards_fill_the_page_and_clip_nothing(open_page, tmp_path, width, columns):
-    page = open_page(
-        report_of_a_treebank(tmp_path / "report.html", SVG), viewport={"width": width, "height": 800}
-    )
+    path = report_of_a_treebank(tmp_path / "report.html", SVG)
+    page = open_page(path, viewport={"width": width, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") == width
     widths = page.locator(".wide:has(table)").evaluate_all(
         "(boxes) => boxes.map((box) => [box.scrollWidth, box.clientWidth])"
@@ -227,8 +219,8 @@ def test_why_there_are_no_learning_curves(tmp_path, files, said):
     model.mkdir()
     for name, content in files.items():
         (tmp_path / name).write_text(content)
-    found = curves_of(model)
-    assert (said in found) if said else (b"<svg" in found)
+    curves = curves_of(model)
+    assert (said in curves) if said else (b"<svg" in curves)
 
 
 @pytest.mark.extended
@@ -243,13 +235,6 @@ def test_a_comparison_says_of_each_model_why_it_has_no_curves(tmp_path, capsys):
     assert "epochs of A" in written
     assert "B: The model is a package, which has no learning curves." in written
     capsys.readouterr()
-    assert (
-        main(["compare", MODEL, unfinished, TREEBANK, "--report", str(tmp_path / "run/metrics.jsonl")]) == 2
-    )
+    metrics = str(tmp_path / "run/metrics.jsonl")
+    assert main(["compare", MODEL, unfinished, TREEBANK, "--report", metrics]) == 2
     assert "would overwrite" in capsys.readouterr().err
-
-
-@pytest.mark.extended
-def test_training_leaves_curves(config_file, tmp_path):
-    assert main(["train", str(config_file), "--run", str(tmp_path / "run")]) == 0
-    assert Path(tmp_path / "run" / "curves.svg").read_text(encoding="utf-8").startswith("<?xml")

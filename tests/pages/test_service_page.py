@@ -43,7 +43,11 @@ def small_service(model):
 
 @pytest.fixture
 def page(open_page, service):
-    page = open_page(service.url)
+    return opened(open_page, service)
+
+
+def opened(open_page, service, **settings):
+    page = open_page(service.url, **settings)
     page.locator("#model-field").wait_for()
     return page
 
@@ -149,8 +153,7 @@ def test_surer_arcs_are_thicker(page):
 
 @pytest.mark.extended
 def test_conllu_is_copied_as_the_command_writes_it(open_page, service, model):
-    page = open_page(service.url, **CLIPBOARD)
-    page.locator("#model-field").wait_for()
+    page = opened(open_page, service, **CLIPBOARD)
     parse(page, TEXT)
     page.locator("#copy-conllu").click()
     page.locator("#status", has_text="CoNLL-U copied.").wait_for()
@@ -172,8 +175,7 @@ def test_without_a_clipboard_the_text_is_selected(open_page, small_service, mode
 
 @pytest.mark.extended
 def test_a_link_holds_text_and_model(open_page, service):
-    page = open_page(service.url, **CLIPBOARD)
-    page.locator("#model-field").wait_for()
+    page = opened(open_page, service, **CLIPBOARD)
     page.locator("#model").select_option("words")
     text = "Don't go & sleep #1\ngrößer + <b>"
     parse(page, text)
@@ -366,17 +368,6 @@ def test_screen_readers_are_told(page):
     assert page.get_by_role("region", name="Words of sentence 1").count() == 1
 
 
-@pytest.mark.extended
-def test_the_pointer_shows_what_is_known_of_a_word(page):
-    parse(page, "Go!")
-    page.locator(".word").first.hover()
-    box = page.locator("#word-box")
-    assert box.locator("p").text_content() == "Go"
-    assert box.locator("dd").last.text_content().endswith(" %")
-    page.keyboard.press("Escape")
-    assert box.is_hidden()
-
-
 def test_hostile_texts_are_only_texts(page):
     parse(page, "\n".join(text.replace("\n", " ") for text in HOSTILE_TEXTS))
     words = {word for sentence in forms(page) for word in sentence}
@@ -420,8 +411,8 @@ def test_a_long_parse_can_be_stopped(page):
 
 @pytest.mark.extended
 def test_a_narrow_window_is_not_scrolled_sideways(open_page, service):
-    page = open_page(service.url, viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
-    page.locator("#model-field").wait_for()
+    phone = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
+    page = opened(open_page, service, **phone)
     for text in (TEXT * 3, "The cat " * 40, "w" * 900, "Go! " * 200):
         parse(page, text)
         page.locator(".tree-box svg").first.wait_for()
@@ -444,14 +435,3 @@ def test_texts_from_the_right(page):
     )
     assert places == sorted(places, reverse=True)
     assert page.locator("#text").evaluate("(field) => getComputedStyle(field).direction") == "rtl"
-
-
-@pytest.mark.extended
-def test_dark_and_light(open_page, small_service):
-    colours = [
-        open_page(small_service.url, color_scheme=scheme)
-        .locator("#text")
-        .evaluate("(field) => getComputedStyle(field).backgroundColor")
-        for scheme in ("light", "dark")
-    ]
-    assert colours == ["rgb(255, 255, 255)", "rgb(29, 33, 38)"]
