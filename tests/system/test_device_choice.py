@@ -69,18 +69,13 @@ def test_a_build_without_cuda_is_named(capsys):
 
 
 @pytest.mark.usefixtures("_gpu", "_old_driver")
-@pytest.mark.parametrize(("name", "hidden"), [("cpu", None), ("auto", ""), ("auto", "-1")])
-def test_who_chooses_the_cpu_is_not_warned(name, hidden, monkeypatch, capsys):
-    if hidden is not None:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
-    warn_of_unused_gpu(name)
-    assert capsys.readouterr().err == ""
-
-
-@pytest.mark.usefixtures("_old_driver")
-def test_a_machine_without_a_gpu_is_not_warned(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(device_choice, "DEVICE_FILES", tmp_path)
-    warn_of_unused_gpu("auto")
+@pytest.mark.parametrize("choice", ["cpu", "hidden by an empty list", "hidden by -1", "no GPU"])
+def test_who_has_no_gpu_or_chooses_the_cpu_is_not_warned(choice, monkeypatch, tmp_path, capsys):
+    if choice.startswith("hidden"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1" if choice.endswith("-1") else "")
+    elif choice == "no GPU":
+        (tmp_path / "nvidia0").unlink()
+    warn_of_unused_gpu("cpu" if choice == "cpu" else "auto")
     assert capsys.readouterr().err == ""
 
 
@@ -90,13 +85,14 @@ def test_too_few_devices(cuda):
         choose_device("cuda:1")
 
 
-@pytest.mark.usefixtures("_gpu")
+def trained_on(device, config_file, run):
+    changes = ["--set", "training.epochs=1", "--set", f"device={device}"]
+    assert main(["train", str(config_file), "--run", str(run), *changes]) == 0
+
+
+@pytest.mark.usefixtures("_gpu", "_no_cuda")
 def test_training_says_where_it_computes(config_file, tmp_path, capsys):
-    short = ["--set", "training.epochs=1", "--set", "device=auto"]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch.cuda, "is_available", lambda: False)
-        patch.setattr(torch.version, "cuda", None)
-        assert main(["train", str(config_file), "--run", str(tmp_path / "run"), *short]) == 0
+    trained_on("auto", config_file, tmp_path / "run")
     printed = capsys.readouterr()
     assert "training on cpu\n" in printed.out
     assert printed.err.count("built without CUDA") == 1
@@ -104,6 +100,5 @@ def test_training_says_where_it_computes(config_file, tmp_path, capsys):
 
 @pytest.mark.extended
 def test_training_names_the_gpu(config_file, tmp_path, capsys, cuda):
-    short = ["--set", "training.epochs=1", "--set", "device=cuda"]
-    assert main(["train", str(config_file), "--run", str(tmp_path / "run"), *short]) == 0
+    trained_on("cuda", config_file, tmp_path / "run")
     assert "training on cuda, simulated\n" in capsys.readouterr().out

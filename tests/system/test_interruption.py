@@ -5,27 +5,27 @@ import pty
 import signal
 import subprocess
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 
 import psutil
 import pytest
-import torch
 from programs import running, wait_until
-from stopped_runs import command
+from stopped_runs import command as training
 
 from parser.system.interruption import SIGNALS, Interrupted, interruptible, later, stop_request
 from parser.system.processes import end, lifeline, start_process
 
-CPU = torch.device("cpu")
+
+def endless(config_file, run):
+    """The command of a training that does not end by itself."""
+    return [sys.executable, "-m", "parser", *training(config_file, run, "--set", "training.epochs=5000")]
 
 
 @pytest.mark.extended
 def test_ctrl_c_says_how_to_go_on(config_file, tmp_path):
-    arguments = [sys.executable, "-m", "parser", *command(config_file, tmp_path / "run")]
-    arguments += ["--set", "training.epochs=5000"]
-    with running(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with running(endless(config_file, tmp_path / "run"), stderr=subprocess.PIPE, text=True) as process:
         wait_until((tmp_path / "run" / "checkpoint.safetensors").exists, process)
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate()
@@ -36,10 +36,8 @@ def test_ctrl_c_says_how_to_go_on(config_file, tmp_path):
 
 @pytest.mark.extended
 def test_a_run_whose_terminal_closes_is_saved(config_file, tmp_path):
-    run = tmp_path / "run"
-    arguments = [sys.executable, "-m", "parser", *command(config_file, run, "--set", "training.epochs=5000")]
     ours, theirs = pty.openpty()
-    with running(arguments, stdout=theirs, stderr=theirs) as process:
+    with running(endless(config_file, tmp_path / "run"), stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
         printed = b""
         while b"epoch   2" not in printed:
@@ -82,16 +80,12 @@ def test_nohup_is_heeded():
 
 
 def test_other_threads_leave_signals_alone():
-    before, found = signal.getsignal(signal.SIGTERM), []
-
-    def look():
+    def handler():
         with stop_request():
-            found.append(signal.getsignal(signal.SIGTERM))
+            return signal.getsignal(signal.SIGTERM)
 
-    thread = threading.Thread(target=look)
-    thread.start()
-    thread.join()
-    assert found == [before]
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(handler).result() == signal.getsignal(signal.SIGTERM)
 
 
 def test_an_interruption_is_not_taken_for_a_failure():
@@ -150,15 +144,12 @@ sys.exit(program())
 """
 
 
-@pytest.mark.parametrize(
-    ("number", "code", "said"), [(number, 128 + number, "interrupted\n") for number in SIGNALS] + [(0, 3, "")]
-)
-def test_a_program_can_be_ended_while_it_imports_but_not_while_it_ends(number, code, said):
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(int(number))], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (code, said)
-    assert done.stdout == ("" if number else "at the end\n")
+@pytest.mark.parametrize("number", [*SIGNALS, 0])
+def test_a_program_can_be_ended_while_it_imports_but_not_while_it_ends(number):
+    command = [sys.executable, "-c", PROGRAM, str(int(number))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    expected = (128 + number, "", "interrupted\n") if number else (3, "at the end\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == expected
 
 
 FAMILY = "sleep 1000 & echo $!; exec sleep 1000"
@@ -204,11 +195,8 @@ def test_a_program_has_its_own_output_files_and_exit_code():
     with lifeline() as line, open(ours) as file:
         command = ["sh", "-c", f"echo told; echo more >&{theirs}; cat; exit 7"]
         if theirs > 9:  # more digits than shells know
-            command = [
-                sys.executable,
-                "-c",
-                f"import os; os.write({theirs}, b'more\\n'); print('told'); exit(7)",
-            ]
+            code = f"import os; os.write({theirs}, b'more\\n'); print('told'); exit(7)"
+            command = [sys.executable, "-c", code]
         with start_process(command, line, pass_fds=(theirs,), stdout=subprocess.PIPE, text=True) as process:
             os.close(theirs)
             said, _ = process.communicate()  # although the watcher still waits

@@ -36,5 +36,5 @@ def test_the_environment_is_as_before_afterwards(path, monkeypatch):
 
 
 def test_one_file_says_how_python_is_started():
-    found = [path for path in Path("parser").rglob("*.py") if "sys.executable" in path.read_text()]
-    assert found == [Path("parser/system/processes.py")]
+    paths = [path for path in Path("parser").rglob("*.py") if "sys.executable" in path.read_text()]
+    assert paths == [Path("parser/system/processes.py")]

@@ -41,11 +41,11 @@ def _no_settings_of_ray(monkeypatch):
 SETTINGS = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 
 
-def test_what_answers_as_a_cluster_is_accepted():
-    with listening(SETTINGS + b"more") as address:
-        refuse_silent(address)
-    with listening(SETTINGS) as address:
-        refuse_silent(f"ray://{address}")
+@pytest.mark.parametrize("answer", [SETTINGS, SETTINGS + b"more"])
+@pytest.mark.parametrize("scheme", ["", "ray://"])
+def test_what_answers_as_a_cluster_is_accepted(answer, scheme):
+    with listening(answer) as address:
+        refuse_silent(f"{scheme}{address}")
 
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0" * 9])
