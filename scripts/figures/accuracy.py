@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from figures.kept import (
     MEASUREMENTS,
-    PRINTED_OF_SPEED,
     SMALL,
     SPLITS,
     TREEBANKS,
@@ -331,7 +330,7 @@ def pretraining() -> str:
 
 def shipped_treebank() -> str:
     """The scores on data/quickstart of baselines that only guess."""
-    lines = printed("make_treebank.py", PRINTED_OF_SPEED)[-3:]
+    lines = printed("make_treebank.py")[-3:]
     return table(
         ("guess on dev", "UAS", "LAS"),
         ([part.strip() for part in line.split("  ") if part] for line in lines),
@@ -472,8 +471,9 @@ def few_sentences() -> str:
 
 def _mean_of_folds(treebank: str, given: Given) -> float:
     """LAS of a cross-validation: the mean over the words of its test sets, which differ in length."""
-    path = MEASUREMENTS / f"accuracy/{treebank.lower().replace(' ', '-')}-folds.json"
-    models = json.loads(path.read_text(encoding="utf-8"))["models"]
+    folds = json.loads((MEASUREMENTS / "accuracy/folds.json").read_text(encoding="utf-8"))["models"]
+    name = f"UD_{treebank.replace(' ', '-')}fold"
+    models = [model for model in folds if model["treebank"].startswith(name)]
     # Each word is in the train parts of all folds but one.
     words = sum(model["training_words"] for model in models) // (len(models) - 1)
     tested = [words - model["training_words"] for model in models]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Literal
 
-from figures.kept import PRINTED_OF_SPEED, Row, grid, grouped, printed, processor, rows, speed_run, table
+from figures.kept import Row, grid, grouped, printed, processor, rows, speed_run, table
 from figures.speed import speeds_by_size
 
 What = Literal["training", "transformer", "this-cpu", "shapes", "making"]
@@ -68,7 +68,7 @@ def measured_over_predicted() -> str:
 def training_with_graphs() -> str:
     """What `stack-parser train` printed for the last of three epochs."""
     runs = {"without": "false", "`training.cuda_graphs: true`": "true"}
-    lines = {title: printed(f"training-h100-graphs-{name}", PRINTED_OF_SPEED) for title, name in runs.items()}
+    lines = {title: printed(f"training-h100-graphs-{name}") for title, name in runs.items()}
     speeds = {
         title: re.findall(r"([\d,]+) sentences/s", "\n".join(of_run))[-1] for title, of_run in lines.items()
     }

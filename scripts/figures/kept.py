@@ -17,9 +17,8 @@ from parser.speed.reporting.speed_ups import bracketed, ratio
 from parser.tables.report import difference
 
 MEASUREMENTS = Path(__file__).parent.parent.parent / "docs/measurements"
-TRAINING_RUNS, PRINTED = "accuracy/rows.jsonl", "accuracy/printed.jsonl"
-"""The rows of training runs, and the output of commands on trained parsers."""
-PRINTED_OF_SPEED, PRINTED_OF_SCALE = "speed/printed.jsonl", "scale/printed.jsonl"
+TRAINING_RUNS, PRINTED = "accuracy/rows.jsonl", "printed.jsonl"
+"""The rows of training runs, and the output of single commands, by scripts/keep_output.py."""
 Row = dict[str, Any]
 Key = TypeVar("Key")
 Line = TypeVar("Line")
@@ -53,22 +52,21 @@ def latest(path: str) -> dict[str, Row]:
     return {name: row for name, row in last.items() if row["status"] == OK}
 
 
-def printed_rows(file: str, words: str) -> list[Row]:
+def printed_rows(words: str) -> list[Row]:
     """The rows of commands. Raises ValueError if there is no such command.
 
-    file: written by scripts/keep_output.py. words: the name of rows or their whole command; otherwise all
-    commands that contain these words are taken.
+    words: the name of rows or their whole command; otherwise all commands that contain these words are taken.
     """
-    named = [row for row in rows(file) if words in (row.get("name"), " ".join(row["command"]))]
-    chosen = named or [row for row in rows(file) if words in " ".join(row["command"])]
+    named = [row for row in rows(PRINTED) if words in (row.get("name"), " ".join(row["command"]))]
+    chosen = named or [row for row in rows(PRINTED) if words in " ".join(row["command"])]
     if not chosen:
-        raise ValueError(f"{file} has no command with {words!r}")
+        raise ValueError(f"{PRINTED} has no command with {words!r}")
     return chosen
 
 
-def printed(words: str, file: str = PRINTED) -> list[str]:
+def printed(words: str) -> list[str]:
     """The lines that commands printed, as in `printed_rows`."""
-    return [line for row in printed_rows(file, words) for line in row["printed"]]
+    return [line for row in printed_rows(words) for line in row["printed"]]
 
 
 def printed_json(words: str) -> list[Row]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from figures.kept import PRINTED_OF_SPEED, grid, matches, printed, rows, speed_run, table
+from figures.kept import grid, matches, printed, rows, speed_run, table
 from parser.evaluation.statistics import Estimate
 from parser.speed.reporting.speed_ups import STEP, comparisons, gains_of_parts
 
@@ -132,7 +132,7 @@ def programs_at_paper_sizes() -> str:
 
 def printed_of_modules(experiment: str) -> list[str]:
     """The lines that the study of single modules printed for an experiment."""
-    return printed(f"measure_modules.py configs/speed/levels.yaml {experiment} ", PRINTED_OF_SPEED)
+    return printed(f"measure_modules.py configs/speed/levels.yaml {experiment} ")
 
 
 def shares_of_products(lines: Sequence[str], module: str) -> dict[int, float]:

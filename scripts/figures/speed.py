@@ -10,8 +10,6 @@ from functools import partial
 from matplotlib.figure import Figure
 
 from figures.kept import (
-    PRINTED_OF_SCALE,
-    PRINTED_OF_SPEED,
     grouped,
     latest,
     matches,
@@ -225,7 +223,7 @@ def padded_lstms() -> str:
     header = ["words of a sentence"]
     lines: dict[str, list[str]] = {}
     for instructions in ("AVX-512", "AVX2"):
-        _, sizes, *rest = printed(f"padded LSTMs, {instructions}", PRINTED_OF_SPEED)
+        _, sizes, *rest = printed(f"padded LSTMs, {instructions}")
         header += [f"{size}, {instructions}" for size in re.findall(r"\d+ units", sizes)]
         for line in rest:
             lengths, *gains = re.split(r" {2,}", line)
@@ -237,14 +235,14 @@ def schedules() -> str:
     """Numbers of batches by agenda and by depth, and the speed by depth as a share of that by agenda."""
     header = ("", "batches by agenda", "by depth", "speed by depth over agenda, 32 units", "256 units")
     titles = {"cell": "as cells", "operation": "as operations"}
-    lines = (line.split("; ") for line in printed("measure_schedules", PRINTED_OF_SPEED)[1:])
+    lines = (line.split("; ") for line in printed("measure_schedules")[1:])
     return table(header, ((f"{name}, {titles[grain]}", *figures) for grain, name, *figures in lines))
 
 
 def single_figures() -> str:
     def searched(pattern: str, words: str) -> list[str]:
         """All that the pattern finds in what commands printed. Raises ValueError if there is nothing."""
-        everything: list[str] = re.findall(pattern, " ".join(printed(words, PRINTED_OF_SPEED)))
+        everything: list[str] = re.findall(pattern, " ".join(printed(words)))
         if not everything:
             raise ValueError(f"no {pattern} in what was printed")
         return everything
@@ -252,7 +250,7 @@ def single_figures() -> str:
     def machine(command: str) -> str:
         """The processor on which a command was run last."""
         program = command.split()[1].rpartition("/")[2]
-        return processor(printed_rows(PRINTED_OF_SPEED, program)[-1]["machine"])
+        return processor(printed_rows(program)[-1]["machine"])
 
     words = searched(r"words +(\d+(?:,\d+)*)", "check")[0]
     trajectories = sorted(searched(r"trajectories in +([\d.]+) s", "check"), key=float)
@@ -304,14 +302,14 @@ def single_figures() -> str:
 def levels_and_steps() -> str:
     """The number of steps and levels that the sentences of a treebank take."""
     pattern = r"(steps|levels) +median (\d+), greatest (\d+).*"
-    lines = matches(pattern, printed("measure_levels", PRINTED_OF_SPEED))
+    lines = matches(pattern, printed("measure_levels"))
     header = ("training set of English EWT", "median of the sentences", "greatest")
     return table(header, sorted(lines, reverse=True))
 
 
 def reading() -> str:
     """The speed of reading the shipped treebank, next to conllu."""
-    lines = printed("measure_reading", PRINTED_OF_SPEED)[-3:]
+    lines = printed("measure_reading")[-3:]
     readers, speeds = zip(*(line.split(": ") for line in lines), strict=True)
     return table(("of the processor's time", *readers), [("reading `train.conllu`", *speeds)])
 
@@ -329,7 +327,7 @@ def service() -> str:
             (f"{language}, {load}", servers[server], *figures)
             for language, text in texts.items()
             for load, clients in loads.items()
-            for server, *figures in matches(pattern, printed(command.format(text, clients), PRINTED_OF_SCALE))
+            for server, *figures in matches(pattern, printed(command.format(text, clients)))
         ),
     )
 
@@ -337,7 +335,7 @@ def service() -> str:
 def request_memory() -> str:
     """The service's memory with many large requests at once, by kind."""
     pattern = r"(\d+ requests of [\d.]+ MB, .+): (\d+) MiB before, at most (\d+) MiB; .*"
-    lines = matches(pattern, printed("measure_request_memory.py", PRINTED_OF_SCALE))
+    lines = matches(pattern, printed("measure_request_memory.py"))
     return table(("", "before, MiB", "at most, MiB"), lines)
 
 
@@ -351,7 +349,7 @@ def processes() -> str:
     }
     lines = []
     for title, words in commands.items():
-        last = printed(words, PRINTED_OF_SCALE)[-3:]
+        last = printed(words)[-3:]
         products, gain, share = (line.rpartition(": ")[2] for line in last)
         lines.append((title, gain, products, share))
     return table(("two processes over one", "gain", "gain of products", "share of that"), lines)
@@ -359,14 +357,14 @@ def processes() -> str:
 
 def training_with_processes() -> str:
     """Dev LAS of a parser trained by one process, and of a parser trained by two."""
-    lines = printed("parser train", PRINTED_OF_SCALE)
+    lines = printed("training.batch_size=64 --processes")
     las = [line.rpartition(" ")[2] for line in lines if "UAS" in line]
     return table(("processes", "dev LAS"), zip(("one", "two"), las, strict=True))
 
 
 def plan_table(number: int) -> str:
     """A table that the plan of a corpus printed."""
-    lines = printed("plan_corpus", PRINTED_OF_SCALE)
+    lines = printed("plan_corpus")
     text = "\n".join(line if line.startswith("|") else "" for line in lines)
     return re.split(r"\n{2,}", text.strip())[number]
 

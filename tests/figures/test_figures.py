@@ -111,11 +111,11 @@ def test_what_a_command_printed(measured):
         {"name": "both", "command": ["evaluate"], "printed": ["3"]},
     ]
     (measured / "printed.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert kept.printed("train a.yaml", "printed.jsonl") == ["1"]
-    assert kept.printed("a.yaml", "printed.jsonl") == ["1", "2"]
-    assert kept.printed("both", "printed.jsonl") == ["3"]
+    assert kept.printed("train a.yaml") == ["1"]
+    assert kept.printed("a.yaml") == ["1", "2"]
+    assert kept.printed("both") == ["3"]
     with pytest.raises(ValueError, match="no command with 'parse'"):
-        kept.printed("parse", "printed.jsonl")
+        kept.printed("parse")
 
 
 HEADLINE = """
