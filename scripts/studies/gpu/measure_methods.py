@@ -38,6 +38,7 @@ from measuring import in_turns
 from parser.commands.speed import read_config
 from parser.evaluation.statistics import median_of
 from parser.networks.replay.examples import Examples
+from parser.speed.measuring.cell_process import PhaseClock
 from parser.speed.tasks import conformance
 from parser.speed.tasks.discovery import find
 from parser.speed.tasks.plugin import AnyPlugin, Setup
@@ -57,6 +58,7 @@ REHEARSED = {
     "mixture_of_experts": ["settings.experts=3"],
 }
 """Changes of an experiment in a rehearsal, by its plugin."""
+CPU = torch.device("cpu")
 TURNS, BATCHES = 6, 8
 WAITING, LAUNCHING = "the host waits for the device", "the host only launches"
 
@@ -121,10 +123,9 @@ class MeasuredCell:
         """most: batches that are run."""
         name, settings = of_plugin
         self.found = dict(cell)
-        self._clock = PhaseClock()
-        setup = Setup(
-            settings, cell["method"], cell["mode"], cell["batch_size"], visited.device, 1, self._clock.phase
-        )
+        self._device, self._clock = visited.device, PhaseClock(CPU)
+        names = cell["method"], cell["mode"], cell["batch_size"]
+        setup = Setup(settings, *names, visited.device, 1, lambda phase: self._clock(phase))
         self._plugin: AnyPlugin = find(name)()
         began = time.perf_counter()
         self._plugin.prepare(setup)
@@ -149,49 +150,15 @@ class MeasuredCell:
     def phases(self) -> dict[str, dict[str, float]]:
         """Milliseconds of each phase for all batches, by how they are timed."""
         by_clock = {}
-        for how, waits in ((LAUNCHING, False), (WAITING, True)):
-            with self._clock.timing(waits) as seconds:
-                for batch in self._batches:
-                    self._plugin.run(batch)
-                    torch.cuda.synchronize()
-            by_clock[how] = {name: round(1000 * taken, 3) for name, taken in seconds.items()}
+        for how, waits_for in ((LAUNCHING, CPU), (WAITING, self._device)):
+            self._clock = PhaseClock(waits_for)
+            self._clock.on = True
+            for batch in self._batches:
+                self._plugin.run(batch)
+                torch.cuda.synchronize()
+            self._clock.on = False
+            by_clock[how] = {name: round(1000 * taken, 3) for name, taken in self._clock.seconds.items()}
         return by_clock
-
-
-class PhaseClock:
-    """Times phases by the host's clock. The time of a nested phase counts only for the inner one."""
-
-    def __init__(self) -> None:
-        self._seconds: dict[str, float] | None = None
-        """None unless something is timed."""
-        self._waits = False
-        self._inner = 0.0
-        """The time of the phases that have ended in the present one."""
-
-    @contextmanager
-    def timing(self, waits: bool) -> Iterator[dict[str, float]]:
-        """Yields the seconds of each phase in the block. waits: whether the host waits for the device."""
-        self._seconds, self._waits = defaultdict(float), waits
-        try:
-            yield self._seconds
-        finally:
-            self._seconds = None
-
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        if self._seconds is None:
-            yield
-            return
-        before, self._inner, began = self._inner, 0.0, self._now()
-        yield
-        whole = self._now() - began
-        self._seconds[name] += whole - self._inner
-        self._inner = before + whole
-
-    def _now(self) -> float:
-        if self._waits:
-            torch.cuda.synchronize()
-        return time.perf_counter()
 
 
 @contextmanager
