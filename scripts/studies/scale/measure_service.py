@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import re
 import sys
 import time
 from collections import deque
@@ -35,9 +36,11 @@ from measuring import in_turns
 
 from parser.evaluation.statistics import median_of, ratio_of
 
-END, CHUNKED, LENGTH = b"\r\n\r\n", b"transfer-encoding: chunked", b"content-length:"
+END, CHUNKED, LENGTH = b"\r\n\r\n", b"transfer-encoding: chunked", re.compile(rb"(?i)content-length: *(\d+)")
 LAST_CHUNK = b"\r\n0\r\n\r\n"
 """The end of a chunked answer; JSON never contains such line ends."""
+LONGEST = 1 << 24
+"""Bytes of an answer."""
 PARTS = {"tokenizer": "", "tagger": "", "parser": "", "data": ""}
 """The parameters that make all parts of the service run."""
 WARM_UP = 1.0
@@ -57,86 +60,41 @@ class Service(NamedTuple):
             raise ValueError(f"{address}: should be http://HOST:PORT")
         return cls(parts.hostname, parts.port)
 
-    def request(self, path: str, parameters: dict[str, str] | None = None) -> bytes:
-        """The bytes of a request: a POST of a form with these parameters, or a GET without parameters."""
-        host = f"Host: {self.host}:{self.port}\r\n"
-        if parameters is None:
-            return f"GET {path} HTTP/1.1\r\n{host}\r\n".encode()
-        body = urlencode(parameters).encode()
-        kind = "Content-Type: application/x-www-form-urlencoded\r\n"
-        length = f"Content-Length: {len(body)}\r\n\r\n"
-        return f"POST {path} HTTP/1.1\r\n{host}{kind}{length}".encode() + body
-
-    def trees(self, text: str) -> bytes:
-        return self.request("/process", PARTS | {"data": text})
+    def request(self, text: str) -> bytes:
+        """The bytes of a request for the trees of a text."""
+        body = urlencode(PARTS | {"data": text}).encode()
+        head = f"POST /process HTTP/1.1\r\nHost: {self.host}:{self.port}\r\n"
+        kind = f"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {len(body)}\r\n\r\n"
+        return f"{head}{kind}".encode() + body
 
 
-class Connection(asyncio.Protocol):
+class Connection:
     """A connection with one request at a time. UDPipe's service closes it after each answer."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._transport: asyncio.Transport | None = None
-        self._received = bytearray()
-        self._body = 0
-        """The start of the body in what was received; 0 until it is known."""
-        self._length: int | None = None
-        """Length of the whole answer; None if its end is marked otherwise."""
-        self._is_chunked = False
-        self._answered: asyncio.Future[bytes] | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._transport = None
-        if not self._answered or self._answered.done():
-            return
-        if self._body and self._length is None and not self._is_chunked:
-            self._answer()
-        else:
-            self._answered.set_exception(ConnectionError("the service closed a connection"))
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def ask(self, request: bytes) -> bytes:
         """Send a request; returns the answer with its headers. Raises ValueError unless its status is 200."""
-        loop = asyncio.get_running_loop()
-        if not self._transport:
-            await loop.create_connection(lambda: self, *self._service)
-        assert self._transport
-        self._answered = loop.create_future()
-        self._transport.write(request)
-        answer = await self._answered
+        if not self._streams or self._streams[0].at_eof():
+            self._streams = await asyncio.open_connection(*self._service, limit=LONGEST)
+        reader, writer = self._streams
+        writer.write(request)
+        head = await reader.readuntil(END)
+        if CHUNKED in head.lower():
+            answer = head + await reader.readuntil(LAST_CHUNK)
+        elif length := LENGTH.search(head):
+            answer = head + await reader.readexactly(int(length[1]))
+        else:
+            answer = head + await reader.read()
         if not answer.startswith(b"HTTP/1.1 200"):
             raise ValueError(answer[:1000].decode("utf-8", "replace"))
         return answer
 
     def close(self) -> None:
-        if self._transport:
-            self._transport.close()
-
-    def data_received(self, data: bytes) -> None:
-        self._received += data
-        if not self._body and (end := self._received.find(END)) >= 0:
-            self._body, head = end + len(END), bytes(self._received[:end]).lower()
-            self._is_chunked, self._length = CHUNKED in head, None
-            if LENGTH in head:
-                self._length = self._body + int(head.partition(LENGTH)[2].split()[0])
-        if self._body and self._answered and self._is_complete:
-            self._answer()
-
-    @property
-    def _is_complete(self) -> bool:
-        if self._length is None:
-            return self._is_chunked and self._received.endswith(LAST_CHUNK)
-        return len(self._received) >= self._length
-
-    def _answer(self) -> None:
-        assert self._answered
-        answer = bytes(self._received)
-        self._received.clear()
-        self._body = 0
-        self._answered.set_result(answer)
+        if self._streams:
+            self._streams[1].close()
 
 
 class Measured(NamedTuple):
@@ -164,7 +122,7 @@ class Load(NamedTuple):
     seconds: float
 
     async def run(self, service: Service, sentences: Sequence[str], pid: int | None) -> Measured:
-        requests = [service.trees(sentence) for sentence in sentences]
+        requests = [service.request(sentence) for sentence in sentences]
         connections = [Connection(service) for _ in range(self.clients)]
         refuse_without_trees(await connections[0].ask(requests[0]))
         ask = self._closed if self.rate is None else self._open
