@@ -9,7 +9,7 @@ import time
 
 import pytest
 import torch
-from extended import first_of
+from extended import extended, first_of
 from programs import running
 from safetensors import safe_open
 from safetensors.torch import save
@@ -54,10 +54,10 @@ def test_a_run_that_is_killed_again_and_again_ends_as_one_that_never_was(config_
     again = command(config_file, run, *ON_CPU)
     while (done := killed_until_done(again, run, kills, longest)) < kills:
         # It finished too soon: start over.
-        assert left_behind(tmp_path / "killed") == left_behind(tmp_path / "whole")
-        (tmp_path / "killed").rename(tmp_path / f"ended-{time.monotonic_ns()}")
+        assert left_behind(run) == left_behind(tmp_path / "whole")
+        run.rename(tmp_path / f"ended-{time.monotonic_ns()}")
         kills -= done
-    assert left_behind(tmp_path / "killed") == left_behind(tmp_path / "whole")
+    assert left_behind(run) == left_behind(tmp_path / "whole")
 
 
 class KillError(BaseException):
@@ -93,26 +93,57 @@ def test_a_kill_between_any_two_files(config_file, tmp_path, monkeypatch, moment
         assert left_behind(run) == left_behind(tmp_path / "whole")
 
 
-@pytest.mark.extended
-def test_a_run_without_a_checkpoint_is_left_alone(config_file, tmp_path, capsys):
-    run = tmp_path / "run"
-    assert main(command(config_file, run, "--set", "training.epochs=1")) == 0
-    (run / "checkpoint.safetensors").unlink()
-    before = left_behind(run)
-    assert main(command(config_file, run, "--set", "training.epochs=1", "--resume")) == 2
-    assert "there is no checkpoint.safetensors to resume from" in capsys.readouterr().err
-    assert left_behind(run) == before
+def other_words(folder):
+    (folder / "vectors.txt").write_text("cats 3 4\ndogs 1 2\n")
 
 
-@pytest.mark.extended
-def test_words_in_another_order_are_refused(config_file, tmp_path):
-    vectors = tmp_path / "vectors.txt"
-    vectors.write_text("dogs 1 2\ncats 3 4\n")
-    config = read_config(config_file, [f"parser.network.pretrained={vectors}", "training.epochs=1"])
-    train(config, tmp_path / "run", CPU)
-    vectors.write_text("cats 3 4\ndogs 1 2\n")
-    with pytest.raises(ValueError, match="the teachers have changed since the run began"):
-        train(config, tmp_path / "run", CPU, resume=True)
+def more_trees(folder):
+    with (folder / "tiny.conllu").open("a") as file:
+        file.write("1\tmore\tmore\tX\tX\t_\t0\troot\t_\t_\n\n")
+
+
+def broken(content):
+    return lambda folder: (folder / "run/checkpoint.safetensors").write_bytes(content)
+
+
+def of_format(number):
+    """Its config may have settings with other names, but the message has to be about the format."""
+
+    def change(folder):
+        path, config = folder / "run/checkpoint.safetensors", folder / "run/config.yaml"
+        with safe_open(path, "pt") as file:
+            metadata = {name: text for name, text in file.metadata().items() if name != "format"}
+            tensors = {name: file.get_tensor(name) for name in list(file.keys())}
+        path.write_bytes(save(tensors, {**metadata, **({"format": number} if number else {})}))
+        config.write_text(config.read_text().replace("max_grad_norm:", "clip:"))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (broken(b"\xff" * 100), "checkpoint.safetensors: broken, or not of this run"),
+        (of_format("2"), "checkpoint.safetensors: has format 2, and this program goes on from format 1"),
+        *extended(
+            (of_format(None), "checkpoint.safetensors: has a format that it does not name"),
+            (of_format("9" * 1000), f"checkpoint.safetensors: has format {'9' * 60}…, and"),
+            (broken(b""), "checkpoint.safetensors: broken, or not of this run"),
+            (broken(b"\x08\0\0\0\0\0\0\0{}      "), "checkpoint.safetensors: broken, or not of this run"),
+            (lambda folder: (folder / "run/checkpoint.safetensors").unlink(), "there is no checkpoint"),
+            (other_words, "have changed since the run began"),
+            (more_trees, "have changed since the run began"),
+        ),
+    ],
+)
+def test_what_can_not_be_gone_on_with_is_left_alone(tmp_path, trained, refused, change, message):
+    (tmp_path / "vectors.txt").write_text("dogs 1 2\ncats 3 4\n")
+    changes = "training.epochs=1", f"parser.network.pretrained={tmp_path}/vectors.txt"
+    trained(*changes)
+    before = left_behind(tmp_path / "run")
+    change(tmp_path)
+    assert message in refused(*changes, "--resume")
+    assert left_behind(tmp_path / "run") == before
 
 
 @pytest.mark.parametrize(
@@ -128,59 +159,13 @@ def test_a_run_that_is_stopped_at_any_batch_goes_on(config_file, tmp_path, monke
     train(config, tmp_path / "whole", CPU)
     in_whole, stops.batches, stops.at = stops.batches, 0, {3, 4, 9, 17}
     for number in range(len(stops.at)):
-        with pytest.raises(
-            StoppedError, match="everything is saved, continue with stack-parser train --resume"
-        ) as stopped:
+        with pytest.raises(StoppedError, match="everything is saved, continue with") as stopped:
             train(config, tmp_path / "stopped", CPU, resume=number > 0)
         assert stopped.value.signal == signal.SIGTERM
     scores = train(config, tmp_path / "stopped", CPU, resume=True)
     assert left_behind(tmp_path / "stopped") == left_behind(tmp_path / "whole")
     assert stops.batches == in_whole  # no batch was computed twice
     assert train(config, tmp_path / "stopped", CPU, resume=True) == scores  # there is nothing left to do
-
-
-@pytest.mark.extended
-def test_other_treebanks_are_refused(config_file, tmp_path, capsys):
-    assert main(command(config_file, tmp_path / "run", "--set", "training.epochs=1")) == 0
-    with (tmp_path / "tiny.conllu").open("a") as file:
-        file.write("1\tmore\tmore\tX\tX\t_\t0\troot\t_\t_\n\n")
-    assert main(command(config_file, tmp_path / "run", "--set", "training.epochs=1", "--resume")) == 2
-    assert "have changed since the run began" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("damage", first_of([b"\xff" * 100, b"", b"\x08\0\0\0\0\0\0\0{}      "]))
-def test_a_broken_checkpoint_is_named(config_file, tmp_path, capsys, damage):
-    assert main(command(config_file, tmp_path / "run", "--set", "training.epochs=1")) == 0
-    path = tmp_path / "run" / "checkpoint.safetensors"
-    path.write_bytes(damage)
-    assert main(command(config_file, tmp_path / "run", "--set", "training.epochs=1", "--resume")) == 2
-    assert f"{path}: broken, or not of this run" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("number", "told"),
-    [
-        (
-            None,
-            "has a format that it does not name, and this program goes on from format 1 only: resume with",
-        ),
-        ("2", "has format 2, and this program goes on from format 1 only"),
-        ("9" * 1000, f"has format {'9' * 60}…, and"),
-    ],
-)
-def test_a_checkpoint_of_another_format_is_refused(config_file, tmp_path, capsys, number, told):
-    """Its config may have settings with other names, but the message has to be about the format."""
-    run = tmp_path / "run"
-    assert main(command(config_file, run, "--set", "training.epochs=1")) == 0
-    path = run / "checkpoint.safetensors"
-    with safe_open(path, "pt") as file:
-        metadata = {name: text for name, text in file.metadata().items() if name != "format"}
-        tensors = {name: file.get_tensor(name) for name in list(file.keys())}
-    path.write_bytes(save(tensors, {**metadata, **({"format": number} if number else {})}))
-    config = run / "config.yaml"
-    config.write_text(config.read_text().replace("max_grad_norm:", "clip:"))
-    assert main(command(config_file, run, "--set", "training.epochs=1", "--resume")) == 2
-    assert capsys.readouterr().err.startswith(f"{path}: {told}")
 
 
 @pytest.mark.extended
@@ -205,7 +190,7 @@ def test_a_run_that_is_stopped_while_its_last_epoch_is_evaluated_is_scored_later
     config = read_config(config_file, ["training.epochs=1", f"treebank.test={tmp_path}/tiny.conllu"])
     whole = train_and_score(config, tmp_path / "whole")
     monkeypatch.setattr(loop, "evaluate", stopped)
-    with pytest.raises(StoppedError, match="stopped at the end, after 1 epoch; everything is saved"):
+    with pytest.raises(StoppedError, match="stopped at the end, after 1 epoch"):
         train_and_score(config, tmp_path / "run")
     assert not (tmp_path / "run/result.json").exists()
     assert train_and_score(config, tmp_path / "run", resume=True)["test"] == whole["test"]
@@ -214,22 +199,9 @@ def test_a_run_that_is_stopped_while_its_last_epoch_is_evaluated_is_scored_later
 
 
 @pytest.mark.extended
-def test_a_run_that_is_done_is_said_to_be(config_file, tmp_path, capsys):
-    config = read_config(config_file, ["training.epochs=1"])
-    train_and_score(config, tmp_path / "run")
-    train_and_score(config, tmp_path / "run", resume=True)
-    printed = capsys.readouterr().out
-    assert "resuming at the end, after 1 epoch" in printed
-    assert (
-        "--set training.epochs=N continues it to N epochs; --from MODEL --run OTHER starts a new run"
-        in printed
-    )
-
-
-@pytest.mark.extended
-def test_a_runs_folder_is_all_that_resuming_needs(config_file, tmp_path, capsys):
-    run, changes = tmp_path / "run", ["--set", "training.epochs=2", "--set", "device=cpu"]
-    assert main(["train", str(config_file), "--run", str(run), *changes]) == 0
+def test_a_runs_folder_is_all_that_resuming_needs(config_file, tmp_path, trained, capsys):
+    run = tmp_path / "run"
+    trained("training.epochs=2", "device=cpu")
     config_file.unlink()
     before = left_behind(run)
     for arguments in (
@@ -240,99 +212,83 @@ def test_a_runs_folder_is_all_that_resuming_needs(config_file, tmp_path, capsys)
         [str(run / "config.yaml"), "--resume"],
         [str(run), "--resume"],
     ):
-        capsys.readouterr()
         assert main(["train", *arguments]) == 0
-        assert f"best model: {run / 'model'}" in capsys.readouterr().out
+        printed = capsys.readouterr().out
+        assert "resuming at the end, after 2 epochs" in printed
+        assert f"best model: {run / 'model'}" in printed
         assert left_behind(run) == before
 
 
 @pytest.mark.extended
-def test_a_run_is_not_resumed_with_fewer_epochs_than_it_has(config_file, tmp_path, capsys):
-    run = tmp_path / "run"
-    assert main(["train", str(config_file), "--run", str(run), "--set", "training.epochs=2"]) == 0
-    config = (run / "config.yaml").read_bytes()
-    assert main(["train", "--resume", str(run), "--set", "training.epochs=1"]) == 2
-    assert "training.epochs=1: the run has 2 epochs already; it can go on to more" in capsys.readouterr().err
-    assert (run / "config.yaml").read_bytes() == config
+def test_a_run_is_not_resumed_with_fewer_epochs_than_it_has(tmp_path, trained, refused):
+    trained("training.epochs=2")
+    config = (tmp_path / "run/config.yaml").read_bytes()
+    assert "training.epochs=1: the run has 2 epochs already" in refused("training.epochs=1", "--resume")
+    assert (tmp_path / "run/config.yaml").read_bytes() == config
 
 
 @pytest.mark.extended
 @pytest.mark.parametrize("decay", first_of(["plateau", "linear"]))
-def test_a_finished_run_goes_on_to_more_epochs(config_file, tmp_path, capsys, decay):
+def test_a_finished_run_goes_on_to_more_epochs(tmp_path, trained, decay):
     """As if it had been started with more epochs, unless the learning rate depends on their number."""
-    changes = ["--set", f"training.learning_rate.decay={decay}", *ON_CPU]
-    for name, epochs in (("long", 4), ("short", 2)):
-        run = ["--run", str(tmp_path / name), "--set", f"training.epochs={epochs}"]
-        assert main(["train", str(config_file), *run, *changes]) == 0
-    capsys.readouterr()
-    assert main(["train", "--resume", str(tmp_path / "short"), "--set", "training.epochs=4"]) == 0
-    printed = capsys.readouterr().out
+    changes = f"training.learning_rate.decay={decay}", "device=cpu"
+    for run, epochs in (("long", 4), ("short", 2)):
+        trained(*changes, f"training.epochs={epochs}", run=run)
+    printed = trained(*changes, "training.epochs=4", "--resume", run="short")
     assert "4 epochs in place of 2: the learning rate" in printed
     assert ("falls to 0 in the last epoch" in printed) == (decay == "linear")
-    (long_rows, long_model), (rows, model) = map(left_behind, (tmp_path / "long", tmp_path / "short"))
+    long, (rows, model) = map(left_behind, (tmp_path / "long", tmp_path / "short"))
     assert [row["epoch"] for row in rows] == [1, 2, 3, 4]
-    assert ((rows, model) == (long_rows, long_model)) == (decay == "plateau")
+    assert ((rows, model) == long) == (decay == "plateau")
 
 
 @pytest.mark.extended
-def test_a_run_that_stopped_early_goes_on_if_it_may(config_file, tmp_path, capsys):
-    run = tmp_path / "run"
-    changes = ["--set", "training.epochs=9", "--set", "training.early_stopping_patience=1"]
-    assert main(["train", str(config_file), "--run", str(run), *changes]) == 0
-    stopped = len(left_behind(run)[0])
+def test_a_run_that_stopped_early_goes_on_if_it_may(tmp_path, trained):
+    changes = "training.epochs=9", "training.early_stopping_patience=1"
+    trained(*changes)
+    stopped = len(left_behind(tmp_path / "run")[0])
     assert stopped < 9
-    assert main(["train", "--resume", str(run)]) == 0
-    assert len(left_behind(run)[0]) == stopped
-    assert f"this run stopped early, after {stopped} epochs: " in capsys.readouterr().out
-    assert main(["train", "--resume", str(run), "--set", "training.early_stopping_patience=null"]) == 0
-    assert len(left_behind(run)[0]) == 9
+    assert f"this run stopped early, after {stopped} epochs: " in trained(*changes, "--resume")
+    assert len(left_behind(tmp_path / "run")[0]) == stopped
+    trained(*changes, "training.early_stopping_patience=null", "--resume")
+    assert len(left_behind(tmp_path / "run")[0]) == 9
 
 
-def test_what_can_not_be_resumed_is_not_begun_anew(config_file, tmp_path, monkeypatch, capsys):
+def test_what_can_not_be_resumed_or_trained_is_told_and_not_begun(config_file, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    for arguments, folder in (
-        ([str(config_file), "--resume"], "runs/tiny"),
-        (["--resume", "runs/none"], "runs/none"),
-        (["--run", "runs/none", "--resume"], "runs/none"),
+    needs = "train needs a config"
+    for arguments, message in (
+        ([str(config_file), "--resume"], "runs/tiny: there is no such folder"),
+        (["--resume", "runs/none"], "runs/none: there is no such folder"),
+        (["--run", "runs/none", "--resume"], "runs/none: there is no such folder"),
+        ([], needs),
+        (["--resume"], needs),
+        (["--run", "runs/none"], needs),
+        (["--resume", str(tmp_path), "--run", str(tmp_path)], "both name a folder"),
+        ([str(tmp_path)], f"{tmp_path}: is a folder"),
     ):
         assert main(["train", *arguments]) == 2
-        told = capsys.readouterr().err
-        assert told.startswith(f"{folder}: there is no such folder; name the folder")
+        assert message in capsys.readouterr().err
         assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.extended
-def test_resuming_what_is_no_run_names_what_was_meant(config_file, tmp_path, capsys):
+def test_resuming_what_is_no_run_names_what_was_meant(tmp_path, trained, capsys):
     run, package = tmp_path / "run", tmp_path / "tiny.stackparser"
-    assert main(["train", str(config_file), "--run", str(run), "--set", "training.epochs=1"]) == 0
+    trained("training.epochs=1")
     package.write_bytes(b"PK")
-    capsys.readouterr()
     assert main(["train", "--resume", str(run / "model")]) == 2
-    assert capsys.readouterr().err.endswith(f"to resume from; did you mean {run}?\n")
+    assert capsys.readouterr().err.endswith(f"did you mean {run}?\n")
     for file in (package, run / "model/settings.json"):
         assert main(["train", "--resume", str(file)]) == 2
-        assert capsys.readouterr().err.startswith(f"{file}: is no folder of a run, which --resume continues")
-
-
-def test_train_needs_a_config(tmp_path, capsys):
-    for arguments in ([], ["--resume"], ["--run", str(tmp_path / "run")]):
-        assert main(["train", *arguments]) == 2
-        assert (
-            "train needs a config, such as configs/quickstart.yaml, or --resume RUN"
-            in capsys.readouterr().err
-        )
-    assert main(["train", "--resume", str(tmp_path), "--run", str(tmp_path)]) == 2
-    assert "both name a folder: give one of them" in capsys.readouterr().err
-    assert main(["train", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == f"{tmp_path}: is a folder; give a config, or continue with --resume\n"
+        assert capsys.readouterr().err.startswith(f"{file}: is no folder of a run")
 
 
 @pytest.mark.extended
-def test_a_runs_config_trains_in_the_runs_folder(config_file, tmp_path):
-    run = tmp_path / "run"
-    assert main(["train", str(config_file), "--run", str(run), "--set", "training.epochs=1"]) == 0
-    assert main(["train", str(run / "config.yaml")]) == 0
-    assert left_behind(run) == left_behind(tmp_path / "run.1")
+def test_a_runs_config_trains_in_the_runs_folder(tmp_path, trained):
+    trained("training.epochs=1")
+    assert main(["train", str(tmp_path / "run/config.yaml")]) == 0
+    assert left_behind(tmp_path / "run") == left_behind(tmp_path / "run.1")
 
 
 @pytest.mark.extended
