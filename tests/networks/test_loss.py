@@ -21,6 +21,7 @@ from parser.networks.replay.examples import Examples
 from parser.networks.stepping.exploration import ExplorationSettings, explore
 from parser.training.config import read_config
 from parser.training.run import train
+from parser.transitions import SYSTEMS
 
 OBJECTIVES = ("likelihood", "best", "margin")
 CPU = torch.device("cpu")
@@ -103,15 +104,16 @@ def test_trees_that_are_known_in_part_change_nothing_for_complete_ones_of_their_
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_padding_has_no_loss(objective):
-    inventory = make_inventory("arc-hybrid")
-    prepared = examples(inventory, SOME_TREES)
-    batch = prepared.batch(torch.arange(4))
-    larger = padded(prepared, torch.arange(4), prepared.shape(torch.arange(len(prepared))))
-    scores = torch.randn(len(larger.transitions), len(inventory), requires_grad=True)
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_the_loss_of_padding_is_exactly_zero(system, objective, device):
+    inventory = make_inventory(system).to(device)
+    prepared, rows = examples(make_inventory(system), SOME_TREES), torch.arange(4)
+    larger = padded(prepared, rows, prepared.shape(torch.arange(len(prepared)))).to(device)
+    scores = torch.randn(len(larger.transitions), len(inventory), device=device, requires_grad=True)
     transition_loss(scores, larger, inventory, objective).backward()
-    assert not scores.grad[len(batch.transitions) :].any()
-    assert scores.grad[: len(batch.transitions)].any()
+    transitions = prepared.shape(rows).transitions
+    assert not scores.grad[transitions:].any()
+    assert scores.grad[:transitions].any()
 
 
 @pytest.mark.extended
