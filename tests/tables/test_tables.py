@@ -47,10 +47,6 @@ def rows(folder):
     return [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
 
 
-def log_of(run):
-    return (run.parent / f"{run.name}.log").read_text()
-
-
 @pytest.mark.extended
 def test_a_table_is_run_once_and_what_is_added_later_alone(table, tmp_path, capsys):
     folder = tmp_path / "out"
@@ -66,17 +62,9 @@ def test_a_table_is_run_once_and_what_is_added_later_alone(table, tmp_path, caps
         assert row["test"]["las"] > 0
         assert row["machine"]["cpu"]
     report = (folder / "report.md").read_text()
-    for expected in (
-        "| small |",
-        "| large, no warm-up |",
-        "test LAS minus small",
-        "seconds to dev LAS 50",
-        "3 runs, up to 2 at the same time",
-    ):
-        assert expected in report
+    assert "3 runs, up to 2 at the same time" in report
     assert "Incomplete" not in report
-    for plot in ("test-las", "time"):
-        assert (folder / "plots" / f"{plot}.svg").read_text().startswith("<svg")
+    assert {path.name for path in (folder / "plots").iterdir()} == {"test-las.svg", "time.svg"}
 
     before = (folder / "rows.jsonl").read_bytes()
     more = table.read_text().replace("together: 2", "together: 1")
@@ -96,11 +84,15 @@ def test_another_base_config_is_another_run(table, config_file):
     assert not set(before) & {job.folder_name for job in jobs_of(settings, "toys")}
 
 
+def program_of(table, folder):
+    return [sys.executable, "-m", "parser", "table", str(table), "--run", str(folder)]
+
+
 @pytest.mark.extended
 def test_runs_end_with_a_table_that_is_killed(table, tmp_path):
     folder = tmp_path / "out"
     table.write_text(table.read_text().replace("training.batch_size: 2", "training.epochs: 100000"))
-    with running([sys.executable, "-m", "parser", "table", str(table), "--run", str(folder)]) as killed:
+    with running(program_of(table, folder)) as killed:
         wait_until(lambda: any(folder.glob("runs/*/checkpoint.safetensors")), killed)
         children = children_of(killed)
         killed.kill()
@@ -114,19 +106,20 @@ def test_a_table_that_is_stopped_goes_on(table, tmp_path):
     long = "training.batch_size: 2, training.epochs: 30}"
     only_small = table.read_text().partition('  "large')[0]
     table.write_text(only_small.replace("training.batch_size: 2}", long))
-    command = [sys.executable, "-m", "parser", "table", str(table), "--run", str(folder)]
-    with running(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as stopped:
+    how = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    with running(program_of(table, folder), **how) as stopped:
         metrics = "runs/small*/metrics.jsonl"
         wait_until(lambda: any(path.stat().st_size for path in folder.glob(metrics)), stopped)
         stopped.terminate()
         printed, _ = stopped.communicate()
     [metrics] = folder.glob(metrics)
+    log = metrics.parent.parent / f"{metrics.parent.name}.log"
     assert stopped.returncode == 128 + signal.SIGTERM, printed
     assert "continue with the same command" in printed
     assert 0 < len(metrics.read_text().splitlines()) < 30
-    assert "resuming" not in log_of(metrics.parent)
+    assert "resuming" not in log.read_text()
     assert made(table, folder) == 0
-    assert "resuming" in log_of(metrics.parent)
+    assert "resuming" in log.read_text()
     assert len(rows(folder)) == 1
 
 
@@ -135,38 +128,29 @@ def test_a_run_that_fails_is_told_and_the_others_go_on(table, tmp_path, capsys):
     one_seed = table.read_text().replace(", seeds: 2", "")
     table.write_text(one_seed.replace("training.batch_size: 2}", "treebank.dev: nowhere.conllu}"))
     assert made(table, tmp_path / "out") == 2
-    printed = capsys.readouterr()
-    assert "small, seed 1: failed: nowhere.conllu: No such file or directory (complete log: " in printed.err
+    assert "small, seed 1: failed: nowhere.conllu: No such file" in capsys.readouterr().err
     assert len(rows(tmp_path / "out")) == 1
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("old", "new", "message"),
     [
+        ("training.batch_size: 2", "training.batchsize: 2", "row 'small': set: training.batchsize: unknown"),
+        ("baseline: small", "baseline: smal", "there is no row 'smal'"),
+        ("x: training.batch_size", "x: training.batchsize", "has no training.batchsize; did you mean"),
+        ("x: training.batch_size", "x: parser.system", "is 'arc-hybrid', not a positive number"),
+        ("training.batch_size: 2", "training.seed: 2", "set their number with `seeds`"),
+        ("size: 2}", "size: 2, treebank.test: null}", "test LAS is drawn, and 'small' has no treebank.test"),
         (
-            ("training.batch_size: 2", "training.batchsize: 2"),
-            "row 'small': set: training.batchsize: unknown key; did you mean",
+            "training.batch_size: 8, training.learning_rate.warmup_epochs: 0",
+            "training.batch_size: 2",
+            "'small' and 'large, no warm-up' are at one place",
         ),
-        (("baseline: small", "baseline: smal"), "there is no row 'smal'"),
-        (
-            ("x: training.batch_size", "x: training.batchsize"),
-            "has no training.batchsize; did you mean",
-        ),
-        (("x: training.batch_size", "x: parser.system"), "is 'arc-hybrid', not a positive number"),
-        (("training.batch_size: 2", "training.seed: 2"), "set their number with `seeds`"),
-        (
-            ("training.batch_size: 2}", "training.batch_size: 2, treebank.test: null}"),
-            "plot: test LAS is drawn, and 'small' has no treebank.test",
-        ),
-        (
-            ("training.batch_size: 8, training.learning_rate.warmup_epochs: 0", "training.batch_size: 2"),
-            "'small' and 'large, no warm-up' are at one place, and would be taken for seeds",
-        ),
-        (("title:", "titel:"), "titel: unknown key; did you mean title?"),
+        ("title:", "titel:", "titel: unknown key; did you mean title?"),
     ],
 )
-def test_slips_are_told_before_anything_runs(table, tmp_path, capsys, change, message):
-    table.write_text(table.read_text().replace(*change))
+def test_slips_are_told_before_anything_runs(table, tmp_path, capsys, old, new, message):
+    table.write_text(table.read_text().replace(old, new))
     assert made(table, tmp_path / "out") == 2
     assert message in capsys.readouterr().err
 
@@ -180,11 +164,13 @@ def test_one_process_in_a_folder(table, tmp_path, capsys):
 
 
 def test_a_folder_of_somebody_else_is_left_alone(table, tmp_path, capsys):
-    (tmp_path / "theirs").mkdir()
-    (tmp_path / "theirs" / "report.md").write_text("theirs")
-    assert made(table, tmp_path / "theirs") == 2
-    assert "theirs: holds something that is not a run; choose another folder" in capsys.readouterr().err
-    assert [path.read_text() for path in (tmp_path / "theirs").iterdir()] == ["theirs"]
+    report = tmp_path / "theirs" / "report.md"
+    report.parent.mkdir()
+    report.write_text("theirs")
+    assert made(table, report.parent) == 2
+    assert "theirs: holds something that is not a run" in capsys.readouterr().err
+    assert list(report.parent.iterdir()) == [report]
+    assert report.read_text() == "theirs"
 
 
 @pytest.mark.extended
@@ -212,26 +198,23 @@ def test_an_error_leaves_no_run_behind(table, tmp_path):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # nothing trains there any more
 
 
-def done_runs(settings, best_las):
-    """A finished run for each job: two epochs in ten minutes, the first of them far worse."""
-    scores = {"uas": 60.0, "las": 60.0, "crossing_arcs": 0, "crossing_recall": 0.0}
+def finished(job, las, curve, arcs=0, cpu="a cpu"):
+    """A row of a finished run. curve: the seconds and the dev LAS of each epoch."""
+    scores = {"uas": las, "las": las, "crossing_arcs": arcs, "crossing_recall": las / 2}
     return {
-        job: {
-            **{"dev": scores, "test": scores, "config": job.config.model_dump(mode="json")},
-            "curve": [{"seconds": 300.0, "dev_las": las, "loss": 1.0} for las in (5.0, best)],
-            **{"seconds": 600.0, "epochs": 2, "best_epoch": 2, "commit": "c", "device": "cpu"},
-            "machine": {"cpu": "a cpu"},
-        }
-        for job, best in zip(jobs_of(settings, "toys"), best_las, strict=True)
+        **{"dev": scores, "test": scores, "config": job.config.model_dump(mode="json")},
+        "curve": [{"seconds": seconds, "dev_las": dev_las, "loss": 1.0} for seconds, dev_las in curve],
+        **{"seconds": 60.0, "epochs": 2, "best_epoch": 2, "commit": "c", "device": "cpu"},
+        "machine": {"cpu": cpu},
     }
 
 
 def test_the_plot_over_time_has_every_point_of_every_run(table, tmp_path):
     settings = read_settings(table, TableConfig)
-    done = done_runs(settings, (40.0, 60.0, 90.0))  # the last two are seeds of one row
+    bests = zip(jobs_of(settings, "toys"), (40.0, 60.0, 90.0), strict=True)  # the last two: seeds of one row
+    done = {job: finished(job, 60.0, [(300.0, 5.0), (300.0, best)]) for job, best in bests}
     write_table(settings, done, tmp_path)
     picture = (tmp_path / "plots" / "time.svg").read_text()
-    assert "dev LAS over training time, all runs of up to 2 seeds, the first with markers" in picture
     axes = re.search(r'<g id="patch_2">\s*<path d="(.*?)"', picture, re.DOTALL)[1]
     heights = [float(y) for _, y in re.findall(r"[ML] (\S+) (\S+)", axes)]
     [*lines] = re.findall(r'<path d="([^"]*)" clip-path="[^"]*" style="fill: none; [^"]*stroke: #', picture)
@@ -240,9 +223,6 @@ def test_the_plot_over_time_has_every_point_of_every_run(table, tmp_path):
     runs = [line for line in points if line[0][0] != line[-1][0] and line[0][1] != line[-1][1]]
     assert len(runs) == len(done)
     assert all(min(heights) <= float(y) <= max(heights) for line in runs for _, y in line)
-    one = {job: row for job, row in done.items() if job.seed == 1}
-    write_table(settings, one, tmp_path)
-    assert "dev LAS over training time, one seed" in (tmp_path / "plots" / "time.svg").read_text()
 
 
 @pytest.mark.parametrize("lines", ["learning_rate.warmup_epochs", "optimizer.betas"])
@@ -251,25 +231,18 @@ def test_what_the_table_says(tmp_path, table, lines):
     before = "lines: training.learning_rate.warmup_epochs"
     table.write_text(table.read_text().replace(before, f"lines: training.{lines}"))
     settings = read_settings(table, TableConfig)
-    done = {}
-    for job, las in zip(jobs_of(settings, "toys"), (40.0, 60.0, 70.0), strict=True):
-        arcs = 0 if job.name == "small" else 8
-        scores = {"uas": las, "las": las, "crossing_arcs": arcs, "crossing_recall": las / 2}
-        curve = [{"seconds": 30.0, "dev_las": value, "loss": 1.0} for value in (10.0, las)]
-        done[job] = {
-            **{"dev": scores, "test": scores, "curve": curve, "config": job.config.model_dump(mode="json")},
-            **{"seconds": 60.0, "epochs": 2, "best_epoch": 2, "commit": "c", "device": "cpu"},
-            "machine": {"cpu": "a cpu"},
-        }
+    jobs = jobs_of(settings, "toys")
+    done = {
+        job: finished(job, las, [(30.0, 10.0), (30.0, las)], 0 if job.name == "small" else 8)
+        for job, las in zip(jobs, (40.0, 60.0, 70.0), strict=True)
+    }
     report = write_table(settings, done, tmp_path).read_text()
     assert "| small | 40.00 | 40.00 | 40.00 | 40.00 |  |  | 2 | 2 | 1.0 | never | c |" in report
     assert "3 runs on a cpu" in report  # the rows do not record how many ran at a time
-    line = "| large, no warm-up | 65.00 (60.00, 70.00) | 65.00 (60.00, 70.00) |"
-    assert line in report
+    assert "| large, no warm-up | 65.00 (60.00, 70.00) | 65.00 (60.00, 70.00) |" in report
     assert "| +20.00, one seed | 32 (30, 35) % of 8 | 2 | 2 | 1.0 | 60 | c |" in report
     assert "(plots/time.svg)" in report
-    first = next(iter(done))
-    done[first] = {**done[first], "machine": {"cpu": "another"}}
+    done[jobs[0]] = {**done[jobs[0]], "machine": {"cpu": "another"}}
     report = write_table(settings, done, tmp_path).read_text()
     assert "on a cpu, another" in report
     assert "(plots/time.svg)" not in report  # times are not comparable
@@ -304,16 +277,9 @@ def test_rows_of_other_configs_and_several_targets(table, config_file, tmp_path)
     jobs = jobs_of(settings, "toys")
     sizes = {job.name: job.config.parser.network.hidden_size for job in jobs}
     assert sizes == {"small": 16, "large, no warm-up": 16, "other": 8}
-    done = {}
-    for number, job in enumerate(jobs):
-        scores = {"uas": 60.0, "las": 60.0, "crossing_arcs": 0, "crossing_recall": 0.0}
-        curve = [{"seconds": 20.0, "dev_las": value, "loss": 1.0} for value in (40.0, 60.0)]
-        curve[0]["preparation_seconds"] = 5.0 + number  # older rows lack it
-        done[job] = {
-            **{"dev": scores, "test": scores, "curve": curve, "config": job.config.model_dump(mode="json")},
-            **{"seconds": 60.0, "epochs": 2, "best_epoch": 2, "commit": "c", "device": "cpu"},
-            "machine": {"cpu": "a cpu"},
-        }
+    done = {job: finished(job, 60.0, [(20.0, 40.0), (20.0, 60.0)]) for job in jobs}
+    for number, row in enumerate(done.values()):
+        row["curve"][0]["preparation_seconds"] = 5.0 + number  # older rows lack it
     report = write_table(settings, done, tmp_path).read_text()
     assert "seconds to dev LAS 30 | seconds to dev LAS 50" in report
     assert "| 25 | 45 | c |" in report
