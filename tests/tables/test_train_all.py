@@ -4,7 +4,6 @@ import json
 import shutil
 import socket
 import sys
-from pathlib import Path
 
 import psutil
 import pytest
@@ -56,33 +55,44 @@ def folder(tmp_path):
     return tmp_path / "ud"
 
 
-def made(folder, config, out, *options):
-    return main(["train-all", str(folder), str(config), "-o", str(out), *options])
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def made(folder, config, out):
+    """A function that runs `train-all` with options, and returns its exit code."""
+    return lambda *options: main(["train-all", str(folder), str(config), "-o", str(out), *options])
+
+
+def rows_of(out):
+    return [json.loads(line) for line in (out / "rows.jsonl").read_text().splitlines()]
 
 
 @pytest.mark.extended
-def test_a_treebank_goes_on_from_the_parser_of_another(folder, config, tmp_path, capsys):
+def test_a_treebank_goes_on_from_the_parser_of_another(made, config, out, tmp_path, capsys):
     """That parser's network is kept: it predicts lemmas, although the treebank has none."""
-    assert made(folder, config, tmp_path / "out", "--only", "UD_Old_Toy-Whole") == 0
-    first = tmp_path / "out/old_toy-whole.stackparser"
+    assert made("--only", "UD_Old_Toy-Whole") == 0
+    first = out / "old_toy-whole.stackparser"
     config.write_text(f"{CONFIG}initial_model: {first}\n")
-    assert made(folder, config, tmp_path / "second", "--only", "UD_Toy-Few") == 0
+    assert made("-o", str(tmp_path / "second"), "--only", "UD_Toy-Few") == 0
     assert "LEMMA" not in capsys.readouterr().out
     few = tmp_path / "second/toy-few.stackparser"
     assert load(few).parse(["Cats", "sleep"]).lemmas
     card = Package(few).content("README.md").decode()
-    assert "It also learnt from the model old_toy-whole, under cc-by-sa-4.0." in card
+    assert "old_toy-whole, under cc-by-sa-4.0." in card
     assert str(tmp_path) not in card
-    assert made(folder, config, tmp_path / "out") == 2
+    assert made() == 2
     assert f"{first}, which is read" in capsys.readouterr().err
 
 
 @pytest.mark.extended
-def test_a_treebank_that_has_changed_needs_another_folder(folder, config, tmp_path, capsys):
-    assert made(folder, config, tmp_path / "out", "--only", "*-Few") == 0
+def test_a_treebank_that_has_changed_needs_another_folder(folder, made, capsys):
+    assert made("--only", "*-Few") == 0
     train = folder / "UD_Toy-Few/toy_few-ud-train.conllu"
     train.write_text(train.read_text().replace("\troot\t", "\troot:other\t"))
-    assert made(folder, config, tmp_path / "out", "--only", "*-Few") == 2
+    assert made("--only", "*-Few") == 2
     assert "UD_Toy-Few was trained before" in capsys.readouterr().err
 
 
@@ -93,60 +103,51 @@ def cells(report, name):
     return dict(zip(["", *lines[0]], found, strict=False))
 
 
-def test_folders_that_cannot_be_used_are_told(config, tmp_path, capsys):
-    make_treebank(tmp_path / "ud", "UD_Toy-Two", train=TRAIN, **{"dev-a": DEV, "dev-b": DEV})
-    make_treebank(tmp_path / "ud", "UD_Old Toy-Whole", train=TRAIN, dev=DEV)
-    train = tmp_path / "ud/UD_Toy-Loop/toy_loop-ud-train.conllu"
+def test_folders_that_cannot_be_used_are_told(config, tmp_path, out, capsys):
+    ud = tmp_path / "ud"
+    make_treebank(ud, "UD_Toy-Two", train=TRAIN, **{"dev-a": DEV, "dev-b": DEV})
+    make_treebank(ud, "UD_Old Toy-Whole", train=TRAIN, dev=DEV)
+    make_treebank(ud, "UD_Toy-PUD", test=TEST)
+    train = ud / "UD_Toy-Loop/toy_loop-ud-train.conllu"
     train.parent.mkdir()
     train.symlink_to(train.name)  # which even root cannot read
-    assert made(tmp_path / "ud", config, tmp_path / "out") == 2
-    written = capsys.readouterr()
-    assert written.out.splitlines() == [
-        "UD_Old Toy-Whole: left out: its name is not of the form of UD_English-EWT or UD_Old_English-Cairo, "
-        "in the letters A to Z; rename the folder",
-        "UD_Toy-Two: left out: toy_two-ud-dev-a.conllu, toy_two-ud-dev-b.conllu: only train may be several "
-        "files; join these by `cat`",
-        f"UD_Toy-Loop: left out: {train}: Too many levels of symbolic links",
-    ]
-    assert "no treebank can be trained" in written.err
-    assert json.loads((tmp_path / "out/choices.json").read_text())["left_out"].keys() == {
-        "UD_Old Toy-Whole",
-        "UD_Toy-Two",
-        "UD_Toy-Loop",
+    assert main(["train-all", str(ud), str(config), "-o", str(out)]) == 2
+    told = {
+        "UD_Old Toy-Whole": "its name is not of the form of UD_English-EWT",
+        "UD_Toy-Two": "toy_two-ud-dev-a.conllu, toy_two-ud-dev-b.conllu: only train may be several files",
+        "UD_Toy-Loop": f"{train}: Too many levels of symbolic links",
+        "UD_Toy-PUD": "it has no train file",
     }
+    written = capsys.readouterr()
+    left_out = json.loads((out / "choices.json").read_text())["left_out"]
+    assert left_out.keys() == told.keys()
+    for name, why in told.items():
+        assert why in left_out[name]
+        assert f"{name}: left out: {left_out[name]}\n" in written.out
+    assert "no treebank can be trained" in written.err
 
 
 @pytest.mark.extended
-def test_what_comes_out(folder, config, tmp_path, capsys):
-    out = tmp_path / "out"
+def test_what_comes_out(folder, made, out, tmp_path, capsys):
     make_treebank(folder, "UD_Toy-PUD", test=TEST)
-    make_treebank(folder, "UD_Toy-Two", train=TRAIN, **{"dev-a": DEV, "dev-b": DEV})
     published = {"name": "Other 1", "source": "here", "scores": {"UD_Old_Toy-Whole": OTHERS}}
     (tmp_path / "others.json").write_text(json.dumps(published))
-    assert made(folder, config, out, "--processes", "2", "--published", str(tmp_path / "others.json")) == 0
+    assert made("--processes", "2", "--published", str(tmp_path / "others.json")) == 0
     printed = capsys.readouterr().out
-    assert "UD_Toy-PUD: left out: it has no train file" in printed
     assert "UD_Toy-Few: small, with 97 words: training.epochs 3, parser.network.hidden_size 6" in printed
-    choices = json.loads((out / "choices.json").read_text())
-    assert choices["left_out"].keys() == {"UD_Toy-PUD", "UD_Toy-Two"}
-    assert choices["left_out"]["UD_Toy-PUD"] == "it has no train file"
-    assert len(choices["choices"]["UD_Toy-Few"]) == 4
+    assert len(json.loads((out / "choices.json").read_text())["choices"]["UD_Toy-Few"]) == 4
 
     report = (out / "report.md").read_text()
     assert "**UD_Toy-Few**: no dev: the last 5 of 20 sentences of train" in report
-    assert "| average (2) |" in report
     assert "UD_Toy-PUD" in (out / "report.html").read_text()
-    rows = {row["name"]: row for row in map(json.loads, (out / "rows.jsonl").read_text().splitlines())}
+    rows = {row["name"]: row for row in rows_of(out)}
     whole = rows["UD_Old_Toy-Whole"]
     assert f" | {whole['text']['las']:.2f} | " in report
     assert f" | {whole['test']['las']:.2f} ± {whole['test']['las_error']:.2f} | " in report
     assert rows["UD_Toy-Few"]["config"]["parser"]["network"]["tags"]["predict"] == ["upos"]
-
     assert cells(report, "UD_Old_Toy-Whole")["raw text: LAS, Other 1"] == "12.30"
-    assert "Other 1, as published" in (out / "plots" / "las-over-words.svg").read_text()
 
-    index = json.loads((out / "models.json").read_text())["models"]
-    entries = {entry["name"]: entry for entry in index}
+    entries = {entry["name"]: entry for entry in json.loads((out / "models.json").read_text())["models"]}
     assert entries.keys() == {"old_toy-whole", "toy-few"}
     few = entries["toy-few"]
     assert few["bytes"] == (out / few["file"]).stat().st_size
@@ -156,36 +157,32 @@ def test_what_comes_out(folder, config, tmp_path, capsys):
     assert "las_error" not in raw
     assert gold["las_error"] == whole["test"]["las_error"]
 
-    capsys.readouterr()
     assert main(["models", str(out)]) == 0
-    printed = capsys.readouterr().out.splitlines()
-    assert printed[1].startswith("old_toy-whole ")
-    assert f"{whole['text']['las']:.2f}" in printed[1]
-    assert printed[1].endswith("cc-by-sa-4.0")
+    [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("old_toy-whole ")]
+    assert f"{whole['text']['las']:.2f}" in line
+    assert line.endswith("cc-by-sa-4.0")
     tree = load("Old Toy", folder=out).parse_text("The cat sleeps .")[0]
     assert len(tree.heads) == 4
 
 
 @pytest.mark.extended
-def test_a_treebank_of_few_sentences_is_trained_without_dev(folder, config, tmp_path):
-    out = tmp_path / "out"
+def test_a_treebank_of_few_sentences_is_trained_without_dev(folder, made, out):
     make_treebank(folder, "UD_Toy-Dozen", train=sentences("train", 12), test=TEST)
-    assert made(folder, config, out, "--only", "*-Dozen") == 0
-    [row] = map(json.loads, (out / "rows.jsonl").read_text().splitlines())
+    assert made("--only", "*-Dozen") == 0
+    [row] = rows_of(out)
     assert row["dev"] is None
     assert row["config"]["treebank"]["train"].endswith("UD_Toy-Dozen/toy_dozen-ud-train.conllu")
     assert cells((out / "report.md").read_text(), "UD_Toy-Dozen")["raw text: LAS"] != ""
     card = Package(out / "toy-dozen.stackparser").content("README.md").decode()
     assert "weights; the last epoch, without dev\n" in card
-    assert made(folder, config, out, "--only", "*-Dozen") == 0
-    assert len((out / "rows.jsonl").read_text().splitlines()) == 1
+    assert made("--only", "*-Dozen") == 0
+    assert len(rows_of(out)) == 1
 
 
 @pytest.mark.extended
-def test_a_model_of_a_treebank_without_a_licence_is_not_given_away(folder, config, tmp_path, capsys):
-    out = tmp_path / "out"
+def test_a_model_of_a_treebank_without_a_licence_is_not_given_away(folder, made, out, tmp_path, capsys):
     (folder / "UD_Toy-Few" / "README.md").unlink()
-    assert made(folder, config, out, "--only", "*-Few") == 0
+    assert made("--only", "*-Few") == 0
     assert main(["pack", str(out / "toy-few.stackparser"), "--wheel", "-o", str(tmp_path / "dist")]) == 2
     assert "has no licence, so nobody else may use it" in capsys.readouterr().err
     assert main(["models", str(out)]) == 0
@@ -207,10 +204,9 @@ def test_the_licences_of_all_that_a_model_learnt_from_are_named(tmp_path):
 
 
 @pytest.mark.extended
-def test_the_card_of_a_model(folder, config, tmp_path):
-    out = tmp_path / "out"
-    assert made(folder, config, out, "--only", "*-Whole") == 0
-    [row] = map(json.loads, (out / "rows.jsonl").read_text().splitlines())
+def test_the_card_of_a_model(made, out, tmp_path):
+    assert made("--only", "*-Whole") == 0
+    [row] = rows_of(out)
     package = Package(out / "old_toy-whole.stackparser")
     assert package.content("LICENSE.txt") == b"Share alike.\n"
     card = package.content("README.md").decode()
@@ -225,43 +221,33 @@ def test_the_card_of_a_model(folder, config, tmp_path):
         metrics = {metric["type"]: metric["value"] for metric in result["metrics"]}
         assert metrics.keys() >= {"uas", "las", "upos", "lemmas", "mlas", "blex", "clas"}
         assert all(metrics[name] == pytest.approx(scores[name], abs=0.006) for name in metrics)
-    assert raw["task"]["name"] == "Dependency parsing, from raw text"
-    assert gold["task"]["name"] == "Dependency parsing, from gold tokens"
+    assert "raw text" in raw["task"]["name"]
+    assert "gold tokens" in gold["task"]["name"]
     assert row["commit"] is None or row["commit"] in text
     for version in row["treebanks"].values():
         assert version["sha256"] in text
-    assert (
-        "(https://github.com/UniversalDependencies/UD_Old_Toy-Whole), by Writer, A; Writer, Another, is under"
-        in text
-    )
+    assert "https://github.com/UniversalDependencies/UD_Old_Toy-Whole), by Writer, A; Writer, Another" in text
     assert str(tmp_path) not in card  # local folders are private
     settings = yaml.safe_load(text.partition("```yaml\n")[2].partition("```")[0])
     assert settings["training"]["epochs"] == 2
 
 
 @pytest.mark.extended
-def test_one_that_fails_does_not_end_the_others(folder, config, tmp_path, capsys):
-    out = tmp_path / "out"
+def test_one_that_fails_does_not_end_the_others(folder, made, out, capsys):
     make_treebank(folder, "UD_Toy-Bad", train=TRAIN, dev=blanked(DEV, HEAD))
-    assert made(folder, config, out) == 2
+    assert made() == 2
     assert "UD_Toy-Bad, seed 1: failed: " in capsys.readouterr().err
     assert "Not trained, or not yet: UD_Toy-Bad." in (out / "report.md").read_text()
-    assert {path.name for path in out.glob("*.stackparser")} == {
-        "old_toy-whole.stackparser",
-        "toy-few.stackparser",
-    }
-    shutil.copy(
-        folder / "UD_Old_Toy-Whole/old_toy_whole-ud-dev.conllu", folder / "UD_Toy-Bad/toy_bad-ud-dev.conllu"
-    )
-    assert made(folder, config, out) == 0
+    assert {path.stem for path in out.glob("*.stackparser")} == {"old_toy-whole", "toy-few"}
+    (folder / "UD_Toy-Bad/toy_bad-ud-dev.conllu").write_text(DEV)
+    assert made() == 0
     assert capsys.readouterr().out.count("running in") == 1
     assert "Not trained" not in (out / "report.md").read_text()
     assert len(list(out.glob("*.stackparser"))) == 3
 
 
 @pytest.mark.extended
-def test_going_on_after_a_kill(folder, config, tmp_path, capsys):
-    out = tmp_path / "out"
+def test_going_on_after_a_kill(folder, config, made, out, capsys):
     config.write_text(config.read_text().replace("epochs: 2", "epochs: 40"))
     command = [sys.executable, "-m", "parser", "train-all", str(folder), str(config), "-o", str(out)]
     with running(command) as killed:
@@ -273,59 +259,41 @@ def test_going_on_after_a_kill(folder, config, tmp_path, capsys):
         killed.kill()
         _, alive = psutil.wait_procs(children, timeout=60)
     assert alive == []
-    assert len((out / "rows.jsonl").read_text().splitlines()) == 1
+    assert len(rows_of(out)) == 1
     before = (out / "old_toy-whole.stackparser").read_bytes()
-    assert made(folder, config, out) == 0
+    assert made() == 0
     assert capsys.readouterr().out.count("running in") == 1
     assert "resuming" in next(out.glob("runs/UD_Toy*.log")).read_text()
     assert (out / "old_toy-whole.stackparser").read_bytes() == before
 
     # As if the kill had come between a row and its model.
     (out / "old_toy-whole.stackparser").unlink()
-    assert made(folder, config, out) == 0
+    assert made() == 0
     assert "running in" not in capsys.readouterr().out
+    assert (out / "old_toy-whole.stackparser").read_bytes() == before
+    shutil.rmtree(out / "runs")  # a model that was packed does not need its run
+    assert made() == 0
     assert (out / "old_toy-whole.stackparser").read_bytes() == before
 
 
-@pytest.mark.extended
-def test_a_model_that_was_packed_stays_without_its_run(folder, config, tmp_path):
-    out = tmp_path / "out"
-    assert made(folder, config, out, "--only", "*-Few") == 0
-    before = (out / "toy-few.stackparser").read_bytes()
-    shutil.rmtree(out / "runs")
-    assert made(folder, config, out, "--only", "*-Few") == 0
-    assert (out / "toy-few.stackparser").read_bytes() == before
-
-
-def test_slips_are_told_before_anything_runs(folder, config, tmp_path, capsys):
-    out = tmp_path / "out"
-    assert made(folder, config, out, "--only", "UD_Welsh*") == 2
-    assert "--only UD_Welsh*: " in capsys.readouterr().err
-    assert made(tmp_path, config, out) == 2
-    assert "has no folder with a name such as UD_English-EWT" in capsys.readouterr().err
-    assert made(folder, config, folder / "UD_Toy-Few" / "out") == 2
-    assert "choose another name" in capsys.readouterr().err
-    assert made(folder, config, out, "--published", str(config)) == 2
-    assert "toys.yaml: Invalid JSON" in capsys.readouterr().err
-    assert not out.exists()
-    out.mkdir()
-    Path(out / "letter.txt").write_text("theirs")
-    assert made(folder, config, out) == 2
-    assert "holds something that is not a run; choose another folder with -o" in capsys.readouterr().err
-
-
-def test_a_wrong_address_is_told_at_once(folder, config, tmp_path, capsys):
+def test_slips_are_told_before_anything_runs(folder, config, tmp_path, out, capsys):
+    welsh, published = ["--only", "UD_Welsh*"], ["--published", str(config)]
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))  # but nothing listens there
         address = f"127.0.0.1:{unused.getsockname()[1]}"
-        assert made(folder, config, tmp_path / "out", "--address", address) == 2
-    printed = capsys.readouterr()
-    assert f"--address {address}: no cluster: tried port" in printed.err
-    assert "left out" not in printed.out
-    assert not (tmp_path / "out").exists()
-
-
-def test_nothing_to_train(config, tmp_path, capsys):
-    make_treebank(tmp_path / "ud", "UD_Toy-PUD", test=TEST)
-    assert made(tmp_path / "ud", config, tmp_path / "out") == 2
-    assert "no treebank can be trained" in capsys.readouterr().err
+        for treebanks, output, options, message in (
+            (folder, out, welsh, "--only UD_Welsh*: "),
+            (tmp_path, out, [], "has no folder with a name such as UD_English-EWT"),
+            (folder, folder / "UD_Toy-Few" / "out", [], "choose another name"),
+            (folder, out, published, "toys.yaml: Invalid JSON"),
+            (folder, out, ["--address", address], f"--address {address}: no cluster: tried port"),
+        ):
+            assert main(["train-all", str(treebanks), str(config), "-o", str(output), *options]) == 2
+            printed = capsys.readouterr()
+            assert message in printed.err
+            assert "left out" not in printed.out
+            assert not output.exists()
+    out.mkdir()
+    (out / "letter.txt").write_text("theirs")
+    assert main(["train-all", str(folder), str(config), "-o", str(out)]) == 2
+    assert "holds something that is not a run" in capsys.readouterr().err

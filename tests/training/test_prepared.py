@@ -4,6 +4,7 @@ import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -27,19 +28,18 @@ def assert_same(first, second):
     for name in ("train", "dev"):
         parts, others = (_parts(getattr(loaded, name)) for loaded in (one, other))
         assert parts.keys() == others.keys()
-        for part in parts:
-            mine, theirs = parts[part], others[part]
-            assert torch.equal(mine.values, theirs.values)
-            assert torch.equal(mine.lengths, theirs.lengths)
+        for part, ragged in parts.items():
+            assert torch.equal(ragged.values, others[part].values)
+            assert torch.equal(ragged.lengths, others[part].lengths)
     assert model.vocabulary.as_json() == other_model.vocabulary.as_json()
-    assert one.crossing == other.crossing
     vectors, others = (each.network.tokens.pretrained_weights() for each in (model, other_model))
     torch.testing.assert_close(vectors, others, rtol=0, atol=0)
-    assert one.dev_sentences == other.dev_sentences
+    assert (one.crossing, one.dev_sentences) == (other.crossing, other.dev_sentences)
 
 
 @pytest.fixture
 def counted(monkeypatch):
+    """A list that gets longer whenever data are prepared."""
     prepared = []
     monkeypatch.setattr(
         data, "_prepare", lambda *given, prepare=data._prepare: prepared.append(1) or prepare(*given)
@@ -47,41 +47,45 @@ def counted(monkeypatch):
     return prepared
 
 
+@pytest.fixture
+def load_cached(config_file, tmp_path):
+    """load_cached(*changes): loads data by way of a cache."""
+    return lambda *changes: data.load(read_config(config_file, changes), CPU, tmp_path / "cache")
+
+
 @pytest.mark.extended
 @pytest.mark.parametrize("pretrained", [False, True])
-def test_a_second_start_finds_what_the_first_prepared(config_file, tmp_path, counted, pretrained):
+def test_a_second_start_finds_what_the_first_prepared(load_cached, tmp_path, counted, pretrained):
     (tmp_path / "vectors.txt").write_text(VECTORS)
     changes = [f"parser.network.pretrained={tmp_path}/vectors.txt"] if pretrained else []
-    config = read_config(config_file, changes)
-    loaded = [data.load(config, CPU, tmp_path / "cache") for _ in range(2)]
+    assert_same(load_cached(*changes), load_cached(*changes))
+    load_cached(*changes, "training.seed=7")
     assert len(counted) == 1
-    assert_same(*loaded)
-    data.load(read_config(config_file, [*changes, "training.seed=7"]), CPU, tmp_path / "cache")
-    assert len(counted) == 1
-    for change in (
-        "parser.system=arc-eager",
-        "treebank.non_projective=drop",
-        "treebank.roots=attach-to-first",
-        "treebank.train_sentences=5",
-        "treebank.partial=true",
+    for number, change in enumerate(
+        (
+            "parser.system=arc-eager",
+            "treebank.non_projective=drop",
+            "treebank.roots=attach-to-first",
+            "treebank.train_sentences=5",
+            "treebank.partial=true",
+        ),
+        2,
     ):
-        data.load(read_config(config_file, [*changes, change]), CPU, tmp_path / "cache")
-    assert len(counted) == 6
+        load_cached(*changes, change)
+        assert len(counted) == number
     with (tmp_path / "tiny.conllu").open("a") as file:
         file.write("1\tmore\tmore\tX\tX\t_\t0\troot\t_\t_\n\n")
-    data.load(config, CPU, tmp_path / "cache")
+    load_cached(*changes)
     assert len(counted) == 7
-    if pretrained:
-        (tmp_path / "vectors.txt").write_text(VECTORS.replace("4", "5"))
-        data.load(config, CPU, tmp_path / "cache")
-        assert len(counted) == 8
+    (tmp_path / "vectors.txt").write_text(VECTORS.replace("4", "5"))
+    load_cached(*changes)
+    assert len(counted) == 7 + pretrained
 
 
-def test_what_is_known_of_trees_is_kept(config_file, tmp_path, counted):
+def test_what_is_known_of_trees_is_kept(load_cached, tmp_path, counted):
     train = tmp_path / "part.conllu"
     train.write_text((tmp_path / "tiny.conllu").read_text().replace("\t2\tpunct\t", "\t_\t_\t"))
-    config = read_config(config_file, [f"treebank.train={train}", "treebank.partial=true"])
-    loaded = [data.load(config, CPU, tmp_path / "cache") for _ in range(2)]
+    loaded = [load_cached(f"treebank.train={train}", "treebank.partial=true") for _ in range(2)]
     assert len(counted) == 1
     assert_same(*loaded)
     assert all(found.train.facts for _, found in loaded)
@@ -105,40 +109,34 @@ def test_what_a_file_is_for_tells_caches_apart(config_file, tmp_path):
         lambda content: os.urandom(len(content)),
     ],
 )
-def test_a_damaged_cache_is_noticed_and_rebuilt(config_file, tmp_path, counted, capsys, damage):
-    config = read_config(config_file)
-    first = data.load(config, CPU, tmp_path / "cache")
+def test_a_damaged_cache_is_noticed_and_rebuilt(load_cached, tmp_path, counted, capsys, damage):
+    first = load_cached()
     [path] = (tmp_path / "cache").iterdir()
     whole = path.read_bytes()
     path.write_bytes(damage(whole))
-    second = data.load(config, CPU, tmp_path / "cache")
-    assert f"{path} is damaged: reading the treebanks again" in capsys.readouterr().out
-    assert_same(first, second)
+    assert_same(first, load_cached())
+    assert f"{path} is damaged" in capsys.readouterr().out
     assert path.read_bytes() == whole
     assert len(counted) == 2
 
 
-def test_a_cache_that_can_not_be_written_is_no_error(config_file, tmp_path, capsys):
+def test_a_cache_that_can_not_be_written_is_no_error(load_cached, tmp_path, capsys):
     (tmp_path / "cache").write_text("in the way")
-    data.load(read_config(config_file), CPU, tmp_path / "cache")
+    load_cached()
     assert "the next start will read the treebanks again" in capsys.readouterr().out
 
 
-def test_the_parts_of_columns_come_back_in_any_order(config_file, tmp_path, monkeypatch):
+def test_the_parts_of_columns_come_back_in_any_order(config_file, load_cached, tmp_path, monkeypatch):
     """As from safetensors; a run recognizes by a digest what it continues with."""
     changes = ["parser.network.tag_sizes={feats: 4}", "parser.network.characters={size: 4, filters: 4}"]
-    config = read_config(config_file, changes)
-    _, first = data.load(config, CPU, tmp_path / "cache")
+    _, first = load_cached(*changes)
     assert len(first.train.tokens.parts) == 2
     [path] = (tmp_path / "cache").iterdir()
-    digests = {first.digest}
+    digests, settings = {first.digest}, read_config(config_file, changes).parser
     for backwards in (False, True):
-
-        def load_in_order(content, backwards=backwards):
-            return dict(sorted(load(content).items(), reverse=backwards))
-
-        monkeypatch.setattr(prepared, "load", load_in_order)
-        digests.add(load_prepared(path, config.parser).digest())
+        sort = partial(sorted, reverse=backwards)
+        monkeypatch.setattr(prepared, "load", lambda content, sort=sort: dict(sort(load(content).items())))
+        digests.add(load_prepared(path, settings).digest())
     assert len(digests) == 1
 
 
@@ -153,59 +151,43 @@ def test_caches_lie_where_those_of_other_programs_do(monkeypatch):
     assert cache_folder() is None
 
 
-def test_other_predicted_columns_are_prepared_anew(config_file, tmp_path):
+def test_other_predicted_columns_are_prepared_anew(load_cached):
     """Because they are part of the vocabulary."""
-    for predicted in ("[upos]", "[lemma]", "[lemma, upos]"):
-        changes = ["parser.network.tag_sizes={}", f"parser.network.tags.predict={predicted}"]
-        config = read_config(config_file, changes)
-        vocabulary = data.load(config, CPU, tmp_path / "cache")[0].vocabulary
-        assert list(vocabulary.predicted) == list(config.parser.network.tags.predict)
+    for predicted in (["upos"], ["lemma"], ["lemma", "upos"]):
+        told = f"parser.network.tags.predict=[{', '.join(predicted)}]"
+        model, _ = load_cached("parser.network.tag_sizes={}", told)
+        assert list(model.vocabulary.predicted) == predicted
 
 
-def test_what_is_used_stays(config_file, tmp_path, monkeypatch):
+def test_the_last_that_were_used_stay(load_cached, tmp_path, monkeypatch):
     monkeypatch.setattr(prepared, "KEPT", 2)
-    configs = [read_config(config_file, [f"parser.system={name}"]) for name in ("arc-eager", "arc-hybrid")]
-    for config in configs:
-        data.load(config, CPU, tmp_path / "cache")
-    [first] = [
-        path for path in tmp_path.glob("cache/*") if path == prepared.cache_file(configs[0], path.parent)
-    ]
-    for path in tmp_path.glob("cache/*"):
+    cache = tmp_path / "cache"
+    load_cached("parser.system=arc-eager")
+    [first] = cache.iterdir()
+    load_cached("parser.system=arc-hybrid")
+    for path in cache.iterdir():
         os.utime(path, (1, 1 + (path != first)))  # both are old, the first one a little older
-    (tmp_path / "cache" / ".x.prepared.unfinished").touch()
-    os.utime(tmp_path / "cache" / ".x.prepared.unfinished", (0, 0))
-    data.load(configs[0], CPU, tmp_path / "cache")
-    data.load(read_config(config_file, ["parser.system=arc-standard"]), CPU, tmp_path / "cache")
+    (cache / ".x.prepared.unfinished").touch()
+    os.utime(cache / ".x.prepared.unfinished", (0, 0))
+    load_cached("parser.system=arc-eager")
+    load_cached("parser.system=arc-standard")
     assert first.exists()
-    assert len(list((tmp_path / "cache").iterdir())) == 2
-
-
-def test_only_the_last_that_were_kept_stay(config_file, tmp_path, monkeypatch):
-    monkeypatch.setattr(prepared, "KEPT", 2)
-    for system in ("arc-eager", "arc-standard", "arc-hybrid"):
-        first = {path.name for path in tmp_path.glob("cache/*")}
-        data.load(read_config(config_file, [f"parser.system={system}"]), CPU, tmp_path / "cache")
-    last = {path.name for path in tmp_path.glob("cache/*")}
-    assert len(first) == len(last) == 2
-    assert len(first & last) == 1
+    assert len(list(cache.iterdir())) == 2
 
 
 def test_a_hash_tells_files_apart(tmp_path):
     for name, content in (("a", "12"), ("b", "3"), ("c", "1"), ("d", "23")):
         (tmp_path / name).write_text(content)
-    assert hash_of([str(tmp_path / "a"), str(tmp_path / "b")]) != hash_of(
-        [str(tmp_path / "c"), str(tmp_path / "d")]
-    )
+    one, other = (hash_of([str(tmp_path / name) for name in names]) for names in ("ab", "cd"))
+    assert one != other
 
 
 def test_only_the_first_sentences_are_read(config_file):
     config = read_config(config_file, ["treebank.train_sentences=2"])  # dogs sleep, dogs bark
     model, loaded = data.load(config, CPU)
     assert (len(loaded.train), len(loaded.dev)) == (2, 16)
-    assert [tree.identifier for tree in read_training_trees(config.treebank).all] == [
-        "dogs-sleep",
-        "dogs-bark",
-    ]
+    trees = read_training_trees(config.treebank).all
+    assert [tree.identifier for tree in trees] == ["dogs-sleep", "dogs-bark"]
     assert not model.vocabulary.columns["form"].number("cats")
 
 
