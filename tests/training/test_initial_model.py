@@ -6,7 +6,6 @@ from extended import first_of
 from safetensors.torch import load_file
 from stopped_runs import left_behind
 
-from parser.cli import main
 from parser.models.model import Model, numbers_in
 from parser.networks.replay.examples import Examples
 from parser.networks.stack_parser import StackParser
@@ -26,13 +25,12 @@ NETWORK = [
     "parser.network.arcs={size: 6}",
 ]
 TAGS = "parser.network.tags={predict: [xpos, lemma], layers_above: 1}"
-OTHER_ROWS = (
-    *(
-        "1\tHühner\tHuhn\tNOUN\tNN\tCase=Nom\t2\tnsubj\t_\t_",
-        "2\tsleep\tsleep\tVERB\tVBP\tMood=Ind\t0\troot\t_\t_",
-    ),
-    *("3\tWürmer\tWurm\tNOUN\tNN\tCase=Acc\t2\tobj\t_\t_", "4\t.\t.\tPUNCT\t.\t_\t2\tpunct\t_\t_"),
-)
+OTHER = """1\tHühner\tHuhn\tNOUN\tNN\tCase=Nom\t2\tnsubj\t_\t_
+2\tsleep\tsleep\tVERB\tVBP\tMood=Ind\t0\troot\t_\t_
+3\tWürmer\tWurm\tNOUN\tNN\tCase=Acc\t2\tobj\t_\t_
+4\t.\t.\tPUNCT\t.\t_\t2\tpunct\t_\t_
+
+"""
 
 
 @pytest.fixture(params=first_of([[], [TAGS]]), ids=["gold tags", "predicted tags"])
@@ -51,7 +49,7 @@ def model(config_file, tmp_path, network):
 def changes(model, tmp_path, network):
     """Changes of the config for training on another treebank, starting from that model."""
     other = tmp_path / "other.conllu"
-    other.write_text(("\n".join(OTHER_ROWS) + "\n\n") * 8)
+    other.write_text(OTHER * 8)
     return [
         *network,
         f"initial_model={model}",
@@ -111,7 +109,7 @@ def test_frozen_weights_stay(config_file, tmp_path, model, changes):
 
 
 @pytest.mark.extended
-def test_fine_tuning_is_resumed_to_the_bit(config_file, tmp_path, model, changes, monkeypatch):
+def test_fine_tuning_is_resumed_to_the_bit(tmp_path, model, changes, monkeypatch, trained):
     class KillError(BaseException):
         pass
 
@@ -123,52 +121,37 @@ def test_fine_tuning_is_resumed_to_the_bit(config_file, tmp_path, model, changes
             raise KillError
         return replay(network, table, batch)
 
-    def command(run, *more):
-        settings = (each for each in changes if not each.startswith("initial_model"))
-        arguments = ["train", str(config_file), "--run", str(run), "--from", str(model), "--set=device=cpu"]
-        return [*arguments, *(f"--set={each}" for each in settings), *more]
-
-    assert main(command(tmp_path / "whole")) == 0
+    changes = [each for each in changes if not each.startswith("initial_model")]
+    changes += [f"--from={model}", "device=cpu"]
+    trained(*changes, run="whole")
     with monkeypatch.context() as patch:
         patch.setattr(StackParser, "replay_words", replay_or_die)
         with pytest.raises(KillError):
-            main(command(tmp_path / "killed"))
-    assert main(command(tmp_path / "killed", "--resume")) == 0
+            trained(*changes, run="killed")
+    trained(*changes, "--resume", run="killed")
     assert left_behind(tmp_path / "killed") == left_behind(tmp_path / "whole")
 
 
 @pytest.mark.extended
-def test_a_model_is_not_replaced_by_the_run_that_begins_with_it(
-    config_file, tmp_path, model, changes, capsys
-):
-    overrides = [f"--set={each}" for each in changes]
-    assert main(["train", str(config_file), "--run", str(tmp_path / "first"), *overrides]) == 2
-    assert f"first: would overwrite {model}, which is read" in capsys.readouterr().err
+def test_a_model_is_not_replaced_by_the_run_that_begins_with_it(model, changes, refused):
+    assert f"first: would overwrite {model}, which is read" in refused(*changes, run="first")
     assert Model.load(model, CPU)
 
 
-NOT_FITTING = [
-    (
-        "parser.network.hidden_size=20",
-        "model: has another network:\nparser.network.hidden_size is 20 in the config, 16 in the model",
-    ),
-    ("parser.system=arc-eager", "parser.system is arc-eager in the config, arc-hybrid in the model"),
-    ("parser.network.tag_sizes={upos: 4}", "tag_sizes.feats is not there in the config, 3 in the model"),
-    (
-        "training.frozen=[stacks]",
-        "training.frozen: no weight's name begins with stacks; parts are arcs, buffer, ",
-    ),
-    ("parser.network.tag_sizes={feats: 3, upos: 4}", "have another order than in the model"),
-    ("parser.network.pretrained=vectors.txt", "the model has no pretrained vectors"),
-    ("initial_model=nowhere", "nowhere: there is no such file or folder"),
-]
+NOT_FITTING = {
+    "parser.network.hidden_size=20": "parser.network.hidden_size is 20 in the config, 16 in the model",
+    "parser.system=arc-eager": "parser.system is arc-eager in the config, arc-hybrid in the model",
+    "parser.network.tag_sizes={upos: 4}": "tag_sizes.feats is not there in the config, 3 in the model",
+    "training.frozen=[stacks]": "training.frozen: no weight's name begins with stacks",
+    "parser.network.tag_sizes={feats: 3, upos: 4}": "have another order than in the model",
+    "parser.network.pretrained=vectors.txt": "the model has no pretrained vectors",
+    "initial_model=nowhere": "nowhere: there is no such file or folder",
+}
 
 
-def test_what_does_not_fit_is_refused(config_file, tmp_path, changes, capsys):
-    for change, message in NOT_FITTING:
-        overrides = [f"--set={each}" for each in (*changes, change)]
-        assert main(["train", str(config_file), "--run", str(tmp_path / "run"), *overrides]) == 2
-        assert message in capsys.readouterr().err
+def test_what_does_not_fit_is_refused(changes, refused):
+    for change, message in NOT_FITTING.items():
+        assert message in refused(*changes, change)
 
 
 @pytest.mark.extended

@@ -79,16 +79,22 @@ def test_silver_trees_are_drawn_in_the_first_epochs_and_in_part():
 
 
 @pytest.mark.parametrize(
-    ("path", "name"),
+    ("paths", "names"),
     [
-        ("ud/UD_English-EWT/en_ewt-ud-train.conllu", "en_ewt"),
-        ("mine/ug_udt-train.conllu.gz", "ug_udt"),
-        ("trees.conll", "trees"),
-        ("x/train.conllu", "train"),
+        (["ud/UD_English-EWT/en_ewt-ud-train.conllu"], ["en_ewt"]),
+        (["mine/ug_udt-train.conllu.gz"], ["ug_udt"]),
+        (["trees.conll"], ["trees"]),
+        (["x/train.conllu"], ["train"]),
+        (["a/train.conllu", "b/train.conllu", "c.conllu"], ["a/train", "b/train", "c"]),
     ],
 )
-def test_a_treebank_is_called_as_its_file(path, name):
-    assert treebank_names([path]) == [name]
+def test_treebanks_are_called_as_their_files_and_folders(paths, names):
+    assert treebank_names(paths) == names
+
+
+def test_two_treebanks_of_one_name_are_refused():
+    with pytest.raises(ValueError, match=r"x/a/train.conllu: another one is called a/train, too"):
+        treebank_names(["x/a/train.conllu", "y/a/train.conllu"])
 
 
 @pytest.fixture
@@ -159,24 +165,10 @@ def test_models_without_an_embedding_of_the_treebank_stay_as_they_are(config_fil
     assert main(["compare", *map(str, paths), files[1], "--treebank", "second"]) == 0
 
 
-def test_treebanks_of_the_same_name_are_told_by_their_folders():
-    assert treebank_names(["a/train.conllu", "b/train.conllu", "c.conllu"]) == ["a/train", "b/train", "c"]
-    with pytest.raises(ValueError, match=r"x/a/train.conllu: another one is called a/train, too"):
-        treebank_names(["x/a/train.conllu", "y/a/train.conllu"])
-
-
-def test_data_of_one_treebank_are_known_by_the_hash_that_they_had(config_file):
-    """Otherwise, runs of earlier versions could not be resumed."""
-    model, _ = data.load(read_config(config_file), CPU)
-    assert "treebank" not in json.loads(model.vocabulary.as_json())
-
-
 def test_only_the_first_treebank_is_cut(config_file, files, capsys):
     config = read_config(config_file, [*changes(files), "treebank.train_sentences=7"])
-    assert {name: len(trees) for name, trees in read_training_trees(config.treebank).gold.items()} == {
-        "first": 7,
-        "second": 10,
-    }
+    gold = read_training_trees(config.treebank).gold
+    assert {name: len(trees) for name, trees in gold.items()} == {"first": 7, "second": 10}
     capsys.readouterr()
     read_training_trees(read_config(config_file, [*changes(files), "treebank.train_sentences=31"]).treebank)
     assert f"{files[0]}: has 30 sentences, fewer than" in capsys.readouterr().out
@@ -189,11 +181,8 @@ def test_only_the_first_treebank_is_cut(config_file, files, capsys):
 def silver(tmp_path, probabilities):
     """A file with a sentence for each mean probability, of two words with a lower and a higher one."""
     path = tmp_path / "silver.conllu"
-    ends = [[f"ArcProbability={p + change:.4f}" for change in (-0.1, 0.1)] for p in probabilities]
-    sentences = [
-        "\n".join(row[:-1] + end for row, end in zip(ROWS, own, strict=True)) + "\n\n" for own in ends
-    ]
-    path.write_text("".join(sentences))
+    first, second = (row[:-1] + "ArcProbability=" for row in ROWS)
+    path.write_text("".join(f"{first}{p - 0.1:.4f}\n{second}{p + 0.1:.4f}\n\n" for p in probabilities))
     return path
 
 
@@ -205,14 +194,12 @@ def test_silver_trees_that_are_not_probable_are_left_out(config_file, files, tmp
     _, loaded = data.load(config, CPU)
     assert len(loaded.train) == 42
     assert str(loaded.mixture) == "first 30, second 10, silver 2, "
-    with pytest.raises(ValueError, match="min_probability leaves no tree"):
-        read_training_trees(
-            read_config(config_file, [*asked, "treebank.silver.min_probability=0.95"]).treebank
-        )
-    with pytest.raises(ValueError, match=r"first-ud-train.*sentence #1: its arcs have no probabilities"):
-        read_training_trees(
-            read_config(config_file, [*asked, f"treebank.silver.files=[{files[0]}]"]).treebank
-        )
+    for change, message in (
+        ("treebank.silver.min_probability=0.95", "min_probability leaves no tree"),
+        (f"treebank.silver.files=[{files[0]}]", "first-ud-train.*sentence #1: its arcs have no prob"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read_training_trees(read_config(config_file, [*asked, change]).treebank)
 
 
 @pytest.mark.extended

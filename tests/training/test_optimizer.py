@@ -66,40 +66,49 @@ def test_an_average_goes_on_where_it_was():
     assert torch.equal(one.network.weight, other.network.weight)
 
 
-def rates(settings, peak, dev_losses, steps_per_epoch=2):
-    """The learning rate of every step."""
+NOT_A_NUMBER = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("settings", "dev_losses", "steps_per_epoch", "expected"),
+    [
+        (
+            {"warmup_epochs": 2, "factor": 0.5, "patience": 0, "minimum": 0.0},
+            [9.0, 8.0, 7.0, 7.5, 6.0, 6.5, 6.4],
+            2,
+            [1.0, 1.75, 2.5, 3.25, *[4.0] * 4, *[2.0] * 4, *[1.0] * 2],
+        ),
+        # While it warms up, a worse loss changes nothing. The first loss is never reached again.
+        ({"warmup_epochs": 3, "patience": 0}, [1.0, 2.0, 3.0, 2.5, 2.4], 1, [1.0, 2.0, 3.0, 4.0, 4.0]),
+        ({"warmup_epochs": 0, "patience": 0}, [NOT_A_NUMBER] * 4, 1, [4.0] * 4),
+        (
+            {"warmup_epochs": 0, "factor": 0.5, "patience": 1, "minimum": 1.5},
+            [5.0] * 7,
+            1,
+            [4.0, 4.0, 4.0, 2.0, 2.0, 1.5, 1.5],
+        ),
+        (
+            {"warmup_epochs": 1, "decay": "linear"},
+            [1.0, 2.0, 3.0, 4.0, 5.0],
+            2,
+            [1.0, 2.5, 4.0, 3.5, 3.0, 2.5, 2.0, 1.5, 1.0, 0.5],
+        ),
+        # Nothing is left to fall.
+        ({"warmup_epochs": 2, "decay": "linear"}, [1.0, 1.0], 2, [1.0, 1.75, 2.5, 3.25]),
+    ],
+)
+def test_the_rate_warms_up_and_then_halves_on_a_plateau_or_falls(
+    settings, dev_losses, steps_per_epoch, expected
+):
     optimizer = torch.optim.Adam([torch.nn.Parameter(torch.zeros(1))])
-    schedule = Schedule(optimizer, settings, peak, len(dev_losses))
-    used = []
+    schedule = Schedule(optimizer, LearningRateSettings(start=1.0, **settings), 4.0, len(dev_losses))
+    rates = []
     for epoch, dev_loss in enumerate(dev_losses, 1):
         for step in range(steps_per_epoch):
             schedule.before_step(epoch - 1 + step / steps_per_epoch)
-            used.append(schedule.learning_rate)
+            rates.append(schedule.learning_rate)
         schedule.after_epoch(epoch, dev_loss)
-    return used
-
-
-def test_warms_up_linearly_then_halves_on_a_plateau():
-    settings = LearningRateSettings(start=1.0, warmup_epochs=2, factor=0.5, patience=0, minimum=0.0)
-    losses = [9.0, 8.0, 7.0, 7.5, 6.0, 6.5, 6.4]
-    expected = [1.0, 2.0, 3.0, 4.0] + [5.0] * 4 + [2.5] * 2 + [2.5] * 2 + [1.25] * 2
-    assert rates(settings, 5.0, losses) == pytest.approx(expected)
-
-
-def test_a_worse_loss_while_warming_up_changes_nothing():
-    settings = LearningRateSettings(start=1.0, warmup_epochs=3, patience=0)
-    losses = [1.0, 2.0, 3.0, 2.5, 2.4]  # the first is never reached again
-    assert rates(settings, 4.0, losses, 1) == pytest.approx([1.0, 2.0, 3.0, 4.0, 4.0])
-
-
-def test_without_a_dev_loss_the_rate_stays():
-    settings = LearningRateSettings(start=1.0, warmup_epochs=0, patience=0)
-    assert rates(settings, 4.0, [float("nan")] * 4, 1) == pytest.approx([4.0] * 4)
-
-
-def test_patience_and_floor():
-    settings = LearningRateSettings(start=8.0, warmup_epochs=0, factor=0.5, patience=1, minimum=3.0)
-    assert rates(settings, 8.0, [5.0] * 7, 1) == pytest.approx([8.0, 8.0, 8.0, 4.0, 4.0, 3.0, 3.0])
+    assert rates == pytest.approx(expected)
 
 
 def test_the_papers_peak():
@@ -109,17 +118,6 @@ def test_the_papers_peak():
     assert peak(8) == pytest.approx(5e-4 * 8)
     assert peak(256) == 0.02
     assert peak(256, peak=1e-3) == 1e-3
-
-
-def test_falls_linearly_to_nothing():
-    settings = LearningRateSettings(start=1.0, warmup_epochs=1, decay="linear")
-    expected = [1.0, 2.5, 4.0, 3.5, 3.0, 2.5, 2.0, 1.5, 1.0, 0.5]
-    assert rates(settings, 4.0, [1.0, 2.0, 3.0, 4.0, 5.0]) == pytest.approx(expected)
-
-
-def test_warming_up_to_the_last_epoch_leaves_nothing_to_fall():
-    settings = LearningRateSettings(start=1.0, warmup_epochs=2, decay="linear")
-    assert rates(settings, 4.0, [1.0, 1.0]) == pytest.approx([1.0, 1.75, 2.5, 3.25])
 
 
 @pytest.mark.parametrize("decay", ["linear", "plateau"])

@@ -63,12 +63,8 @@ def test_steps_are_those_of_adam(config_file):
     training = new_training(model, loaded, config)
     for _ in train_epoch(loaded, config.training, training):
         pass
-    for trained_network, expected in (
-        (training.step.network, weights),
-        (training.step.average.network, average),
-    ):
-        for mine, plain in zip(trained_network.parameters(), expected, strict=True):
-            torch.testing.assert_close(mine.detach(), plain.detach(), rtol=1e-5, atol=1e-7)
+    for network, expected in ((training.step.network, weights), (training.step.average.network, average)):
+        torch.testing.assert_close(list(network.parameters()), expected, rtol=1e-5, atol=1e-7)
     assert float(training.totals[2]) == pytest.approx(sum(norms), rel=1e-5)
 
 
@@ -114,13 +110,8 @@ def test_training_ends_after_so_many_epochs_in_vain(
     config_file, tmp_path, monkeypatch, early_stopping_patience, epochs
 ):
     scripted(monkeypatch, las=[50, 49, 50, 51, 50, 51, 51, 52])
-    changes = (
-        []
-        if early_stopping_patience is None
-        else [f"training.early_stopping_patience={early_stopping_patience}"]
-    )
-    last = trained(config_file, tmp_path / "run", "training.epochs=8", *changes)[-1]
-    assert last == epochs
+    patience = f"training.early_stopping_patience={early_stopping_patience or 'null'}"
+    assert trained(config_file, tmp_path / "run", "training.epochs=8", patience)[-1] == epochs
 
 
 @pytest.mark.extended

@@ -36,20 +36,17 @@ def text_config(config_file):
 
 
 @pytest.mark.extended
-def test_a_finished_run_gets_a_tokenizer(config_file, tmp_path, capsys):
+def test_a_finished_run_gets_a_tokenizer(tmp_path, trained):
     run = tmp_path / "run"
-    command = ["train", str(config_file), "--run", str(run)]
-    assert main(command) == 0
+    trained()
     assert json.loads((run / "result.json").read_text())["text"] is None
-    changed = ["--resume", "--set", "tokenizer.kind=udpipe", "--set", "tokenizer.epochs=1"]
-    assert main([*command, *changed]) == 0
-    assert "tokenizer trained in" in capsys.readouterr().out
+    changed = "--resume", "tokenizer.kind=udpipe", "tokenizer.epochs=1"
+    assert "tokenizer trained in" in trained(*changed)
     assert json.loads((run / "result.json").read_text())["text"]["words"] > 90
     (tmp_path / "text").write_text("cats sleep .", encoding="utf-8")
     assert main(["parse", str(run / "model"), "--text", str(tmp_path / "text")]) == 0
-    assert main([*command, *changed]) == 0
-    assert "tokenizer trained in" not in capsys.readouterr().out  # the run has one already
-    assert main([*command, "--resume", "--set", "tokenizer=null"]) == 0
+    assert "tokenizer trained in" not in trained(*changed)  # the run has one already
+    trained("--resume", "tokenizer=null")
     assert not (run / "model" / "tokenizer.json").exists()
 
 
@@ -143,62 +140,44 @@ def test_what_a_killed_training_has_left_is_removed(text_config, tmp_path, begin
 @pytest.mark.parametrize(
     "settings", first_of(["{kind: lines}", "{kind: spacy, language: en}", "{kind: blanks}"])
 )
-def test_a_tokenizer_that_needs_no_training(config_file, tmp_path, settings, capsys):
+def test_a_tokenizer_that_needs_no_training(tmp_path, settings, trained):
     """The treebank's words are found in its text. A tokenizer of another kind then replaces this one."""
     pytest.importorskip("spacy")
-    run, epochs = tmp_path / "run", "training.epochs=1"
-    config = ["train", str(config_file), "--run", str(run), "--set", epochs, "--set"]
-    assert main([*config, f"tokenizer={settings}"]) == 0
+    run = tmp_path / "run"
+    assert "text  Tokens 100.00" in trained("training.epochs=1", f"tokenizer={settings}")
     assert json.loads((run / "result.json").read_text())["text"]["words"] == 100
-    assert "text  Tokens 100.00" in capsys.readouterr().out
     kept = run / "model" / "tokenizer.json"
     other = "blanks" if "lines" in settings else "lines"
-    assert main([*config, f"tokenizer={{kind: {other}}}", "--resume"]) == 0
-    assert f"{kept}: has other settings; it is replaced\n" in capsys.readouterr().out
+    printed = trained("training.epochs=1", f"tokenizer={{kind: {other}}}", "--resume")
+    assert f"{kept}: has other settings; it is replaced\n" in printed
     assert tokenizer_from_json(kept.read_bytes()).settings.kind == other
 
 
-def test_a_treebank_that_is_a_pipe_is_refused_first(text_config, tmp_path, capsys):
+def test_treebanks_that_a_tokenizer_can_not_learn_from_are_named(text_config, tmp_path, refused):
     os.mkfifo(tmp_path / "pipe")
-    command = ["train", str(text_config), "--run", str(tmp_path / "run")]
-    assert main([*command, "--set", f"treebank.train={tmp_path / 'pipe'}"]) == 2
-    assert "can be read only once" in capsys.readouterr().err
+    assert "can be read only once" in refused(f"treebank.train={tmp_path / 'pipe'}")
     assert not (tmp_path / "run").exists()
+    (tmp_path / "tiny.conllu").write_text("1\ta\t_\tX\t_\t_\t0\troot\t_\t_\n2\tb\t_\tX\t_\t_\t1\tx\t_\t_\n\n")
+    assert "tiny.conllu: the tokenizer could not be trained: Not eno" in refused()
 
 
 @pytest.mark.extended
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
-def test_the_training_of_a_tokenizer_ends_with_a_killed_run(text_config, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_the_training_of_a_tokenizer_ends_with_a_killed_run(text_config, tmp_path, number):
+    """A signal that the run gets ends it immediately, and nothing is left of it."""
     run = tmp_path / "run"
     command = [sys.executable, "-m", "parser", "train", str(text_config), "--run", str(run)]
-    with running([*command, "--set", "tokenizer.epochs=1000"]) as process:
+    with running([*command, "--set", "tokenizer.epochs=1000"], stderr=subprocess.PIPE) as process:
         wait_until(
             lambda: (run / "tokenizer.log").exists() and (run / "tokenizer.log").stat().st_size, process
         )
         [folder] = run.glob(".tokenizer-training-*")
-        process.kill()
-        process.wait()
+        process.send_signal(number)
+        code, told = process.wait(), process.stderr.read()
+        if number == signal.SIGTERM:
+            assert code == 128 + signal.SIGTERM
+            assert b"continue with stack-parser train --resume" in told
+            assert not folder.exists()
         while is_mentioned(folder):
             time.sleep(0.05)
-
-
-@pytest.mark.extended
-def test_a_signal_ends_the_training_of_a_tokenizer(text_config, tmp_path):
-    """It ends immediately, and nothing is left running."""
-    run = tmp_path / "run"
-    command = [sys.executable, "-m", "parser", "train", str(text_config), "--run", str(run)]
-    with running([*command, "--set", "tokenizer.epochs=1000"], stderr=subprocess.PIPE) as process:
-        wait_until((run / "tokenizer.log").exists, process)
-        [folder] = run.glob(".tokenizer-training-*")
-        process.send_signal(signal.SIGTERM)
-        assert process.wait() == 128 + signal.SIGTERM
-        assert b"continue with stack-parser train --resume" in process.stderr.read()
-    assert not folder.exists()
-    while is_mentioned(folder):
-        time.sleep(0.05)
-
-
-def test_a_treebank_that_is_too_small_is_named(text_config, tmp_path, capsys):
-    (tmp_path / "tiny.conllu").write_text("1\ta\t_\tX\t_\t_\t0\troot\t_\t_\n2\tb\t_\tX\t_\t_\t1\tx\t_\t_\n\n")
-    assert main(["train", str(text_config), "--run", str(tmp_path / "run")]) == 2
-    assert "tiny.conllu: the tokenizer could not be trained: Not eno" in capsys.readouterr().err
