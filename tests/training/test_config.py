@@ -31,33 +31,27 @@ def test_a_small_treebank_has_its_own_settings_and_enough_steps(config_file):
     assert resolved(config_file, encoder).parser.network.sentence_encoder.hidden_size == 7
 
 
-def test_steps_are_counted_in_words_where_batches_are(config_file):
-    """48 words, in batches of 20: 3 steps an epoch."""
-    by_words = "training.batch_unit=words", "training.batch_size=20", "training.learning_rate.peak=0.01"
-    assert resolved(config_file, *by_words).training.epochs == 17
-
-
-def test_steps_are_those_of_the_batches_that_the_rule_sets(config_file):
-    """16 trees, in batches of 2: 8 steps an epoch."""
-    rule = RULE.replace("set: {", "set: {training.batch_size: 2, ")
-    assert for_its_treebank(read_config(config_file, [rule])).training.epochs == 7
-
-
-def test_the_rule_may_replace_a_whole_section(config_file):
-    """16 trees, in batches of 8: 2 steps an epoch."""
-    rule = "small_treebank={words: 60, steps: 100, set: {training: {batch_size: 8}}}"
-    assert for_its_treebank(read_config(config_file, [rule])).training.epochs == 50
+@pytest.mark.parametrize(
+    ("changes", "epochs"),
+    [
+        # 48 words in batches of 20: 3 steps an epoch.
+        (["training.batch_unit=words", "training.batch_size=20", "training.learning_rate.peak=0.01"], 17),
+        # The rule may set the size of batches. 16 trees in batches of 2: 8 steps an epoch.
+        (["small_treebank.set={training.batch_size: 2}"], 7),
+        # It may replace a whole section. 16 trees in batches of 8: 2 steps an epoch.
+        (["small_treebank={words: 60, steps: 100, set: {training: {batch_size: 8}}}"], 50),
+        (["training.epochs=40"], 40),  # more than the rule has
+    ],
+)
+def test_there_are_enough_steps_of_the_batches(config_file, changes, epochs):
+    assert resolved(config_file, *changes).training.epochs == epochs
 
 
 def test_the_rule_may_set_what_its_epochs_allow(config_file):
-    changes = "training.exploration={from_epoch: 3, probability: 0.1}", "training.epochs=4"
-    rule = "small_treebank={words: 60, steps: 50, set: {training.exploration.from_epoch: 9}}"
-    found = for_its_treebank(read_config(config_file, [rule, *changes]))
-    assert (found.training.exploration.from_epoch, found.training.epochs) == (9, 13)
-
-
-def test_more_epochs_than_the_rule_has_stay(config_file):
-    assert resolved(config_file, "training.epochs=40").training.epochs == 40
+    exploration = "training.exploration={from_epoch: 3, probability: 0.1}"
+    rule = "small_treebank.set={training.exploration.from_epoch: 9}"
+    found = resolved(config_file, rule, exploration, "training.epochs=4").training
+    assert (found.exploration.from_epoch, found.epochs) == (9, 13)
 
 
 @pytest.mark.parametrize(
@@ -107,11 +101,8 @@ def test_a_run_keeps_what_the_config_is_for_its_treebank(config_file, tmp_path, 
     config = read_config(config_file, [rule, "training.epochs=1"])
     result = train_and_score(config, tmp_path / "run")
     assert result["epochs"] == 2
-    changes = "training.epochs 2, parser.network.hidden_size 5"
-    assert (
-        f"small treebank (fewer than 50 words): {changes}; --set small_treebank=null"
-        in capsys.readouterr().out
-    )
+    told = "small treebank (fewer than 50 words): training.epochs 2, parser.network.hidden_size 5"
+    assert told in capsys.readouterr().out
     kept = read_config(tmp_path / "run" / "config.yaml")
     assert kept == for_its_treebank(config)
     model = json.loads((tmp_path / "run/model/settings.json").read_text())

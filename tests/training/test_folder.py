@@ -18,7 +18,15 @@ from parser.training.run import new_training, train
 CPU = torch.device("cpu")
 
 
-def test_an_earlier_run_is_moved_aside_and_nothing_else_is(tmp_path):
+@pytest.fixture
+def theirs(tmp_path):
+    """A folder with a file that is not of a run."""
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs/precious").touch()
+    return tmp_path / "theirs"
+
+
+def test_an_earlier_run_is_moved_aside_and_nothing_else_is(tmp_path, theirs):
     run = tmp_path / "run"
     with claim(run, resume=False) as moved:
         assert moved is None
@@ -28,24 +36,33 @@ def test_an_earlier_run_is_moved_aside_and_nothing_else_is(tmp_path):
             assert moved == tmp_path / f"run.{number}"
             assert (moved / "metrics.jsonl").read_text() == str(number)
             assert sorted(path.name for path in run.iterdir()) == ["lock", "metrics.jsonl"]
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "precious").touch()
-    with pytest.raises(ValueError, match="not a run"), claim(other, resume=False):
+    with pytest.raises(ValueError, match="not a run"), claim(theirs, resume=False):
         pass
-    assert [path.name for path in other.iterdir()] == ["precious"]
+    assert [path.name for path in theirs.iterdir()] == ["precious"]
 
 
 @pytest.mark.parametrize("resume", [False, True])
 def test_a_second_run_in_a_folder_is_refused(tmp_path, resume):
     run = tmp_path / "run"
-    first = claim(run, resume=False)
-    first.__enter__()
-    with pytest.raises(ValueError, match="another process is training there"), claim(run, resume):
+    with (
+        claim(run, resume=False),
+        pytest.raises(ValueError, match="another process is training there"),
+        claim(run, resume),
+    ):
         pass
-    first.__exit__(None, None, None)
     with claim(run, resume=True) as moved:
         assert moved is None
+
+
+def test_a_folder_that_can_not_be_claimed_is_told_before_data_are_read(config_file, tmp_path, theirs):
+    config = read_config(config_file, ["treebank.dev=nowhere.conllu"])
+    with pytest.raises(ValueError, match="not a run"):
+        train(config, theirs, CPU)
+    with (
+        claim(tmp_path / "run", resume=False),
+        pytest.raises(ValueError, match="another process is training"),
+    ):
+        train(config, tmp_path / "run", CPU)
 
 
 def test_another_config_is_refused_with_all_differences(config_file, tmp_path):
@@ -102,19 +119,8 @@ def test_metrics_that_are_broken_are_named(tmp_path, line):
     (tmp_path / "metrics.jsonl").write_text(f'{{"epoch": 1}}\n{line}\n')
     with pytest.raises(ValueError, match=r"metrics\.jsonl:2: not the metrics of an epoch"):
         Record(tmp_path, "", (tmp_path / "metrics.jsonl").stat().st_size)
-
-
-def test_a_folder_that_can_not_be_claimed_is_told_before_data_are_read(config_file, tmp_path):
-    config = read_config(config_file, ["treebank.dev=nowhere.conllu"])
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "precious").touch()
-    with pytest.raises(ValueError, match="not a run"):
-        train(config, tmp_path / "other", CPU)
-    with (
-        claim(tmp_path / "run", resume=False),
-        pytest.raises(ValueError, match="another process is training"),
-    ):
-        train(config, tmp_path / "run", CPU)
+    with pytest.raises(ValueError, match="a part of it is missing"):
+        Record(tmp_path, "", size=100)
 
 
 def test_a_folder_is_locked_until_its_scores_are_written(config_file, tmp_path, monkeypatch):
@@ -131,8 +137,3 @@ def test_a_folder_is_locked_until_its_scores_are_written(config_file, tmp_path, 
     training_run.train_and_score(config, tmp_path / "run")
     assert locked
     refuse_taken(tmp_path / "run")
-
-
-def test_metrics_that_are_missing_are_noticed(tmp_path):
-    with pytest.raises(ValueError, match="a part of it is missing"):
-        Record(tmp_path, "", size=10)

@@ -2,14 +2,12 @@
 parser's own arcs that is best on it.
 """
 
-import json
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
-from parser.cli import main
 from parser.evaluation.evaluate import evaluate
 from parser.models.model import Model
 from parser.parsing.reparsing import with_bonus
@@ -21,11 +19,15 @@ from parser.training.run import BONUS_WITHOUT_DEV, BONUSES, fit_bonus, train_and
 from parser.treebank.conllu import read_treebank
 
 CPU = torch.device("cpu")
-CHANGES = [
-    "training.epochs=3",
-    "training.learning_rate.decay=linear",
-    "parser.network.arcs={loss_weight: 1}",
-]
+CHANGES = ["training.epochs=3", "training.learning_rate.decay=linear", "parser.network.arcs={loss_weight: 1}"]
+NO_DEV = [*CHANGES, "treebank.dev=null"]
+
+
+def differs_from_last(model, run):
+    """The names of the model's weights that are not the last ones of the training."""
+    last = load_file(run / "checkpoint.safetensors")
+    weights = model.network.state_dict()
+    return [name for name, weight in weights.items() if not torch.equal(weight, last[f"network.{name}"])]
 
 
 @pytest.mark.extended
@@ -33,16 +35,16 @@ def test_the_model_of_the_last_epoch_is_kept(config_file, tmp_path):
     """Dev has no part in training: the last weights are those of a run with dev."""
     with_dev, without = tmp_path / "with", tmp_path / "without"
     train_and_score(read_config(config_file, CHANGES), with_dev)
-    result = train_and_score(read_config(config_file, [*CHANGES, "treebank.dev=null"]), without)
+    result = train_and_score(read_config(config_file, NO_DEV), without)
     assert (result["dev"], result["best_epoch"], result["epochs"]) == (None, 3, 3)
     assert result["test"]["scored_words"] == 16 * 3
     model = Model.load(without / "model", CPU)
-    last = load_file(with_dev / "checkpoint.safetensors")
-    for name, weight in model.network.state_dict().items():
-        assert torch.equal(weight, last[f"network.{name}"]), name
+    assert differs_from_last(model, with_dev) == []
     assert model.settings.network.arcs.bonus == BONUS_WITHOUT_DEV
-    assert model.settings.calibration is None
-    assert model.dev_shares == {}
+    assert (model.settings.calibration, model.dev_shares) == (None, {})
+    more = read_config(config_file, [*NO_DEV, "training.epochs=5"])
+    assert train_and_score(more, without, resume=True)["best_epoch"] == 5
+    assert differs_from_last(Model.load(without / "model", CPU), without) == []
 
 
 @pytest.mark.extended
@@ -57,44 +59,24 @@ def test_short_epochs_share_a_checkpoint(config_file, tmp_path, monkeypatch, sec
         save(path, training, *others)
 
     monkeypatch.setattr(loop, "save_checkpoint", save_and_note)
-    train_and_score(read_config(config_file, [*CHANGES, "treebank.dev=null"]), tmp_path / "run")
+    train_and_score(read_config(config_file, NO_DEV), tmp_path / "run")
     assert saved == checkpoints
 
 
-def test_what_is_written_and_said_has_no_dev(config_file, tmp_path, capsys):
+def test_what_is_written_and_said_has_no_dev(tmp_path, trained):
     run = tmp_path / "run"
-    changes = [value for each in [*CHANGES, "treebank.dev=null"] for value in ("--set", each)]
-    assert main(["train", str(config_file), "--run", str(run), *changes]) == 0
-    printed = capsys.readouterr().out
-    assert "no dev; read and prepared" in printed
+    printed = trained(*NO_DEV)
     assert "best" not in printed
     assert f"\nmodel: {run / 'model'}, epoch 3 of 3, " in printed
-    epochs = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    assert not [name for epoch in epochs for name in epoch if "dev" in name]
+    assert "dev" not in (run / "metrics.jsonl").read_text()
     curves = (run / "curves.svg").read_text()
     assert "training" in curves
     assert "dev" not in curves
 
 
-def kept(run):
-    """Whether the kept model has the last weights of training."""
-    model = Model.load(run / "model", CPU).network.state_dict()
-    last = load_file(run / "checkpoint.safetensors")
-    return all(torch.equal(weight, last[f"network.{name}"]) for name, weight in model.items())
-
-
-@pytest.mark.extended
-def test_going_on_to_more_epochs_keeps_the_last_of_these(config_file, tmp_path):
-    run, changes = tmp_path / "run", [*CHANGES, "treebank.dev=null"]
-    train_and_score(read_config(config_file, changes), run)
-    result = train_and_score(read_config(config_file, [*changes, "training.epochs=5"]), run, resume=True)
-    assert result["best_epoch"] == 5
-    assert kept(run)
-
-
 @pytest.mark.extended
 def test_ending_earlier_keeps_the_last_of_the_epochs_that_are_done(config_file, tmp_path, monkeypatch):
-    run, changes = tmp_path / "run", [*CHANGES, "treebank.dev=null"]
+    run, train_rest = tmp_path / "run", loop.TrainingLoop._train_rest_of_epoch
 
     def stopped(self, request):
         if self.training.progress.epoch == 3:
@@ -102,22 +84,20 @@ def test_ending_earlier_keeps_the_last_of_the_epochs_that_are_done(config_file, 
             raise StoppedError("two epochs are done", 15)
         train_rest(self, request)
 
-    train_rest = loop.TrainingLoop._train_rest_of_epoch
-    monkeypatch.setattr(loop.TrainingLoop, "_train_rest_of_epoch", stopped)
-    with pytest.raises(StoppedError):
-        train_and_score(read_config(config_file, changes), run)
-    monkeypatch.undo()
-    result = train_and_score(read_config(config_file, [*changes, "training.epochs=2"]), run, resume=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(loop.TrainingLoop, "_train_rest_of_epoch", stopped)
+        with pytest.raises(StoppedError):
+            train_and_score(read_config(config_file, NO_DEV), run)
+    result = train_and_score(read_config(config_file, [*NO_DEV, "training.epochs=2"]), run, resume=True)
     assert (result["best_epoch"], result["epochs"]) == (2, 2)
-    assert kept(run)
+    assert differs_from_last(Model.load(run / "model", CPU), run) == []
 
 
 @pytest.mark.extended
 def test_a_tokenizer_is_trained_without_dev(config_file, tmp_path, capsys):
     pytest.importorskip("ufal.udpipe")
-    changes = [*CHANGES, "treebank.dev=null", "tokenizer={kind: udpipe, epochs: 2}"]
-    result = train_and_score(read_config(config_file, changes), tmp_path / "run")
-    assert result["text"]["words"] == 100
+    config = read_config(config_file, [*NO_DEV, "tokenizer={kind: udpipe, epochs: 2}"])
+    assert train_and_score(config, tmp_path / "run")["text"]["words"] == 100
     assert "tokenizer trained in" in capsys.readouterr().out
 
 
