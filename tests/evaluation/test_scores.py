@@ -29,12 +29,10 @@ def test_without_punctuation():
     gold = sentence((2, 0, 2), labels=["nsubj", "root", "punct"])
     gold = replace(gold, upos=("NOUN", "VERB", "PUNCT"))
     trees = [((2, 0, 1), ("nsubj", "root", "punct"))]
+    without = score([gold], trees, punctuation=False)
     assert score([gold], trees).las == pytest.approx(200 / 3)
-    assert score([gold], trees, punctuation=False).las == 100
-    assert score([gold], trees, punctuation=False).exact == 100
-
-
-def test_punctuation_is_recognised_by_xpos_without_upos():
+    assert (without.las, without.exact) == (100, 100)
+    # Without UPOS it is recognised by XPOS.
     gold = replace(sentence((2, 0, 2)), upos=("_",) * 3, xpos=("NN", "VB", "."))
     assert score([gold], [(gold.heads, gold.labels)], punctuation=False).words == 2
 
@@ -42,13 +40,6 @@ def test_punctuation_is_recognised_by_xpos_without_upos():
 def test_empty_scores_are_zero():
     assert Scores().as_dict()["las"] == 0.0
     assert "0 sentences" in report(Scores(), ())[0]
-
-
-def test_report_shows_the_measures():
-    gold = sentence((2, 0), labels=["nsubj", "root"])
-    text = "\n".join(report(score([gold], [((2, 0), ("nsubj", "root"))]), ()))
-    assert "1 sentence, 2 words" in text
-    assert "LAS               100.00" in text
 
 
 @pytest.mark.parametrize(
@@ -84,26 +75,12 @@ def scrambled_tags(sentence, generator):
     return found
 
 
-def official(gold_path, system_path):
-    evaluation = evaluate(load_conllu_file(gold_path, NO_CHECKS), load_conllu_file(system_path, NO_CHECKS))
-    return {name: 100 * evaluation[name].f1 for name in OFFICIAL}
-
-
 OFFICIAL = ("UPOS", "XPOS", "UFeats", "AllTags", "Lemmas", "UAS", "LAS", "CLAS", "MLAS", "BLEX")
-
-
-NO_CHECKS = {
-    "no_gapping": 0,
-    "no_shared_parents_in_coordination": 0,
-    "no_shared_dependents_in_coordination": 0,
-    "no_control": 0,
-    "no_external_arguments_of_relative_clauses": 0,
-    "no_case_info": 0,
-    "no_empty_nodes": 0,
-    "multiple_roots_okay": 0,
-}
-
-
+ENHANCED = (
+    *("gapping", "shared_parents_in_coordination", "shared_dependents_in_coordination", "control"),
+    *("external_arguments_of_relative_clauses", "case_info", "empty_nodes"),
+)
+NO_CHECKS = {**{f"no_{name}": 0 for name in ENHANCED}, "multiple_roots_okay": 0}
 # The official scorer does not close its files.
 official_scorer = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
@@ -120,8 +97,9 @@ def assert_official_scorer_agrees(path, tmp_path):
     parsed.write_bytes(b"".join(found.content for found in lines))
     scores = score(gold, trees)
     assert 20 < scores.las < 90
-    for name, value in official(str(path), str(parsed)).items():
-        assert scores.percent(name.lower()) == pytest.approx(value, abs=1e-9), name
+    official = evaluate(*(load_conllu_file(str(each), NO_CHECKS) for each in (path, parsed)))
+    for name in OFFICIAL:
+        assert scores.percent(name.lower()) == pytest.approx(100 * official[name].f1, abs=1e-9), name
     # Only the lowest: some treebanks have no features or lemmas, so all of their words have the same.
     assert min(scores.percent(measure) for measure in ("upos", "ufeats", "lemmas")) < 99
 
@@ -158,9 +136,7 @@ def test_recall_of_crossing_arcs_ignores_labels():
     gold = sentence((3, 4, 0, 3))  # the arc from 4 to 2 passes over 3
     scores = score([gold, gold], [(gold.heads, ("x",) * 4), ((3, 3, 0, 3), gold.labels)])
     assert (scores.crossing_arcs, scores.crossing_recall) == (2, 50)
-    assert "crossing arcs      50.00  non-projective arcs with the right head, of 2" in "\n".join(
-        report(scores, ())
-    )
+    assert any("crossing arcs      50.00" in line for line in report(scores, ()))
 
 
 def test_arcs_are_grouped_by_length():
@@ -168,4 +144,4 @@ def test_arcs_are_grouped_by_length():
     scores = score([gold], [(gold.heads, gold.labels)])
     assert scores.lengths == {"root": 1, "1": 1, "2": 1, "3": 1, "4-7": 4, "8-15": 8, "16+": 2}
     assert list(scores.length_las()) == ["root", "1", "2", "3", "4-7", "8-15", "16+"]
-    assert "crossing arcs" not in "\n".join(report(scores, ()))
+    assert not any("crossing arcs" in line for line in report(scores, ()))

@@ -3,13 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parser.evaluation.statistics import (
-    Estimate,
-    median_of,
-    parallel_share,
-    parallel_share_at,
-    ratio_of,
-)
+from parser.evaluation.statistics import Estimate, median_of, parallel_share, parallel_share_at, ratio_of
 
 SPEEDS = st.lists(st.floats(0.1, 1e6), min_size=1, max_size=30)
 
