@@ -21,12 +21,7 @@ from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
 from parser.batching.operations.template import Template
 from parser.batching.operations.writer import Value, Writer
 
-from .random_computations import (
-    DEVICE,
-    ENTRIES,
-    WIDTH,
-    Parameters,
-)
+from .random_computations import DEVICE, ENTRIES, WIDTH, Parameters
 
 
 def test_dropout_drops_only_in_training() -> None:

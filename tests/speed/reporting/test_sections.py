@@ -181,13 +181,7 @@ def test_speeds_over_batches_in_flight():
     assert list(section.plots) == ["reading, asynchrony"]
     assert svg(section.plots["reading, asynchrony"]).startswith("<svg")
     [table] = section.tables
-    assert table.columns == (
-        "examples/s",
-        "1 in flight",
-        "4 in flight",
-        "16 in flight",
-        "largest over 1",
-    )
+    assert table.columns == ("examples/s", "1 in flight", "4 in flight", "16 in flight", "largest over 1")
     assert table.rows == [
         ["lists at batch size 8", "40.0", "", "100.0", "2.50 [2.50, 2.50]"],
         ["lists, dense at batch size 8", "", "20.0", "", ""],

@@ -85,10 +85,7 @@ def faults(example, **changes):
             {"check": lambda self: [float(self.setup.method == "none")]},
             "train, packed at 1: `check` must return what",
         ),
-        (
-            {"check": lambda self: [float(self.setup.batch_size)]},
-            "train, none at 3: `check` must return",
-        ),
+        ({"check": lambda self: [float(self.setup.batch_size)]}, "train, none at 3: `check` must return"),
         ({"check": lambda self: [0.5]}, "train, none at 1: `run` must change the results of `check`"),
         (
             {"run": run_with_wrong_gradients},

@@ -14,12 +14,7 @@ from extended import COMPILES, first_of
 from message_graphs import check_all
 from torch.utils.flop_counter import FlopCounterMode
 
-from parser.batching.messages.asynchronous_updates import (
-    Parameterised,
-    Updates,
-    average,
-    parameterised_nodes,
-)
+from parser.batching.messages.asynchronous_updates import Parameterised, Updates, average, parameterised_nodes
 from parser.batching.messages.message_graph import MessageGraph
 from parser.batching.messages.workers import run
 from parser.speed.tasks.conformance import faults_of

@@ -40,11 +40,7 @@ from parser.speed.tasks.operation_training import copy_vectors, missing_compiler
 from parser.speed.tasks.plugin import Methods, Setup
 from parser.speed.tasks.tagged_text import UNKNOWN, TaggedSentence
 from parser.speed.tasks.taggers.bilstm_char_tagger_plugin import BiLSTMCharTagger, BiLSTMCharTaggerSettings
-from parser.speed.tasks.taggers.bilstm_tagger_plugin import (
-    BiLSTMTagger,
-    BiLSTMTaggerSettings,
-    MadeSentences,
-)
+from parser.speed.tasks.taggers.bilstm_tagger_plugin import BiLSTMTagger, BiLSTMTaggerSettings, MadeSentences
 from parser.speed.tasks.taggers.methods import bilstm_compiled, bilstm_nested, bilstm_vmapped
 from parser.speed.tasks.taggers.network import RecordedTagger, Tagger, TaggerSizes
 from parser.speed.tasks.taggers.network import tagger_operations as operations_of_sentence

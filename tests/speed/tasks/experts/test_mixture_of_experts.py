@@ -20,10 +20,7 @@ from parser.batching.groups import why_not_grouped
 from parser.speed.tasks.conformance import faults_of
 from parser.speed.tasks.experts import methods as experts_methods
 from parser.speed.tasks.experts.methods import METHODS
-from parser.speed.tasks.experts.mixture_of_experts_plugin import (
-    MixtureOfExperts,
-    MixtureOfExpertsSettings,
-)
+from parser.speed.tasks.experts.mixture_of_experts_plugin import MixtureOfExperts, MixtureOfExpertsSettings
 from parser.speed.tasks.experts.network import Around, ExpertSizes, Gate
 from parser.speed.tasks.plugin import Setup
 from parser.system.machine import processor

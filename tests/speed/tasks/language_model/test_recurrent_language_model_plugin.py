@@ -16,11 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from parser.batching import functional
 from parser.batching.recurrence.examples import EXAMPLES
 from parser.speed.tasks.conformance import faults_of
-from parser.speed.tasks.language_model.network import (
-    LibraryModel,
-    Text,
-    cross_entropy_and_errors,
-)
+from parser.speed.tasks.language_model.network import LibraryModel, Text, cross_entropy_and_errors
 from parser.speed.tasks.language_model.recurrent_language_model_plugin import (
     METHODS,
     RecurrentLanguageModel,

@@ -40,10 +40,7 @@ NODES = [
     node("union", 1, 2),
     node("count", 3),
 ]
-PROGRAM = Program(
-    ("scene", "filter_color[red]", "scene", "union", "count"),
-    ((), (0,), (), (1, 2), (3,)),
-)
+PROGRAM = Program(("scene", "filter_color[red]", "scene", "union", "count"), ((), (0,), (), (1, 2), (3,)))
 
 
 def question(nodes: object = NODES, **changes: object) -> dict[str, Any]:
