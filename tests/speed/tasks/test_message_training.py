@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -12,17 +11,17 @@ import torch
 import torch.nn.functional as F
 from extended import COMPILES, first_of
 from message_graphs import check_all
+from plugin_setups import prepared, setup_of, with_settings
 from torch.utils.flop_counter import FlopCounterMode
 
 from parser.batching.messages.asynchronous_updates import Parameterised, Updates, average, parameterised_nodes
 from parser.batching.messages.message_graph import MessageGraph
 from parser.batching.messages.workers import run
 from parser.speed.tasks.conformance import faults_of
-from parser.speed.tasks.digits.mnist_mlp_plugin import DigitClassifier, MnistPlugin, MnistSettings
+from parser.speed.tasks.digits.mnist_mlp_plugin import DigitClassifier, MnistPlugin
 from parser.speed.tasks.graphs.graph_network_plugin import (
     CHEMICAL_ACCURACIES,
     GraphNetworkPlugin,
-    GraphNetworkSettings,
 )
 from parser.speed.tasks.graphs.messages import EdgeMessages, GraphMessages
 from parser.speed.tasks.graphs.network import (
@@ -36,18 +35,15 @@ from parser.speed.tasks.graphs.network import (
 from parser.speed.tasks.lists.list_reduction_plugin import (
     ListReducer,
     ListReductionPlugin,
-    ListReductionSettings,
     Reduction,
     prepare_lists,
 )
 from parser.speed.tasks.message_training import evenly_mixed
-from parser.speed.tasks.plugin import Setup
 from parser.speed.tasks.tree_lstm.methods import TreeMessages
 from parser.speed.tasks.tree_lstm.network import BinaryTree, TreeLSTM
 from parser.speed.tasks.tree_lstm.tree_lstm_plugin import (
     MadeTrees,
     TreeLSTMPlugin,
-    TreeLSTMSettings,
     make_trees,
     prepare_tree,
 )
@@ -119,6 +115,17 @@ MODELS = [
 ]
 
 
+def run_all(network, batches, workers, most_active, training=True) -> tuple[MessageGraph, list]:
+    """The graph after all batches, and the reports."""
+    graph, reports = network.graph(NO_UPDATES, workers), []
+    assert graph.workers <= workers
+    check_all(graph)
+    instances = [network.instance(number, batch, training) for number, batch in enumerate(batches)]
+    run(graph, instances, most_active, reports.append)
+    assert graph.outstanding() == {}
+    return graph, reports
+
+
 @pytest.mark.parametrize("workers", first_of([2, 1, 3]))
 @pytest.mark.parametrize("made", MODELS)
 def test_losses_and_gradients_are_those_of_the_whole(made, workers):
@@ -126,39 +133,23 @@ def test_losses_and_gradients_are_those_of_the_whole(made, workers):
     expected = [network.losses(batch) for batch in batches]
     sum(each.loss for each in expected).backward()
     parameters = parameters_of(network)
-    gradients = [weight.grad.clone() for weight in parameters]
+    gradients = [weight.grad.to_dense().clone() for weight in parameters]
     for weight in parameters:
         weight.grad = None
-    graph = network.graph(NO_UPDATES, workers)
-    assert graph.workers <= workers
-    check_all(graph)
-    reports = []
-    instances = [network.instance(number, batch, training=True) for number, batch in enumerate(batches)]
-    run(graph, instances, 3, reports.append)
-    assert graph.outstanding() == {}
+    graph, reports = run_all(network, batches, workers, most_active=3)
     give_gradients(graph)
     for number, whole in enumerate(expected):
         own = [report for report in reports if report.state.instance == number]
         assert sum(report.loss for report in own) == pytest.approx(whole.loss.item(), rel=1e-5)
         assert sum(report.right for report in own) == whole.right
-    found = [weight.grad.to_dense() for weight in parameters]
-    torch.testing.assert_close(found, [gradient.to_dense() for gradient in gradients])
+    torch.testing.assert_close([weight.grad.to_dense() for weight in parameters], gradients)
 
 
 @pytest.mark.parametrize("made", [*MODELS, partial(lists, 2)])
 def test_inference_leaves_nothing_behind(made):
     network, batches = made()
-    graph = network.graph(NO_UPDATES, 2)
-    check_all(graph)
-    reports = []
-    run(
-        graph,
-        [network.instance(n, batch, training=False) for n, batch in enumerate(batches)],
-        3,
-        reports.append,
-    )
+    _, reports = run_all(network, batches, 2, most_active=3, training=False)
     assert sum(report.examples for report in reports) == sum(examples_of(batch) for batch in batches)
-    assert graph.outstanding() == {}
     assert all(weight.grad is None for weight in parameters_of(network))
 
 
@@ -166,32 +157,17 @@ def test_replicas_share_the_instances_and_are_averaged():
     network, batches = lists(replicas=2)
     alone, _ = lists(replicas=1)
     sum(alone.losses(batch).loss for batch in batches).backward()
-    graph = network.graph(NO_UPDATES, 2)
-    run(
-        graph,
-        [network.instance(n, batch, training=True) for n, batch in enumerate(batches)],
-        2,
-        lambda _: None,
-    )
+    graph, _ = run_all(network, batches, 2, most_active=2)
     give_gradients(graph)
-    for first, second, whole in zip(
-        *(cell.parameters() for cell in (*network.cells, *alone.cells)), strict=True
-    ):
+    parts = [list(cell.parameters()) for cell in (*network.cells, *alone.cells)]
+    for first, second, whole in zip(*parts, strict=True):
         assert first.grad.any()
         assert second.grad.any()
         torch.testing.assert_close(first.grad + second.grad, whole.grad)
-    expected = [
-        (first + second) / 2
-        for first, second in zip(*(cell.parameters() for cell in network.cells), strict=True)
-    ]
+    expected = [(first + second) / 2 for first, second, _ in zip(*parts, strict=True)]
     average(network.cells)
     for cell in network.cells:
         torch.testing.assert_close(list(cell.parameters()), expected)
-
-
-def test_tiles_must_be_alike():
-    with pytest.raises(ValueError, match="8 outputs cannot be cut into 3 tiles"):
-        DigitClassifier([6, 8, 8, 3], tiles=[2, 3])
 
 
 def test_dense_and_sparse_are_the_same_function():
@@ -235,6 +211,7 @@ def test_dense_matrices_need_graphs_of_one_size():
     model, batches = graphs(selects=True)
     with pytest.raises(ValueError, match="the same number of nodes"):
         model.network.losses_densely(batches[0])
+    assert "different sizes" in Molecules().skip(setup_of(Molecules, "dense"))
 
 
 def test_who_can_not_tell_nodes_apart_is_not_right():
@@ -242,50 +219,12 @@ def test_who_can_not_tell_nodes_apart_is_not_right():
     assert losses.right == 1
 
 
-def test_edges_of_unknown_kinds_are_told():
-    graph = labelled_graph(torch.zeros(2, 1), [Edge(0, 2, 1)])
-    with pytest.raises(ValueError, match="an edge of kind 2, where there are 2 kinds"):
-        batch_of([graph], [0], kinds=2)
-
-
-class Digits(MnistPlugin):
-    class Settings(MnistSettings):
-        made: int = 24
-        hidden_size: int = 8
-        together: int = 3
-        held_out: int = 8
-
-
-class Lists(ListReductionPlugin):
-    class Settings(ListReductionSettings):
-        lists: int = 24
-        hidden_size: int = 8
-        together: int = 3
-        held_out: int = 8
-
-
-class Deductions(GraphNetworkPlugin):
-    class Settings(GraphNetworkSettings):
-        made: int = 6
-        nodes: int | None = 8
-        steps: int = 1
-        together: int = 3
-
-
-class Molecules(GraphNetworkPlugin):
-    class Settings(GraphNetworkSettings):
-        task: str = "molecules"
-        made: int = 6
-        steps: int = 1
-        hidden_size: int = 6
-        together: int = 3
-
-
-class Trees(TreeLSTMPlugin):
-    class Settings(TreeLSTMSettings):
-        made: MadeTrees = MadeTrees(trees=8, longest=6)
-        word_size: int = 4
-        hidden_size: int = 5
+MANY = {"hidden_size": 8, "together": 3, "held_out": 8}
+Digits = with_settings(MnistPlugin, made=24, **MANY)
+Lists = with_settings(ListReductionPlugin, lists=24, **MANY)
+Deductions = with_settings(GraphNetworkPlugin, made=6, nodes=8, steps=1, together=3)
+Molecules = with_settings(GraphNetworkPlugin, task="molecules", made=6, steps=1, hidden_size=6, together=3)
+Trees = with_settings(TreeLSTMPlugin, made=MadeTrees(trees=8, longest=6), word_size=4, hidden_size=5)
 
 
 PLUGINS = (Digits, Lists, Deductions, Molecules)
@@ -295,18 +234,6 @@ def nodes_of(plugin) -> dict[str, Parameterised]:
     """The nodes with parameters, by name."""
     nodes = plugin.messages.graph.nodes
     return {name: node for name, node in nodes.items() if isinstance(node, Parameterised)}
-
-
-def setup_of(plugin, method="none", batch_size=5, phase=lambda _: nullcontext(), **settings):
-    return Setup(
-        plugin.Settings(**settings), method, "train", batch_size, torch.device("cpu"), 1, phase, threads=2
-    )
-
-
-def prepared(kind, **given):
-    plugin = kind()
-    plugin.prepare(setup_of(plugin, **given))
-    return plugin
 
 
 @pytest.mark.extended
@@ -380,7 +307,7 @@ def test_it_says_how_late_gradients_were(kind):
 
 @pytest.mark.parametrize("method", ["none", "active-1", "active-4"])
 def test_validation_goes_on_while_training(method):
-    plugin, alone = (prepared(Digits, method=method) for _ in range(2))
+    plugin, alone = (prepared(Digits, method, size=5) for _ in range(2))
     held_out = plugin.held_out_batches()
     ran = plugin.messages.run(plugin.batches()[0], True, held_out)
     assert [report.examples for report in ran.of(training=False)] == [5, 3]
@@ -440,24 +367,11 @@ def test_checking_leaves_what_is_gathered():
     assert torch.equal(plugin.check(), other.check())
 
 
-@pytest.mark.parametrize(
-    ("settings", "says"),
-    [
-        ({"images": "there"}, "give both"),
-        ({"tiles": [1, 3, 1]}, "hidden_size 8 cannot be cut into 3"),
-        ({"held_out": 24}, "24 of 24 images leave none"),
-    ],
-)
-def test_digits_that_can_not_be_had(settings, says):
-    with pytest.raises(ValueError, match=says):
-        prepared(Digits, **settings)
-
-
 def test_images_and_labels_of_different_files(tmp_path):
     images, labels = tmp_path / "images", tmp_path / "labels"
     images.write_bytes(struct.pack(">IIII", 2051, 3, 2, 2) + bytes(12))
     labels.write_bytes(struct.pack(">II", 2049, 2) + bytes(2))
-    with pytest.raises(ValueError, match=r"images has 3 images, but .*labels 2 labels"):
+    with pytest.raises(ValueError, match=r"3 images, .* 2 labels"):
         prepared(Digits, images=str(images), labels=str(labels))
 
 
@@ -473,12 +387,17 @@ def test_errors_of_molecules_are_told_in_chemical_accuracies():
     assert prepared(Molecules).notes() == {}
 
 
-def test_molecules_are_not_a_matrix():
-    plugin = Molecules()
-    assert "different sizes" in plugin.skip(setup_of(plugin, method="dense"))
-
-
-def test_nothing_held_out_is_no_score():
-    plugin = prepared(Digits, held_out=0)
-    with pytest.raises(ValueError, match="nothing is held out"):
-        plugin.score()
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda: DigitClassifier([6, 8, 8, 3], tiles=[2, 3]), "8 outputs .* 3 tiles"),
+        (lambda: batch_of([labelled_graph(torch.zeros(2, 1), [Edge(0, 2, 1)])], [0], kinds=2), "kind 2"),
+        (lambda: setup_of(Digits, images="there"), "give both"),
+        (lambda: setup_of(Digits, tiles=[1, 3, 1]), "hidden_size 8 .* 3"),
+        (lambda: prepared(Digits, held_out=24), "24 of 24 images"),
+        (lambda: prepared(Digits, held_out=0).score(), "nothing is held out"),
+    ],
+)
+def test_what_can_not_be_computed_is_refused(wrong, says):
+    with pytest.raises(ValueError, match=says):
+        wrong()

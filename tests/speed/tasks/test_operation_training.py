@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from chosen_device import ALL_SIMULATED, DEVICE
 from extended import COMPILES, examples, first_of
 from hypothesis import given
 from hypothesis import strategies as st
+from plugin_setups import prepared, setup_of, with_settings
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -29,7 +30,6 @@ from parser.speed.tasks.feature_parser.dynamic_oracle import NOTHING, Decisions,
 from parser.speed.tasks.feature_parser.network import FeatureParser, FeatureParserSizes, RecordedFeatureParser
 from parser.speed.tasks.feature_parser.transition_parser_plugin import (
     TransitionParser,
-    TransitionParserSettings,
     dropout_rates,
 )
 from parser.speed.tasks.feature_parser.transition_parser_plugin import (
@@ -37,10 +37,10 @@ from parser.speed.tasks.feature_parser.transition_parser_plugin import (
 )
 from parser.speed.tasks.message_training import NEEDS_CPU
 from parser.speed.tasks.operation_training import copy_vectors, missing_compiler, sparse_table
-from parser.speed.tasks.plugin import Methods, Setup
+from parser.speed.tasks.plugin import Methods
 from parser.speed.tasks.tagged_text import UNKNOWN, TaggedSentence
-from parser.speed.tasks.taggers.bilstm_char_tagger_plugin import BiLSTMCharTagger, BiLSTMCharTaggerSettings
-from parser.speed.tasks.taggers.bilstm_tagger_plugin import BiLSTMTagger, BiLSTMTaggerSettings, MadeSentences
+from parser.speed.tasks.taggers.bilstm_char_tagger_plugin import BiLSTMCharTagger
+from parser.speed.tasks.taggers.bilstm_tagger_plugin import BiLSTMTagger, MadeSentences
 from parser.speed.tasks.taggers.methods import bilstm_compiled, bilstm_nested, bilstm_vmapped
 from parser.speed.tasks.taggers.network import RecordedTagger, Tagger, TaggerSizes
 from parser.speed.tasks.taggers.network import tagger_operations as operations_of_sentence
@@ -50,7 +50,6 @@ from parser.speed.tasks.tree_lstm.network import BinaryTree, RecordedTreeLSTM, T
 from parser.speed.tasks.tree_lstm.tree_lstm_plugin import (
     MadeTrees,
     TreeLSTMPlugin,
-    TreeLSTMSettings,
     make_trees,
     prepare_tree,
 )
@@ -62,11 +61,6 @@ BY_HAND = {"manual": bilstm_by_levels, "library": bilstm_packed, "padded": bilst
 BY_PYTORCH = {"nested": bilstm_nested, "vmap": bilstm_vmapped}
 NOT_SIMULATED = {"nested"}
 """A nested tensor keeps one of its parts on the CPU, which the simulated GPU does not allow."""
-
-
-def not_compiled(methods):
-    """The methods without compilation, which takes long."""
-    return [method for method in methods if method != COMPILED]
 
 
 def outcome(loss: float, network: nn.Module) -> list[Tensor]:
@@ -88,6 +82,18 @@ def of_torch(loss: Tensor, network: nn.Module) -> list[Tensor]:
 def assert_same(found: list[Tensor], expected: list[Tensor], which: object) -> None:
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-8, msg=lambda text: f"{which}: {text}")
+
+
+def assert_graphs_give(expected: list[Tensor], network: nn.Module, recorder: Any, examples: list) -> None:
+    """Check each grain and method."""
+    for grain in GRAINS:
+        recorded = recorder(network, grain)
+        for method in GRAPH_METHODS:
+            graph = Graph(method, DEVICE, torch.double)
+            losses = [value for example in examples for value in recorded.losses(graph, example)]
+            loss = graph.values(losses).sum().item()
+            graph.backward(losses)
+            assert_same(outcome(loss, network), expected, (grain, method))
 
 
 def sentences(lengths: Sequence[int], spelled: bool) -> list[TaggedSentence]:
@@ -167,14 +173,7 @@ def test_taggers_are_equal(lengths: tuple[int, ...], spelled: bool) -> None:
     for method, run in {**BY_HAND, **BY_PYTORCH}.items():
         if not (ALL_SIMULATED and method in NOT_SIMULATED):
             assert_same(of_torch(tagger.loss(batch, run), tagger), expected, method)
-    for grain in GRAINS:
-        recorded = RecordedTagger(tagger, grain)
-        for method in GRAPH_METHODS:
-            graph = Graph(method, DEVICE, torch.double)
-            losses = [value for sentence in batch for value in recorded.losses(graph, sentence)]
-            loss = graph.values(losses).sum().item()
-            graph.backward(losses)
-            assert_same(outcome(loss, tagger), expected, (grain, method))
+    assert_graphs_give(expected, tagger, RecordedTagger, batch)
 
 
 def plain_parser_loss(network: FeatureParser, sentence: FeatureSentence) -> Tensor:
@@ -200,6 +199,11 @@ def plain_parser_loss(network: FeatureParser, sentence: FeatureSentence) -> Tens
     return torch.stack(losses).sum()
 
 
+class ByBatches(RecordedFeatureParser):
+    def losses(self, graph, batch):
+        return super().losses(graph, batch, lambda _: nullcontext())
+
+
 @pytest.mark.parametrize("heads", [[[1, 3, 1], [1], [4, 0, 1, 1]], [[1]]])
 def test_feature_parsers_are_equal(heads: list[list[int]]) -> None:
     torch.manual_seed(0)
@@ -220,14 +224,7 @@ def test_feature_parsers_are_equal(heads: list[list[int]]) -> None:
     expected = of_torch(total, network)
     for by_hand, run in BY_HAND.items():
         assert_same(of_torch(network.loss(batch, run), network), expected, by_hand)
-    for grain in GRAINS:
-        recorded = RecordedFeatureParser(network, grain)
-        for method in GRAPH_METHODS:
-            graph = Graph(method, DEVICE, torch.double)
-            losses = recorded.losses(graph, batch, lambda name: nullcontext())
-            loss = graph.values(losses).sum().item()
-            graph.backward(losses)
-            assert_same(outcome(loss, network), expected, (grain, method))
+    assert_graphs_give(expected, network, ByBatches, [batch])
 
 
 def random_tree(leaves: int, draw: random.Random) -> BinaryTree:
@@ -274,16 +271,10 @@ def test_tree_lstms_are_equal(leaves: list[int], draw: random.Random) -> None:
     expected = of_torch(torch.stack([plain_tree(network, tree) for tree in trees]).sum(), network)
     for loss_of in (loss_by_depth, loss_vmapped):
         assert_same(of_torch(loss_of(network, trees), network), expected, loss_of)
+    assert_graphs_give(expected, network, RecordedTreeLSTM, trees)
     for grain in GRAINS:
-        recorded = RecordedTreeLSTM(network, grain)
-        for method in GRAPH_METHODS:
-            graph = Graph(method, DEVICE, torch.double)
-            losses = [value for tree in trees for value in recorded.losses(graph, tree)]
-            loss = graph.values(losses).sum().item()
-            graph.backward(losses)
-            assert_same(outcome(loss, network), expected, (grain, method))
         computation = StaticComputation(DEVICE, torch.double)
-        calls, numbers = recorded.calls(trees)
+        calls, numbers = RecordedTreeLSTM(network, grain).calls(trees)
         computation.run(computation.schedule(calls))
         loss = computation.rows(numbers, 1).sum().item()
         computation.backward(numbers)
@@ -308,82 +299,24 @@ def test_compiled_networks_are_equal(lengths: list[tuple[int, ...]]) -> None:
         assert_same(found, expected, own)
 
 
-SENTENCES = MadeSentences(sentences=8, longest=7, vocabulary=9)
+def not_compiled(plugin: Any) -> Methods:
+    """The methods without compilation, which takes long."""
+    return {"train": [method for method in plugin.methods["train"] if method != COMPILED]}
 
 
-class SmallTaggerSettings(BiLSTMTaggerSettings):
-    made: MadeSentences = SENTENCES
-    word_size: int = 6
-    hidden_size: int = 5
+SENTENCES = {"made": MadeSentences(sentences=8, longest=7, vocabulary=9), "word_size": 6, "hidden_size": 5}
+TREES = {"made": MadeTrees(trees=8, longest=6, vocabulary=9), "word_size": 6, "hidden_size": 5}
+FINE = {"grain": "operation"}
+SmallTagger = with_settings(BiLSTMTagger, not_compiled(BiLSTMTagger), **SENTENCES)
+DeepTagger = with_settings(SmallTagger, **FINE, layers=2, middle_size=0)
+SmallCharTagger = with_settings(BiLSTMCharTagger, not_compiled(BiLSTMTagger), **SENTENCES, rare=3)
+SmallTree = with_settings(TreeLSTMPlugin, not_compiled(TreeLSTMPlugin), **TREES)
+FineTree = with_settings(SmallTree, **FINE)
+CompiledTagger = with_settings(BiLSTMTagger, {"train": ("none", COMPILED)}, **SENTENCES)
+CompiledTree = with_settings(TreeLSTMPlugin, {"train": ("none", COMPILED)}, **TREES)
 
 
-class SmallTagger(BiLSTMTagger):
-    methods: ClassVar[Methods] = {"train": not_compiled(BiLSTMTagger.methods["train"])}
-    Settings = SmallTaggerSettings
-
-
-class CompiledTagger(BiLSTMTagger):
-    methods: ClassVar[Methods] = {"train": ("none", COMPILED)}
-    Settings = SmallTaggerSettings
-
-
-class DeepTaggerSettings(SmallTaggerSettings):
-    grain: str = "operation"
-    layers: int = 2
-    middle_size: int = 0
-
-
-class DeepTagger(BiLSTMTagger):
-    methods = SmallTagger.methods
-    Settings = DeepTaggerSettings
-
-
-class SmallCharTaggerSettings(BiLSTMCharTaggerSettings):
-    made: MadeSentences = SENTENCES
-    word_size: int = 6
-    hidden_size: int = 5
-    rare: int = 3
-
-
-class SmallCharTagger(BiLSTMCharTagger):
-    methods = SmallTagger.methods
-    Settings = SmallCharTaggerSettings
-
-
-class SmallTreeSettings(TreeLSTMSettings):
-    made: MadeTrees = MadeTrees(trees=8, longest=6, vocabulary=9)
-    word_size: int = 6
-    hidden_size: int = 5
-
-
-class SmallTree(TreeLSTMPlugin):
-    methods: ClassVar[Methods] = {"train": not_compiled(TreeLSTMPlugin.methods["train"])}
-    Settings = SmallTreeSettings
-
-
-class CompiledTree(TreeLSTMPlugin):
-    methods: ClassVar[Methods] = {"train": ("none", COMPILED)}
-    Settings = SmallTreeSettings
-
-
-class FineTreeSettings(SmallTreeSettings):
-    grain: str = "operation"
-
-
-class FineTree(TreeLSTMPlugin):
-    methods = SmallTree.methods
-    Settings = FineTreeSettings
-
-
-class SmallParserSettings(TransitionParserSettings):
-    word_size: int = 6
-    hidden_size: int = 5
-    middle_size: int = 4
-
-
-class SmallParser(TransitionParser):
-    Settings = SmallParserSettings
-
+class SmallParser(with_settings(TransitionParser, word_size=6, hidden_size=5, middle_size=4)):
     def prepare(self, setup):
         super().prepare(setup)
         self._sentences = sorted(self._sentences, key=lambda sentence: len(sentence.words))[:4]
@@ -392,17 +325,6 @@ class SmallParser(TransitionParser):
 PLUGINS = (SmallTagger, DeepTagger, SmallCharTagger, SmallTree, FineTree, SmallParser)
 COMPILED_PLUGINS = (CompiledTagger, CompiledTree)
 COMPILING = [pytest.param(plugin, marks=COMPILES) for plugin in COMPILED_PLUGINS]
-
-
-def setup_of(plugin, method, size=4, device="cpu", **changed):
-    settings = plugin.Settings(**changed)
-    return Setup(settings, method, "train", size, torch.device(device), 1, lambda name: nullcontext())
-
-
-def prepared(plugin, method, *args, **kwargs):
-    made = plugin()
-    made.prepare(setup_of(plugin, method, *args, **kwargs))
-    return made
 
 
 @pytest.mark.extended
@@ -446,9 +368,7 @@ def test_a_missing_compiler_is_a_reason_to_skip(plugin, monkeypatch):
 
 def test_a_missing_file_is_a_reason_to_skip():
     for plugin in (BiLSTMTagger, TreeLSTMPlugin):
-        settings = plugin.Settings(data="no/such")
-        setup = Setup(settings, "none", "train", 1, torch.device("cpu"), 1, lambda name: nullcontext())
-        assert plugin().skip(setup) == "no file no/such"
+        assert plugin().skip(setup_of(plugin, data="no/such")) == "no file no/such"
 
 
 @pytest.mark.parametrize("plugin", [SmallTagger, SmallParser])
@@ -510,10 +430,7 @@ def test_the_files_of_the_paper_are_read(treebanks: Path):
         (TreeLSTMPlugin, folder / "sst/dynet-benchmark/train.txt", 8544, 163_563),
         (BiLSTMTagger, folder / "tags/wikiner_train10k.txt", 10_000, 248_038),
     ):
-        made = plugin()
-        settings = plugin.Settings(data=str(path))
-        setup = Setup(settings, "agenda", "train", 64, torch.device("cpu"), 1, lambda name: nullcontext())
-        made.prepare(setup)
+        made = prepared(plugin, "agenda", size=64, data=str(path))
         works = [made.work(batch) for batch in made.batches()]
         assert sum(work.sentences for work in works) == count
         assert sum(work.tokens for work in works) == tokens
