@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import copy
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
+from functools import partial
 from types import SimpleNamespace
 
+import plugin_setups
 import pytest
 import torch
 import torch.nn.functional as F
 from extended import first_of
+from plugin_setups import with_settings
 from pydantic import ValidationError
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
@@ -20,9 +23,8 @@ from parser.batching.groups import why_not_grouped
 from parser.speed.tasks.conformance import faults_of
 from parser.speed.tasks.experts import methods as experts_methods
 from parser.speed.tasks.experts.methods import METHODS
-from parser.speed.tasks.experts.mixture_of_experts_plugin import MixtureOfExperts, MixtureOfExpertsSettings
+from parser.speed.tasks.experts.mixture_of_experts_plugin import MixtureOfExperts
 from parser.speed.tasks.experts.network import Around, ExpertSizes, Gate
-from parser.speed.tasks.plugin import Setup
 from parser.system.machine import processor
 
 EXPERT_METHODS = METHODS["train"]
@@ -79,6 +81,14 @@ def plainly(experts, inputs, noise=None):
     return torch.stack(outputs)
 
 
+def assert_plain(experts, inputs, weights, tolerance, noise=None):
+    """Check outputs and gradients."""
+    expected = with_gradients(experts, inputs, weights, plainly(experts, inputs, noise))
+    found = with_gradients(experts, inputs, weights, outputs_of(experts, inputs, noise))
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
+
+
 def skip_unless(method, device, dtype):
     if method in ("grouped", "library") and (reason := why_not_grouped(device, dtype, 8, 12)):
         pytest.skip(reason)
@@ -92,10 +102,7 @@ def test_outputs_and_gradients_are_those_of_linear_layers(method, dtype, toleran
     skip_unless(method, device, dtype)
     experts = layer(device, method, chosen, dtype)
     inputs, weights = examples(device, dtype, batch)
-    expected = with_gradients(experts, inputs, weights, plainly(experts, inputs))
-    found = with_gradients(experts, inputs, weights, outputs_of(experts, inputs))
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
+    assert_plain(experts, inputs, weights, tolerance)
 
 
 @pytest.mark.parametrize("method", EXPERT_METHODS)
@@ -105,10 +112,7 @@ def test_with_the_same_noise_all_methods_choose_and_learn_the_same(method, chose
     experts = layer(device, method, chosen, noisy=True)
     inputs, weights = examples(device)
     noise = torch.randn(BATCH, SIZES.experts, device=device, dtype=torch.double)
-    expected = with_gradients(experts, inputs, weights, plainly(experts, inputs, noise))
-    found = with_gradients(experts, inputs, weights, outputs_of(experts, inputs, noise))
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+    assert_plain(experts, inputs, weights, 1e-9, noise)
     learns = [bool(weight.grad.any()) for weight in experts.gate.parameters() if weight.grad is not None]
     assert learns == ([] if chosen == 1 else [True] * 4)
 
@@ -130,12 +134,8 @@ def test_a_noisy_gate_draws_noise_of_the_scale_it_learned(device):
 
 def test_both_kinds_of_kernels_give_the_same(device, monkeypatch):
     experts = layer(device, "static", dtype=torch.float, experts=2)
-    inputs, weights = examples(device, torch.float, batch=100)
-    expected = with_gradients(experts, inputs, weights, plainly(experts, inputs))
     monkeypatch.setattr(functional, "mkl_leaves_units_idle", lambda processor: True)
-    found = with_gradients(experts, inputs, weights, outputs_of(experts, inputs))
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+    assert_plain(experts, *examples(device, torch.float, batch=100), tolerance=1e-4)
 
 
 @pytest.mark.parametrize("method", EXPERT_METHODS)
@@ -148,26 +148,19 @@ def test_no_examples_give_no_outputs(method, device):
     assert not any(gradient.any() for gradient in found[1:])
 
 
-@pytest.mark.parametrize("method", ["none", "static"])
+@pytest.mark.parametrize("method", ["none", "static", "grouped"])
 def test_experts_that_are_not_used_have_no_gradients(method, device):
-    experts = layer(device, method, experts=100)
-    inputs, _ = examples(device)
-    outputs_of(experts, inputs).sum().backward()
-    used = experts.gate.score(inputs).argmax(1).unique()
-    for stack in experts.stacks:
-        assert stack.grad.is_sparse
-        assert torch.equal(stack.grad._indices()[0], used)
-
-
-def test_as_one_there_are_no_more_gradients_than_calls(device):
-    skip_unless("grouped", device, torch.float)
-    experts = layer(device, "grouped", dtype=torch.float, experts=100)
+    """A grouped product has a row of gradients for each call, the others one for each expert."""
+    skip_unless(method, device, torch.float)
+    experts = layer(device, method, dtype=torch.float, experts=100)
     inputs, _ = examples(device, torch.float)
     outputs_of(experts, inputs).sum().backward()
     used = experts.gate.score(inputs).argmax(1).unique()
-    found = experts.first.grad._indices()[0]
-    assert len(found) == BATCH
-    assert set(used.tolist()) <= set(found.tolist())
+    for stack in [experts.first] if method == "grouped" else experts.stacks:
+        assert stack.grad.is_sparse
+        rows = stack.grad._indices()[0]
+        assert len(rows) == (BATCH if method == "grouped" else len(used))
+        assert set(used.tolist()) <= set(rows.tolist())
 
 
 def test_steps_by_sparse_gradients_are_those_by_dense_ones(device):
@@ -214,8 +207,10 @@ def test_weights_begin_as_those_of_linear_layers():
 
 
 def test_more_experts_than_there_are_can_not_be_chosen():
-    with pytest.raises(ValueError, match="8 experts cannot be chosen of 7"):
+    with pytest.raises(ValueError, match=r"8 experts .* 7"):
         layer("cpu", chosen=8)
+    with pytest.raises(ValidationError, match=r"chosen: 6 .* 5"):
+        setup(chosen=6)
 
 
 @pytest.mark.parametrize("mode", ["train", "infer"])
@@ -226,7 +221,7 @@ def test_in_bfloat16_the_results_are_nearly_those_of_float32(method, mode, devic
     wide = {"experts": 3, "chosen": 2, "input_size": 64, "hidden_size": 128, "output_size": 64}
     expected = prepared("none", mode, 1, device, **wide).check().cpu()
     with computing_in("bfloat16", torch.device(device)):
-        if reason := MixtureOfExperts().skip(setup(method, mode, device=device, **wide)):
+        if reason := Experts().skip(setup(method, mode, device=device, **wide)):
             pytest.skip(reason)
         found = prepared(method, mode, 24, device, **wide).check().cpu()
     torch.testing.assert_close(found, expected, rtol=5e-2, atol=1e-3)
@@ -234,18 +229,8 @@ def test_in_bfloat16_the_results_are_nearly_those_of_float32(method, mode, devic
         assert not torch.equal(found, expected)
 
 
-SMALL = {"experts": 5, "input_size": 8, "hidden_size": 12, "output_size": 4, "examples": 10}
-
-
-def setup(method="none", mode="train", size=4, device="cpu", phase=lambda name: nullcontext(), **changed):
-    settings = MixtureOfExpertsSettings(**{**SMALL, **changed})
-    return Setup(settings, method, mode, size, torch.device(device), 1, phase)
-
-
-def prepared(*arguments, **changed):
-    plugin = MixtureOfExperts()
-    plugin.prepare(setup(*arguments, **changed))
-    return plugin
+Experts = with_settings(MixtureOfExperts, experts=5, input_size=8, hidden_size=12, output_size=4, examples=10)
+setup, prepared = partial(plugin_setups.setup_of, Experts), partial(plugin_setups.prepared, Experts)
 
 
 @pytest.mark.extended
@@ -258,7 +243,7 @@ def test_it_does_all_that_plugins_must():
 @pytest.mark.parametrize("chosen", [1, 3])
 @pytest.mark.parametrize("gate", first_of(["plain", "noisy"]))
 def test_every_method_gives_the_cpus_results_on_the_device(method, mode, chosen, gate, device):
-    if reason := MixtureOfExperts().skip(setup(method, mode, device=device)):
+    if reason := Experts().skip(setup(method, mode, device=device)):
         pytest.skip(reason)
     expected = prepared("none", mode, chosen=chosen, gate=gate).check()
     found = prepared(method, mode, 10, device, chosen=chosen, gate=gate).check().cpu()
@@ -297,7 +282,7 @@ def test_the_operations_are_those_of_the_products(gate, mode, chosen):
 
 def test_where_there_is_no_grouped_product_the_method_is_skipped(monkeypatch):
     monkeypatch.setattr(experts_methods, "why_not_grouped", lambda *_: "none here")
-    reasons = {method: MixtureOfExperts().skip(setup(method)) for method in EXPERT_METHODS}
+    reasons = {method: Experts().skip(setup(method)) for method in EXPERT_METHODS}
     missing = {"grouped", "library"}
     assert reasons == {method: "none here" if method in missing else None for method in EXPERT_METHODS}
 
@@ -309,7 +294,7 @@ def test_the_calls_of_experts_are_counted():
         [batch] = plugin.batches()
         calls[method] = plugin.work(batch).counts["calls of experts"]
     assert calls["none"] == 20
-    assert calls["static"] == calls["loop"] <= SMALL["experts"]
+    assert calls["static"] == calls["loop"] <= 5
     assert calls["grouped"] == calls["library"] == 1
 
 
@@ -327,32 +312,19 @@ def test_the_experts_work_is_told_apart():
     assert entered == expected
 
 
-def test_more_chosen_experts_than_there_are_are_an_error():
-    with pytest.raises(ValidationError, match="chosen: 6 is more than the 5 experts"):
-        setup(chosen=6)
-
-
 @pytest.mark.parametrize("mode", ["train", "infer"])
 def test_what_does_not_fit_in_memory_is_skipped(mode, monkeypatch):
-    cell = setup(mode=mode)
     weights = 8 * 12 + 12 + 12 * 4 + 4
     needed = 4 * weights * (5 + 4 * (mode == "train"))
-    monkeypatch.setattr(experts_methods, "free_memory", lambda device: needed)
-    assert MixtureOfExperts().skip(cell) is None
-    monkeypatch.setattr(experts_methods, "free_memory", lambda device: needed - 1)
-    assert "GB of memory" in MixtureOfExperts().skip(cell)
-
-
-def test_where_the_available_memory_is_unknown_nothing_is_skipped(monkeypatch):
-    monkeypatch.setattr(experts_methods, "free_memory", lambda device: None)
-    assert MixtureOfExperts().skip(setup()) is None
+    for free, fits in ((needed, True), (needed - 1, False), (None, True)):  # None: unknown
+        monkeypatch.setattr(experts_methods, "free_memory", lambda device, free=free: free)
+        reason = Experts().skip(setup(mode=mode))
+        assert reason is None if fits else "GB of memory" in reason
 
 
 def test_autograd_needs_room_for_the_gradients_of_all_experts(monkeypatch):
     monkeypatch.setattr(experts_methods, "free_memory", lambda device: 0)
     monkeypatch.setattr(experts_methods, "why_not_grouped", lambda *_: None)
-    skipped = {
-        method: MixtureOfExperts().skip(setup(method, size=2, experts=50_000)) for method in EXPERT_METHODS
-    }
+    skipped = {method: Experts().skip(setup(method, size=2, experts=50_000)) for method in EXPERT_METHODS}
     needed = {method: float(why.split()[0]) for method, why in skipped.items()}
     assert needed["static"] < needed["loop"] == needed["library"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
 
 import h5py
 import numpy as np
@@ -13,6 +12,7 @@ from chosen_device import DEVICE
 from extended import examples
 from hypothesis import given
 from hypothesis import strategies as st
+from plugin_setups import prepared, setup_of, with_settings
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -20,7 +20,6 @@ from parser.batching.levels import depths
 from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
 from parser.batching.operations.static_computation import StaticComputation
 from parser.speed.tasks.conformance import faults_of
-from parser.speed.tasks.plugin import Setup
 from parser.speed.tasks.programs.examples import (
     MadeQuestions,
     ProgramExecutorSettings,
@@ -154,17 +153,16 @@ def test_levels_pool_by_the_distance_from_the_root_and_columns_by_the_place():
     assert groups(batch, "columns") == [[0], [1], [2]]
 
 
-class SmallSettings(ProgramExecutorSettings):
-    made: MadeQuestions = MadeQuestions(questions=8, scenes=2)
-    feature_channels: int = 3
-    side: int = 4
-    channels: int = 2
-    projected: int = 3
-    hidden: int = 4
-
-
-class SmallExecutor(ProgramExecutorPlugin):
-    Settings = SmallSettings
+SmallExecutor = with_settings(
+    ProgramExecutorPlugin,
+    made=MadeQuestions(questions=8, scenes=2),
+    feature_channels=3,
+    side=4,
+    channels=2,
+    projected=3,
+    hidden=4,
+)
+SmallSettings = SmallExecutor.Settings
 
 
 @pytest.mark.extended
@@ -173,9 +171,7 @@ def test_the_plugin_does_all_that_it_must():
 
 
 def test_only_some_of_the_questions():
-    plugin = SmallExecutor()
-    plugin.prepare(setup_of(plugin, "train", examples=3))
-    assert sum(map(len, plugin.batches())) == 3
+    assert sum(map(len, prepared(SmallExecutor, "levels", examples=3).batches())) == 3
 
 
 def test_a_scene_is_the_image_and_no_call():
@@ -192,27 +188,19 @@ def test_a_scene_is_the_image_and_no_call():
 
 @pytest.mark.parametrize("training", [False, True])
 def test_operations_are_those_that_torch_counts(training):
-    plugin, counter = SmallExecutor(), FlopCounterMode(display=False)
-    plugin.prepare(setup_of(plugin, "train" if training else "infer"))
+    plugin = prepared(SmallExecutor, "levels", "train" if training else "infer", size=64)
     plugin._images = RandomImages(3, 4, seed=1)  # painting needs a product, too
     (batch,) = plugin.batches()
-    with counter:
+    with FlopCounterMode(display=False) as counter:
         plugin.run(batch)
     assert plugin.work(batch).operations == counter.get_total_flops()
 
 
-def setup_of(plugin, mode="train", method="levels", **settings):
-    return Setup(
-        plugin.Settings(**settings), method, mode, 64, torch.device("cpu"), 1, lambda _: nullcontext()
-    )
-
-
 @pytest.mark.extended
 def test_calls_are_counted_beside_their_bounds():
-    plugin = SmallExecutor()
     counts = {}
     for method in (*GRAPH_METHODS, *LABELLINGS):
-        plugin.prepare(setup_of(plugin, method=method))
+        plugin = prepared(SmallExecutor, method, size=64)
         counts[method] = plugin.work(plugin.batches()[0]).counts
     calls = {method: found["calls of modules"] for method, found in counts.items()}
     (bounds,) = {(found["modules x depth"], found["modules x length"]) for found in counts.values()}
@@ -224,14 +212,8 @@ def test_calls_are_counted_beside_their_bounds():
 
 def questions_file(folder, image):
     """One question about that image."""
-    question = {
-        "image_index": image,
-        "answer": "yes",
-        "program": [
-            {"function": "scene", "inputs": [], "value_inputs": []},
-            {"function": "exist", "inputs": [0], "value_inputs": []},
-        ],
-    }
+    program = [{"function": "scene", "inputs": []}, {"function": "exist", "inputs": [0]}]
+    question = {"image_index": image, "answer": "yes", "program": program}
     path = folder / "questions.json"
     path.write_text(json.dumps({"questions": [question]}))
     return str(path)
@@ -245,7 +227,7 @@ def test_features_are_read_where_they_are_given(tmp_path):
     questions = questions_file(tmp_path, image=1)
     _, images = load_questions(SmallSettings(questions=questions, features=str(path)), seed=1)
     assert (images.of([1, 0, 1]).numpy() == features[[1, 0, 1]]).all()
-    with pytest.raises(ValueError, match=r"features of \(2?,? ?3, 4, 4\), but .* 5 x 4 x 4"):
+    with pytest.raises(ValueError, match=r"3, 4, 4\), .* 5 x 4 x 4"):
         load_questions(SmallSettings(questions=questions, features=str(path), feature_channels=5), seed=1)
     with pytest.raises(ValueError, match="2 images, but questions are about 2"):
         load_questions(SmallSettings(questions=questions_file(tmp_path, image=2), features=str(path)), seed=1)
@@ -266,5 +248,5 @@ def test_questions_of_a_file_need_their_scenes(tmp_path):
     assert images.of([7, 7]).shape == (2, 3, 4, 4)  # noise
     with pytest.raises(ValueError, match="no scene of image 7, which questions are about"):
         load_questions(SmallSettings(questions=questions, scenes=str(scenes)), seed=1)
-    plugin = SmallExecutor()
-    assert plugin.skip(setup_of(plugin, questions=str(tmp_path / "none.json"))).startswith("no file")
+    absent = setup_of(SmallExecutor, questions=str(tmp_path / "none.json"))
+    assert SmallExecutor().skip(absent).startswith("no file")
