@@ -1,12 +1,13 @@
 """The parser as the speed harness measures it."""
 
 import math
-from contextlib import nullcontext
 from dataclasses import fields, replace
 
+import plugin_setups
 import pytest
 import torch
 from extended import first_of
+from plugin_setups import with_settings
 from torch.utils.flop_counter import FlopCounterMode
 
 from parser.models.settings import ParserSettings
@@ -15,10 +16,8 @@ from parser.networks.character_encoder import CharacterSettings
 from parser.networks.loss import transition_loss
 from parser.networks.settings import NetworkSettings, TagSettings
 from parser.speed.tasks.conformance import faults_of
-from parser.speed.tasks.plugin import Setup
 from parser.speed.tasks.stack_parser.stack_parser_plugin import (
     StackParserPlugin,
-    StackParserSettings,
     replay_operations,
 )
 
@@ -27,13 +26,9 @@ NETWORK = NetworkSettings(
 )
 
 
-class SmallSettings(StackParserSettings):
-    treebank: str = "data/quickstart/dev.conllu"
-    parser: ParserSettings = ParserSettings(network=NETWORK)
-
-
-class Small(StackParserPlugin):
-    Settings = SmallSettings
+Small = with_settings(
+    StackParserPlugin, treebank="data/quickstart/dev.conllu", parser=ParserSettings(network=NETWORK)
+)
 
 
 RICH = NETWORK.model_copy(
@@ -51,9 +46,9 @@ TAGGED = RICH.model_copy(
 )
 
 
-def setup_of(method="replay", mode="train", size=8, device="cpu", network=NETWORK):
-    settings = SmallSettings(parser=ParserSettings(network=network))
-    return Setup(settings, method, mode, size, torch.device(device), 1, lambda name: nullcontext())
+def setup_of(method="replay", mode="train", device="cpu", network=NETWORK):
+    parser = ParserSettings(network=network)
+    return plugin_setups.setup_of(Small, method, mode, 8, device, parser=parser)
 
 
 def prepared(*args, **kwargs):
@@ -112,9 +107,8 @@ def test_every_method_gives_the_cpus_results_on_the_device(mode, device, monkeyp
     methods = [each for each in Small.methods[mode] if not Small().skip(setup_of(each, mode, device=device))]
     assert len(methods) >= 3
     for method in methods:
-        torch.testing.assert_close(
-            prepared(method, mode, device=device).check().cpu(), expected, rtol=2e-4, atol=2e-4
-        )
+        found = prepared(method, mode, device=device).check().cpu()
+        torch.testing.assert_close(found, expected, rtol=2e-4, atol=2e-4)
 
 
 @pytest.mark.parametrize("scale", [1.0, 100.0])
@@ -140,17 +134,10 @@ def test_a_training_step_clips_the_gradients_of_the_mean_loss(scale):
         torch.testing.assert_close((was - weight.detach())[moved], first_step[moved], rtol=1e-2, atol=1e-6)
 
 
-def test_a_missing_treebank_is_a_reason_to_skip():
-    setup = Setup(
-        SmallSettings(treebank="no/such"),
-        "step",
-        "train",
-        1,
-        torch.device("cpu"),
-        1,
-        lambda name: nullcontext(),
-    )
-    assert Small().skip(setup) == "no treebank no/such"
+def test_what_can_not_be_measured_is_skipped():
+    absent = plugin_setups.setup_of(Small, "step", treebank="no/such")
+    assert Small().skip(absent) == "no treebank no/such"
+    assert "composition" in Small().skip(setup_of("step-naive", network=RICH))
 
 
 @pytest.mark.parametrize(
@@ -160,12 +147,6 @@ def test_methods_agree_also_on_rich_networks(kind):
     mode, method = kind
     alone, together = (prepared(name, mode, network=RICH).check() for name in ("none", method))
     torch.testing.assert_close(together, alone, rtol=2e-4, atol=2e-4)
-
-
-def test_what_has_no_composition_is_skipped():
-    settings = SmallSettings(parser=ParserSettings(network=RICH))
-    setup = Setup(settings, "step-naive", "train", 1, torch.device("cpu"), 1, lambda name: nullcontext())
-    assert "neither composition nor word features" in Small().skip(setup)
 
 
 @pytest.mark.extended
