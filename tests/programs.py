@@ -115,6 +115,14 @@ def make_foreign(folder: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(folder)}
 
 
+def git(folder, *command):
+    """The output of git."""
+    settings = {"user.name": "Some", "user.email": "some@example.org", "init.defaultBranch": "master"}
+    options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+    command = ["git", "-C", str(folder), *options, *command]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
 SCRIPTS = Path(__file__).parent.parent / "scripts"
 
 

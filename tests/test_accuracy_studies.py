@@ -24,10 +24,10 @@ PROJECTIVE = [(2, 0), (0, 1), (2, 0, 2), (0, 1, 2), (3, 3, 0), (0, 3, 1)]
 @given(heads=TREES)
 def test_a_mirrored_tree_has_the_same_arcs_and_is_mirrored_back(heads):
     mirrored_heads = script("mirror_treebank").mirrored_heads
-    found = mirrored_heads(heads)
+    mirrored = mirrored_heads(heads)
     place = {0: 0, **{word: len(heads) + 1 - word for word in range(1, len(heads) + 1)}}
-    assert set(enumerate(found, 1)) == {(place[word], place[head]) for word, head in enumerate(heads, 1)}
-    assert mirrored_heads(found) == heads
+    assert set(enumerate(mirrored, 1)) == {(place[word], place[head]) for word, head in enumerate(heads, 1)}
+    assert mirrored_heads(mirrored) == heads
 
 
 def content(sentences):
@@ -44,7 +44,7 @@ def test_a_treebank_that_is_mirrored_twice_is_as_before(tmp_path, monkeypatch):
     gold, once, twice = map(read_treebank, (SHIPPED, str(tmp_path / "once/dev.conllu"), source))
     assert content(twice) == content(gold)
     assert content(once) == content(map(program.mirrored, gold))
-    assert [own.forms for own in once] == [own.forms[::-1] for own in gold]
+    assert [sentence.forms for sentence in once] == [sentence.forms[::-1] for sentence in gold]
 
 
 @pytest.fixture(scope="module")
@@ -52,36 +52,34 @@ def voting():
     return script("measure_right_to_left")
 
 
-def opinion(voting, heads, probabilities=None, labels=None, own_heads=None, bonus=2.0):
+def opinion(voting, heads, probabilities=None, labels=None, scorer_heads=None, bonus=2.0):
     labels = labels or ["root" if head == 0 else "obj" for head in heads]
     tree = ParsedTree(tuple(heads), tuple(labels), tuple(probabilities or [0.5] * len(heads)))
     logs = torch.randn(len(heads), len(heads) + 1).log_softmax(1).numpy()
-    return voting.Opinion(tree, own_heads or tree.heads, logs, bonus)
+    return voting.Opinion(tree, scorer_heads or tree.heads, logs, bonus)
 
 
 @given(seed=st.integers(0, 1000), way=st.sampled_from(["votes", "weighted votes", "scorers"]))
 def test_the_tree_of_several_parsers_has_the_greatest_sum(voting, seed, way):
     torch.manual_seed(seed)
     trees = projective_trees(4)
-    picked = torch.randint(len(trees), (6,)).tolist()
+    picked = [trees[number] for number in torch.randint(len(trees), (6,)).tolist()]
     members = [
-        opinion(voting, trees[tree], torch.rand(4).tolist(), own_heads=trees[own], bonus=float(bonus))
-        for bonus, tree, own in zip((1, 2, 6), picked[::2], picked[1::2], strict=True)
+        opinion(voting, heads, torch.rand(4).tolist(), scorer_heads=others, bonus=float(bonus))
+        for bonus, heads, others in zip((1, 2, 6), picked[::2], picked[1::2], strict=True)
     ]
 
-    def total(heads):
-        found = 0.0
-        for word, head in enumerate(heads):
-            for own in members:
-                is_voted = own.tree.heads[word] == head
-                if way == "scorers":
-                    bonus = 3.0 if own.own_heads[word] == head else 0.0
-                    found += (own.log_probabilities[word, head] + bonus) / 3
-                else:
-                    found += is_voted * (own.tree.probabilities[word] if way == "weighted votes" else 1)
-        return found
+    def value(member, word, head):
+        if way == "scorers":
+            bonus = 3.0 if member.own_heads[word] == head else 0.0
+            return (member.log_probabilities[word, head] + bonus) / 3
+        weight = member.tree.probabilities[word] if way == "weighted votes" else 1
+        return weight * (member.tree.heads[word] == head)
 
-    [tree] = voting.together([[own] for own in members], way)
+    def total(heads):
+        return sum(value(member, word, head) for word, head in enumerate(heads) for member in members)
+
+    [tree] = voting.together([[member] for member in members], way)
     assert total(tree.heads) == pytest.approx(max(map(total, trees)), rel=1e-5)
 
 
@@ -100,16 +98,16 @@ def test_labels_are_those_of_most_of_the_parsers_with_the_arc(voting):
 
 @given(heads=TREES)
 def test_what_a_parser_says_of_a_mirrored_sentence_is_mirrored_back(voting, heads):
-    own = opinion(voting, heads)
-    found = voting.mirrored_opinion(own)
+    given_opinion = opinion(voting, heads)
+    mirrored = voting.mirrored_opinion(given_opinion)
     last = len(heads) + 1
     for word in range(1, last):
         for head in range(last):
-            mirrored = last - head if head else 0
-            assert found.log_probabilities[last - word - 1, mirrored] == own.log_probabilities[word - 1, head]
-    again = voting.mirrored_opinion(found)
-    assert again.tree == own.tree
-    assert tuple(again.own_heads) == tuple(own.own_heads)
+            probability = mirrored.log_probabilities[last - word - 1, last - head if head else 0]
+            assert probability == given_opinion.log_probabilities[word - 1, head]
+    again = voting.mirrored_opinion(mirrored)
+    assert again.tree == given_opinion.tree
+    assert tuple(again.own_heads) == tuple(given_opinion.own_heads)
 
 
 def test_each_parser_is_in_as_many_groups_as_the_others(voting):
@@ -123,20 +121,20 @@ def test_of_all_trees_that_of_the_greatest_sum_is_found(seed, bonus):
     torch.manual_seed(seed)
     trees = list(all_trees(4))
     logs = torch.randn(4, 5).mul(3).log_softmax(1).numpy()
-    own = trees[seed % len(trees)]
+    parsed = trees[seed % len(trees)]
 
     def total(heads):
-        return sum(logs[word, head] + bonus * (own[word] == head) for word, head in enumerate(heads))
+        return sum(logs[word, head] + bonus * (parsed[word] == head) for word, head in enumerate(heads))
 
     second = SecondOpinion(logs, logs.max(1), torch.zeros(0, 0), 0)
-    found = script("measure_arc_scorer").chu_liu_edmonds(second, own, bonus)
-    assert total(found) == pytest.approx(max(map(total, trees)), rel=1e-5)
+    best = script("measure_arc_scorer").chu_liu_edmonds(second, parsed, bonus)
+    assert total(best) == pytest.approx(max(map(total, trees)), rel=1e-5)
 
 
 def test_the_gain_on_one_treebank_is_that_of_a_comparison_and_that_on_two_their_mean():
     program = script("compare_over_treebanks")
     gold = [sentence(heads) for heads in PROJECTIVE]
-    trees = [ParsedTree(own.heads, own.labels) for own in gold]
+    trees = [ParsedTree(one.heads, one.labels) for one in gold]
     wrong = [tree._replace(labels=("dep",) * len(tree.labels)) for tree in trees]
     worse, better = [*wrong[:4], *trees[4:]], [*trees[:3], wrong[3], *trees[4:]]
     expected = compare(gold, worse, better)
@@ -144,7 +142,7 @@ def test_the_gain_on_one_treebank_is_that_of_a_comparison_and_that_on_two_their_
     alone = program.gain([counts])
     assert alone.mean == pytest.approx(expected.difference)
     assert alone[1:] == pytest.approx(expected.interval)
-    same = program.counts_of([replace(own) for own in gold], [(better, better), (worse, better)])
+    same = program.counts_of([replace(one) for one in gold], [(better, better), (worse, better)])
     assert program.gain([same]).mean == pytest.approx(expected.difference / 2)
     assert program.gain([counts, same]).mean == pytest.approx(expected.difference * 3 / 4)
     assert program.gain([same, same]).low > 0
@@ -186,12 +184,10 @@ def test_no_sentence_is_tagged_by_a_tagger_that_has_seen_it(tagging, tmp_path, m
     monkeypatch.setattr(sys, "argv", ["predict_tags.py", str(config), str(output), "--folds", "7"])
     tagging.main()
     gold = read_treebank(f"{QUICKSTART}/dev.conllu")
-    found, dev = (read_treebank(str(output / f"{name}.conllu")) for name in ("train", "dev"))
-    assert {tag for sentence in found for tag in sentence.upos} == {"X"}
-    assert [(own.forms, own.heads, own.labels, own.xpos) for own in found] == [
-        (own.forms, own.heads, own.labels, own.xpos) for own in gold
-    ]
-    assert [own.upos for own in dev] == [own.upos for own in gold]  # by the tagger of all sentences
+    train, dev = (read_treebank(str(output / f"{name}.conllu")) for name in ("train", "dev"))
+    assert {tag for sentence in train for tag in sentence.upos} == {"X"}
+    assert content(train) == content(replace(one, upos=("X",) * len(one)) for one in gold)
+    assert [one.upos for one in dev] == [one.upos for one in gold]  # by the tagger of all sentences
     assert "train.conllu: 2,480 words, UPOS 0.00 %" in capsys.readouterr().out
 
 

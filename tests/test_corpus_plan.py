@@ -29,11 +29,11 @@ def test_blocks_of_workers_that_die_are_done_again():
     plan = script("plan_corpus")
     rate, seconds, restart = 0.02, 10.0, 3.0
     supposed = plan.Supposed(deaths_per_second=rate, seconds_to_restart=restart)
-    found = plan.simulated([seconds], 40_000, 50, supposed) / (40_000 * seconds / 50)
+    ratio = plan.simulated([seconds], 40_000, 50, supposed) / (40_000 * seconds / 50)
     # A block needs exp(rate * seconds) tries, each of which lasts until its worker dies or the block is done.
     tries = math.exp(rate * seconds)
     expected = (tries - 1) * (1 / rate + restart) / seconds
-    assert found == pytest.approx(expected, rel=0.02)
+    assert ratio == pytest.approx(expected, rel=0.02)
     assert plan.simulated([seconds], 1, 3, supposed._replace(deaths_per_second=1.0)) >= seconds
 
 

@@ -1,13 +1,13 @@
 """What README.md and docs/ show can be run, what they name exists, and what they say of the code is true."""
 
 import contextlib
-import importlib.util
 import re
 import shlex
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from programs import script
 from services import serving
 
 from parser import cli
@@ -33,17 +33,17 @@ def name_of(path):
 def every(pattern):
     """[page, match] of all matches of a pattern in the pages."""
     return [
-        pytest.param(page, found, id=f"{name_of(page)}:{page_text[: found.start()].count(chr(10)) + 1}")
+        pytest.param(page, match, id=f"{name_of(page)}:{page_text[: match.start()].count(chr(10)) + 1}")
         for page, page_text in ((page, page.read_text(encoding="utf-8")) for page in PAGES)
-        for found in pattern.finditer(page_text)
+        for match in pattern.finditer(page_text)
     ]
 
 
-@pytest.mark.parametrize(("page", "found"), every(SNIPPET))
-def test_a_snippet_runs(page, found, monkeypatch, tmp_path):
+@pytest.mark.parametrize(("page", "match"), every(SNIPPET))
+def test_a_snippet_runs(page, match, monkeypatch, tmp_path):
     """Unchanged, and without leaving anything in the project. A service that it needs is started."""
     monkeypatch.chdir(ROOT)
-    code = found[1].replace("runs/python", str(tmp_path / "mine"))
+    code = match[1].replace("runs/python", str(tmp_path / "mine"))
     with contextlib.ExitStack() as services:
         if SERVICE in code:
             running = services.enter_context(serving("english-ewt=models/english-ewt.stackparser"))
@@ -64,9 +64,9 @@ def anchors(page):
     return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize(("page", "found"), every(LINK))
-def test_a_link_leads_somewhere(page, found):
-    target, anchor = found[1], found[2]
+@pytest.mark.parametrize(("page", "match"), every(LINK))
+def test_a_link_leads_somewhere(page, match):
+    target, anchor = match[1], match[2]
     if target.startswith("https://"):
         return
     path = page.parent / target if target else page
@@ -74,9 +74,9 @@ def test_a_link_leads_somewhere(page, found):
     assert anchor is None or anchor in anchors(path)
 
 
-@pytest.mark.parametrize(("page", "found"), every(SHELL))
-def test_a_command_is_understood(page, found):
-    program, *words = shlex.split(found[1].replace("\\\n", " "), comments=True)
+@pytest.mark.parametrize(("page", "match"), every(SHELL))
+def test_a_command_is_understood(page, match):
+    program, *words = shlex.split(match[1].replace("\\\n", " "), comments=True)
     for word in words:
         path = word.partition("=")[2] or word
         assert not path.startswith(("configs/", "data/quickstart/", "scripts/")) or (ROOT / path).is_file()
@@ -119,9 +119,9 @@ def known_settings():
     return {*keys, *(key.rpartition(".")[0] for key in keys)}
 
 
-@pytest.mark.parametrize(("page", "found"), every(KEY))
-def test_a_setting_exists(page, found):
-    assert found[1] in known_settings()
+@pytest.mark.parametrize(("page", "match"), every(KEY))
+def test_a_setting_exists(page, match):
+    assert match[1] in known_settings()
 
 
 def test_the_settings_of_the_tables_of_accuracy_exist():
@@ -145,9 +145,5 @@ def test_every_option_that_a_page_names_exists():
 
 
 def test_every_module_in_the_picture_exists():
-    spec = importlib.util.spec_from_file_location(
-        "draw_architecture", ROOT / "scripts/pictures/draw_architecture.py"
-    )
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    assert [box.module for box in script.BOXES if not (ROOT / "parser" / box.module).exists()] == []
+    boxes = script("draw_architecture").BOXES
+    assert [box.module for box in boxes if not (ROOT / "parser" / box.module).exists()] == []

@@ -46,6 +46,17 @@ def test_results_and_output_of_stages_are_kept(visit):
     assert log.index("===== one") < log.index("said") < log.index("===== other")
 
 
+HANGS = "import time; time.sleep(600)"
+
+
+def wait_for_end(mark):
+    """Wait until no process mentions the path."""
+    end = time.monotonic() + 20
+    while is_mentioned(mark):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
 def test_a_stage_that_hangs_is_killed_with_its_children_and_its_output_stays(visit, tmp_path):
     mark = tmp_path / "child-of-the-stage"
     child = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {HANGS!r}, {str(mark)!r}]); "
@@ -55,13 +66,7 @@ def test_a_stage_that_hangs_is_killed_with_its_children_and_its_output_stays(vis
     assert "3 s" in hung["why"]
     assert "half a line" in (visit.folder / LOG).read_text()
     assert after["status"] == "ok"
-    end = time.monotonic() + 20
-    while is_mentioned(mark) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not is_mentioned(mark)
-
-
-HANGS = "import time; time.sleep(600)"
+    wait_for_end(mark)
 
 
 def test_a_stage_that_is_killed_or_fails_does_not_stop_the_others(visit):
@@ -90,8 +95,8 @@ def test_a_stage_whose_package_is_missing_is_skipped_and_tried_again(visit):
 )
 def test_a_stage_whose_data_are_missing_is_skipped(visit, folder, why):
     environment = {name: value for name, value in visit.environment.items() if name != "PARSER_DATA"}
-    own = Visit(visit.folder, environment | ({"PARSER_DATA": folder} if folder else {}), True, None)
-    _, [row] = run(own, stage("with data", "report(a=1)", data=["a/file"]))
+    without = Visit(visit.folder, environment | ({"PARSER_DATA": folder} if folder else {}), True, None)
+    _, [row] = run(without, stage("with data", "report(a=1)", data=["a/file"]))
     assert (row["status"], row["why"]) == ("skipped", why)
 
 
@@ -143,10 +148,7 @@ def test_a_stage_ends_with_a_visit_that_is_killed_and_its_output_stays(visit, tm
         assert is_mentioned(mark)
         process.kill()
         process.wait()
-    end = time.monotonic() + 20
-    while is_mentioned(mark) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not is_mentioned(mark)
+    wait_for_end(mark)
     assert not (visit.folder / ROWS).exists()
     _, [row] = run(visit, stage("long", "report(a=1)"))
     assert row["results"] == [{"a": 1}]
@@ -175,28 +177,27 @@ def test_kernels_are_summed_by_kind_with_the_time_between_them():
         Kernel("index_select_kernel", 180, 200),
         Kernel("another gemm", 200, 220),
     ]
-    found = described(kernels)
-    assert (found["kernels"], found["gaps"]) == (4, 1)
-    assert (found["busy_ms"], found["gaps_ms"], found["sum_ms"]) == (0.19, 0.03, 0.24)
-    assert found["by_kind"]["products"] == {"count": 2, "ms": 0.12}
-    assert next(iter(found["longest"])) in ("sm90_xmma_gemm_f32", "LSTM_elementWise_fp")
+    summary = described(kernels)
+    assert (summary["kernels"], summary["gaps"]) == (4, 1)
+    assert (summary["busy_ms"], summary["gaps_ms"], summary["sum_ms"]) == (0.19, 0.03, 0.24)
+    assert summary["by_kind"]["products"] == {"count": 2, "ms": 0.12}
+    assert next(iter(summary["longest"])) in ("sm90_xmma_gemm_f32", "LSTM_elementWise_fp")
     assert described([]) == {"kernels": 0}
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("void at::native::(anonymous namespace)::kernel::lstm_cell_forward<float>", "fused LSTM cells"),
-        ("void elemWiseRNNcell<float, float, float, (cudnnRNNMode_t)2>", "cuDNN's LSTM"),
-        ("nvjet_sm90_sss_128x64", "products"),
-        ("Memcpy HtoD (Pinned -> Device)", "copies"),
-        ("void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>", "elementwise"),
-        ("void at::native::multi_tensor_apply_kernel", "all weights at once"),
-        ("something", "other"),
-    ],
-)
-def test_kinds_of_kernels(name, kind):
-    assert kind_of(name) == kind
+KINDS = {
+    "void at::native::(anonymous namespace)::kernel::lstm_cell_forward<float>": "fused LSTM cells",
+    "void elemWiseRNNcell<float, float, float, (cudnnRNNMode_t)2>": "cuDNN's LSTM",
+    "nvjet_sm90_sss_128x64": "products",
+    "Memcpy HtoD (Pinned -> Device)": "copies",
+    "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>": "elementwise",
+    "void at::native::multi_tensor_apply_kernel": "all weights at once",
+    "something": "other",
+}
+
+
+def test_kinds_of_kernels():
+    assert {name: kind_of(name) for name in KINDS} == KINDS
 
 
 def test_wheels_are_installed_beside_the_packages_of_this_python(tmp_path):
@@ -216,25 +217,20 @@ def test_wheels_are_installed_beside_the_packages_of_this_python(tmp_path):
 
 
 def test_a_rehearsal_needs_no_data_for_parsers():
-    plan = {stage.name: stage for stage in script("measure_gpu").STAGES}
-    rehearsed = script("measure_gpu").rehearsed
-    seeds, modules = (rehearsed(plan[name], {}) for name in ("seeds", "modules"))
+    visit = script("measure_gpu")
+    plan = {stage.name: stage for stage in visit.STAGES}
+    seeds = visit.rehearsed(plan["seeds"], {})
     assert not seeds.data
-    assert modules.data
     assert seeds.arguments[-1] == "--rehearse"
-    assert rehearsed(plan["seeds"], {"PARSER_DATA": "there"}).data
+    assert visit.rehearsed(plan["modules"], {}).data
+    assert visit.rehearsed(plan["seeds"], {"PARSER_DATA": "there"}).data
 
 
 def measure(folder, *options, **changes):
     """Run the script; returns the finished process and the rows."""
     environment = {name: value for name, value in os.environ.items() if name != "PARSER_DATA"} | changes
-    done = subprocess.run(
-        [sys.executable, SCRIPTS / "measure_gpu.py", folder, *options],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, SCRIPTS / "measure_gpu.py", folder, *options]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     return done, [json.loads(line) for line in (folder / ROWS).read_text(encoding="utf-8").splitlines()]
 
 

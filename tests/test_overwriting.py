@@ -110,60 +110,47 @@ def test_every_command_refuses_it(files, command, told, capsys):
     assert contents(files) == before
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["parse", MODEL, TREES, "-o"],
-        ["select", MODEL, TREES, "-o"],
-        ["draw", TREES, "-o"],
-        ["evaluate", MODEL, TREES, "--report"],
-        ["compare", MODEL, MODEL, TREES, "--report"],
-        ["pack", MODEL, "-o"],
-    ],
-    ids=" ".join,
-)
-def test_every_command_refuses_a_file_that_is_write_protected(files, command, capsys):
-    kept = files / "kept"
-    kept.write_text("mine")
-    kept.chmod(0o444)
-    assert main([*command, "kept"]) == 2
-    assert "kept: is write-protected; choose another name, or allow writing" in capsys.readouterr().err
-    assert (kept.read_text(), stat.S_IMODE(kept.stat().st_mode)) == ("mine", 0o444)
-
-
 PLACES = [
     ["parse", MODEL, TREES, "-o"],
-    ["parse-corpus", MODEL, "corpus"],
     ["select", MODEL, TREES, "-o"],
     ["draw", TREES, "-o"],
     ["evaluate", MODEL, TREES, "--report"],
     ["compare", MODEL, MODEL, TREES, "--report"],
     ["pack", MODEL, "-o"],
+]
+"""Commands before the name of the file that they write."""
+FOLDERS = [
+    ["parse-corpus", MODEL, "corpus"],
     ["train", "no.yaml", "--run"],
     ["table", "no.yaml", "--run"],
     ["train-all", "no", "no.yaml", "-o"],
     ["speed", "no.yaml", "--run"],
     ["plots", "no", "-o"],
 ]
+"""Commands before the name of the folder that they write."""
 WRITE_TO_STANDARD_OUTPUT = "parse", "draw"
 
 
-@pytest.mark.parametrize(
-    ("command", "name", "fault"),
-    [
-        *((command, "", "is empty; give") for command in PLACES),
-        *(
-            (command, "-", "standard output cannot be used here; give a name")
-            for command in PLACES
-            if command[0] not in WRITE_TO_STANDARD_OUTPUT
-        ),
-    ],
-)
-def test_every_output_has_a_name(files, command, name, fault, capsys):
+@pytest.mark.parametrize("command", PLACES, ids=" ".join)
+def test_every_command_refuses_a_file_that_is_write_protected(files, command, capsys):
+    kept = files / "kept"
+    kept.write_text("mine")
+    kept.chmod(0o444)
+    assert main([*command, "kept"]) == 2
+    assert "kept: is write-protected; " in capsys.readouterr().err
+    assert (kept.read_text(), stat.S_IMODE(kept.stat().st_mode)) == ("mine", 0o444)
+
+
+UNNAMED = [(command, "") for command in PLACES + FOLDERS]
+UNNAMED += [(command, "-") for command in PLACES + FOLDERS if command[0] not in WRITE_TO_STANDARD_OUTPUT]
+
+
+@pytest.mark.parametrize(("command", "name"), UNNAMED)
+def test_every_output_has_a_name(files, command, name, capsys):
     before = contents(files)
-    with pytest.raises(SystemExit) as exit_code:
+    with pytest.raises(SystemExit, match="2"):
         main([*command, name])
-    assert exit_code.value.code == 2
+    fault = "standard output cannot be used here; give a name" if name else "is empty; give"
     assert fault in capsys.readouterr().err
     assert contents(files) == before
 

@@ -33,8 +33,8 @@ def test_the_licences_of_all_that_is_needed_are_listed():
 
 
 def test_all_that_is_public_is_in_the_reference():
-    found = re.findall(r"^\.\. auto\w+:: (\w+)(?![\w.])", Path("docs/api.md").read_text(), re.MULTILINE)
-    assert sorted(found) == sorted(set(parser.__all__) - {"__version__"})
+    names = re.findall(r"^\.\. auto\w+:: (\w+)(?![\w.])", Path("docs/api.md").read_text(), re.MULTILINE)
+    assert sorted(names) == sorted(set(parser.__all__) - {"__version__"})
 
 
 LIBRARIES = (

@@ -24,30 +24,18 @@ def pretraining():
 def test_what_it_makes_is_a_transformer_for_a_parser(pretraining, tmp_path, monkeypatch, config_file):
     text, folder = tmp_path / "text.txt", tmp_path / "small"
     text.write_text(f"{WORDS}\n" * 300)
-    sizes = (
-        "--pieces",
-        "60",
-        "--hidden",
-        "16",
-        "--layers",
-        "2",
-        "--length",
-        "32",
-        "--epochs",
-        "6",
-        "--batch",
-        "8",
-    )
-    monkeypatch.setattr(sys, "argv", ["pretrain_small.py", str(folder), str(text), *sizes])
+    sizes = {"pieces": 60, "hidden": 16, "layers": 2, "length": 32, "epochs": 6, "batch": 8}
+    options = [word for name, size in sizes.items() for word in (f"--{name}", str(size))]
+    monkeypatch.setattr(sys, "argv", ["pretrain_small.py", str(folder), str(text), *options])
     pretraining.main()
     told = json.loads((folder / "pretraining.json").read_text())
     assert told["losses"][-1] < 0.8 * told["losses"][0]
     assert told["held_out_loss"] < told["losses"][0]
-    own = f"parser.network.transformer={json.dumps({'model': str(folder), 'layers': 2})}"
-    model, loaded = data.load(read_config(config_file, [own]), torch.device("cpu"))
+    setting = f"parser.network.transformer={json.dumps({'model': str(folder), 'layers': 2})}"
+    model, loaded = data.load(read_config(config_file, [setting]), torch.device("cpu"))
     assert loaded.train.tokens.vectors.shape[1:] == (2, 16)
     pieces = model.network.tokens.transformer.tokenizer.pieces(["the", "dog"])
-    assert [len(own) for own in pieces] == [1, 1]
+    assert list(map(len, pieces)) == [1, 1]
 
 
 def test_sequences_hold_whole_sentences_and_all_of_them(pretraining):
@@ -58,20 +46,16 @@ def test_sequences_hold_whole_sentences_and_all_of_them(pretraining):
     assert sequences.shape[1] == 30
     assert (sequences[:, 0] == begin).all()
     assert int((sequences == ends).sum()) == len(sentences)
-    wanted = [
-        piece for own in tokenizer.encode_batch(sentences, add_special_tokens=False) for piece in own.ids
-    ]
-    assert sequences[sequences >= len(pretraining.SPECIAL)].tolist() == [
-        piece for piece in wanted if piece >= len(pretraining.SPECIAL)
-    ]
+    encoded, special = tokenizer.encode_batch(sentences, add_special_tokens=False), len(pretraining.SPECIAL)
+    pieces = [piece for sentence in encoded for piece in sentence.ids if piece >= special]
+    assert sequences[sequences >= special].tolist() == pieces
 
 
 def test_the_words_of_text_and_of_treebanks_are_read(pretraining, tmp_path):
-    text, treebank = tmp_path / "text.txt", tmp_path / "own.conllu"
+    text, treebank = tmp_path / "text.txt", tmp_path / "trees.conllu"
     text.write_text("a dog\ncats see\n")
-    treebank.write_text(
-        "# text = a dog\n1\ta\t_\t_\t_\t_\t2\tdet\t_\t_\n2\tdog\t_\t_\t_\t_\t0\troot\t_\t_\n\n"
-    )
+    rows = "1\ta\t_\t_\t_\t_\t2\tdet\t_\t_\n2\tdog\t_\t_\t_\t_\t0\troot\t_\t_\n"
+    treebank.write_text(f"# text = a dog\n{rows}\n")
     assert pretraining.read_sentences(text) == ["a dog", "cats see"]
     assert pretraining.read_sentences(treebank) == ["a dog"]
 

@@ -38,32 +38,26 @@ CHANGELOG = """# Changelog
 """
 
 
+COMMAND, KEEP, SHARES = ("command", "parse"), ("parse", "--keep", "{given}"), ("parse", "--probabilities")
+
+
 @pytest.mark.parametrize(
     ("now", "told", "missing"),
     [
-        ([("command", "parse"), ("parse", "--keep", "{given}"), ("parse", "--probabilities")], "", []),
-        ([("command", "parse"), ("parse", "--keep", "{given}")], "", ["- parse: --probabilities"]),
-        ([("command", "parse"), ("parse", "--keep", "{given}")], "`--probabilities` has gone", []),
+        ([COMMAND, KEEP, SHARES], "", []),
+        ([COMMAND, KEEP], "", ["- parse: --probabilities"]),
+        ([COMMAND, KEEP], "`--probabilities` has gone", []),
         (
-            [("command", "parse"), ("parse", "--keep", "{given,none}"), ("parse", "--probabilities")],
+            [COMMAND, ("parse", "--keep", "{given,none}"), SHARES],
             "",
             ["+ parse: --keep | {given,none}", "- parse: --keep | {given}"],
         ),
-        (
-            [
-                ("command", "parse"),
-                ("parse", "--keep", "{given}"),
-                ("parse", "--probabilities"),
-                ("command", "fly"),
-            ],
-            "`--probabilities` is faster",
-            ["+ command: fly"],
-        ),
+        ([COMMAND, KEEP, SHARES, ("command", "fly")], "`--probabilities` is faster", ["+ command: fly"]),
     ],
 )
 def test_a_difference_has_to_be_told_below_unreleased(names, now, told, missing):
-    found = [names.PublicName(*name) for name in now]
-    assert names.untold(found, BEFORE, CHANGELOG.format(told)) == missing
+    public = [names.PublicName(*name) for name in now]
+    assert names.untold(public, BEFORE, CHANGELOG.format(told)) == missing
 
 
 def test_the_list_of_a_release_stays(names, tmp_path, monkeypatch, capsys):

@@ -31,14 +31,14 @@ from parser.treebank.ud_folders import find_treebanks
 def test_late_gradients_are_those_of_earlier_weights(late):
     weight = torch.nn.Parameter(torch.tensor(1.0))
     updates = script("late_gradients").LateUpdates(torch.optim.SGD([weight], lr=0.1), late)
-    found = [1.0]
+    weights = [1.0]
     for _ in range(6):
         updates.step(weight.square() / 2)
-        found.append(weight.item())
+        weights.append(weight.item())
     expected = [1.0] * (late + 1)  # the gradient of x²/2 is x
     for _ in range(6 - late):
         expected.append(expected[-1] - 0.1 * expected[-1 - late])
-    assert found == pytest.approx(expected)
+    assert weights == pytest.approx(expected)
 
 
 def test_output_is_kept_without_the_place_of_the_data(tmp_path, monkeypatch, capsys):
@@ -117,9 +117,9 @@ def test_the_bound_of_experts_is_printed(monkeypatch, capsys):
 
 @pytest.mark.extended
 def test_levels_of_a_treebank():
-    found = script("measure_levels").counted("data/quickstart/dev.conllu")
-    assert found["sentences"] == "300"
-    assert found["levels"].startswith("median ")
+    counts = script("measure_levels").counted("data/quickstart/dev.conllu")
+    assert counts["sentences"] == "300"
+    assert counts["levels"].startswith("median ")
 
 
 def test_a_parser_that_predicts_nothing_has_as_many_layers(monkeypatch):
@@ -145,9 +145,9 @@ def test_a_parser_that_predicts_nothing_has_as_many_layers(monkeypatch):
 
 def test_rows_of_learned_programs(tmp_path):
     learn = script("learn_programs")
-    found = {"count": learn.Accuracy(1, 4), "exist": learn.Accuracy(1, 1)}
+    shares = {"count": learn.Accuracy(1, 4), "exist": learn.Accuracy(1, 1)}
     of_run = {"method": "levels", "epoch": 2, "epochs": 4, "seconds": 1.5}
-    learn.keep(tmp_path / "rows.jsonl", of_run, accuracy=found, majority=found)
+    learn.keep(tmp_path / "rows.jsonl", of_run, accuracy=shares, majority=shares)
     (row,) = map(json.loads, (tmp_path / "rows.jsonl").read_text().splitlines())
     assert row["accuracy"] == row["majority"] == {"count": 25.0, "exist": 100.0, "all": 40.0}
     assert of_run.items() <= row.items()
@@ -172,11 +172,12 @@ def test_commits_are_compared_turn_by_turn(monkeypatch, capsys, tmp_path):
     assert other.endswith("over 6 turns: no slower")
 
 
-def test_no_slower_means_that_the_interval_is_above_a_bound():
-    compare = script("compare_commits")
-    assert compare.verdict("x", [0.9, 0.91, 0.92] * 4).endswith("over 12 turns: slower")
-    assert compare.verdict("x", [0.93, 0.96, 0.99] * 4).endswith("undecided")
-    assert compare.verdict("x", [0.98, 0.99, 1.0] * 4).endswith("no slower")
+@pytest.mark.parametrize(
+    ("ratios", "verdict"),
+    [([0.9, 0.91, 0.92], "turns: slower"), ([0.93, 0.96, 0.99], "undecided"), ([0.98, 1.0], "no slower")],
+)
+def test_no_slower_means_that_the_interval_is_above_a_bound(ratios, verdict):
+    assert script("compare_commits").verdict("x", ratios * 4).endswith(verdict)
 
 
 def test_only_equal_cells_are_compared():
@@ -203,11 +204,10 @@ def test_a_training_without_noise_is_that_of_the_program(config_file, tmp_path):
     study, config = script("measure_rounding"), read_config(config_file, ["training.epochs=3"])
     train(config, tmp_path / "run", torch.device("cpu"))
     last = left_behind(tmp_path / "run")[0][-1]
-    found = study.trained(config, noise=0.0, draw=0)
-    assert {name: found[name] for name in ("loss", "dev_loss", "dev_las")} == pytest.approx(
-        {name: last[name] for name in ("loss", "dev_loss", "dev_las")}
-    )
-    assert study.trained(config, noise=1e-3, draw=1)["loss"] not in (found["loss"], float("nan"))
+    row = study.trained(config, noise=0.0, draw=0)
+    for name in ("loss", "dev_loss", "dev_las"):
+        assert row[name] == pytest.approx(last[name])
+    assert study.trained(config, noise=1e-3, draw=1)["loss"] not in (row["loss"], float("nan"))
 
 
 @pytest.mark.extended
@@ -230,15 +230,15 @@ def test_what_is_measured_in_turns_takes_turns_in_going_first():
         done.append(name)
         return len(done)
 
-    found = list(measuring.in_turns({name: partial(work, name) for name in "abc"}, 2))
+    turns = list(measuring.in_turns({name: partial(work, name) for name in "abc"}, 2))
     assert done == ["a", "b", "c", "c", "b", "a"]
-    assert found == [{"a": 1, "b": 2, "c": 3}, {"a": 6, "b": 5, "c": 4}]
-    assert [list(turn) for turn in found] == [["a", "b", "c"]] * 2
+    assert turns == [{"a": 1, "b": 2, "c": 3}, {"a": 6, "b": 5, "c": 4}]
+    assert [list(turn) for turn in turns] == [["a", "b", "c"]] * 2
 
 
 def test_two_speeds_are_compared_turn_by_turn(capsys):
     speeds = {"one": iter([9.0, 3000, 6000, 9000]), "other": iter([9.0, 1500, 3000, 4500])}
-    work = {name: partial(next, own) for name, own in speeds.items()}
+    work = {name: partial(next, turns) for name, turns in speeds.items()}
     measuring.compare(work, 3, "one over other", warm_up=1)
     first, *_, one, other, ratio = capsys.readouterr().out.splitlines()
     assert first == "turn 1: one: 3,000/s"
@@ -259,9 +259,9 @@ def test_gains_of_processes_are_beside_those_of_products(gain, monkeypatch, caps
     processes = script("measure_processes")
     monkeypatch.setattr(processes, "products_per_second", lambda count: 100.0 * count)
     processes.measure_gains(gain, lambda count: 10.0 + 5 * (count - 1), 2, 3)
-    *_, products, own, both = capsys.readouterr().out.splitlines()
+    *_, products, gained, both = capsys.readouterr().out.splitlines()
     assert products == "products: 2 processes over one: 2.00 [2.00, 2.00]"
-    assert own == f"{gain}: 2 processes over one: 1.50 [1.50, 1.50]"
+    assert gained == f"{gain}: 2 processes over one: 1.50 [1.50, 1.50]"
     assert both == f"the gain of {gain} over that of products: 0.75 [0.75, 0.75]"
 
 
@@ -298,12 +298,12 @@ CPU = torch.device("cpu")
 
 
 def plain_counts(is_wrong):
-    found, behind = [0, 0, 0, 0], False
+    counts, behind = [0, 0, 0, 0], False
     for wrong in is_wrong:
-        found[2 * behind] += 1
-        found[2 * behind + 1] += wrong
+        counts[2 * behind] += 1
+        counts[2 * behind + 1] += wrong
         behind = behind or wrong
-    return found
+    return counts
 
 
 def test_transitions_up_to_the_first_error_and_behind_it():
@@ -318,24 +318,30 @@ def test_gold_trajectories_have_all_that_is_optimal(system):
     """The static oracle has one transition for each step, but others can be equally good."""
     inventory = make_inventory(system)
     prepared = examples(inventory, SOME_TREES)
-    found = script("count_errors").gold_trajectory(inventory, prepared.gold, prepared.trajectories.steps)
-    taken = found.transitions != inventory.no_op
-    assert torch.equal(found.transitions[taken], prepared.trajectories.steps.values[:, 0])
+    trajectory = script("count_errors").gold_trajectory(inventory, prepared.gold, prepared.trajectories.steps)
+    taken = trajectory.transitions != inventory.no_op
+    assert torch.equal(trajectory.transitions[taken], prepared.trajectories.steps.values[:, 0])
     ours, static = (
         inventory.with_optimal_labels(labels)
-        for labels in (found.optimal_labels[taken], prepared.trajectories.optimal_labels.values)
+        for labels in (trajectory.optimal_labels[taken], prepared.trajectories.optimal_labels.values)
     )
     assert (ours | ~static).all()
     assert ours.sum() > static.sum()
 
 
+PARSED = "tests/model/parsed.conllu"
+
+
+def count_errors(monkeypatch, model):
+    monkeypatch.setattr(sys, "argv", ["count_errors.py", model, "--treebank", PARSED])
+    script("count_errors").main()
+
+
 def test_a_parser_is_counted_in_both_ways(monkeypatch, capsys):
     """On trees that it parsed itself, its only errors come from lifted arcs."""
     path = "tests/model"
-    asked = ["count_errors.py", path, "--treebank", f"{path}/parsed.conllu"]
-    monkeypatch.setattr(sys, "argv", asked)
-    script("count_errors").main()
-    words = sum(len(sentence) for sentence in read_treebank(f"{path}/parsed.conllu"))
+    count_errors(monkeypatch, path)
+    words = sum(map(len, read_treebank(PARSED)))
     for way, line in zip(("parsing", "gold"), capsys.readouterr().out.splitlines(), strict=True):
         wrong, transitions, behind = re.fullmatch(
             rf"{path}, {way}: ([.\d]+)% of (\d+) transitions .*, [.\d]+% of (\d+) after it", line
@@ -345,11 +351,8 @@ def test_a_parser_is_counted_in_both_ways(monkeypatch, capsys):
 
 
 def test_a_system_without_a_dynamic_oracle(monkeypatch, tmp_path):
-    path = "tests/model"
-    model = Model.load(Path(path), CPU)
+    model = Model.load(Path("tests/model"), CPU)
     settings = model.settings.model_copy(update={"system": "arc-standard"})
     Model.build(settings, model.vocabulary, CPU).save(tmp_path, {})
-    asked = ["count_errors.py", str(tmp_path), "--treebank", f"{path}/parsed.conllu"]
-    monkeypatch.setattr(sys, "argv", asked)
     with pytest.raises(SystemExit, match="arc-standard has no dynamic oracle"):
-        script("count_errors").main()
+        count_errors(monkeypatch, str(tmp_path))

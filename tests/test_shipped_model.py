@@ -56,8 +56,8 @@ def test_it_parses_a_sentence(tmp_path, capfd):
 
 def differing(text):
     """The words that spell a part of the text apart from case, but not as it is written there."""
-    found = reader().sentences(text)
-    tokens = [(token, "".join(token.words)) for sentence in found for token in sentence.tokens]
+    sentences = reader().sentences(text)
+    tokens = [(token, "".join(token.words)) for sentence in sentences for token in sentence.tokens]
     assert len(tokens) > len(text) / 10
     return [
         token.words
@@ -80,12 +80,10 @@ def test_words_are_written_as_in_the_text():
     assert tree.lemmas[3] == "GSA"
 
 
-@given(
-    st.lists(
-        st.sampled_from(["gsa's", "don't", "i'm", "it", "cannot", "x's", "we've", "\u0130's"]), max_size=6
-    ),
-    st.data(),
-)
+WORDS = st.sampled_from(["gsa's", "don't", "i'm", "it", "cannot", "x's", "we've", "\u0130's"])
+
+
+@given(st.lists(WORDS, max_size=6), st.data())
 def test_words_of_any_case_are_written_as_in_the_text(words, data):
     text = "".join(data.draw(st.sampled_from([letter, letter.upper()])) for letter in " ".join(words))
     assert differing(f"{text} .") == []
@@ -131,7 +129,7 @@ def test_card_and_licence_lie_beside_it(package):
 
 def test_its_config_is_the_one_of_untagged_words(package):
     card = package.content("README.md").decode()
-    own = yaml.safe_load(card.partition("```yaml\n")[2].partition("```")[0])
+    config = yaml.safe_load(card.partition("```yaml\n")[2].partition("```")[0])
     wanted = read_config(Path("configs/ud-untagged.yaml")).model_dump(mode="json", exclude_defaults=True)
-    assert own["parser"] == wanted["parser"], AGAIN
-    assert own["training"] == wanted["training"], AGAIN
+    assert config["parser"] == wanted["parser"], AGAIN
+    assert config["training"] == wanted["training"], AGAIN

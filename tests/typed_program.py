@@ -55,8 +55,8 @@ def columns(tree: Tree) -> Mapping[str, tuple[str, ...] | None]:
 
 
 def best_heads(words: Sequence[str]) -> list[tuple[int, str, float]]:
-    found: Sequence[Sequence[Alternative]] = english.alternatives(words, 3, upos=["NOUN", "VERB"])
-    return [(best.head, best.label, best.probability) for best, *_ in found]
+    arcs: Sequence[Sequence[Alternative]] = english.alternatives(words, 3, upos=["NOUN", "VERB"])
+    return [(best.head, best.label, best.probability) for best, *_ in arcs]
 
 
 def token_lists(one: TokenList, several: SentenceList) -> list[TokenList]:
@@ -69,14 +69,8 @@ def trained(config: Mapping[str, Any]) -> float:
     except StoppedError as stopped:
         raise SystemExit(128 + stopped.signal) from stopped
     best: Path = result.model
-    print(
-        result.dev and result.dev["las"],
-        result.test,
-        result.text,
-        result.best_epoch,
-        result.epochs,
-        result.seconds,
-    )
+    print(result.dev and result.dev["las"], result.test, result.text)
+    print(result.best_epoch, result.epochs, result.seconds)
     scores: Scores = evaluate(best, "test.conllu", roots="refuse")
     by_name: Mapping[str, Any] = scores.as_dict()
     print(by_name["mlas"])

@@ -2,12 +2,12 @@
 
 import re
 import shlex
-import subprocess
 import tomllib
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
+from programs import git
 
 from parser.system import version
 from parser.system.version import commit_of, to_install
@@ -35,15 +35,11 @@ def test_in_a_checkout_that_is_not_installed_the_extra_is_named(monkeypatch):
 
 @pytest.fixture
 def checkout(tmp_path):
-    def git(*command):
-        who = "-c", "user.name=a", "-c", "user.email=a@example.org"
-        subprocess.run(["git", "-C", str(tmp_path), *who, *command], check=True, capture_output=True)
-
     (tmp_path / "source.py").write_text("")
-    git("init")
-    git("add", "source.py")
-    git("commit", "-m", "one")
-    git("tag", "-a", "v1.0.0", "-m", "one")
+    git(tmp_path, "init")
+    git(tmp_path, "add", "source.py")
+    git(tmp_path, "commit", "-m", "one")
+    git(tmp_path, "tag", "-a", "v1.0.0", "-m", "one")
     return tmp_path
 
 
