@@ -14,7 +14,7 @@ from pathlib import Path
 
 from parser.config.data_folder import data_path
 from parser.speed.tasks.tagged_text import read_tagged_text
-from parser.speed.tasks.tree_lstm.labelled_trees import read_labelled_trees
+from parser.speed.tasks.tree_lstm.tree_lstm_plugin import read_labelled_trees
 from parser.system.files import atomic_file
 
 WIKINER = "wikiner_train10k", "wikiner_dev"

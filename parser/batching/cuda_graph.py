@@ -151,12 +151,7 @@ class CudaGraphs:
             # Another thread may be preparing batches in pinned memory, which the mode "global" refuses.
             with (
                 torch.cuda.device(self._device),
-                torch.cuda.graph(
-                    graph,
-                    pool=pool,
-                    stream=self._stream,
-                    capture_error_mode="thread_local",
-                ),
+                torch.cuda.graph(graph, pool=pool, stream=self._stream, capture_error_mode="thread_local"),
             ):
                 work()
         finally:

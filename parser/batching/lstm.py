@@ -204,13 +204,7 @@ class _UnfusedCellFunction(Function):
         input_gate, forget_gate, cell_gate, output_gate = active.chunk(4, dim=1)
         d_cell = cell_state_gradient(d_hidden, output_gate, tanh_cell, d_cell)
         d_gates = torch.cat(
-            [
-                d_cell * cell_gate,
-                d_cell * previous_cell,
-                d_cell * input_gate,
-                d_hidden * tanh_cell,
-            ],
-            dim=1,
+            [d_cell * cell_gate, d_cell * previous_cell, d_cell * input_gate, d_hidden * tanh_cell], dim=1
         )
         activation_backward_(d_gates, active, previous_cell.shape[1])
         return d_gates, d_gates, d_cell * forget_gate

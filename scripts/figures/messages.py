@@ -8,7 +8,7 @@ from statistics import mean
 from figures.kept import MEASUREMENTS, grid, grouped, ratios, rows, speed_run, table
 from parser.speed.measuring.learning import Curve, learned
 from parser.speed.measuring.run import read_run_config, rows_of
-from parser.speed.reporting import update_frequency
+from parser.speed.reporting.asynchrony import frequency_sections
 from parser.speed.reporting.learning import epochs_to_target
 from parser.speed.tasks.graphs.graph_network_plugin import CHEMICAL_ACCURACIES
 
@@ -125,7 +125,7 @@ def asynchrony() -> str:
     folder = MEASUREMENTS / "speed" / LEARNING_RUN
     return "\n\n".join(
         f"{section.title}:\n\n{table(one.columns, one.rows)}"
-        for section in update_frequency.sections(rows_of(folder, read_run_config(folder)))
+        for section in frequency_sections(rows_of(folder, read_run_config(folder)))
         for one in section.tables
     )
 

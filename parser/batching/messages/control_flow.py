@@ -152,23 +152,19 @@ def add_loop(graph: MessageGraph, before: str, first: str, last: str, worker: in
 
     Returns the output that is taken after all steps.
     """
+
+    def moved(state: MessageState, steps: int) -> MessageState:
+        step, *others = state.position
+        return state.at(step + steps, *others)
+
+    count = ChangeState(lambda state: moved(state, 1), lambda state: moved(state, -1))
     graph.add("again", Join(), worker)
-    graph.add("count", ChangeState(_next_step, _step_before), worker)
+    graph.add("count", count, worker)
     graph.add("all steps", Condition(lambda state: int(state.position[0] == state.position[1])), worker)
     graph.chain(before, "again", first)
     graph.chain(last, "count", "all steps")
     graph.connect("all steps", ("again", 1))
     return "all steps", 1
-
-
-def _next_step(state: MessageState) -> MessageState:
-    step, *others = state.position
-    return state.at(step + 1, *others)
-
-
-def _step_before(state: MessageState) -> MessageState:
-    step, *others = state.position
-    return state.at(step - 1, *others)
 
 
 class ConcatenatePayloads(Node):
@@ -194,19 +190,14 @@ class ConcatenatePayloads(Node):
         return onward(message.carrying(sum(ordered, ())))
 
     def backward(self, port: int, message: Message) -> list[Send]:
-        widths = self._widths.pop(message.state)
+        rest = iter(message.payload)
         return [
-            Send(False, number, message.carrying(part))
-            for number, part in enumerate(_split(message.payload, widths))
+            Send(False, number, message.carrying(tuple(islice(rest, width))))
+            for number, width in enumerate(self._widths.pop(message.state))
         ]
 
     def outstanding(self) -> int:
         return len(self._waiting) + len(self._widths)
-
-
-def _split(payload: Payload, widths: Sequence[int]) -> list[Payload]:
-    rest = iter(payload)
-    return [tuple(islice(rest, width)) for width in widths]
 
 
 class Group(Node):

@@ -207,30 +207,31 @@ def concatenate_rows(payloads: Sequence[Payload], sizes: Sequence[int]) -> Paylo
 
     None counts as zeros, unless it is None in all payloads.
     """
-    return tuple(_concatenated(parts, sizes) for parts in zip(*payloads, strict=True))
-
-
-def _concatenated(parts: Sequence[Tensor | None], sizes: Sequence[int]) -> Tensor | None:
-    present = [part for part in parts if part is not None]
-    if not present:
-        return None
-    filled = [
-        present[0].new_zeros(size, *present[0].shape[1:]) if part is None else part
-        for part, size in zip(parts, sizes, strict=True)
-    ]
-    with torch.no_grad():
-        return torch.cat(filled).requires_grad_(any(part.requires_grad for part in present))
+    wholes: list[Tensor | None] = []
+    for parts in zip(*payloads, strict=True):
+        present = [part for part in parts if part is not None]
+        if not present:
+            wholes.append(None)
+            continue
+        filled = [
+            present[0].new_zeros(size, *present[0].shape[1:]) if part is None else part
+            for part, size in zip(parts, sizes, strict=True)
+        ]
+        with torch.no_grad():
+            wholes.append(torch.cat(filled).requires_grad_(any(part.requires_grad for part in present)))
+    return tuple(wholes)
 
 
 def split_rows(payload: Payload, sizes: Sequence[int]) -> list[Payload]:
     """The inverse of `concatenate_rows`. sizes: the number of rows of each part."""
-    return list(zip(*(_split_tensor(whole, list(sizes)) for whole in payload), strict=True))
-
-
-def _split_tensor(whole: Tensor | None, sizes: list[int]) -> Sequence[Tensor | None]:
-    if whole is None:
-        return [None] * len(sizes)
-    return [part.detach().requires_grad_(whole.requires_grad) for part in whole.detach().split(sizes)]
+    columns: list[Sequence[Tensor | None]] = []
+    for whole in payload:
+        if whole is None:
+            columns.append([None] * len(sizes))
+        else:
+            parts = whole.detach().split(list(sizes))
+            columns.append([part.detach().requires_grad_(whole.requires_grad) for part in parts])
+    return list(zip(*columns, strict=True))
 
 
 ModuleOutputs = Tensor | tuple[Tensor, ...]

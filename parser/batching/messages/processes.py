@@ -256,10 +256,16 @@ class LocalProcesses:
         self._stack = ExitStack()
         try:
             line = self._stack.enter_context(lifeline())
-            for rank in range(1, size):
-                process, commands = _start_process(rank, size, store.port, line)
+            precision = present_precision()
+            of_cpu = "float32" if precision == "tf32" else precision
+            for rank in range(1, size):  # each process exits with the lifeline
+                theirs, ours = os.pipe()
+                arguments = (rank, size, store.port, of_cpu, theirs)
+                code = f"from {__name__} import follow_commands; follow_commands{arguments!r}"
+                process = start_process(python("-c", code), line, pass_fds=(theirs,), env=environment())
+                os.close(theirs)
                 self._others.append(process)
-                self._inputs.append(commands)
+                self._inputs.append(os.fdopen(ours, "wb"))
             self._write(make_graph)
             _join(store, 0, size)
             self._processes = Processes(LOCALHOST).__enter__()
@@ -331,18 +337,6 @@ class LocalProcesses:
         self._stack.close()
 
 
-def _start_process(rank: int, size: int, port: int, line: int) -> tuple[subprocess.Popen[bytes], BinaryIO]:
-    """Start a process that exits with the lifeline. Returns the process and a pipe for its commands."""
-    theirs, ours = os.pipe()
-    precision = present_precision()
-    of_cpu = "float32" if precision == "tf32" else precision
-    arguments = (rank, size, port, of_cpu, theirs)
-    code = f"from {__name__} import follow_commands; follow_commands{arguments!r}"
-    process = start_process(python("-c", code), line, pass_fds=(theirs,), env=environment())
-    os.close(theirs)
-    return process, open(ours, "wb")
-
-
 def _join(store: dist.Store, rank: int, size: int) -> None:
     if sys.platform == "linux":  # otherwise gloo looks up the address of the host's name
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
@@ -358,20 +352,16 @@ def follow_commands(rank: int, size: int, port: int, precision: Precision, file:
         graph: MessageGraph = pickle.load(commands)()
         _join(dist.TCPStore(LOCALHOST, port, size, is_master=False), rank, size)
         with Processes(LOCALHOST) as processes:
-            _follow(graph, processes, commands)
-
-
-def _follow(graph: MessageGraph, processes: Processes, commands: BinaryIO) -> None:
-    while True:
-        try:
-            command, argument = pickle.load(commands)
-        except EOFError:
-            return
-        if command == RUN:
-            processes.run(graph, (), argument, lambda _: None)
-        elif command == UPDATE:
-            update_all(graph)
-        elif command == SHARE:
-            processes.share(graph, argument)
-        elif command == STALENESS:
-            processes.gather(staleness(graph))
+            while True:
+                try:
+                    command, argument = pickle.load(commands)
+                except EOFError:
+                    return
+                if command == RUN:
+                    processes.run(graph, (), argument, lambda _: None)
+                elif command == UPDATE:
+                    update_all(graph)
+                elif command == SHARE:
+                    processes.share(graph, argument)
+                elif command == STALENESS:
+                    processes.gather(staleness(graph))

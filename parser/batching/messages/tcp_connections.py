@@ -76,10 +76,8 @@ class Connections:
             try:
                 connection, other = _accept_connection(server, secret)
             except TimeoutError:
-                message = (
-                    f"only {len(self._sockets)} of {others} processes connected in {CONNECT_TIMEOUT:g} s"
-                )
-                raise TimeoutError(message) from None
+                reached = f"only {len(self._sockets)} of {others} processes"
+                raise TimeoutError(f"{reached} connected in {CONNECT_TIMEOUT:g} s") from None
             self._sockets[other] = connection
 
     def send_number(self, rank: int, number: int) -> None:
@@ -167,7 +165,8 @@ def delivery_to_bytes(delivery: Delivery) -> Bytes:
         for tensor in payload
     ]
     head = json.dumps([forward, to, state, training, descriptions]).encode()
-    parts = [np.frombuffer(head, np.uint8), *(_bytes(tensor) for tensor in payload if tensor is not None)]
+    parts = [np.frombuffer(head, np.uint8)]
+    parts += [each.detach().reshape(-1).view(torch.uint8).numpy() for each in payload if each is not None]
     content = np.empty(TENSOR_ALIGNMENT + sum(map(_aligned, parts)), np.uint8)
     content[:TENSOR_ALIGNMENT].view(np.int64)[0] = len(head)
     start = TENSOR_ALIGNMENT
@@ -184,24 +183,20 @@ def delivery_from_bytes(content: Bytes) -> Delivery:
     start = TENSOR_ALIGNMENT + _aligned(head)
     payload: list[Tensor | None] = []
     for description in descriptions:
-        tensor = None if description is None else _tensor(content, start, *description)
+        if description is None:
+            payload.append(None)
+            continue
+        name, shape, wanted = description
+        kind: Any = getattr(torch, name)
+        count = torch.Size(shape).numel()
+        tensor = torch.empty(0, dtype=kind)
+        if count:
+            tensor = torch.frombuffer(content, dtype=kind, count=count, offset=start)
+        tensor = tensor.view(tuple(shape)).requires_grad_(wanted)
         payload.append(tensor)
-        start += 0 if tensor is None else -(-tensor.nbytes // TENSOR_ALIGNMENT) * TENSOR_ALIGNMENT
+        start += -(-tensor.nbytes // TENSOR_ALIGNMENT) * TENSOR_ALIGNMENT
     message = Message(tuple(payload), MessageState(instance, tuple(position)), training)
     return Delivery(forward, Port(*to), message)
-
-
-def _tensor(content: Bytes, start: int, dtype: str, shape: Sequence[int], wanted: bool) -> Tensor:
-    kind: Any = getattr(torch, dtype)
-    count = torch.Size(shape).numel()
-    if not count:
-        return torch.empty(tuple(shape), dtype=kind, requires_grad=wanted)
-    flat = torch.frombuffer(content, dtype=kind, count=count, offset=start)
-    return flat.view(tuple(shape)).requires_grad_(wanted)
-
-
-def _bytes(tensor: Tensor) -> Bytes:
-    return tensor.detach().reshape(-1).view(torch.uint8).numpy()
 
 
 def _aligned(part: Bytes) -> int:

@@ -131,10 +131,7 @@ class CellOperation(Operation):
 
 
 def trace_template(
-    grain: Grain,
-    write: Callable[..., Value | Sequence[Value]],
-    widths: Sequence[int],
-    indices: int = 0,
+    grain: Grain, write: Callable[..., Value | Sequence[Value]], widths: Sequence[int], indices: int = 0
 ) -> Template:
     """Like `Template.trace`, but fuse all operations into one if the grain is `cell`."""
     template = Template.trace(write, widths, indices)

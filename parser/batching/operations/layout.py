@@ -103,24 +103,19 @@ def _give_rows(
         having = [number for number, its_widths in enumerate(widths) if len(its_widths) > output]
         for width in sorted({widths[number][output] for number in having}):
             owners = [number for number in having if widths[number][output] == width]
-            starts = _starts([by_kind[number] for number in owners], used.get(width, 0))
-            for number, first in zip(owners, starts, strict=True):
+            # The first row of each batch of these kinds, in the order of the schedule.
+            order = np.concatenate([by_kind[number].numbers for number in owners]).argsort()
+            sizes = np.concatenate([by_kind[number].sizes for number in owners])
+            starts = np.empty_like(sizes)
+            starts[order] = used.get(width, 0) + sizes[order].cumsum() - sizes[order]
+            ends = np.cumsum([len(by_kind[number].numbers) for number in owners])
+            for number, first in zip(owners, np.split(starts, ends[:-1]), strict=True):
                 batches = by_kind[number]
                 rows = (first - batches.bounds[:-1]).repeat(batches.sizes) + np.arange(len(batches.first))
                 row[batches.first + output] = rows
                 used[width] = max(used.get(width, 0), int(rows[-1]) + 1)
                 rows_of_outputs[number].append((width, first.tolist()))
     return rows_of_outputs
-
-
-def _starts(kinds: Sequence[KindBatches], start: int) -> list[Integers]:
-    """Return the first row of each batch of each kind. start: the first row of the first batch scheduled."""
-    numbers = np.concatenate([kind.numbers for kind in kinds])
-    sizes = np.concatenate([kind.sizes for kind in kinds])
-    order = numbers.argsort()
-    starts = np.empty_like(sizes)
-    starts[order] = start + sizes[order].cumsum() - sizes[order]
-    return np.split(starts, np.cumsum([len(kind.numbers) for kind in kinds])[:-1])
 
 
 class _Input(NamedTuple):

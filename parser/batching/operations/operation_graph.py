@@ -14,7 +14,7 @@ from parser.batching.operations.computation import NOT_RUN, Computation
 from parser.batching.operations.layout import Step, in_order_of_readers, lay_out
 from parser.batching.operations.operation import Operation, check_operation
 from parser.batching.operations.pending import Applications, Kinds, Pending
-from parser.batching.operations.schedules import SCHEDULES, Batches, KindBatches, at_once
+from parser.batching.operations.schedules import SCHEDULES, Batches, at_once
 from parser.batching.operations.template import Template
 from parser.batching.operations.writer import Index, Value, Values, Writer, numbers_of
 
@@ -181,7 +181,17 @@ class Graph(Computation, Writer):
             return []
         self._make_room(self._scheduled)
         self._fault = NOT_RUN
-        return lay_out(self._batches(applications, start), self._row, self._used, self._device)
+        batches = None
+        if self._method != NONE:
+            batches = at_once(applications, self._kinds, start)
+        if batches is None:
+            pending = Pending(applications, self._kinds, start)
+            if self._method == NONE:
+                schedule = Batches.single(pending)
+            else:
+                schedule = in_order_of_readers(SCHEDULES[self._method](pending), pending)
+            batches = schedule.by_kind(pending)
+        return lay_out(batches, self._row, self._used, self._device)
 
     def values(self, values: Sequence[Value] | Integers) -> Tensor:
         """[values, width] Compute all pending operations, and return a copy of values of equal width.
@@ -220,27 +230,14 @@ class Graph(Computation, Writer):
         widths = self._widths
         return tuple([widths[number] for number in numbers])
 
-    def _batches(self, applications: Sequence[Applications], start: int) -> list[KindBatches]:
-        """Batch the operations. start: the number of the first value that has not been scheduled before."""
-        if self._method == NONE:
-            pending = Pending(applications, self._kinds, start)
-            return Batches.single(pending).by_kind(pending)
-        batches = at_once(applications, self._kinds, start)
-        if batches is None:
-            pending = Pending(applications, self._kinds, start)
-            batches = in_order_of_readers(SCHEDULES[self._method](pending), pending).by_kind(pending)
-        return batches
-
     def _recorded_of(self, template: Template) -> array[int]:
-        """[applications, 1 + arguments + indices] The first computed value, arguments and indices of each."""
-        recorded = self._recorded.get(template)
-        if recorded is None:
-            self._check_types(template)
-            recorded = self._recorded[template] = array("q")
-        return recorded
+        """[applications, 1 + arguments + indices] The first computed value, arguments and indices of each.
 
-    def _check_types(self, template: Template) -> None:
-        """Raises ValueError if the data type of a parameter differs from that of the graph."""
+        Raises ValueError if the data type of a parameter differs from that of the graph.
+        """
+        recorded = self._recorded.get(template)
+        if recorded is not None:
+            return recorded
         for operation, _ in template.wiring.origins:
             for parameter in operation.parameters:
                 if parameter.dtype != self._dtype and parameter.is_floating_point():
@@ -248,6 +245,8 @@ class Graph(Computation, Writer):
                         f"{operation.name} has parameters of {parameter.dtype}, but the graph is "
                         f"of {self._dtype}: create it with dtype={parameter.dtype}, or convert the parameters"
                     )
+        self._recorded[template] = array("q")
+        return self._recorded[template]
 
 
 def _fill(rows: Integers, columns: Sequence[Sequence[int] | Integers] | Integers) -> None:

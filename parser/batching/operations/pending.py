@@ -55,18 +55,16 @@ class Kinds:
         """Return the numbers of the template's origins."""
         origins = self._of_templates.get(template)
         if origins is None:
-            origins = np.array([self._number(origin) for origin in template.wiring.origins], np.int64)
+            for origin in template.wiring.origins:
+                if origin not in self._origins:
+                    self._origins[origin] = len(self.of_origin)
+                    kind = self._kinds.setdefault(origin.signature(), len(self.all))
+                    self.of_origin.append(kind)
+                    if kind == len(self.all):
+                        self.all.append(origin)
+            origins = np.array([self._origins[origin] for origin in template.wiring.origins], np.int64)
             self._of_templates[template] = origins
         return origins
-
-    def _number(self, origin: Origin) -> int:
-        if origin not in self._origins:
-            self._origins[origin] = len(self.of_origin)
-            kind = self._kinds.setdefault(origin.signature(), len(self.all))
-            self.of_origin.append(kind)
-            if kind == len(self.all):
-                self.all.append(origin)
-        return self._origins[origin]
 
 
 class Pending:

@@ -249,10 +249,23 @@ def _occurrences(pending: Pending) -> _Occurrences:
     wirings = [each.template.wiring for each in pending.applications]
     occurrence = pending.of_wirings([wiring.occurrence for wiring in wirings])
     depth = pending.of_wirings([wiring.depth for wiring in wirings])
-    used, user = _between_applications(pending)
-    if not len(used):
+    used, user, start = [], [], 0  # applications, and for each another one that uses its results
+    for each in pending.applications:
+        count, arguments = each.arguments.shape
+        giver = pending.givers_of(each.arguments.ravel())
+        within = giver != COMPUTED
+        used.append(pending.application[giver[within]])
+        user.append(np.arange(start, start + count).repeat(arguments)[within])
+        start += count
+    if not any(map(len, used)):
         return _Occurrences(occurrence, depth)
-    before = _before_applications(_through_applications(pending), used, user)
+    # [templates, origins + 1] The most operations of each origin, and of all, on a path through each.
+    longest = np.zeros((len(wirings), len(pending.kinds.of_origin) + 1), np.int64)
+    for row, each in zip(longest, pending.applications, strict=True):
+        row[pending.kinds.origins_of(each.template)] = each.template.wiring.longest[:-1]
+        row[-1] = each.template.wiring.longest[-1]
+    through = longest[pending.template]
+    before = _before_applications(through, np.concatenate(used), np.concatenate(user))
     application = pending.application
     return _Occurrences(occurrence + before[application, pending.origin], depth + before[application, -1])
 
@@ -290,25 +303,3 @@ def _before_applications(longest: Integers, used: Integers, user: Integers) -> I
         before[users] = np.maximum.reduceat(after[used[first : edges[stop]]], starts[start:stop] - first)
         after[users] += before[users]
     return before
-
-
-def _between_applications(pending: Pending) -> tuple[Integers, Integers]:
-    """Return applications [edges], and for each another application that uses its results [edges]."""
-    used, user, start = [], [], 0
-    for each in pending.applications:
-        count, arguments = each.arguments.shape
-        giver = pending.givers_of(each.arguments.ravel())
-        within = giver != COMPUTED
-        used.append(pending.application[giver[within]])
-        user.append(np.arange(start, start + count).repeat(arguments)[within])
-        start += count
-    return np.concatenate(used), np.concatenate(user)
-
-
-def _through_applications(pending: Pending) -> Integers:
-    """[applications, origins + 1] The most operations of each origin, and of all, on a path through each."""
-    longest = np.zeros((len(pending.applications), len(pending.kinds.of_origin) + 1), np.int64)
-    for row, each in zip(longest, pending.applications, strict=True):
-        row[pending.kinds.origins_of(each.template)] = each.template.wiring.longest[:-1]
-        row[-1] = each.template.wiring.longest[-1]
-    return longest[pending.template]

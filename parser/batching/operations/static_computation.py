@@ -82,7 +82,14 @@ class StaticComputation(Computation):
         if not calls:
             return []
         start = len(self._width)
-        firsts = [self._number_results(call) for call in calls]
+        firsts = []  # [applications] The number of the first value that each computes
+        for call in calls:
+            widths, count = np.array(call.template.computed_widths), len(call.first_result)
+            first = len(self._width) + len(widths) * np.arange(count)
+            self._width = np.concatenate([self._width, np.tile(widths, count)])
+            for number, offset in enumerate(call.template.result_offsets):
+                self._renumber(call.first_result + number, first + offset)
+            firsts.append(first)
         applications = [
             Applications(call.template, first, self._arguments(call), call.indices)
             for call, first in zip(calls, firsts, strict=True)
@@ -99,15 +106,6 @@ class StaticComputation(Computation):
     def backward(self, values: Sequence[int] | Integers, gradient: Tensor | None = None) -> list[Tensor]:
         gradient = self._gradient(gradient, len(values))
         return super().backward(self._of_width(values, gradient.shape[1]), gradient)
-
-    def _number_results(self, call: StaticApplications) -> Integers:
-        """[applications] Number the results. Returns the number of the first value that each computes."""
-        widths, count = np.array(call.template.computed_widths), len(call.first_result)
-        first = len(self._width) + len(widths) * np.arange(count)
-        self._width = np.concatenate([self._width, np.tile(widths, count)])
-        for number, offset in enumerate(call.template.result_offsets):
-            self._renumber(call.first_result + number, first + offset)
-        return first
 
     def _arguments(self, call: StaticApplications) -> Integers:
         """[applications, arguments] The internal numbers of the arguments.

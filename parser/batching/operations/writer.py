@@ -337,19 +337,15 @@ def numbers_of(values: Sequence[Value], writer: Writer) -> Sequence[int] | Integ
     try:
         numbers = [value.number for value in values if value.writer is writer]
     except (AttributeError, TypeError):
-        raise _not_values(values) from None
+        given: Any = values
+        if isinstance(given, Value):
+            raise TypeError("several values are wanted: for a single one, write [value]") from None
+        each_given = given if isinstance(given, Iterable) else [given]
+        wrong = next(each for each in each_given if not isinstance(each, Value))
+        raise not_a_value(wrong) from None
     if len(numbers) < len(values):
         raise _of_another()
     return numbers
-
-
-def _not_values(given: Any) -> TypeError:
-    if isinstance(given, Value):
-        return TypeError("several values are wanted: for a single one, write [value]")
-    wrong = (
-        (each for each in given if not isinstance(each, Value)) if isinstance(given, Iterable) else [given]
-    )
-    return not_a_value(next(iter(wrong)))
 
 
 def number(given: object) -> float:

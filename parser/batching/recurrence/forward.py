@@ -85,13 +85,7 @@ class Frames:
     Frame 0 is the first of the chunk. Earlier frames are those that are still needed.
     """
 
-    def __init__(
-        self,
-        weights: Weights,
-        first: Mapping[str, int],
-        frames: int,
-        streams: int,
-    ):
+    def __init__(self, weights: Weights, first: Mapping[str, int], frames: int, streams: int):
         """first: the first frame of each layer, at most 0; inputs that are not needed are left out."""
         self.streams, self._last = streams, frames
         self._blocks: dict[str, tuple[Tensor, int, slice]] = {}
@@ -149,15 +143,11 @@ def forward_tape(weights: Weights, parts: Sequence[Component], values: Frames, f
     writer = _ForwardWriter(weights, values)
     for part in parts:
         writer.write_outside(part, frames)
-        for start, count in _blocks(part, frames):
+        for start, count in [(frame, 1) for frame in range(frames)] if part.recurrent else [(0, frames)]:
             writer.write_delayed(part, start, count)
             for stage in part.stages:
                 writer.write_stage(part, stage, start, count)
     return writer.tape
-
-
-def _blocks(part: Component, frames: int) -> list[tuple[int, int]]:
-    return [(frame, 1) for frame in range(frames)] if part.recurrent else [(0, frames)]
 
 
 class _ForwardWriter:
@@ -200,7 +190,16 @@ class _ForwardWriter:
 
     def write_stage(self, part: Component, stage: Sequence[str], start: int, count: int) -> None:
         """Record independent layers of a part, in some frames."""
-        self._write_products_at_once(part, stage, start, count)
+        for layer in stage:  # products with sources in the same part and frame, if not recorded yet
+            bundle = self._weights.bundle_of[layer]
+            inside = [
+                source for source in bundle.sources if source.layer in part.members and not source.delay
+            ]
+            if inside and layer not in self._at_once:
+                started = layer in self._begun or layer in self._products
+                self._write_products(bundle, inside, start, count, started)
+                self._at_once |= set(bundle.layers)
+                self._products |= set(bundle.layers)
         together = [
             (layers, ACTIVATIONS.get(self._graph.layers[layers[0]].activation))
             for layers in activation_groups(self._weights, stage)
@@ -216,7 +215,13 @@ class _ForwardWriter:
             if part.recurrent:
                 inner = [each for each in inner if each.source in part.members]
             if self._graph.layers[layer].kind == "multiplicative":
-                self._write_factors(layer, start, count)
+                out, factors = self._values.rows(layer, start, count), self._factors(layer, start, count)
+                if len(factors) == 1:
+                    self.tape.write(out.copy_, factors[0])
+                else:
+                    self.tape.write(torch.mul, factors[0], factors[1], out=out)
+                for factor in factors[2:]:
+                    self.tape.write(out.mul_, factor)
             elif inner or not started:
                 total = self._sum(layer, inner, start, count, started)
                 if layer not in single:
@@ -227,17 +232,6 @@ class _ForwardWriter:
                 rows = self._values.together(layers, start, count)
                 summed = sums.get(layers[0]) if len(layers) == 1 else None
                 self.tape.write(apply, rows if summed is None else summed, rows)
-
-    def _write_products_at_once(self, part: Component, layers: Sequence[str], start: int, count: int) -> None:
-        """Record products of bundles with sources in the same part and frame, if not recorded yet."""
-        for layer in layers:
-            bundle = self._weights.bundle_of[layer]
-            inner = [source for source in bundle.sources if source.layer in part.members and not source.delay]
-            if inner and layer not in self._at_once:
-                started = layer in self._begun or layer in self._products
-                self._write_products(bundle, inner, start, count, started)
-                self._at_once |= set(bundle.layers)
-                self._products |= set(bundle.layers)
 
     def _write_products(
         self, bundle: Bundle, sources: Sequence[Source], start: int, count: int, started: bool
@@ -272,16 +266,6 @@ class _ForwardWriter:
             else:
                 total.add(rows)
         return total
-
-    def _write_factors(self, layer: str, start: int, count: int) -> None:
-        out = self._values.rows(layer, start, count)
-        factors = self._factors(layer, start, count)
-        if len(factors) == 1:
-            self.tape.write(out.copy_, factors[0])
-        else:
-            self.tape.write(torch.mul, factors[0], factors[1], out=out)
-        for factor in factors[2:]:
-            self.tape.write(out.mul_, factor)
 
     def _factors(self, layer: str, start: int, count: int) -> list[Tensor]:
         into = self._graph.into(layer)

@@ -277,18 +277,15 @@ def first_values(graph: LayerGraph, first: Mapping[str, int]) -> dict[str, int]:
     """
     frames = {}
     for name, layer in graph.layers.items():
-        first_needed = first[name] if layer.activation != "identity" else 0
-        frames[name] = min([first_needed, *(_first_read(graph, each, first) for each in graph.out_of(name))])
+        frames[name] = first[name] if layer.activation != "identity" else 0
+        for each in graph.out_of(name):
+            # Errors of earlier frames read values if there is a weight or another factor.
+            is_factor = (
+                graph.layers[each.target].kind == "multiplicative" and len(graph.into(each.target)) > 1
+            )
+            reads_errors = each.weight != "identity" or is_factor
+            frames[name] = min(frames[name], (first[each.target] if reads_errors else 0) - each.delay)
     return frames
-
-
-def _first_read(graph: LayerGraph, connection: Connection, first: Mapping[str, int]) -> int:
-    """Return the first frame of the source that is read, for values or for the errors of earlier frames."""
-    into = graph.into(connection.target)
-    factor = graph.layers[connection.target].kind == "multiplicative" and len(into) > 1
-    if connection.weight != "identity" or factor:
-        return first[connection.target] - connection.delay
-    return -connection.delay
 
 
 def _first(graph: LayerGraph, layer: str, frames: Mapping[str, int], back: int) -> int:

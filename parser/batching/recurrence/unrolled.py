@@ -85,12 +85,19 @@ class Unrolled:
 
         Raises ValueError for missing inputs and wrong shapes.
         """
-        self._check(inputs)
+        graph = self._weights.graph
+        if inputs.keys() != set(graph.inputs):
+            wanted = ", ".join(graph.inputs)
+            raise ValueError(f"inputs given: {', '.join(inputs) or 'none'}; inputs of the network: {wanted}")
+        chunks = {name: self._values.chunk(name) for name in inputs}  # [frames, streams, size or 1] each
+        for name, rows in inputs.items():
+            shape = chunks[name].shape[:2] if graph.layers[name].kind == "symbols" else chunks[name].shape
+            if rows.shape != shape:
+                raise ValueError(f"input {name!r} must have the shape {list(shape)}, not {list(rows.shape)}")
         if self._seen:
             self._values.move()
         for name, rows in inputs.items():
-            chunk = self._values.chunk(name)  # [frames, streams, size or 1]
-            chunk.copy_(rows.view(chunk.shape))
+            chunks[name].copy_(rows.view(chunks[name].shape))
         self._forward.run()
         self._seen += self._frames
 
@@ -133,19 +140,6 @@ class Unrolled:
         """Start new streams: set all earlier frames to zero."""
         self._values.forget()
         self._seen = 0
-
-    def _check(self, inputs: Mapping[str, Tensor]) -> None:
-        wanted = self._weights.graph.inputs
-        if inputs.keys() != set(wanted):
-            raise ValueError(
-                f"inputs given: {', '.join(inputs) or 'none'}; inputs of the network: {', '.join(wanted)}"
-            )
-        for name, rows in inputs.items():
-            chunk = self._values.chunk(name)
-            symbols = self._weights.graph.layers[name].kind == "symbols"
-            shape = chunk.shape[:2] if symbols else chunk.shape
-            if rows.shape != shape:
-                raise ValueError(f"input {name!r} must have the shape {list(shape)}, not {list(rows.shape)}")
 
     def _first_errors(self, back: int) -> dict[str, int]:
         """Like `first_frames`, but for inputs only from the first frame of the chunk itself."""

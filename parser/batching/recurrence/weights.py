@@ -77,7 +77,15 @@ class Weights(nn.Module):
         self._biases, self._diagonals = nn.ParameterDict(), nn.ParameterDict()
         for number, bundle in enumerate(self.bundles):
             for source in bundle.sources:
-                self._make(bundle, source)
+                size, key = graph.layers[source.layer].size, self._key(bundle, source)
+                if self.is_table(source):
+                    table = nn.Embedding(size, bundle.width, sparse=True)
+                    nn.init.normal_(table.weight, std=0.1)
+                    self._tables[key] = table
+                else:
+                    bound = 1 / math.sqrt(size)
+                    matrix = torch.empty(bundle.width, size).uniform_(-bound, bound)
+                    self._matrices[key] = nn.Parameter(matrix)
             if bundle.has_bias:
                 self._biases[str(number)] = nn.Parameter(torch.zeros(bundle.width))
         for number, connection in enumerate(graph.connections):
@@ -133,16 +141,6 @@ class Weights(nn.Module):
             for source in bundle.sources:
                 if source.layer == layer:
                     yield bundle, source
-
-    def _make(self, bundle: Bundle, source: Source) -> None:
-        size, key = self.graph.layers[source.layer].size, self._key(bundle, source)
-        if self.is_table(source):
-            table = nn.Embedding(size, bundle.width, sparse=True)
-            nn.init.normal_(table.weight, std=0.1)
-            self._tables[key] = table
-        else:
-            bound = 1 / math.sqrt(size)
-            self._matrices[key] = nn.Parameter(torch.empty(bundle.width, size).uniform_(-bound, bound))
 
     def _key(self, bundle: Bundle, source: Source) -> str:
         return f"{self.bundles.index(bundle)} {bundle.sources.index(source)}"

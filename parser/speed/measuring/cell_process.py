@@ -108,19 +108,18 @@ class Ceiling:
 
     def turn(self) -> list[float]:
         """Return the operations per second of each product."""
-        return [self._speed(product, operations) for product, operations in self._products]
-
-    def _speed(self, product: Callable[[], Tensor], operations: int) -> float:
-        product()
-        synchronise(self._device)
-        between = PRODUCTS_BETWEEN_SYNCHRONISATIONS[self._device.type]
-        repetitions, began = 0, time.perf_counter()
-        while (passed := time.perf_counter() - began) < SECONDS_EACH or not repetitions:
-            for _ in range(between):
-                product()
+        between, speeds = PRODUCTS_BETWEEN_SYNCHRONISATIONS[self._device.type], []
+        for product, operations in self._products:
+            product()
             synchronise(self._device)
-            repetitions += between
-        return repetitions * operations / passed
+            repetitions, began = 0, time.perf_counter()
+            while (passed := time.perf_counter() - began) < SECONDS_EACH or not repetitions:
+                for _ in range(between):
+                    product()
+                synchronise(self._device)
+                repetitions += between
+            speeds.append(repetitions * operations / passed)
+        return speeds
 
 
 MIN_STEPS = 16

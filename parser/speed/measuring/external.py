@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 from parser.config.data_folder import data_path
@@ -37,7 +37,24 @@ def measure_external(config: SpeedConfig, folder: Path) -> None:
     rows = _row_file(folder)
     for programs in _tasks_left(config, rows):
         folder.mkdir(parents=True, exist_ok=True)
-        for row in _measured(programs, config):
+        speeds: dict[ExternalProgram, list[float]] = {program: [] for program in programs}
+        failed: dict[ExternalProgram, str] = {}  # the statuses
+        for program in programs:
+            if missing := _missing(program, config):
+                failed[program] = f"{SKIPPED}: no {missing}"
+        runs = 1 + config.external_turns
+        with ProgressBar(total=runs * len(speeds), desc="programs", **PROGRESS_BAR) as bar:
+            for turn, program in product(range(runs), programs):
+                bar.update()
+                if program not in failed:
+                    try:
+                        speed = printed_speed(program, config.timeout)
+                        speeds[program] += [speed] if turn else []
+                    except ExternalError as error:
+                        failed[program] = f"error: {error}"
+        for program in programs:
+            measured = {"status": failed[program]} if program in failed else {"speeds": speeds[program]}
+            row = new_row(ExternalRow, program, **measured)
             rows.add(row)
             say(summary(row))
 
@@ -89,31 +106,6 @@ def _missing(program: ExternalProgram, config: SpeedConfig) -> str | None:
     """Return what the program needs and is missing, or None."""
     needs = map(data_path, config.external[program.name].needs)
     return next((path for path in needs if not Path(path).exists()), None)
-
-
-def _measured(programs: Sequence[ExternalProgram], config: SpeedConfig) -> list[ExternalRow]:
-    """Measure the programs, and return a row of each."""
-    speeds: dict[ExternalProgram, list[float]] = {program: [] for program in programs}
-    failed: dict[ExternalProgram, ExternalRow] = {}
-    for program in programs:
-        if missing := _missing(program, config):
-            failed[program] = new_row(ExternalRow, program, status=f"{SKIPPED}: no {missing}")
-    with ProgressBar(total=(1 + config.external_turns) * len(speeds), desc="programs", **PROGRESS_BAR) as bar:
-        for turn in range(1 + config.external_turns):
-            for program, own in speeds.items():
-                bar.update()
-                if program in failed:
-                    continue
-                try:
-                    speed = printed_speed(program, config.timeout)
-                except ExternalError as error:
-                    failed[program] = new_row(ExternalRow, program, status=f"error: {error}")
-                    continue
-                if turn:
-                    own.append(speed)
-    return [
-        failed.get(program) or new_row(ExternalRow, program, speeds=own) for program, own in speeds.items()
-    ]
 
 
 def printed_speed(program: ExternalProgram, timeout: float) -> float:

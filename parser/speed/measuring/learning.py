@@ -82,16 +82,13 @@ def learned(config: SpeedConfig, folder: Path) -> list[Curve | FailedRow]:
 
 def summary(row: Curve | FailedRow) -> str:
     """Return the result of a cell in one line."""
-    return f"{f'{row.name}, seed {row.seed}':<60} {_result(row)}"
-
-
-def _result(row: Curve | FailedRow) -> str:
+    name = f"{row.name}, seed {row.seed}"
     if isinstance(row, FailedRow):
-        return row.status
+        return f"{name:<60} {row.status}"
     best = f"best score {max(row.scores):.4f}"
     if reached := row.reached:
-        return f"{row.target:g} in {reached.epochs} epochs, {reached.seconds:.1f} s, {best}"
-    return f"not {row.target:g} in {len(row.scores)} epochs, {best}"
+        return f"{name:<60} {row.target:g} in {reached.epochs} epochs, {reached.seconds:.1f} s, {best}"
+    return f"{name:<60} not {row.target:g} in {len(row.scores)} epochs, {best}"
 
 
 def _row_file(folder: Path) -> RowFile[LearningRow | FailedRow]:
@@ -113,25 +110,16 @@ def _trained(cell: Cell, config: SpeedConfig) -> LearningRow | FailedRow:
         with Remote(MeasuredCell, cell, timeout=config.timeout) as remote:
             if reason := remote.call("begin_to_learn"):
                 return new_row(FailedRow, cell, status=f"{SKIPPED}: {reason}")
-            return _epochs(cell, remote, config.learning[cell.experiment].epochs)
+            seconds: list[float] = []
+            scores: list[float] = []
+            epochs = range(1, config.learning[cell.experiment].epochs + 1)
+            with ProgressBar(epochs, desc=cell.name, unit="epoch", disable=None, leave=False) as bar:
+                for epoch in bar:
+                    taken, score = remote.call("learn", epoch)
+                    seconds.append(taken)
+                    scores.append(score)
+                    bar.set_postfix(score=f"{score:.4f}", refresh=False)
+            measured = {"seconds": seconds, "scores": scores, "notes": remote.call("notes"), **origin(cell)}
+            return new_row(LearningRow, cell, **measured)
     except RemoteError as error:
         return new_row(FailedRow, cell, status=error.status, traceback=error.traceback)
-
-
-def _epochs(cell: Cell, remote: Remote, epochs: int) -> LearningRow:
-    seconds: list[float] = []
-    scores: list[float] = []
-    with ProgressBar(range(1, epochs + 1), desc=cell.name, unit="epoch", disable=None, leave=False) as bar:
-        for epoch in bar:
-            taken, score = remote.call("learn", epoch)
-            seconds.append(taken)
-            scores.append(score)
-            bar.set_postfix(score=f"{score:.4f}", refresh=False)
-    return new_row(
-        LearningRow,
-        cell,
-        seconds=seconds,
-        scores=scores,
-        notes=remote.call("notes"),
-        **origin(cell),
-    )

@@ -48,8 +48,15 @@ def measure_cells(config: SpeedConfig, folder: Path, only: str, minutes: float =
     end = time.monotonic() + 60 * minutes
     requested = requested_cells(config, only)
     rows = _row_file(folder)
-    if any(isinstance(row, SpeedRow) for row in rows.rows):
-        _refuse_other_measuring(config, folder)
+    if any(isinstance(row, SpeedRow) for row in rows.rows) and (folder / CONFIG).is_file():
+        before = read_run_config(folder)
+        for key in ("seconds", "relative_error", "turn", "warmup"):
+            old, new = getattr(before, key), getattr(config, key)
+            if old != new:
+                raise ValueError(
+                    f"{folder} was measured with {key}: {old}, not {new}; continue with that, or name "
+                    "another folder with --run"
+                )
     folder.mkdir(parents=True, exist_ok=True)
     if not has_rows(folder / ROWS):
         (folder / ROWS).touch()  # marks the folder as that of a run
@@ -58,7 +65,18 @@ def measure_cells(config: SpeedConfig, folder: Path, only: str, minutes: float =
     missing.sort(key=lambda cell: rows.find(cell) is not None)  # failed cells come last
     if len(missing) < len(requested):
         say(f"{len(requested) - len(missing)} of {len(requested)} cells were measured before, in {folder}")
-    left = _measure_missing(missing, config, rows, only, end)
+    references, left = References(config.timeout), len(missing)
+    with closing(CellProgress(left)) as progress:
+        load = MachineLoad(say)
+        if missing:
+            load.check()
+        for group in interleaved_groups(missing, config.together):
+            if time.monotonic() >= end:
+                break
+            left -= len(group)
+            for row in measure_interleaved(group, config, references, progress, load):
+                rows.add(replace(row, only=only))
+                say(summary(row))
     if left:
         say(f"stopped after {minutes:g} minutes; {left} cells are left, continue with the same command")
     return rows.of(requested)
@@ -74,20 +92,6 @@ def read_run_config(folder: Path) -> SpeedConfig:
     if not (folder / CONFIG).is_file() and not has_rows(folder / ROWS):
         raise FileNotFoundError(2, "holds no speed run", str(folder))
     return read_settings(folder / CONFIG, SpeedConfig)
-
-
-def _refuse_other_measuring(config: SpeedConfig, folder: Path) -> None:
-    """Raises ValueError unless the rows in the folder were measured in the same way."""
-    if not (folder / CONFIG).is_file():
-        return
-    before = read_run_config(folder)
-    for key in ("seconds", "relative_error", "turn", "warmup"):
-        old, new = getattr(before, key), getattr(config, key)
-        if old != new:
-            raise ValueError(
-                f"{folder} was measured with {key}: {old}, not {new}; continue with that, or name another "
-                "folder with --run"
-            )
 
 
 def rows_of(folder: Path, config: SpeedConfig) -> RunRows:
@@ -108,49 +112,25 @@ def rows_of(folder: Path, config: SpeedConfig) -> RunRows:
 def kept_rows(folder: Path, only: str = "") -> list[CellRow]:
     """Return the rows in a run's folder, whether or not their plugins are installed.
 
+    Experiments and methods are in the order of the run's config; without a config, in that of measurement.
     only: a text for `read_filter`. Raises FileNotFoundError, and ValueError if there are no rows.
     """
     if not has_rows(folder / ROWS):
         raise FileNotFoundError(2, "holds no speed run", str(folder))
-    rows = passing(_in_order(_row_file(folder).rows, folder), read_filter(only))
+    rows = _row_file(folder).rows
+    if (folder / CONFIG).is_file():
+        experiments = read_run_config(folder).experiments.items()
+        pairs = [(name, method) for name, own in experiments for method in own.methods or ()]
+        places = {pair: place for place, pair in enumerate(pairs)}
+        rows.sort(key=lambda row: places.get((row.experiment, row.method), len(places)))
+    rows = passing(rows, read_filter(only))
     if not rows:
         raise ValueError(f"{folder}: nothing has been measured yet")
     return rows
 
 
-def _in_order(rows: Sequence[CellRow], folder: Path) -> Sequence[CellRow]:
-    """Return the rows with experiments and methods in the order of the run's config; without a config, in the
-    order of measurement.
-    """
-    if not (folder / CONFIG).is_file():
-        return rows
-    experiments = read_run_config(folder).experiments.items()
-    pairs = [(name, method) for name, own in experiments for method in own.methods or ()]
-    places = {pair: place for place, pair in enumerate(pairs)}
-    return sorted(rows, key=lambda row: places.get((row.experiment, row.method), len(places)))
-
-
 def _row_file(folder: Path) -> RowFile[CellRow]:
     return RowFile(folder / ROWS, SpeedRow, FailedRow)
-
-
-def _measure_missing(
-    cells: Sequence[Cell], config: SpeedConfig, rows: RowFile[CellRow], only: str, end: float
-) -> int:
-    """Measure cells, and return the number of those left. end: a time of `time.monotonic`."""
-    references, left = References(config.timeout), len(cells)
-    with closing(CellProgress(len(cells))) as progress:
-        load = MachineLoad(say)
-        if cells:
-            load.check()
-        for group in interleaved_groups(cells, config.together):
-            if time.monotonic() >= end:
-                break
-            left -= len(group)
-            for row in measure_interleaved(group, config, references, progress, load):
-                rows.add(replace(row, only=only))
-                say(summary(row))
-    return left
 
 
 def summary(row: CellRow) -> str:

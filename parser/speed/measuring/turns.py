@@ -27,7 +27,6 @@ from parser.speed.measuring.cell_process import (
 from parser.speed.measuring.cells import Cell, SpeedConfig
 from parser.speed.measuring.rows import SKIPPED, WRONG, CellRow, FailedRow, SpeedRow, new_row, origin
 from parser.speed.tasks.conformance import ROUNDING, disagreement, gradient_disagreement
-from parser.speed.tasks.plugin import Work
 from parser.system.console import warn
 from parser.system.machine import CpuTimes, cpu_times
 from parser.system.progress_bar import ProgressBar
@@ -109,24 +108,18 @@ class MachineLoad:
             return
         self._next_sample = self._now() + SECONDS_BETWEEN
         cores = os.cpu_count() or 1
-        self.busy_cores = self._cores_in_use(cores)
-        if self.busy_cores is not None:
+        before, after, self.busy_cores = self._read(), None, None
+        if before:
+            self._sleep(SAMPLE_SECONDS)
+            after = self._read()
+        if before and after and after.total > before.total:
+            self.busy_cores = cores * (after.busy - before.busy) / (after.total - before.total)
             use = f"other programs use {self.busy_cores:.1f} of {cores} CPU cores"
             self._tell(is_busy(self.busy_cores, cores), use)
         elif self._was_busy is None and hasattr(os, "getloadavg"):  # later averages include this program
             average = os.getloadavg()[0]
             use = f"its load average is {average:.1f} on {cores} CPU cores"
             self._tell(is_busy(average, cores), use)
-
-    def _cores_in_use(self, cores: int) -> float | None:
-        before = self._read()
-        if before is None:
-            return None
-        self._sleep(SAMPLE_SECONDS)
-        after = self._read()
-        if after is None or after.total <= before.total:
-            return None
-        return cores * (after.busy - before.busy) / (after.total - before.total)
 
     def _tell(self, busy: bool, use: str) -> None:
         if busy is not self._was_busy:
@@ -167,20 +160,17 @@ class References:
 
     def _of(self, cell: Cell) -> ComparedResults:
         if cell.identity not in self._results:
-            self._results[cell.identity] = self._compute(cell)
+            what = f"{cell.method} at {cell.batch_size}, with which its results are compared"
+            try:
+                with Remote(MeasuredCell, cell, timeout=self._timeout, advice=IF_KILLED) as remote:
+                    computed = remote.call("results") or RemoteError(f"error: {what}, is skipped")
+            except RemoteError as error:
+                computed = RemoteError(f"error: {what}: {error.status}", error.traceback)
+            self._results[cell.identity] = computed
         results = self._results[cell.identity]
         if isinstance(results, RemoteError):
             raise results
         return results
-
-    def _compute(self, cell: Cell) -> ComparedResults | RemoteError:
-        what = f"{cell.method} at {cell.batch_size}, with which its results are compared"
-        try:
-            with Remote(MeasuredCell, cell, timeout=self._timeout, advice=IF_KILLED) as remote:
-                results = remote.call("results")
-        except RemoteError as error:
-            return RemoteError(f"error: {what}: {error.status}", error.traceback)
-        return results or RemoteError(f"error: {what}, is skipped")
 
 
 class _Runner:
@@ -209,14 +199,11 @@ class _Runner:
 
     @property
     def done(self) -> bool:
-        if self.progress >= 1:
-            return True
-        return len(self.turns) >= MIN_TURNS and self._relative_error() <= self._config.relative_error
-
-    def _relative_error(self) -> float:
-        """Return half the width of the interval of the speed, divided by the median."""
+        """Whether the time is over, or half the interval of the speed is small enough against the median."""
+        if self.progress >= 1 or len(self.turns) < MIN_TURNS:
+            return self.progress >= 1
         speed = median_of([turn.sentences_per_second for turn in self.turns])
-        return (speed.high - speed.low) / 2 / speed.value
+        return (speed.high - speed.low) / 2 / speed.value <= self._config.relative_error
 
     def row_after(self, action: Callable[..., CellRow | None], *arguments: Any) -> CellRow | None:
         """Run an action, a method of this object, and return the cell's row if the action ended the cell."""
@@ -284,7 +271,11 @@ def _take_turns(
     unfinished, busy_cores = list(runners), None
     while unfinished:
         for precision, ceiling in ceilings.items():
-            products[precision].append(_ceiling_now(ceiling))
+            try:
+                products[precision].append(ceiling.call("turn"))
+            except RemoteError as error:
+                why = f"the machine's matrix products cannot be measured: {error.status}"
+                raise ValueError(why) from error
         load.check()  # not before the first products: until then, their process imports modules
         if load.busy_cores is not None:
             busy_cores = max(busy_cores or 0.0, load.busy_cores)
@@ -296,13 +287,6 @@ def _take_turns(
                 unfinished.remove(runner)
                 yield row
             progress.advance(runner.cell.name, (1.0 if row else runner.progress) - before)
-
-
-def _ceiling_now(ceiling: Remote) -> list[float]:
-    try:
-        return ceiling.call("turn")
-    except RemoteError as error:
-        raise ValueError(f"the machine's matrix products cannot be measured: {error.status}") from error
 
 
 def speed_row(
@@ -317,6 +301,8 @@ def speed_row(
     sentences = [turn.sentences_per_second for turn in turns]
     speed, token_speed = median_of(sentences), median_of([turn.tokens_per_second for turn in turns])
     works = [work for turn in turns for work in turn.works]
+    counted = [(work.padding, work.tokens) for work in works if work.padding is not None]
+    tokens = sum(size for _, size in counted)
     operations_per_second = median(turn.operations_per_second for turn in turns)
     update_share = finished.phase_seconds.get("update", 0.0) / sum(finished.phase_seconds.values())
     return new_row(
@@ -332,7 +318,7 @@ def speed_row(
         mfu=operations_per_second / (1 - update_share) / ceiling,
         mfu_with_update=operations_per_second / ceiling,
         phase_seconds=finished.phase_seconds,
-        padding_share=_padding(works),
+        padding_share=sum(share * size for share, size in counted) / tokens if counted else None,
         calls_per_step=finished.calls,
         counts={name: sum(work.counts[name] for work in works) / len(works) for name in works[0].counts},
         memory=finished.memory,
@@ -344,10 +330,3 @@ def speed_row(
         sentences=[work.sentences for work in works],
         tokens=[work.tokens for work in works],
     )
-
-
-def _padding(works: Sequence[Work]) -> float | None:
-    """Return the mean share of padding, weighted by the tokens of the batches."""
-    counted = [(work.padding, work.tokens) for work in works if work.padding is not None]
-    tokens = sum(size for _, size in counted)
-    return sum(share * size for share, size in counted) / tokens if counted else None

@@ -7,7 +7,7 @@ batch size (Ding & Koehn 2019, Figure 1).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import combinations
 
 from matplotlib.axes import Axes
@@ -52,7 +52,6 @@ from parser.speed.reporting.speed_ups import (
 )
 from parser.speed.reporting.titles import method_title, plot_title
 from parser.speed.tasks.plugin import CELLS, CELLS_BACKWARD, NO_BATCHING, OTHER, PHASES
-from parser.system.machine import MemoryUse
 
 PARALLEL = (
     "Parallel share: the part p of the time of a single example that is divided by the batch size B, by "
@@ -107,7 +106,11 @@ def _cells(row: CellRow, comparison: Comparison) -> list[str]:
     baseline = baseline_of(comparison)
     if isinstance(row, FailedRow) or baseline is None:
         return [*head, row.status.partition(":")[0]]
-    smallest = by_method(comparison)[row.method][0]
+    smallest, used = by_method(comparison)[row.method][0], row.memory
+    memory = f"{used.host / 2**30:.2f} GiB"
+    if used.device_reserved:
+        allocated, reserved = used.device_allocated / 2**30, used.device_reserved / 2**30
+        memory += f"; device {allocated:.2f} allocated, {reserved:.2f} reserved"
     return [
         *head,
         _number(row.sentences_per_second),
@@ -119,7 +122,7 @@ def _cells(row: CellRow, comparison: Comparison) -> list[str]:
         f"{row.mfu_with_update:.3f}",
         "" if row.padding_share is None else f"{100 * row.padding_share:.1f} %",
         "" if row.calls_per_step is None else f"{row.calls_per_step:,.0f}",
-        _memory(row.memory),
+        memory,
         f"{row.first_seconds:.2f} s",
         str(len(row.turns)),
     ]
@@ -131,16 +134,6 @@ def _gain(row: SpeedRow, other: SpeedRow) -> str:
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
-
-
-def _memory(memory: MemoryUse) -> str:
-    text = f"{memory.host / 2**30:.2f} GiB"
-    if memory.device_reserved:
-        text += (
-            f"; device {memory.device_allocated / 2**30:.2f} allocated, "
-            f"{memory.device_reserved / 2**30:.2f} reserved"
-        )
-    return text
 
 
 def _method_ratios(comparison: Comparison) -> Table:
@@ -183,7 +176,6 @@ def _shares(comparison: Comparison) -> Table:
 
 
 def _phase_times(comparison: Comparison) -> Table:
-    """Return the time of each phase."""
     rows = in_order(comparison)
     phases = [phase for phase in (*PHASES, OTHER) if any(phase in row.phase_seconds for row in rows)]
     lines = [
@@ -193,7 +185,6 @@ def _phase_times(comparison: Comparison) -> Table:
 
 
 def _counts(comparison: Comparison) -> Table:
-    """Return further counts of plugins."""
     rows = [row for row in in_order(comparison) if row.counts]
     names = list(dict.fromkeys(name for row in rows for name in row.counts))
     return Table(
@@ -344,16 +335,35 @@ def _time_plot(comparison: Comparison) -> Figure | None:
     phases = [phase for phase in (*PHASES, OTHER) if any(row.share(phase) > SMALL_SHARE for row in rows)]
     if len(phases) < 2:
         return None
+    places: list[float] = []  # of the bars
+    headings = []  # of methods, with their places
     if len(sizes_of(comparison)) > 1:
-        places, headings = _places(comparison)
-        title, names, bar = _title(comparison), [f"{row.batch_size:,}" for row in rows], BAR
+        title, names, bar, top = _title(comparison), [f"{row.batch_size:,}" for row in rows], BAR, 0.0
+        for of_method in by_method(comparison).values():
+            headings.append((top, _method(of_method[0])))
+            places += [top + 1 + number for number in range(len(of_method))]
+            top += len(of_method) + 1.4
     else:
-        places, headings = list(range(len(rows))), []
+        places += range(len(rows))
         title, names, bar = _title_at_one_size(comparison), [_method(row) for row in rows], WIDE_BAR
     figure = Figure(figsize=(WIDTH, 1.5 + bar * (max(places) + 2)), layout="constrained")
     figure.suptitle(title, fontsize=TITLE_SIZE)
     axes = figure.add_subplot()
-    _draw_phases(axes, places, rows)
+    left = [0.0] * len(rows)
+    for number, phase in enumerate([*PHASES, OTHER]):
+        shares = [row.share(phase) for row in rows]
+        if any(shares):
+            axes.barh(
+                places,
+                shares,
+                left=left,
+                label=PHASE_TITLES.get(phase, phase),
+                color=COLOURS[number],
+                hatch=HATCHES[number],
+                edgecolor="white",
+                linewidth=0.3,
+            )
+            left = [start + share for start, share in zip(left, shares, strict=True)]
     for place, heading in headings:
         axes.text(0.005, place, heading, fontsize=LABEL_SIZE, va="center")
     axes.set_yticks(places, names, fontsize=LABEL_SIZE)
@@ -363,34 +373,3 @@ def _time_plot(comparison: Comparison) -> Figure | None:
     axes.set_xlabel("share of a step")
     legend_below(figure)
     return figure
-
-
-def _places(comparison: Comparison) -> tuple[list[float], list[tuple[float, str]]]:
-    """Return the places of the bars, and those of the headings of methods."""
-    places: list[float] = []
-    headings = []
-    top = 0.0
-    for rows in by_method(comparison).values():
-        headings.append((top, _method(rows[0])))
-        places += [top + 1 + number for number in range(len(rows))]
-        top += len(rows) + 1.4
-    return places, headings
-
-
-def _draw_phases(axes: Axes, places: Sequence[float], rows: Sequence[SpeedRow]) -> None:
-    left = [0.0] * len(rows)
-    for number, phase in enumerate([*PHASES, OTHER]):
-        shares = [row.share(phase) for row in rows]
-        if not any(shares):
-            continue
-        axes.barh(
-            places,
-            shares,
-            left=left,
-            label=PHASE_TITLES.get(phase, phase),
-            color=COLOURS[number],
-            hatch=HATCHES[number],
-            edgecolor="white",
-            linewidth=0.3,
-        )
-        left = [start + share for start, share in zip(left, shares, strict=True)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from parser.pages.document import Section, Table, cells_at
 from parser.pages.plot_style import HEIGHT, LABEL_SIZE, TITLE_SIZE, WIDTH, places_of
-from parser.speed.measuring.cells import COMPARED, Cell
+from parser.speed.measuring.cells import COMPARED
 from parser.speed.measuring.run import RunRows
 from parser.speed.reporting.speed_ups import CELLS_FORWARD, STEP, Comparison, comparisons, gains_of_parts
 from parser.speed.reporting.titles import method_title, plot_title
@@ -57,8 +57,8 @@ def _families(run: RunRows) -> Iterator[Family]:
     families: dict[str, Family] = {}
     for comparison in comparisons(run.cells):
         cell = comparison[0]
-        setting = _setting(cell)
-        if setting is not None:
+        plugin = find_or_none(cell.plugin)
+        if plugin and (setting := grid_over(plugin)) is not None:
             shared = [getattr(cell, key) for key in COMPARED if key != "experiment"]
             others = {name: value for name, value in cell.settings.items() if name != setting}
             key = json.dumps([*shared, others], sort_keys=True)
@@ -66,11 +66,6 @@ def _families(run: RunRows) -> Iterator[Family]:
             # If several experiments have the same value, the first is used.
             family.by_value.setdefault(cell.settings[setting], comparison)
     return (family for family in families.values() if len(family.by_value) > 1)
-
-
-def _setting(cell: Cell) -> str | None:
-    plugin = find_or_none(cell.plugin)
-    return grid_over(plugin) if plugin else None
 
 
 def _grids(family: Family) -> dict[str, dict[str, Grid]]:
@@ -127,12 +122,8 @@ def _draw(axes: Axes, grid: Grid, scale: LogNorm) -> None:
                 colour = "white" if scale(gain) < 0.6 else "black"
                 middle = (column + 0.5, row + 0.5)
                 axes.text(*middle, _digits(gain), ha="center", va="center", color=colour, fontsize=LABEL_SIZE)
-    axes.set_xticks(_middles(values), [f"{value:,}" for value in values])
-    axes.set_yticks(_middles(sizes), [f"{size:,}" for size in sizes])
-
-
-def _middles(places: Sequence[int]) -> list[float]:
-    return [place + 0.5 for place in range(len(places))]
+    axes.set_xticks([place + 0.5 for place in range(len(values))], [f"{value:,}" for value in values])
+    axes.set_yticks([place + 0.5 for place in range(len(sizes))], [f"{size:,}" for size in sizes])
 
 
 def _digits(gain: float) -> str:

@@ -1,22 +1,19 @@
-"""Learning curves, and the epochs to the target by batches in flight (Gaunt et al. 2017, section 6)."""
+"""Learning curves: the scores of methods over the seconds of training."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from parser.evaluation.statistics import Estimate, mean_of
-from parser.pages.document import Section, Table, cells_at
-from parser.pages.plot_style import REFERENCE, draw_panels, places_of
+from parser.pages.document import Section, Table
+from parser.pages.plot_style import REFERENCE, draw_panels
 from parser.speed.measuring.learning import Curve
-from parser.speed.measuring.rows import FailedRow
 from parser.speed.measuring.run import RunRows
-from parser.speed.reporting.asynchrony import ASYNCHRONY, METHOD, line_and_place
 from parser.speed.reporting.titles import method_title, plot_title
 from parser.speed.tasks.plugin import NO_BATCHING
 
@@ -24,35 +21,21 @@ COLUMNS = (
     *("method", "batch", "epochs", "seconds", f"of those of {NO_BATCHING}"),
     *("seconds for each epoch", "best score", "at epoch"),
 )
-CONVERGENCE = (
-    "Epochs until the target score, and seconds for each epoch of the same runs: the mean, the "
-    "lowest and the highest over seeds."
-)
 Seeds = Sequence[Curve]
 """The learning curves of a method, one for each seed."""
 
 
 def sections(run: RunRows) -> Iterator[Section]:
-    """Yield the learning curves of each experiment, and the convergence of each plugin with several numbers
-    of batches in flight.
-    """
-    curves = [curve for curve in run.learning if isinstance(curve, Curve)]
-    for name in dict.fromkeys(curve.experiment for curve in run.learning):
+    """Yield the learning curves of each experiment."""
+    for name in dict.fromkeys(row.experiment for row in run.learning):
         methods: dict[tuple[str, int], list[Curve]] = defaultdict(list)
-        for curve in curves:
-            if curve.experiment == name:
-                methods[curve.method, curve.batch_size].append(curve)
-        failed = [row for row in run.learning if isinstance(row, FailedRow) and row.experiment == name]
-        failures = dict.fromkeys(f"{row.method}: {row.status}." for row in failed)
+        failures: dict[str, None] = {}  # each once, in order
+        for row in run.learning:
+            if row.experiment == name and isinstance(row, Curve):
+                methods[row.method, row.batch_size].append(row)
+            elif row.experiment == name:
+                failures[f"{row.method}: {row.status}."] = None
         yield _learning(name, list(methods.values()), list(failures))
-    by_plugin: dict[str, dict[str, dict[int, list[Curve]]]] = defaultdict(dict)
-    for curve in curves:
-        if METHOD.fullmatch(curve.method):
-            name, active = line_and_place(curve)
-            by_plugin[curve.plugin].setdefault(name, {}).setdefault(active, []).append(curve)
-    for plugin, lines in by_plugin.items():
-        if several := {name: line for name, line in lines.items() if len(line) > 1}:
-            yield _convergence(plugin, several)
 
 
 def _learning(name: str, methods: Sequence[Seeds], failures: Sequence[str]) -> Section:
@@ -106,14 +89,14 @@ def _cells(curves: Seeds, unbatched: Seeds, notes: Sequence[str]) -> list[str]:
         epochs_to_target(curves, 0 if len(curves) == 1 else 1),
         _spread(seconds, 1) if len(seconds) == len(curves) else "",
         share,
-        _seconds_per_epoch(curves),
+        seconds_per_epoch(curves),
         _spread(bests, 4),
         _spread(epochs, 0),
         *(_spread(values, 2) for values in values_of_notes),
     ]
 
 
-def _seconds_per_epoch(curves: Seeds) -> str:
+def seconds_per_epoch(curves: Seeds) -> str:
     return _spread([sum(curve.seconds) / len(curve.seconds) for curve in curves], 2)
 
 
@@ -140,32 +123,3 @@ def mean_epochs(curves: Seeds) -> Estimate | None:
     """
     epochs = [reached.epochs for curve in curves if (reached := curve.reached)]
     return mean_of(epochs) if epochs and len(epochs) == len(curves) else None
-
-
-def _convergence(plugin: str, lines: Mapping[str, Mapping[int, Seeds]]) -> Section:
-    """Return the section of a plugin. lines: learning curves by experiment and batches in flight."""
-    places = places_of(lines.values())
-    measures: dict[str, Callable[[Seeds], str]] = {
-        "epochs": partial(epochs_to_target, digits=1),
-        "seconds for each epoch": _seconds_per_epoch,
-    }
-    columns = [f"{name}, {ASYNCHRONY.column.format(place)}" for name in measures for place in places]
-    rows = [
-        [name, *(cell for measure in measures.values() for cell in cells_at(line, places, measure))]
-        for name, line in lines.items()
-    ]
-    epochs = {
-        name: {active: mean for active, curves in sorted(line.items()) if (mean := mean_epochs(curves))}
-        for name, line in lines.items()
-    }
-
-    def finish(axes: Axes) -> None:
-        ASYNCHRONY.scale(axes, places)
-        axes.set_ylabel("epochs to the target score")
-
-    every = [curve for line in lines.values() for own in line.values() for curve in own]
-    title = plot_title("epochs to the target over asynchrony", every)
-    plots = {}
-    if any(epochs.values()):
-        plots[f"{plugin}-convergence"] = draw_panels(title, epochs, finish)
-    return Section(f"{plugin}, convergence", plots, [Table(("experiment", *columns), rows)], CONVERGENCE)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import shlex
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from matplotlib.figure import Figure
 from torch.utils.tensorboard import SummaryWriter
 
+from parser.evaluation.statistics import Estimate, median_of, ratio_of
 from parser.pages.document import (
     HTML,
     PLOTS,
@@ -21,35 +23,20 @@ from parser.pages.document import (
     Table,
     write_document,
 )
-from parser.pages.plot_style import TITLE_SIZE, Look, save
-from parser.speed.measuring.rows import CellRow, ExternalRow, Machine, SpeedRow
+from parser.pages.plot_style import COLOURS, LABEL_SIZE, PLAIN, TITLE_SIZE, WIDTH, Look, save
+from parser.speed.measuring.rows import OK, CellRow, ExternalRow, SpeedRow
 from parser.speed.measuring.run import CONFIG, RunRows
 from parser.speed.measuring.turns import is_busy
-from parser.speed.reporting import (
-    asynchrony,
-    comparison,
-    external,
-    grid,
-    learning,
-    update_frequency,
-    utilisation,
-)
+from parser.speed.reporting import asynchrony, comparison, grid, learning, utilisation
 from parser.speed.reporting.speed_ups import baseline_of, by_method, comparisons, ratio, scaling
 from parser.speed.reporting.titles import without_files
 
-KINDS: Sequence[Callable[[RunRows], Iterable[Section]]] = (
-    comparison.sections,
-    grid.sections,
-    utilisation.sections,
-    asynchrony.sections,
-    update_frequency.sections,
-    learning.sections,
-    external.sections,
-)
-"""The functions that return the sections of a report, in this order, from the rows of a run."""
 BOARD = "tensorboard"
 NUMBERS = ("sentences_per_second", "tokens_per_second", "mfu", "padding_share", "calls_per_step")
 
+PROGRAM_COLUMNS = ("program", "examples/s", "95 % interval", "over the first", "turns", "command")
+BAR_HEIGHT = 0.35
+"""Height of a bar in inches."""
 LEGEND = Definitions(
     {
         "sentences/s, or what else is counted, and tokens/s": "medians over the turns.",
@@ -93,6 +80,57 @@ LEGEND = Definitions(
 """Explanations of columns."""
 
 
+def program_sections(run: RunRows) -> Iterator[Section]:
+    """Yield a section for the other programs of each task. Ratios are relative to the first one measured."""
+    for task in dict.fromkeys(row.task for row in run.external):
+        rows = [row for row in run.external if row.task == task]
+        done = [(row, median_of(row.speeds)) for row in rows if row.status == OK]
+        failures = [f"{row.name}: {row.status}." for row in rows if row.status != OK]
+        title = f"Programs in turns: {task}" if task else "Programs in turns"
+        plots = {f"programs-{task}" if task else "programs": _programs_plot(done, title)} if done else {}
+        cells = [
+            [
+                row.name,
+                f"{speed.value:,.0f}",
+                f"{speed.low:,.0f} to {speed.high:,.0f}",
+                str(ratio_of(row.speeds, done[0][0].speeds, interleaved=True)),
+                str(len(row.speeds)),
+                f"`{row.command}`",
+            ]
+            for row, speed in done
+        ]
+        yield Section(title, plots, [Table(PROGRAM_COLUMNS, cells)], failures=failures)
+
+
+def _programs_plot(speeds: Sequence[tuple[ExternalRow, Estimate]], title: str) -> Figure:
+    figure = Figure(figsize=(WIDTH, 1 + BAR_HEIGHT * len(speeds)), layout="constrained")
+    axes = figure.add_subplot()
+    for place, (_, speed) in enumerate(speeds):
+        errors = [[error] for error in speed.errors]
+        axes.barh(place, speed.value, xerr=errors, color=COLOURS[place % len(COLOURS)], capsize=2)
+        axes.annotate(f" {speed.value:,.0f}", (speed.high, place), va="center", fontsize=LABEL_SIZE)
+    axes.set_yticks(range(len(speeds)), [row.name for row, _ in speeds])
+    axes.invert_yaxis()
+    axes.margins(x=0.12)
+    axes.xaxis.set_major_formatter(PLAIN)
+    axes.set_xlabel("examples/s, median of the turns with its 95 % interval")
+    axes.set_title(title, fontsize=TITLE_SIZE)
+    return figure
+
+
+KINDS: Sequence[Callable[[RunRows], Iterable[Section]]] = (
+    comparison.sections,
+    grid.sections,
+    utilisation.sections,
+    asynchrony.sections,
+    asynchrony.frequency_sections,
+    learning.sections,
+    asynchrony.convergence_sections,
+    program_sections,
+)
+"""The functions that return the sections of a report, in this order, from the rows of a run."""
+
+
 def write_report(run: RunRows, folder: Path, name: str) -> Path:
     """Write report.md, plots/, report.html and BOARD into a folder. Returns the path of report.html.
 
@@ -131,42 +169,42 @@ def write_pictures(run: RunRows, folder: Path, look: Look, plot: str = "") -> li
 
 
 def _conditions(rows: Sequence[CellRow] | Sequence[ExternalRow]) -> Table:
-    """Return machine, date, versions, and the command that repeats the run."""
+    """Return machine, date, versions, and the commands that repeat the run.
+
+    There are several commands if parts of its config were measured separately. Their folders are
+    placeholders, because reports can be moved.
+    """
     cells = [row for row in rows if not isinstance(row, ExternalRow)]
+    measured = [row for row in cells if isinstance(row, SpeedRow)]
     dates = sorted(each.date[:10] for each in rows)
+    machines = {
+        ", ".join([f"{each.cores} cores of {each.cpu} ({each.vectors})", *each.gpus])
+        for each in (row.machine for row in rows)
+    }
+    command = f"stack-parser speed THIS_FOLDER/{CONFIG} --run ANOTHER_FOLDER"
+    parts = dict.fromkeys(row.only for row in cells) or [""]
+    commands = [f"{command} --only {shlex.quote(part)}" if part else command for part in parts]
     facts = {
-        "machine": "; ".join(sorted({_machine(each.machine) for each in rows})),
+        "machine": "; ".join(sorted(machines)),
         "date": dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}",
         "versions": "; ".join(
             sorted({f"torch {each.versions.torch}, Python {each.versions.python}" for each in rows})
         ),
         "commit": ", ".join(sorted({each.commit or "unknown" for each in rows})),
         "seed": ", ".join(sorted({str(row.seed) for row in cells})),
-        "matrix products": _ceilings(cells),
-        "other programs": _other_programs(cells),
-        "plugins of others": ", ".join(sorted(_plugin_commits(cells))),
-        "to repeat": "; ".join(_commands(cells)),
+        "matrix products": _ceilings(measured),
+        "other programs": _other_programs(measured),
+        "plugins of others": ", ".join(
+            sorted({f"{row.plugin} {row.plugin_commit}" for row in measured if row.plugin_commit})
+        ),
+        "to repeat": "; ".join(commands),
     }
     return Table(("", ""), [fact for fact in facts.items() if fact[1]])
 
 
-def _commands(rows: Sequence[CellRow]) -> list[str]:
-    """Return the commands that repeat the run; several if parts of its config were measured separately.
-
-    Folders are placeholders, because reports can be moved.
-    """
-    command = f"stack-parser speed THIS_FOLDER/{CONFIG} --run ANOTHER_FOLDER"
-    parts = dict.fromkeys(row.only for row in rows) or [""]
-    return [f"{command} --only {shlex.quote(part)}" if part else command for part in parts]
-
-
-def _machine(machine: Machine) -> str:
-    return ", ".join([f"{machine.cores} cores of {machine.cpu} ({machine.vectors})", *machine.gpus])
-
-
-def _other_programs(rows: Sequence[CellRow]) -> str:
+def _other_programs(rows: Sequence[SpeedRow]) -> str:
     """Return how busy other programs kept the machine; empty if that is unknown."""
-    known = [row for row in rows if isinstance(row, SpeedRow) and row.busy_cores is not None]
+    known = [row for row in rows if row.busy_cores is not None]
     busy = [row for row in known if is_busy(row.busy_cores or 0.0, row.machine.cores or 1)]
     if not busy:
         return "the machine was quiet" if known else ""
@@ -174,17 +212,11 @@ def _other_programs(rows: Sequence[CellRow]) -> str:
     return f"the machine was busy in {len(busy)} of {len(known)} cells: they used up to {cores:.1f} cores"
 
 
-def _plugin_commits(rows: Sequence[CellRow]) -> set[str]:
-    measured = [row for row in rows if isinstance(row, SpeedRow)]
-    return {f"{row.plugin} {row.plugin_commit}" for row in measured if row.plugin_commit}
-
-
-def _ceilings(rows: Sequence[CellRow]) -> str:
+def _ceilings(rows: Sequence[SpeedRow]) -> str:
     """Return the ceiling of each precision as text."""
     speeds: dict[str, list[float]] = defaultdict(list)
     for row in rows:
-        if isinstance(row, SpeedRow):
-            speeds[row.precision].append(row.ceiling / 1e9)
+        speeds[row.precision].append(row.ceiling / 1e9)
     texts = []
     for precision, own in speeds.items():
         low, high = f"{min(own):,.0f}", f"{max(own):,.0f}"

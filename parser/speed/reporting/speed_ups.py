@@ -186,11 +186,7 @@ def _ratio_line(first: SpeedRow, second: SpeedRow) -> str:
         if are_interleaved([first, second])
         else "not measured in turns: the machine may have changed"
     )
-    both = [
-        (first.experiment, second.experiment),
-        (first.mode, second.mode),
-        (first.place, second.place),
-    ]
+    both = [(first.experiment, second.experiment), (first.mode, second.mode), (first.place, second.place)]
     shared = ", ".join(left for left, right in both if left == right)
     differing = [key for key in IN_WORDS if getattr(first, key) != getattr(second, key)]
     names = [

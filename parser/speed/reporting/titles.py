@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from textwrap import wrap
 from typing import Any
@@ -48,15 +48,8 @@ def without_files(title: str) -> str:
 def data_title(settings: Mapping[str, Any]) -> str:
     """Return the first data file in a plugin's settings, with its folder; or that the data are generated."""
     for _, value in sorted(settings.items()):
-        files = [PurePosixPath(text) for text in _texts(value) if "/" in text]
+        texts = value if isinstance(value, list | tuple) else [value]
+        files = [PurePosixPath(text) for text in texts if isinstance(text, str) and "/" in text]
         if files:
             return ", ".join("/".join(file.parts[-2:]) for file in files)
     return GENERATED
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """Yield the strings of a setting that is a string or a list of strings."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Sequence):
-        yield from (text for text in value if isinstance(text, str))

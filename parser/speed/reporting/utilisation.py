@@ -31,33 +31,31 @@ def sections(run: RunRows) -> Iterator[Section]:
 
     A section by layer size follows for networks that differ only in it, named after the first experiment.
     """
-    for title, lines in _by_batch_size(run.measured).items():
-        if len(lines) > 1:
-            yield _section(f"{title}, utilisation", "utilisation of the machine", "batch size", lines)
+    by_batch_size: dict[str, dict[str, Mapping[int, SpeedRow]]] = defaultdict(dict)
+    for comparison in comparisons(run.measured):
+        methods, cell = by_method(comparison), comparison[0]
+        # The method of most batch sizes, or else of highest MFU.
+        method = max(methods, key=lambda name: (len(methods[name]), sum(row.mfu for row in methods[name])))
+        if len(methods[method]) > 1:
+            label = f"{cell.experiment}: {method_title(cell.plugin, method)}"
+            line = {row.batch_size: row for row in methods[method]}
+            by_batch_size[f"{cell.plugin}, {cell.mode}, {cell.place}"][label] = line
+    for title, experiments in by_batch_size.items():
+        if len(experiments) > 1:
+            yield _section(f"{title}, utilisation", "utilisation of the machine", "batch size", experiments)
     for title, lines in _by_layer_size(run.measured):
         subject = "utilisation of the machine by the size of the layers"
         yield _section(f"{title}, utilisation by layer size", subject, "units of a layer", lines)
-
-
-def _by_batch_size(rows: Sequence[SpeedRow]) -> Mapping[str, Lines]:
-    """Return the rows of each experiment with the method of most batch sizes or else of highest MFU."""
-    found: dict[str, dict[str, Mapping[int, SpeedRow]]] = defaultdict(dict)
-    for comparison in comparisons(rows):
-        methods = by_method(comparison)
-        method = max(methods, key=lambda name: (len(methods[name]), sum(row.mfu for row in methods[name])))
-        if len(methods[method]) > 1:
-            cell = comparison[0]
-            label = f"{cell.experiment}: {method_title(cell.plugin, method)}"
-            line = {row.batch_size: row for row in methods[method]}
-            found[f"{cell.plugin}, {cell.mode}, {cell.place}"][label] = line
-    return found
 
 
 def _by_layer_size(rows: Sequence[SpeedRow]) -> Iterator[tuple[str, Lines]]:
     families: dict[str, list[SpeedRow]] = defaultdict(list)
     for row in rows:
         if names := _layer_sizes(row):
-            families[_without_sizes(row, names)].append(row)
+            # A size of 0 means that there is no such layer.
+            others = {name: bool(value) if name in names else value for name, value in row.settings.items()}
+            shared = [getattr(row, key) for key in COMPARED if key != "experiment"]
+            families[json.dumps([*shared, others], sort_keys=True)].append(row)
     for own in families.values():
         lines: dict[tuple[int, str], dict[int, SpeedRow]] = defaultdict(dict)
         for row in own:
@@ -67,7 +65,9 @@ def _by_layer_size(rows: Sequence[SpeedRow]) -> Iterator[tuple[str, Lines]]:
         first = own[0]
         kept = {
             f"{method_title(first.plugin, method)}, at {batch_size}": lines[batch_size, method]
-            for batch_size, method in sorted(lines, key=_order)
+            for batch_size, method in sorted(
+                lines, key=lambda line: (line[0], line[1] != NO_BATCHING, line[1])
+            )
             if len(lines[batch_size, method]) > 1
         }
         if kept:
@@ -77,18 +77,6 @@ def _by_layer_size(rows: Sequence[SpeedRow]) -> Iterator[tuple[str, Lines]]:
 def _layer_sizes(cell: Cell) -> Sequence[str]:
     plugin = find_or_none(cell.plugin)
     return layer_sizes(plugin) if plugin else ()
-
-
-def _without_sizes(cell: Cell, names: Sequence[str]) -> str:
-    """Return a key that is equal for cells shown together. A size of 0 means that there is no such layer."""
-    others = {name: bool(value) if name in names else value for name, value in cell.settings.items()}
-    shared = [getattr(cell, key) for key in COMPARED if key != "experiment"]
-    return json.dumps([*shared, others], sort_keys=True)
-
-
-def _order(line: tuple[int, str]) -> tuple[int, bool, str]:
-    batch_size, method = line
-    return batch_size, method != NO_BATCHING, method
 
 
 def _section(title: str, subject: str, axis: str, lines: Lines) -> Section:

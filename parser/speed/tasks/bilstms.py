@@ -1,4 +1,4 @@
-"""Bidirectional LSTMs of several tasks: padded, and in a graph of operations.
+"""Ways to run bidirectional LSTMs: by hand, by what PyTorch offers for irregular sizes, and in a graph.
 
 Their parameters are those of an `nn.LSTM`.
 """
@@ -6,11 +6,13 @@ Their parameters are those of an `nn.LSTM`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import chain
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from parser.batching.device import to_device
@@ -19,13 +21,142 @@ from parser.batching.operations.cells import Grain, LSTMTemplates, lstm_template
 from parser.batching.operations.operation_graph import Graph
 from parser.batching.operations.template import Writer
 from parser.batching.operations.writer import Value, Values
-from parser.networks.bilstm import DIRECTIONS, bilstm_padded, weights_of
+from parser.networks.bilstm import DIRECTIONS, bilstm_by_levels, bilstm_packed, bilstm_padded, weights_of
+from parser.speed.tasks.operation_training import AutogradForward
+from parser.speed.tasks.plugin import Setup, method
 
 PADDED_TOGETHER = 64
 """Maximum number of sequences that are padded together, to the longest of them."""
 BiLSTM = Callable[[nn.LSTM, Tensor, Sequence[int]], Tensor]
 """Maps inputs [frames, in], one sequence after the other, and lengths to states [frames, 2 * hidden]."""
+States: TypeAlias = tuple[Tensor, Tensor]
+"""Hidden and cell state."""
+Cell: TypeAlias = Callable[[Tensor, Tensor, Tensor, Tensor], States]
+"""A function like `lstm_cell`."""
+Project: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""Maps inputs [frames, in], a weight and a bias to [frames, out]."""
+
+
 bilstm_padded_together = partial(bilstm_padded, together=PADDED_TOGETHER)
+
+
+def bilstm_forward(run: BiLSTM, setup: Setup[Any], network: Any) -> AutogradForward:
+    """The forward pass whose BiLSTMs run in this way. network: has a method `loss(batch, run)`."""
+    return AutogradForward(setup, partial(network.loss, run=run))
+
+
+def register_batched_bilstms(task: str) -> None:
+    """Register `manual`, which runs all sentences together without padding; `library`, over packed sequences;
+    and `padded`."""
+    method(task, "manual")(partial(bilstm_forward, bilstm_by_levels))
+    method(task, "library", pads=True)(partial(bilstm_forward, bilstm_packed))
+    method(task, "padded", pads=True)(partial(bilstm_forward, bilstm_padded_together))
+
+
+class _Steps(NamedTuple):
+    """The frames of some sequences in the order in which one direction reads them.
+
+    All sequences that have not ended take a step together, without padding. The longest sequences come first,
+    so the sequences of a step are the first ones of the previous step.
+    """
+
+    order: Tensor
+    """[frames] The frames of the first step, then those of the second, and so on."""
+    position: Tensor
+    """[frames] The position of each frame in `order`."""
+    sizes: list[int]
+    """[steps] The number of sequences in each step."""
+
+
+def _steps_of(lengths: Sequence[int], device: torch.device) -> tuple[_Steps, _Steps]:
+    """The steps from the first frames to the last, and those from the last to the first."""
+    length = torch.tensor(lengths)  # [sequences]
+    longest_first = length.argsort(descending=True, stable=True)
+    start, length = (length.cumsum(0) - length)[longest_first], length[longest_first]
+    step = torch.arange(int(length.max()))[:, None]
+    exists = step < length  # [steps, sequences]
+    sizes = exists.sum(1).tolist()
+    orders = ((start + step)[exists], (start + length - 1 - step)[exists])
+    forward, backward = (
+        _Steps(to_device(order, device), to_device(order.argsort(), device), sizes) for order in orders
+    )
+    return forward, backward
+
+
+def bilstm_by_steps(
+    lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int], cell: Cell, project: Project = F.linear
+) -> Tensor:
+    both = _steps_of(lengths, inputs.device)
+    for layer in range(lstm.num_layers):
+        outputs = []
+        for steps, direction in zip(both, DIRECTIONS, strict=True):
+            weight_in, weight, bias = weights_of(lstm, layer, direction)
+            gates = project(inputs, weight_in, bias)  # [frames, 4 * hidden]
+            hidden = memory = gates.new_zeros(steps.sizes[0], weight.shape[1])
+            states = []
+            by_step = gates.index_select(0, steps.order).split(steps.sizes)
+            for size, of_input in zip(steps.sizes, by_step, strict=True):
+                hidden, memory = cell(of_input, weight, hidden[:size], memory[:size])
+                states.append(hidden)
+            outputs.append(torch.cat(states).index_select(0, steps.position))
+        inputs = torch.cat(outputs, dim=1)  # [frames, 2 * hidden]
+    return inputs
+
+
+def lstm_cell(of_input: Tensor, weight: Tensor, hidden: Tensor, memory: Tensor) -> States:
+    """The next states of one sequence or of several, [..., hidden] each. of_input: [..., 4 * hidden]."""
+    gates = of_input + F.linear(hidden, weight)
+    into, forget, new, out = gates.chunk(4, dim=-1)
+    memory = forget.sigmoid() * memory + into.sigmoid() * new.tanh()
+    return out.sigmoid() * memory.tanh(), memory
+
+
+def bilstm_compiled(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> Tensor:
+    """By `torch.compile`, which compiles the one cell of a process when it is called.
+
+    The loop over steps is not compiled: its length differs by batch, so every length would be compiled.
+    `nn.LSTM` is not compiled either: `torch.compile` leaves it unchanged.
+    """
+    return bilstm_by_steps(lstm, inputs, lengths, _compiled_cell())
+
+
+@cache
+def _compiled_cell() -> Cell:
+    return torch.compile(lstm_cell, dynamic=True)
+
+
+def bilstm_nested(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> Tensor:
+    """Nested tensors in the jagged layout support linear layers. PyTorch's LSTM rejects them, and no
+    operation selects the frames at one position of all sequences, so the steps run over all frames' values.
+    """
+    offsets = to_device(F.pad(torch.tensor(lengths).cumsum(0), (1, 0)), inputs.device)
+
+    def project(inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        sequences = torch.nested.nested_tensor_from_jagged(inputs, offsets)  # [sequences, (frames), in]
+        return F.linear(sequences, weight, bias).values()
+
+    return bilstm_by_steps(lstm, inputs, lengths, lstm_cell, project)
+
+
+def bilstm_vmapped(lstm: nn.LSTM, inputs: Tensor, lengths: Sequence[int]) -> Tensor:
+    """Written for one sequence, and vectorized over padded sequences."""
+
+    def run_layer(padded: Tensor, weights: Sequence[Tensor]) -> Tensor:
+        """[longest, sequences, hidden] padded: [longest, sequences, in]"""
+        weight_in, weight, bias, _ = weights  # the second bias is zero
+
+        def states_of_one(vectors: Tensor) -> Tensor:
+            """[longest, hidden] vectors: [longest, in]"""
+            hidden = memory = vectors.new_zeros(weight.shape[1])
+            states = []
+            for of_input in F.linear(vectors, weight_in, bias).unbind():  # [4 * hidden]
+                hidden, memory = lstm_cell(of_input, weight, hidden, memory)
+                states.append(hidden)
+            return torch.stack(states)
+
+        return torch.func.vmap(states_of_one, in_dims=1, out_dims=1)(padded)
+
+    return bilstm_padded(lstm, inputs, lengths, PADDED_TOGETHER, run_layer)
 
 
 def bilstm_products(frames: int, inputs: int, hidden: int) -> int:

@@ -156,7 +156,8 @@ def gradient_disagreement(
     different = _different(ours, theirs, rounding)
     if not different:
         return None
-    most = max(different, key=lambda number: _distance(ours[number], theirs[number]))
+    distances = {number: abs(ours[number] - theirs[number]) for number in different}
+    most = max(different, key=lambda at: math.inf if math.isnan(distances[at]) else distances[at])
     part = ParameterGradient._fields[1 + most % 2]
     return (
         f"that of {gradients[most // 2].name} differs most: the weighted norm of its {part} part is "
@@ -174,11 +175,6 @@ def _different(results: Sequence[float], expected: Sequence[float], rounding: fl
         for number, (one, other) in pairs
         if not abs(one - other) <= rounding * abs(other) + smallest  # written so that NaN differs
     ]
-
-
-def _distance(one: float, other: float) -> float:
-    distance = abs(one - other)
-    return math.inf if math.isnan(distance) else distance
 
 
 SIZES = (1, 3)

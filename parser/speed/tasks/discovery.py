@@ -10,7 +10,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
 import parser.speed.tasks
-from parser.config.description import Setting, SettingsSection, sections
+from parser.config.description import sections
 from parser.speed.tasks.plugin import AnyPlugin
 from parser.system.console import shortened
 
@@ -30,15 +30,14 @@ def installed() -> Mapping[str, EntryPoint]:
 def _installed(path: tuple[str, ...]) -> dict[str, EntryPoint]:
     """See `installed`. path: `sys.path`, which `entry_points` reads itself."""
     plugins: dict[str, EntryPoint] = {}
-    of_this_package = [
-        EntryPoint(
-            module.name.rpartition(".")[2].removesuffix(PLUGIN_SUFFIX),
-            f"{module.name}:PLUGIN",
-            ENTRY_POINT_GROUP,
-        )
-        for module in _modules_in_folders()
-        if module.name.endswith(PLUGIN_SUFFIX)
-    ]
+    of_this_package = []
+    for parent in parser.speed.tasks.__path__:
+        for folder in (each.name for each in pkgutil.iter_modules([parent]) if each.ispkg):
+            for module in (each.name for each in pkgutil.iter_modules([f"{parent}/{folder}"])):
+                if module.endswith(PLUGIN_SUFFIX):
+                    place = f"{parser.speed.tasks.__name__}.{folder}.{module}:PLUGIN"
+                    name = module.removesuffix(PLUGIN_SUFFIX)
+                    of_this_package.append(EntryPoint(name, place, ENTRY_POINT_GROUP))
     for entry in [*of_this_package, *entry_points(group=ENTRY_POINT_GROUP)]:
         if entry.name in plugins:
             raise ValueError(
@@ -77,7 +76,12 @@ def find(name: str) -> type[AnyPlugin]:
     except BaseException as error:  # whatever the plugin's module raises
         why = f"{type(error).__name__}: {shortened(str(error))}"
         raise ValueError(f"plugin {name!r} ({entry.value}) cannot be imported: {why}") from None
-    _load_methods(name)
+    for methods in entry_points(group=METHOD_GROUP, name=name):
+        try:
+            methods.load()
+        except Exception as error:  # whatever the module raises
+            why = f"{type(error).__name__}: {shortened(str(error))}"
+            raise ValueError(f"methods of {name!r} ({methods.value}) cannot be imported: {why}") from None
     if lacking := [part for part in PARTS if not hasattr(plugin, part)]:
         raise ValueError(
             f"{entry.value} is no plugin: it has no `{lacking[0]}`; docs/speed.md says what one has"
@@ -85,25 +89,6 @@ def find(name: str) -> type[AnyPlugin]:
     if entry.value != name and getattr(plugin, "name", name) != name:
         raise ValueError(f"{entry.value} calls itself {plugin.name!r}, but its entry point is {name!r}")
     return plugin
-
-
-def _load_methods(task: str) -> None:
-    """Import the modules of other packages that register methods for a task. Raises ValueError."""
-    for entry in entry_points(group=METHOD_GROUP, name=task):
-        try:
-            entry.load()
-        except Exception as error:  # whatever the module raises
-            why = f"{type(error).__name__}: {shortened(str(error))}"
-            raise ValueError(f"methods of {task!r} ({entry.value}) cannot be imported: {why}") from None
-
-
-def _modules_in_folders() -> Iterator[pkgutil.ModuleInfo]:
-    """The modules in the folders of `parser.speed.tasks`, with their full names. Imports none of them."""
-    name = parser.speed.tasks.__name__
-    for folder in pkgutil.iter_modules(parser.speed.tasks.__path__, f"{name}."):
-        if folder.ispkg:
-            path = [f"{parent}/{folder.name.rpartition('.')[2]}" for parent in parser.speed.tasks.__path__]
-            yield from pkgutil.iter_modules(path, f"{folder.name}.")
 
 
 def find_or_none(name: str) -> type[AnyPlugin] | None:
@@ -117,16 +102,13 @@ def find_or_none(name: str) -> type[AnyPlugin] | None:
 def about_plugins() -> Iterator[str]:
     """Yield a line for each plugin: its name, paper and methods, or why it cannot be imported."""
     for name, entry in installed().items():
-        yield f"{name:<26}{_about(name)}  [{entry.value}]"
-
-
-def _about(name: str) -> str:
-    try:
-        plugin = find(name)
-    except ValueError as error:
-        return str(error)
-    methods = "; ".join(f"{mode}: {', '.join(methods)}" for mode, methods in plugin.methods.items())
-    return f"{plugin.paper}. {methods}"
+        try:
+            plugin = find(name)
+            methods = "; ".join(f"{mode}: {', '.join(methods)}" for mode, methods in plugin.methods.items())
+            about = f"{plugin.paper}. {methods}"
+        except ValueError as error:
+            about = str(error)
+        yield f"{name:<26}{about}  [{entry.value}]"
 
 
 WIDTH = 100
@@ -140,22 +122,14 @@ def plugin_text(name: str) -> list[str]:
         lines += _wrapped(f"methods of {mode}: {', '.join(methods)}", "")
     lines += ["", "settings, in a config below experiments.NAME.settings:"]
     for section in sections(plugin.Settings):
-        lines += _section(section)
+        if section.key:
+            text = f"{section.key}: {section.text}" if section.text else f"{section.key}:"
+            lines += ["", *_wrapped(text, "")]
+        for setting in section.settings:
+            default = f"; default {setting.default}" if setting.default else ""
+            lines.append(f"  {setting.key}: {setting.type.replace('`', '')}{default}")
+            lines += _wrapped(setting.text, "      ")
     return lines
-
-
-def _section(section: SettingsSection) -> Iterator[str]:
-    if section.key:
-        yield ""
-        yield from _wrapped(f"{section.key}: {section.text}" if section.text else f"{section.key}:", "")
-    for setting in section.settings:
-        yield from _setting(setting)
-
-
-def _setting(setting: Setting) -> Iterator[str]:
-    default = f"; default {setting.default}" if setting.default else ""
-    yield f"  {setting.key}: {setting.type.replace('`', '')}{default}"
-    yield from _wrapped(setting.text, "      ")
 
 
 def _wrapped(text: str, indent: str) -> list[str]:

@@ -111,9 +111,6 @@ class MessageModel(Protocol):
 
     def instance(self, number: int, batch: Any, training: bool) -> Instance: ...
 
-    def replicas(self) -> Sequence[Sequence[nn.Module]]:
-        """Groups of replicas. All modules of a group are copies of the first, for other instances."""
-
 
 class MessageTraining:
     """Trains with an update after every batch; or by messages, with separate updates for each node."""
@@ -125,9 +122,12 @@ class MessageTraining:
         model: MessageModel,
         updates: Updates,
         active: int | None,
+        replicas: Sequence[nn.Module] = (),
     ):
-        """model: computes the network; active: the number of batches in flight, or None for no messages."""
+        """model: computes the network; active: the number of batches in flight, or None for no messages;
+        replicas: copies of the first of them, for other instances."""
         self._network, self._model, self._workers = network, model, setup.threads
+        self._replicas = replicas
         self._max_active, self._backward_weights = active, updates.backward_weights
         self._begun, self._phase = 0, setup.phase
         self._processes: LocalProcesses | None = None
@@ -152,11 +152,25 @@ class MessageTraining:
         the same time.
         """
         mixed = evenly_mixed(batches, training, validated)
+        phase = self._phase
         if not self._max_active:
-            return MessageRun([self._train_synchronously(*each) for each in mixed], [])
+            reports = []
+            for batch, is_trained in mixed:
+                self._begun += 1
+                with phase("forward"), torch.set_grad_enabled(is_trained):
+                    loss, right, examples = self._model.losses(batch)
+                if is_trained:
+                    with phase("backward"):
+                        self._optimizer.zero_grad()
+                        loss.backward()
+                    with phase("update"):
+                        self._optimizer.step()
+                number = MessageState(self._begun)
+                reports.append(Report(number, is_trained, loss.item(), right, examples))
+            return MessageRun(reports, [])
         first, self._begun = self._begun, self._begun + len(mixed)
         runner = self._processes.run if self._processes else workers.run
-        with self._phase(MESSAGES):
+        with phase(MESSAGES):
             return run_graph(self.graph, self._instances(mixed, first), self._max_active, runner)
 
     def end_epoch(self) -> None:
@@ -168,8 +182,8 @@ class MessageTraining:
             self._processes.share()
         else:
             update_all(self.graph)
-        for modules in self._model.replicas():
-            average(modules)
+        if self._replicas:
+            average(self._replicas)
         if self._processes:
             self._processes.share(source=0)
         else:
@@ -207,7 +221,11 @@ class MessageTraining:
             loss = sum(report.loss for report in ran.reports)
             for node in parameterised_nodes(graph):
                 node.give_gradients()
-            self._sum_replicas()
+            for first, *others in zip(*(module.parameters() for module in self._replicas), strict=True):
+                for copied in others:
+                    if copied.grad is not None:
+                        first.grad = copied.grad if first.grad is None else first.grad + copied.grad
+                        copied.grad = None
         else:
             total = torch.stack([self._model.losses(batch).loss for batch in batches]).sum()
             total.backward()
@@ -218,28 +236,6 @@ class MessageTraining:
 
     def _instances(self, batches: Sequence[tuple[Any, bool]], first: int) -> list[Instance]:
         return [self._model.instance(number, *each) for number, each in enumerate(batches, first)]
-
-    def _train_synchronously(self, batch: Any, training: bool) -> Report:
-        self._begun += 1
-        phase = self._phase
-        with phase("forward"), torch.set_grad_enabled(training):
-            loss, right, examples = self._model.losses(batch)
-        if training:
-            with phase("backward"):
-                self._optimizer.zero_grad()
-                loss.backward()
-            with phase("update"):
-                self._optimizer.step()
-        return Report(MessageState(self._begun), training, loss.item(), right, examples)
-
-    def _sum_replicas(self) -> None:
-        """Sum the gradients of each group of replicas in its first module."""
-        for first, *others in self._model.replicas():
-            for other in others:
-                for weight, copied in zip(first.parameters(), other.parameters(), strict=True):
-                    if copied.grad is not None:
-                        weight.grad = copied.grad if weight.grad is None else weight.grad + copied.grad
-                        copied.grad = None
 
 
 def evenly_mixed(batches: Sequence[Any], training: bool, validated: Sequence[Any]) -> list[tuple[Any, bool]]:

@@ -23,6 +23,7 @@ from parser.batching.operations.layout import Step
 from parser.batching.operations.operation_graph import Graph
 from parser.batching.operations.static_computation import StaticApplications, StaticComputation
 from parser.batching.operations.writer import Values
+from parser.config.data_folder import data_path
 from parser.speed.tasks.plugin import AnySetup, fingerprints, gradients_of
 from parser.treebank.embeddings import read_vectors
 
@@ -38,9 +39,13 @@ OPERATION_TITLES = {
 }
 
 
-def missing_file(path: str) -> str | None:
-    """Return why a plugin that reads the file cannot be measured, or None if the file exists."""
-    return None if Path(path).is_file() else f"no file {path}"
+def missing_file(*names: str | None) -> str | None:
+    """Return why a plugin that reads these files cannot be measured, or None if they exist.
+
+    names: as in settings, where ${PARSER_DATA} stands for the data folder; None for no file.
+    """
+    paths = (data_path(name) for name in names if name)
+    return next((f"no file {path}" for path in paths if not Path(path).is_file()), None)
 
 
 def missing_compiler() -> str | None:

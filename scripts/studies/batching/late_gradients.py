@@ -16,8 +16,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from parser.speed.tasks.digits.mnist import DIGIT_CLASSES
-from parser.speed.tasks.digits.mnist_mlp_plugin import DigitClassifier, MnistSettings, load_digits
+from parser.speed.tasks.digits.mnist_mlp_plugin import (
+    DIGIT_CLASSES,
+    DigitClassifier,
+    MnistSettings,
+    load_digits,
+)
 from parser.speed.tasks.message_training import accuracy
 from parser.system.machine import append_stamped, tune_process
 

@@ -40,7 +40,6 @@ from parser.speed.tasks.experts.mixture_of_experts_plugin import MixtureOfExpert
 from parser.speed.tasks.operation_training import in_batches
 from parser.speed.tasks.programs.examples import (
     ProgramExecutorSettings,
-    executor_sizes,
     load_questions,
     prepare_question,
 )
@@ -172,7 +171,7 @@ def seconds_of_batches(
 def measure_programs(settings: ProgramExecutorSettings, batch_sizes: Sequence[int], seed: int) -> None:
     questions, _ = load_questions(settings, seed=seed)
     programs = [prepare_question(question).calls for question in questions]
-    executor = ProgramExecutor(executor_sizes(settings)).arranged_for(torch.device("cpu"))
+    executor = ProgramExecutor(settings.sizes()).arranged_for(torch.device("cpu"))
     modules = list(timed(modules_of(executor), "images").values())
     for size in batch_sizes:
         batches = in_batches(programs, size)[:BATCHES]

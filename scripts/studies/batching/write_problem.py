@@ -136,7 +136,7 @@ def feature_sentences(network: Any, batches: Sequence[Sequence[FeatureSentence]]
     """Sentences with the parts of `FeatureSentence`."""
     every = list(chain.from_iterable(batches))
     names = ("words", "tags", "heads", "labels", "chances")
-    arrays = {"label_count": np.array(network.sizes.labels), "explore": np.array(network.sizes.explore)}
+    arrays = {"label_count": np.array(network.labels), "explore": np.array(network.settings.explore)}
     ragged = {name: [getattr(sentence, name) for sentence in every] for name in names}
     return Written(ragged, arrays)
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from parser.batching.operations.backward import ValueGradients
+from parser.batching.operations.computation import ValueGradients
 from parser.batching.operations.elementary_operations import Dropout, Lookup, Module, Tanh
 from parser.batching.operations.layout import Read
 from parser.batching.operations.operation import ALL, Operation, OperationBatch

@@ -5,7 +5,7 @@ from speed_rows import curve, failed_row, run_of, speed_row
 
 from parser.pages.document import Table
 from parser.pages.plot_style import svg
-from parser.speed.reporting import asynchrony, learning, update_frequency, utilisation
+from parser.speed.reporting import asynchrony, learning, utilisation
 from parser.speed.reporting.comparison import plots
 from parser.speed.reporting.speed_ups import MFU, comparisons, gains_of_parts
 
@@ -105,7 +105,9 @@ LEARNED_ROWS = [
 
 
 def learning_of(rows):
-    return {section.title: section for section in learning.sections(run_of(learning=rows))}
+    run = run_of(learning=rows)
+    sections = (*learning.sections(run), *asynchrony.convergence_sections(run))
+    return {section.title: section for section in sections}
 
 
 def test_figures_are_the_mean_and_the_range_over_seeds():
@@ -207,7 +209,7 @@ def test_both_parameters_of_asynchrony():
             ("replicas", 1, [0.9]),
         )
     ]
-    [section] = update_frequency.sections(run_of(rows, curves))
+    [section] = asynchrony.frequency_sections(run_of(rows, curves))
     assert section.title == "lists, update frequency"
     assert svg(section.plots[section.title]).startswith("<svg")
     [table] = section.tables
@@ -223,7 +225,7 @@ def test_both_parameters_of_asynchrony():
         ["16 in flight", "30.0", "", "", ""],
     ]
     assert panels(section) == ["examples/s", "epochs to the target"]
-    [section] = update_frequency.sections(run_of(rows))
+    [section] = asynchrony.frequency_sections(run_of(rows))
     assert panels(section) == ["examples/s"]
 
 
@@ -232,7 +234,7 @@ def panels(section):
 
 
 def test_one_update_frequency_is_not_compared():
-    assert list(update_frequency.sections(run_of([messages_row("active-4", 40.0)]))) == []
+    assert list(asynchrony.frequency_sections(run_of([messages_row("active-4", 40.0)]))) == []
 
 
 def test_without_messages_there_is_no_section():

@@ -24,12 +24,19 @@ from parser.batching.operations.cells import Grain
 from parser.batching.operations.operation_graph import GRAPH_METHODS, Graph
 from parser.batching.operations.static_computation import StaticComputation
 from parser.networks.bilstm import bilstm_by_levels, bilstm_packed
-from parser.speed.tasks.bilstms import bilstm_padded_together
+from parser.speed.tasks.bilstms import (
+    bilstm_compiled,
+    bilstm_nested,
+    bilstm_padded_together,
+    bilstm_vmapped,
+)
 from parser.speed.tasks.conformance import faults_of
 from parser.speed.tasks.feature_parser.dynamic_oracle import NOTHING, Decisions, FeatureSentence
-from parser.speed.tasks.feature_parser.network import FeatureParser, FeatureParserSizes, RecordedFeatureParser
 from parser.speed.tasks.feature_parser.transition_parser_plugin import (
+    FeatureParser,
+    RecordedFeatureParser,
     TransitionParser,
+    TransitionParserSettings,
     dropout_rates,
 )
 from parser.speed.tasks.feature_parser.transition_parser_plugin import (
@@ -40,14 +47,18 @@ from parser.speed.tasks.operation_training import copy_vectors, missing_compiler
 from parser.speed.tasks.plugin import Methods
 from parser.speed.tasks.tagged_text import UNKNOWN, TaggedSentence
 from parser.speed.tasks.taggers.bilstm_char_tagger_plugin import BiLSTMCharTagger
-from parser.speed.tasks.taggers.bilstm_tagger_plugin import BiLSTMTagger, MadeSentences
-from parser.speed.tasks.taggers.methods import bilstm_compiled, bilstm_nested, bilstm_vmapped
-from parser.speed.tasks.taggers.network import RecordedTagger, Tagger, TaggerSizes
-from parser.speed.tasks.taggers.network import tagger_operations as operations_of_sentence
-from parser.speed.tasks.tree_lstm.labelled_trees import LabelledTree
+from parser.speed.tasks.taggers.bilstm_tagger_plugin import (
+    BiLSTMTagger,
+    BiLSTMTaggerSettings,
+    MadeSentences,
+    RecordedTagger,
+    Tagger,
+)
+from parser.speed.tasks.taggers.bilstm_tagger_plugin import tagger_operations as operations_of_sentence
 from parser.speed.tasks.tree_lstm.methods import compiled_loss, loss_by_depth, loss_vmapped
 from parser.speed.tasks.tree_lstm.network import BinaryTree, RecordedTreeLSTM, TreeLSTM
 from parser.speed.tasks.tree_lstm.tree_lstm_plugin import (
+    LabelledTree,
     MadeTrees,
     TreeLSTMPlugin,
     make_trees,
@@ -152,17 +163,9 @@ def plain_tagger(tagger: Tagger, sentence: TaggedSentence) -> Tensor:
 
 def small_tagger(spelled: bool) -> Tagger:
     torch.manual_seed(0)
-    sizes = TaggerSizes(
-        WORDS,
-        LABELS,
-        word_size=6,
-        hidden_size=4,
-        layers=2,
-        middle_size=3 if spelled else 0,
-        characters=CHARACTERS if spelled else 0,
-        character_size=5,
-    )
-    return Tagger(sizes).to(DEVICE, torch.double)
+    sizes = {"word_size": 6, "hidden_size": 4, "layers": 2, "character_size": 5}
+    settings = BiLSTMTaggerSettings(middle_size=3 if spelled else 0, characters=spelled, **sizes)
+    return Tagger(settings, WORDS, LABELS, CHARACTERS).to(DEVICE, torch.double)
 
 
 @pytest.mark.parametrize("lengths", first_of([(5, 1, 3, 7), (1,), (4, 4, 4)]))
@@ -183,8 +186,8 @@ def plain_parser_loss(network: FeatureParser, sentence: FeatureSentence) -> Tens
         for word, tag in zip(sentence.words, sentence.tags, strict=True)
     ]
     read = plain_bilstm(network.reader, vectors)
-    decisions = Decisions([sentence], network.sizes.labels, network.sizes.explore)
-    kinds = [0] + [1] * network.sizes.labels + [2] * network.sizes.labels
+    decisions = Decisions([sentence], network.labels, network.settings.explore)
+    kinds = [0] + [1] * network.labels + [2] * network.labels
     losses = [torch.zeros((), dtype=torch.double, device=DEVICE)]
     for states in decisions:
         features = torch.cat(
@@ -208,8 +211,9 @@ class ByBatches(RecordedFeatureParser):
 def test_feature_parsers_are_equal(heads: list[list[int]]) -> None:
     torch.manual_seed(0)
     draw = np.random.default_rng(3)
-    sizes = FeatureParserSizes(WORDS, 4, LABELS, 5, 3, hidden_size=4, middle_size=6, explore=0.5)
-    network = FeatureParser(sizes).to(DEVICE, torch.double)
+    sizes = {"word_size": 5, "tag_size": 3, "hidden_size": 4, "middle_size": 6}
+    network = FeatureParser(TransitionParserSettings(**sizes, explore=0.5), WORDS, 4, LABELS)
+    network = network.to(DEVICE, torch.double)
     batch = [
         FeatureSentence(
             draw.integers(WORDS, size=len(own) + 1).tolist(),
@@ -395,22 +399,23 @@ def test_words_are_dropped_the_more_often_the_rarer_they_are():
 
 @pytest.mark.parametrize("spelled", [False, True])
 def test_the_taggers_operations_are_those_of_its_products(spelled):
-    sizes = TaggerSizes(9, 4, 6, 5, layers=2, middle_size=3, characters=7 if spelled else 0, character_size=4)
+    sizes = {"word_size": 6, "hidden_size": 5, "layers": 2, "middle_size": 3, "character_size": 4}
     sentence = TaggedSentence([1, 2, 3, 4], [0, 1, 2, 3], {1: [1, 2, 3], 3: [4]} if spelled else {})
-    tagger = Tagger(sizes).double()  # uses torch's own products, which the counter knows
+    settings = BiLSTMTaggerSettings(characters=spelled, **sizes)
+    tagger = Tagger(settings, 9, 4, 7).double()  # uses torch's own products, which the counter knows
     with FlopCounterMode(display=False) as counter:
         tagger.score([sentence], bilstm_by_levels)
-    assert counter.get_total_flops() == pytest.approx(operations_of_sentence(sizes, sentence))
+    assert counter.get_total_flops() == pytest.approx(operations_of_sentence(tagger, sentence))
 
 
 def test_the_parsers_operations_are_those_of_its_products():
-    sizes = FeatureParserSizes(9, 4, 3, 5, 2, hidden_size=6, middle_size=7)
+    settings = TransitionParserSettings(word_size=5, tag_size=2, hidden_size=6, middle_size=7)
     words = 4
     sentence = FeatureSentence([1] * 5, [1] * 5, [1, 4, 1, 2], [0, 1, 2, 0], np.ones(2 * words))
-    network = FeatureParser(sizes).double()  # uses torch's own products, which the counter knows
+    network = FeatureParser(settings, 9, 4, 3).double()  # uses torch's own products, which the counter knows
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         network.loss([sentence], bilstm_by_levels)
-    assert counter.get_total_flops() == pytest.approx(operations_of_parse(sizes, words))
+    assert counter.get_total_flops() == pytest.approx(operations_of_parse(network, words))
 
 
 def test_made_trees_are_labelled_by_the_sum_of_their_words():

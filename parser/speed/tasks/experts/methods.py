@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,13 +23,7 @@ from torch.autograd.function import once_differentiable
 
 from parser.batching.device import to_device
 from parser.batching.functional import present_precision, write_product, write_transposed_product
-from parser.batching.groups import (
-    Groups,
-    Runs,
-    grouped_product,
-    torchs_grouped_product,
-    why_not_grouped,
-)
+from parser.batching.groups import Groups, Runs, grouped_product, torchs_grouped_product, why_not_grouped
 from parser.speed.tasks.experts.network import (
     Around,
     ChosenExperts,
@@ -279,16 +273,11 @@ class GroupedCalls(Calls):
         d_hidden = torch.ops.aten.threshold_backward(d_hidden, hidden, 0)
         if d_rows is not None:
             d_rows.copy_(grouped_product(d_hidden, weights.first.mT, ends))
-        used = self._perhaps_used()
+        called_first = (self._groups.sizes == 0).sort(stable=True).indices
+        used = called_first[: len(self._groups.order)].sort().values
         second = self._weight_gradients(used, hidden, gradient)
         first = self._weight_gradients(used, rows, d_hidden)
         return used, ExpertWeights(*first, *second)
-
-    def _perhaps_used(self) -> Tensor:
-        """[used] The called experts, filled up to a fixed number with others, and sorted."""
-        sizes = self._groups.sizes
-        called_first = (sizes == 0).sort(stable=True).indices
-        return called_first[: len(self._groups.order)].sort().values
 
     def _weight_gradients(self, used: Tensor, inputs: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
         """See `CallsByRun._weight_gradients`. used: [used], sorted."""
@@ -348,14 +337,11 @@ class _ExpertsFunction(Function):
         with ctx.around.backward():
             used, d_weights = calls.backward(rows, hidden, gradient, ExpertWeights(*weights), d_rows)
         d_inputs = None if d_rows is None else calls.sum_by_example(d_rows)
-        stacks = (_sparse(used, values, len(stack)) for values, stack in zip(d_weights, weights, strict=True))
+        stacks = (
+            torch.sparse_coo_tensor(used[None], values, stack.shape, check_invariants=False)
+            for values, stack in zip(d_weights, weights, strict=True)
+        )
         return d_inputs, *stacks, None, None
-
-
-def _sparse(used: Tensor, values: Tensor, experts: int) -> Tensor:
-    """[experts, ...] sparse, with `values` [used, ...] for the experts `used` [used]."""
-    size = (experts, *values.shape[1:])
-    return torch.sparse_coo_tensor(used[None], values, size, check_invariants=False)
 
 
 class TransformersExperts(Experts):
@@ -365,24 +351,15 @@ class TransformersExperts(Experts):
         """fixed: whether the weights never change, so that they are converted to the precision only once."""
         super().__init__(sizes)
         self._fixed = fixed
+        self._converted: ExpertWeights | None = None
 
     def _factors(self) -> ExpertWeights:
-        return self._fixed_factors if self._fixed else self._converted()
-
-    @cached_property
-    def _fixed_factors(self) -> ExpertWeights:
-        return self._converted()
-
-    def _converted(self) -> ExpertWeights:
+        if self._fixed and self._converted:
+            return self._converted
         in_bfloat16 = present_precision() == "bfloat16"
-        return ExpertWeights(*(stack.bfloat16() if in_bfloat16 else stack for stack in self.stacks))
-
-
-class Mask(NamedTuple):
-    called: list[int]
-    """The experts that are called."""
-    examples: Tensor
-    """[experts, chosen, batch] Whether an example calls an expert."""
+        factors = ExpertWeights(*(stack.bfloat16() if in_bfloat16 else stack for stack in self.stacks))
+        self._converted = factors if self._fixed else None
+        return factors
 
 
 class LoopedExperts(TransformersExperts):
@@ -393,22 +370,28 @@ class LoopedExperts(TransformersExperts):
     each expert.
     """
 
-    def route(self, choice: ChosenExperts) -> Mask:
-        """Route with one host synchronisation."""
+    def route(self, choice: ChosenExperts) -> tuple[list[int], Tensor]:
+        """The called experts, and whether each example calls each expert, [experts, chosen, batch].
+
+        There is one host synchronisation.
+        """
         experts = torch.arange(self.sizes.experts, device=choice.expert.device)
         examples = experts[:, None, None] == choice.expert.T  # [experts, chosen, batch]
-        return Mask(examples.flatten(1).any(1).nonzero().flatten().tolist(), examples)
+        return examples.flatten(1).any(1).nonzero().flatten().tolist(), examples
 
-    def calls(self, routing: Mask) -> int:
-        return len(routing.called)
+    def calls(self, routing: tuple[list[int], Tensor]) -> int:
+        return len(routing[0])
 
-    def forward(self, inputs: Tensor, choice: ChosenExperts, routing: Mask, around: Around) -> Tensor:
+    def forward(
+        self, inputs: Tensor, choice: ChosenExperts, routing: tuple[list[int], Tensor], around: Around
+    ) -> Tensor:
         """Run the experts with one host synchronisation for each called expert."""
+        called, examples = routing
         outputs = inputs.new_zeros(len(inputs), self.sizes.outputs)  # [batch, outputs]
         factors = self._factors()
         experts = list(zip(*(stack.unbind() for stack in factors), strict=True))
-        for number in routing.called:
-            rank, example = torch.where(routing.examples[number])  # both [calls of this expert]
+        for number in called:
+            rank, example = torch.where(examples[number])  # both [calls of this expert]
             first, first_bias, second, second_bias = experts[number]
             rows = inputs[example].to(first.dtype)
             with around.forward():

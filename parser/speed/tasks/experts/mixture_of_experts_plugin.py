@@ -100,18 +100,36 @@ class MixtureOfExperts:
         return self._examples.split(self._setup.batch_size)
 
     def run(self, batch: RegressionExamples) -> None:
-        if self._setup.mode == "train":
-            self._train(batch)
-        else:
+        if self._setup.mode == "infer":
             with torch.inference_mode():
                 self._outputs(batch)
+            return
+        phase = self._setup.phase
+        loss = self._loss(batch) / len(batch.inputs)
+        with phase("backward"):
+            self._optimizer.zero_grad()
+            loss.backward()
+        with phase("update"):
+            self._optimizer.step()
 
     def check(self) -> Tensor:
+        """In training, [1 + 2 * weights] the loss, and the fingerprints of its gradients; in inference, the
+        mean squared errors [batch], and not the outputs, some of which are 0 up to rounding."""
         batches = self._checked.split(self._setup.batch_size)
-        if self._setup.mode == "train":
-            return self._loss_and_gradients(batches)
-        with torch.inference_mode():
-            return torch.cat([self._errors(batch) for batch in batches])
+        if self._setup.mode == "infer":
+            with torch.inference_mode():
+                errors = [(self._outputs(batch) - batch.targets).square().mean(1) for batch in batches]
+                return torch.cat(errors)
+        self._optimizer.zero_grad()
+        losses = []
+        for batch in batches:
+            loss = self._loss(batch)
+            loss.backward()
+            losses.append(loss.detach())
+        loss = torch.stack(losses).sum().cpu()
+        results = torch.cat([loss[None], fingerprints(gradients_of(self._network.parameters()))])
+        self._optimizer.zero_grad()
+        return results
 
     def work(self, batch: RegressionExamples) -> Work:
         with torch.inference_mode():
@@ -126,24 +144,11 @@ class MixtureOfExperts:
             counts={"calls of experts": self._network.calls(routing)},
         )
 
-    def _train(self, batch: RegressionExamples) -> None:
-        phase = self._setup.phase
-        loss = self._loss(batch) / len(batch.inputs)
-        with phase("backward"):
-            self._optimizer.zero_grad()
-            loss.backward()
-        with phase("update"):
-            self._optimizer.step()
-
     def _loss(self, batch: RegressionExamples) -> Tensor:
         """The mean squared errors, summed over examples."""
         outputs = self._outputs(batch)
         with self._setup.phase("forward"):
             return F.mse_loss(outputs, batch.targets, reduction="sum") / outputs.shape[1]
-
-    def _errors(self, batch: RegressionExamples) -> Tensor:
-        """[batch] Mean squared errors, compared instead of outputs, some of which are 0 up to rounding."""
-        return (self._outputs(batch) - batch.targets).square().mean(1)
 
     def _outputs(self, batch: RegressionExamples) -> Tensor:
         """[batch, outputs]"""
@@ -153,19 +158,6 @@ class MixtureOfExperts:
             routing = self._network.route(choice)
         with phase("forward"):
             return self._network(batch.inputs, choice, routing, self._around)
-
-    def _loss_and_gradients(self, batches: list[RegressionExamples]) -> Tensor:
-        """[1 + 2 * weights] The loss, and the fingerprints of its gradients."""
-        self._optimizer.zero_grad()
-        losses = []
-        for batch in batches:
-            loss = self._loss(batch)
-            loss.backward()
-            losses.append(loss.detach())
-        loss = torch.stack(losses).sum().cpu()
-        results = torch.cat([loss[None], fingerprints(gradients_of(self._network.parameters()))])
-        self._optimizer.zero_grad()
-        return results
 
     def _make_examples(self, number: int, with_noise: bool) -> RegressionExamples:
         """Generate the examples, which are the same for every method."""

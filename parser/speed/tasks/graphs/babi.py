@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import reprlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby, takewhile
 from pathlib import Path
 from typing import NamedTuple
@@ -46,20 +46,25 @@ def read_graph_questions(folder: Path, task: int) -> list[GraphQuestion]:
     folder: for task 15, contains `15_graphs.txt`, `15_node_ids.txt` and so on. Raises ValueError, with file
     and line, for lines in another format, and for a task whose answers are not nodes.
     """
-    _check_answers(folder / f"{task}_labels.txt", task)
+    labels = folder / f"{task}_labels.txt"
+    if _text(labels).strip():
+        raise ValueError(f"{labels}: task {task} is answered with these labels, and not with a node")
     numbering = _Numbering(
         *(_numbers(folder / f"{task}_{name}.txt") for name in ("node_ids", "edge_types", "question_types"))
     )
     path = folder / f"{task}_graphs.txt"
-    questions = [question for block in _blocks(path) for question in _questions(block, numbering)]
+    lines = [_Line(f"{path}:{n}", line.split()) for n, line in enumerate(_text(path).split("\n"), start=1)]
+    questions: list[GraphQuestion] = []
+    for filled, members in groupby(lines, key=lambda line: bool(line.fields)):
+        if filled:  # the lines of a graph, and its questions
+            block = list(members)
+            edges = [_edge(line, numbering) for line in takewhile(lambda line: not line.of_question(), block)]
+            if len(edges) == len(block):
+                raise ValueError(f"{block[-1].place}: the graph ends here, without a question")
+            questions += [_question(line, edges, numbering) for line in block[len(edges) :]]
     if not questions:
         raise ValueError(f"{path}: no questions")
     return questions
-
-
-def _check_answers(path: Path, task: int) -> None:
-    if _text(path).strip():
-        raise ValueError(f"{path}: task {task} is answered with these labels, and not with a node")
 
 
 class _Numbering(NamedTuple):
@@ -97,22 +102,6 @@ class _Line(NamedTuple):
 
     def of_question(self) -> bool:
         return self.fields[:1] == ["?"]
-
-
-def _blocks(path: Path) -> Iterator[list[_Line]]:
-    """Yield the lines of each graph and its questions."""
-    lines = [_Line(f"{path}:{n}", line.split()) for n, line in enumerate(_text(path).split("\n"), start=1)]
-    for filled, block in groupby(lines, key=lambda line: bool(line.fields)):
-        if filled:
-            yield list(block)
-
-
-def _questions(block: Sequence[_Line], numbering: _Numbering) -> list[GraphQuestion]:
-    edges = [_edge(line, numbering) for line in takewhile(lambda line: not line.of_question(), block)]
-    asked = block[len(edges) :]
-    if not asked:
-        raise ValueError(f"{block[-1].place}: the graph ends here, without a question")
-    return [_question(line, edges, numbering) for line in asked]
 
 
 def _edge(line: _Line, numbering: _Numbering) -> Edge:
@@ -168,28 +157,17 @@ def make_deductions(number: int, seed: int) -> list[GraphQuestion]:
     draw = random.Random(seed)
     questions: list[GraphQuestion] = []
     while len(questions) < number:
-        questions.extend(_deductions(draw))
+        nodes = draw.sample(range(2 * INDIVIDUALS), 2 * INDIVIDUALS)
+        individuals, kinds = nodes[:INDIVIDUALS], nodes[INDIVIDUALS:]
+        kind_of = dict(zip(individuals, kinds, strict=True))
+        feared = {kind: draw.choice([other for other in kinds if other != kind]) for kind in kinds}
+        edges = [Edge(individual, IS, kind) for individual, kind in kind_of.items()]
+        edges += [Edge(kind, HAS_FEAR, other) for kind, other in feared.items()]
+        draw.shuffle(edges)
+        for individual in draw.sample(individuals, INDIVIDUALS):
+            graph = labelled_graph(_mark(individual, len(nodes)), edges)
+            questions.append(GraphQuestion(graph, individual, ASKED_HAS_FEAR, feared[kind_of[individual]]))
     return questions[:number]
-
-
-def _deductions(draw: random.Random) -> list[GraphQuestion]:
-    """The questions about one graph."""
-    nodes = draw.sample(range(2 * INDIVIDUALS), 2 * INDIVIDUALS)
-    individuals, kinds = nodes[:INDIVIDUALS], nodes[INDIVIDUALS:]
-    kind_of = dict(zip(individuals, kinds, strict=True))
-    feared = {kind: draw.choice([other for other in kinds if other != kind]) for kind in kinds}
-    edges = [Edge(individual, IS, kind) for individual, kind in kind_of.items()]
-    edges += [Edge(kind, HAS_FEAR, other) for kind, other in feared.items()]
-    draw.shuffle(edges)
-    return [
-        GraphQuestion(
-            labelled_graph(_mark(individual, len(nodes)), edges),
-            individual,
-            ASKED_HAS_FEAR,
-            feared[kind_of[individual]],
-        )
-        for individual in draw.sample(individuals, INDIVIDUALS)
-    ]
 
 
 def with_more_nodes(question: GraphQuestion, nodes: int = INFLATED) -> GraphQuestion:

@@ -128,12 +128,10 @@ class GraphNetworkPlugin(BatchMessagePlugin):
             return NEEDS_CPU
         if reason := METHODS.chosen(setup).skip(setup):
             return reason
-        return next(
-            filter(
-                None, (_missing(settings.task, settings.data), _missing(settings.task, settings.held_out))
-            ),
-            None,
-        )
+        if settings.task == "molecules":
+            return missing_file(settings.data, settings.held_out)
+        folders = (data_path(name) for name in (settings.data, settings.held_out) if name)
+        return next((f"no folder {folder}" for folder in folders if not Path(folder).is_dir()), None)
 
     def prepare(self, setup: Setup[GraphNetworkSettings]) -> None:
         self.setup = setup
@@ -213,12 +211,6 @@ def load_examples(settings: GraphNetworkSettings, data: str | None, seed: int) -
     if settings.nodes:
         questions = [with_more_nodes(question, settings.nodes) for question in questions]
     return [(question.graph, question.answer) for question in questions]
-
-
-def _missing(task: str, data: str | None) -> str | None:
-    if data is None or task == "molecules":
-        return data and missing_file(data_path(data))
-    return None if Path(data_path(data)).is_dir() else f"no folder {data_path(data)}"
 
 
 PLUGIN: type[Plugin[GraphNetworkSettings]] = GraphNetworkPlugin

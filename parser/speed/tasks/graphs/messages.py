@@ -65,10 +65,6 @@ class GraphMessages:
     def losses(self, batch: GraphBatch) -> Losses:
         return (self.network.losses_densely if self._dense else self.network.losses)(batch)
 
-    def replicas(self) -> Sequence[Sequence[nn.Module]]:
-        """No replicas."""
-        return ()
-
     def instance(self, number: int, batch: GraphBatch, training: bool) -> Instance:
         steps = self.network.steps
         edges = (adjacencies(batch),) if self._dense else (*batch.sources, batch.targets)
@@ -83,7 +79,7 @@ class GraphMessages:
     def graph(self, updates: Updates, workers: int) -> MessageGraph:
         """State updates run on another worker than all else, if there are two."""
         graph, network = MessageGraph(), self.network
-        propagation = (_Matrix if self._dense else _Edges)(network.propagation.edges)
+        propagation = _Propagation(network.propagation.edges, self._dense)
         graph.add(CONTROLLER, Controller(outputs=4))
         graph.add("each step", FlatMap(each_step))
         graph.add("states", Broadcast(2))
@@ -104,11 +100,7 @@ Output: TypeAlias = tuple[str, int]
 
 
 def add_readout(
-    graph: MessageGraph,
-    network: GraphNetwork,
-    updates: Updates,
-    states: Output,
-    given: tuple[Output, Output],
+    graph: MessageGraph, network: GraphNetwork, updates: Updates, states: Output, given: tuple[Output, Output]
 ) -> None:
     """Add the readout and the loss. given: the outputs that send the features, and the answers."""
     features, answers = given
@@ -121,31 +113,20 @@ def add_readout(
     graph.connect(answers, ("loss", 1))
 
 
-class _Edges(nn.Module):
-    """Sparse propagation."""
+class _Propagation(nn.Module):
+    """Sparse or dense propagation."""
 
-    def __init__(self, edges: Sequence[nn.Linear]):
+    def __init__(self, edges: Sequence[nn.Linear], dense: bool):
         super().__init__()
-        self._layers = list(edges)
-        self._edges = nn.ModuleList(edges)
+        self._layers, self._edges, self._dense = list(edges), nn.ModuleList(edges), dense
 
-    def forward(self, states: Tensor, *ends: Tensor) -> Tensor:
-        """[nodes, hidden] states: [nodes, hidden]; ends: the sources of each kind of edge, and all targets"""
-        *sources, targets = ends
+    def forward(self, states: Tensor, *edges: Tensor) -> Tensor:
+        """[nodes, hidden] states: [nodes, hidden]; edges: the sources of each kind, and all targets; or,
+        if dense, the adjacency, see `adjacencies`."""
+        if self._dense:
+            return dense_propagation(self._layers, *edges).messages(states)
+        *sources, targets = edges
         return sparse_messages(self._layers, states, sources, targets)
-
-
-class _Matrix(nn.Module):
-    """Dense propagation."""
-
-    def __init__(self, edges: Sequence[nn.Linear]):
-        super().__init__()
-        self._layers = list(edges)
-        self._edges = nn.ModuleList(edges)
-
-    def forward(self, states: Tensor, adjacency: Tensor) -> Tensor:
-        """[all nodes, hidden] See `DensePropagation`."""
-        return dense_propagation(self._layers, adjacency).messages(states)
 
 
 class EdgeMessages:
@@ -156,10 +137,6 @@ class EdgeMessages:
 
     def losses(self, batch: GraphBatch) -> Losses:
         return self.network.losses(batch)
-
-    def replicas(self) -> Sequence[Sequence[nn.Module]]:
-        """No replicas."""
-        return ()
 
     def instance(self, number: int, batch: GraphBatch, training: bool) -> Instance:
         steps, routes = self.network.steps, _all_routes(batch)
@@ -176,28 +153,23 @@ class EdgeMessages:
         graph.add(CONTROLLER, Controller(outputs=3))
         graph.add("single nodes", Ungroup(_nodes))
         graph.add("states", Broadcast(2))
-        graph.add("all nodes", Group(_graph_of, lambda state: state.position[2], _with_routes))
+        graph.add("all nodes", Group(_graph_of, lambda group: group.position[2], _with_routes))
         graph.add("update", updates.of_repeated(network.propagation.update), workers - 1)
         graph.chain("single nodes", "states")
-        self._add_propagation(graph, updates)
-        graph.chain("all nodes", "update")
-        done = add_loop(graph, CONTROLLER, "single nodes", "update")
-        add_readout(graph, network, updates, done, ((CONTROLLER, 1), (CONTROLLER, 2)))
-        return graph
-
-    def _add_propagation(self, graph: MessageGraph, updates: Updates) -> None:
-        """Add the nodes from `states` to `all nodes`."""
-        layers = self.network.propagation.edges
+        layers = network.propagation.edges
         graph.add("has edges", Condition(lambda state: int(len(state.position) > NODE_POSITION)))
         graph.add("no edges", Discard())
         graph.add("edges", FlatMap(_edges_from))
-        graph.add("by kind", Group(_kind, lambda state: state.position[3], _with_edges))
+        graph.add("by kind", Group(_begin_of_position, lambda group: group.position[3], _with_edges))
         graph.add("kind", Condition(lambda state: state.position[2], len(layers)))
         graph.add("any kind", Join(len(layers)))
         graph.add("single edges", Ungroup(_edges_of_kind))
         graph.add("own or incoming", Join())
-        graph.add("by target", Group(_target, lambda state: 1 + state.position[3], _own_state))
-        graph.add("sum", Transform(lambda _, rows: _sum_of_edges(rows)))
+        # The state of the node itself comes before its incoming edges.
+        sums = Group(_begin_of_position, lambda group: 1 + group.position[3], lambda _, states: states[0])
+        graph.add("by target", sums)
+        # The sum of the messages to a node, and its state, [1, hidden] each, from rows [1 + edges, hidden].
+        graph.add("sum", Transform(lambda _, rows: (rows[1:].sum(0, keepdim=True), rows[:1])))
         graph.chain("states", "has edges", "no edges")
         graph.connect(("has edges", 1), "edges")
         graph.chain("edges", "by kind", "kind")
@@ -209,7 +181,10 @@ class EdgeMessages:
         graph.connect(("states", 1), "own or incoming")
         graph.chain("any kind", "single edges")
         graph.connect("single edges", ("own or incoming", 1))
-        graph.chain("own or incoming", "by target", "sum", "all nodes")
+        graph.chain("own or incoming", "by target", "sum", "all nodes", "update")
+        done = add_loop(graph, CONTROLLER, "single nodes", "update")
+        add_readout(graph, network, updates, done, ((CONTROLLER, 1), (CONTROLLER, 2)))
+        return graph
 
 
 def _all_routes(batch: GraphBatch) -> list[int]:
@@ -261,8 +236,9 @@ def _edges_from(state: MessageState) -> list[MessageState]:
     ]
 
 
-def _kind(state: MessageState) -> MessageState:
-    """The state by which edges are grouped: (step, steps, kind, edges of this kind)."""
+def _begin_of_position(state: MessageState) -> MessageState:
+    """The state by which edges are grouped, (step, steps, kind, edges of this kind); or by which a node and
+    the edges to it are grouped, (step, steps, target, edges to it)."""
     return state.at(*state.position[:4])
 
 
@@ -275,21 +251,3 @@ def _edges_of_kind(state: MessageState) -> list[tuple[MessageState, int]]:
     step, steps, _, _, *edges = state.position
     triples = zip(edges[::3], edges[1::3], edges[2::3], strict=True)
     return [(state.at(step, steps, target, to_target, edge), 1) for edge, target, to_target in triples]
-
-
-def _target(state: MessageState) -> MessageState:
-    """The state by which a node and its incoming edges are grouped: (step, steps, target, edges to it)."""
-    return state.at(*state.position[:4])
-
-
-def _own_state(_: MessageState, members: Sequence[MessageState]) -> MessageState:
-    """The state of the node itself, which comes before its incoming edges."""
-    return members[0]
-
-
-def _sum_of_edges(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """The sum of the messages to a node, and its state, [1, hidden] each.
-
-    rows: [1 + edges, hidden], the state first
-    """
-    return rows[1:].sum(0, keepdim=True), rows[:1]

@@ -6,6 +6,7 @@ import math
 import random
 import reprlib
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
@@ -56,15 +57,23 @@ def read_molecules(path: Path) -> list[Molecule]:
     records = checked_type(read_json(path), list, "this", str(path))
     if not records:
         raise ValueError(f"{path}: no molecules")
-    return [_molecule(record, f"{path}: molecule {position}") for position, record in enumerate(records)]
-
-
-def _molecule(record: object, place: str) -> Molecule:
-    atoms = field(record, "node_features", list, place)
-    if not atoms:
-        raise ValueError(f"{place}: there are no atoms")
-    elements = [_element(atom, f"{place}, atom {number}") for number, atom in enumerate(atoms)]
-    return Molecule(_graph(elements, _bonds(record, len(elements), place)), _target(record, place))
+    molecules = []
+    for position, record in enumerate(records):
+        place = f"{path}: molecule {position}"
+        atoms = field(record, "node_features", list, place)
+        if not atoms:
+            raise ValueError(f"{place}: there are no atoms")
+        elements = [_element(atom, f"{place}, atom {number}") for number, atom in enumerate(atoms)]
+        bonds: dict[frozenset[int], Edge] = {}
+        for number, given in enumerate(field(record, "graph", list, place)):
+            bond = _bond(given, len(elements), f"{place}, bond {number}")
+            pair = frozenset((bond.source, bond.target))
+            if pair in bonds:
+                both = f"{bond.source} and {bond.target}"
+                raise ValueError(f"{place}, bond {number}: {both} have a bond already")
+            bonds[pair] = bond
+        molecules.append(Molecule(_graph(elements, list(bonds.values())), _target(record, place)))
+    return molecules
 
 
 def _graph(elements: Sequence[int], bonds: Sequence[Edge]) -> LabelledGraph:
@@ -82,19 +91,6 @@ def _element(features: object, place: str) -> int:
     return marks.index(1)
 
 
-def _bonds(record: object, atoms: int, place: str) -> list[Edge]:
-    bonds = []
-    bonded = set()
-    for number, given in enumerate(field(record, "graph", list, place)):
-        bond = _bond(given, atoms, f"{place}, bond {number}")
-        pair = frozenset((bond.source, bond.target))
-        if pair in bonded:
-            raise ValueError(f"{place}, bond {number}: {bond.source} and {bond.target} have a bond already")
-        bonded.add(pair)
-        bonds.append(bond)
-    return bonds
-
-
 def _bond(record: object, atoms: int, place: str) -> Edge:
     numbers = checked_type(record, list, "this", place)
     if len(numbers) != 3:
@@ -109,21 +105,13 @@ def _bond(record: object, atoms: int, place: str) -> Edge:
 
 
 def _target(record: object, place: str) -> float:
-    match field(record, "targets", list, place):
-        case [[int() | float() as target]] if not isinstance(target, bool) and _finite(target):
-            return float(target)
-        case given:
-            shown = reprlib.repr(given)
-            raise ValueError(
-                f"{place}: 'targets' must be a finite number in two lists, [[0.5]], and is {shown}"
-            )
-
-
-def _finite(number: float) -> bool:
-    try:
-        return math.isfinite(number)
-    except OverflowError:  # an integer that is too large for a float
-        return False
+    match given := field(record, "targets", list, place):
+        case [[int() | float() as target]] if not isinstance(target, bool):
+            with suppress(OverflowError):  # of an integer that is too large for a float
+                if math.isfinite(target):
+                    return float(target)
+    shown = reprlib.repr(given)
+    raise ValueError(f"{place}: 'targets' must be a finite number in two lists, [[0.5]], and is {shown}")
 
 
 def polarity(graph: LabelledGraph) -> float:
@@ -141,19 +129,17 @@ def polarity(graph: LabelledGraph) -> float:
 def make_molecules(number: int, seed: int) -> list[Molecule]:
     """Generate molecules with the sizes, elements and bonds of QM9, without charged atoms, from a seed.
 
-    The target is the standardised polarity, which depends only on the bonds of each atom and its neighbours.
+    Molecules are drawn until one is large enough. The target is the standardised polarity, which depends only
+    on the bonds of each atom and its neighbours.
     """
     draw = random.Random(seed)
-    return [_made(draw) for _ in range(number)]
-
-
-def _made(draw: random.Random) -> Molecule:
-    """Draw molecules until one is large enough, and return it."""
-    while True:
+    molecules: list[Molecule] = []
+    while len(molecules) < number:
         draft = _MoleculeBuilder(draw)
         if len(draft.elements) >= FEWEST_ATOMS:
             graph = _graph(draft.elements, draft.bonds())
-            return Molecule(graph, (polarity(graph) - MEAN) / DEVIATION)
+            molecules.append(Molecule(graph, (polarity(graph) - MEAN) / DEVIATION))
+    return molecules
 
 
 class _MoleculeBuilder:
@@ -167,44 +153,28 @@ class _MoleculeBuilder:
         """The kind of each bond, by its atoms."""
         self._draw = draw
         if self._chance(AROMATIC_RING):
-            self._add_aromatic_ring()
-        self._add_tree()
-        self._close_rings()
-        self._raise_bonds()
-        self._add_hydrogen()
-
-    def bonds(self) -> list[Edge]:
-        return [Edge(source, kind, target) for (source, target), kind in self._kinds.items()]
-
-    def _add_aromatic_ring(self) -> None:
-        ring = [self._add_atom(self._weighted(AROMATIC_ELEMENTS)) for _ in range(6)]
-        for place, atom in enumerate(ring):
-            self._bond(ring[place - 1], atom, AROMATIC)
-
-    def _add_tree(self) -> None:
-        """Add heavy atoms up to a random number, while there is free valence."""
+            ring = [self._add_atom(self._weighted(AROMATIC_ELEMENTS)) for _ in range(6)]
+            for place, atom in enumerate(ring):
+                self._bond(ring[place - 1], atom, AROMATIC)
         heavy = self._weighted(HEAVY_ATOMS)
         if not self.elements:
             self._add_atom(self._weighted(HEAVY_ELEMENTS))
         while len(self.elements) < heavy and (bonded := self._open()):
             self._bond(self._draw.choice(bonded), self._add_atom(self._weighted(HEAVY_ELEMENTS)), SINGLE)
-
-    def _close_rings(self) -> None:
         for _ in range(self._weighted(RINGS)):
             pairs = [pair for pair in combinations(self._open(), 2) if pair not in self._kinds]
             if pairs:
                 self._bond(*self._draw.choice(pairs), SINGLE)
-
-    def _raise_bonds(self) -> None:
         for (source, target), kind in list(self._kinds.items()):
             while kind < TRIPLE and self._left[source] and self._left[target] and self._chance(HIGHER_BOND):
                 kind += 1
                 self._bond(source, target, kind)
-
-    def _add_hydrogen(self) -> None:
         for atom in self._open():
             for _ in range(int(self._left[atom])):
                 self._bond(atom, self._add_atom(HYDROGEN), SINGLE)
+
+    def bonds(self) -> list[Edge]:
+        return [Edge(source, kind, target) for (source, target), kind in self._kinds.items()]
 
     def _open(self) -> list[int]:
         """Atoms with free valence."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import torch
 import torch.nn.functional as F
@@ -28,33 +28,6 @@ class Text(NamedTuple):
     """[frames, streams]"""
 
 
-class Order(NamedTuple):
-    """In what order a network of layers is computed. The loss and the gradients of tables are always computed
-    over all frames at once.
-    """
-
-    by_frame: bool
-    """Whether every connection is computed frame by frame."""
-    gradients_by_frame: bool
-    """Whether gradients of weights are accumulated frame by frame."""
-    together: bool
-    """Whether all streams are computed at the same time."""
-
-
-class LanguageModel(Protocol):
-    def forget(self) -> None:
-        """Reset the state to the beginning of the streams."""
-
-    def forward(self, inputs: Tensor) -> None:
-        """inputs: [frames, streams]"""
-
-    def loss(self, targets: Tensor) -> Tensor:
-        """The loss, summed over frames and streams. targets: [frames, streams]"""
-
-    def backward(self) -> None:
-        """Add to the gradients of the parameters."""
-
-
 def with_embedding(graph: LayerGraph, symbols: int) -> LayerGraph:
     """Return the same graph, with an embedding of symbols instead of an input of vectors."""
     vectors = Layer(size=graph.layers[INPUT].size, bias=False)
@@ -72,35 +45,44 @@ def with_embedding(graph: LayerGraph, symbols: int) -> LayerGraph:
 class LayeredModel:
     """A network of layers from `input` (symbols) to `scores`."""
 
-    def __init__(self, weights: Weights, frames: int, streams: int, back: int, order: Order):
-        """back: the number of earlier frames for backpropagation, see `Unrolled`."""
-        width = streams if order.together else 1
+    def __init__(
+        self,
+        by_frame: bool,
+        gradients_by_frame: bool,
+        together: bool,
+        weights: Weights,
+        frames: int,
+        streams: int,
+        back: int,
+    ):
+        """by_frame: compute every connection frame by frame; gradients_by_frame: accumulate the weights'
+        gradients frame by frame; together: compute all streams at the same time; back: the number of earlier
+        frames for backpropagation, see `Unrolled`.
+
+        The loss and the gradients of tables are always computed over all frames at once.
+        """
+        width = streams if together else 1
         gradients = WeightGradients()
         self._runs = [
             (
                 slice(start, start + width),
-                Unrolled(
-                    weights,
-                    frames,
-                    width,
-                    back,
-                    order.by_frame,
-                    order.gradients_by_frame,
-                    gradients=gradients,
-                ),
+                Unrolled(weights, frames, width, back, by_frame, gradients_by_frame, gradients=gradients),
             )
             for start in range(0, streams, width)
         ]
 
     def forget(self) -> None:
+        """Reset the state to the beginning of the streams."""
         for _, unrolled in self._runs:
             unrolled.forget()
 
     def forward(self, inputs: Tensor) -> None:
+        """inputs: [frames, streams]"""
         for streams, unrolled in self._runs:
             unrolled.forward({INPUT: inputs[:, streams]})
 
     def loss(self, targets: Tensor) -> Tensor:
+        """The loss, summed over frames and streams. targets: [frames, streams]"""
         losses = [
             cross_entropy_and_errors(
                 unrolled.output(SCORES_LAYER), targets[:, streams], unrolled.error(SCORES_LAYER)
@@ -110,6 +92,7 @@ class LayeredModel:
         return torch.stack(losses).sum()
 
     def backward(self) -> None:
+        """Add to the gradients of the parameters."""
         for _, unrolled in self._runs:
             unrolled.backward()
 
@@ -209,3 +192,6 @@ class LibraryModel(nn.Module):
 
 def _each(change: Callable[[Tensor], Tensor], state: State) -> State:
     return change(state) if isinstance(state, Tensor) else (change(state[0]), change(state[1]))
+
+
+LanguageModel: TypeAlias = LayeredModel | LibraryModel

@@ -12,9 +12,13 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping, Sequence
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import ClassVar, Literal, TypeAlias
+from itertools import accumulate
+from pathlib import Path
+from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
 import torch
 from pydantic import Field, model_validator
@@ -33,15 +37,8 @@ from parser.speed.tasks.language_model.network import (
     LanguageModel,
     LayeredModel,
     LibraryModel,
-    Order,
     Text,
     with_embedding,
-)
-from parser.speed.tasks.language_model.running_text import (
-    generate_words,
-    read_words,
-    split_corpus,
-    unigram_perplexity,
 )
 from parser.speed.tasks.operation_training import missing_file, optimizers
 from parser.speed.tasks.plugin import (
@@ -55,7 +52,111 @@ from parser.speed.tasks.plugin import (
     method,
     methods_of,
 )
+from parser.speed.tasks.tagged_text import UNKNOWN, read_tagged_text
 from parser.system.settings import Settings
+from parser.treebank.conllu import stream_sentences
+
+END = "</s>"
+"""The word after each sentence."""
+TREEBANK_SUFFIXES = (".conllu", ".conllx", ".conll")
+ZIPF_EXPONENT = 1.0
+FOLLOWS = 0.6
+"""The share of generated words that are determined by the previous word."""
+
+
+def read_words(paths: Iterable[str]) -> list[str]:
+    """The lower-cased words of treebanks and of files with sentences of `word|label`.
+
+    Raises FileNotFoundError, and ValueError with the line for malformed files.
+    """
+    words: list[str] = []
+    for path in paths:
+        if path.removesuffix(".gz").endswith(TREEBANK_SUFFIXES):
+            sentences = (list(sentence.forms) for sentence in stream_sentences(path, tree=False))
+        else:
+            sentences = ([word.word for word in sentence] for sentence in read_tagged_text(Path(path)))
+        for sentence in sentences:
+            words += [word.lower() for word in sentence]
+            words.append(END)
+    return words
+
+
+def generate_words(count: int, vocabulary: int, seed: int) -> list[str]:
+    """Generate words with Zipf-distributed frequencies; each word often has the same successor."""
+    draw = random.Random(seed)
+    weights = list(accumulate(1 / rank**ZIPF_EXPONENT for rank in range(1, vocabulary + 1)))
+    words = list(range(vocabulary))
+    successors = draw.choices(words, cum_weights=weights, k=vocabulary)
+    row = [0]
+    while len(row) < count:
+        row.append(
+            successors[row[-1]] if draw.random() < FOLLOWS else draw.choices(words, cum_weights=weights)[0]
+        )
+    return [f"w{word}" for word in row]
+
+
+def ranks(words: Iterable[str]) -> dict[str, int]:
+    """The frequency rank of each word, from 1 on; ties in order of first occurrence."""
+    return {word: number for number, (word, _) in enumerate(Counter(words).most_common(), start=1)}
+
+
+def replace_rare(numbers: Iterable[int], limit: int) -> list[int]:
+    """Replace numbers that are not below `limit` by UNKNOWN."""
+    return [number if number < limit else UNKNOWN for number in numbers]
+
+
+class Corpus(NamedTuple):
+    """The words as inputs and as targets, whose vocabularies can differ in size."""
+
+    inputs: Tensor
+    """[words]"""
+    targets: Tensor
+    """[words]"""
+
+    def chunks(self, frames: int, streams: int) -> list[Text]:
+        """Contiguous streams of equal length, the longest that can be cut into whole chunks."""
+        number = (len(self.inputs) - 1) // (frames * streams)
+        length = number * frames
+        if not number:
+            raise ValueError(
+                f"{len(self.inputs)} words are too few for {frames} frames of {streams} streams: "
+                "use more `words` or fewer `frames`"
+            )
+        inputs = self.inputs[: length * streams].view(streams, length).T.contiguous()  # [length, streams]
+        targets = self.targets[1 : length * streams + 1].view(streams, length).T.contiguous()
+        return [Text(*both) for both in zip(inputs.split(frames), targets.split(frames), strict=True)]
+
+
+def split_corpus(
+    words: Sequence[str], sizes: tuple[int, int], held_out: int, most: int | None, device: torch.device
+) -> tuple[Corpus, Corpus]:
+    """The words to train on, and those that are held out.
+
+    sizes: the sizes of the vocabularies of inputs and targets, by frequency in the training words.
+
+    held_out: the number of words at the end; most: the maximum number of training words, from the beginning.
+    Raises ValueError if none are left.
+    """
+    until = len(words) - held_out
+    if until < 2:
+        raise ValueError(f"{held_out} of {len(words)} words are held out: none is left")
+    trained, rest = words[: min(until, most or until)], words[until:]
+    found = ranks(trained)
+
+    def corpus(part: Sequence[str]) -> Corpus:
+        numbers = [found.get(word, UNKNOWN) for word in part]
+        return Corpus(*(torch.tensor(replace_rare(numbers, size), device=device) for size in sizes))
+
+    return corpus(trained), corpus(rest)
+
+
+def unigram_perplexity(trained: Corpus, chunks: Sequence[Text], symbols: int) -> float:
+    """The perplexity of the chunks' targets, by add-one smoothed frequencies in the training text."""
+    counts = torch.bincount(trained.targets, minlength=symbols) + 1  # [symbols]
+    shares = (counts / counts.sum()).log()  # [symbols]
+    targets = torch.cat([chunk.targets.flatten() for chunk in chunks])  # [words]
+    return math.exp(-shares[targets].mean().item())
+
 
 LayeredModels: TypeAlias = Callable[[int, int, int], LanguageModel]
 CHECKED_STREAMS, CHECKED_FRAMES, CHECKED_CHUNKS = 4, 5, 3
@@ -129,33 +230,19 @@ METHODS = methods_of(TASK)
 # chunk, and the number of earlier frames for backpropagation, to a model; or one model of PyTorch's layers.
 
 
-@method(TASK, "none", title="stream by stream, all frame by frame")
-def stream_by_stream(setup: AnySetup, weights: Weights) -> LayeredModels:
-    return partial(LayeredModel, weights, order=Order(by_frame=True, gradients_by_frame=True, together=False))
+def layered(model: Callable[..., LayeredModel], setup: AnySetup, weights: Weights) -> LayeredModels:
+    return partial(model, weights)
 
 
-@method(TASK, "streams", title="all streams, all frame by frame")
-def streams_together(setup: AnySetup, weights: Weights) -> LayeredModels:
-    return partial(LayeredModel, weights, order=Order(by_frame=True, gradients_by_frame=True, together=True))
-
-
-@method(TASK, "late-gradients", title="all frame by frame, weight gradients in one product")
-def late_gradients(setup: AnySetup, weights: Weights) -> LayeredModels:
-    return partial(LayeredModel, weights, order=Order(by_frame=True, gradients_by_frame=False, together=True))
-
-
-@method(TASK, "components", title="stream by stream, only cycles frame by frame")
-def components(setup: AnySetup, weights: Weights) -> LayeredModels:
-    return partial(
-        LayeredModel, weights, order=Order(by_frame=False, gradients_by_frame=False, together=False)
-    )
-
-
-@method(TASK, "both", title="all streams, only cycles frame by frame")
-def components_together(setup: AnySetup, weights: Weights) -> LayeredModels:
-    return partial(
-        LayeredModel, weights, order=Order(by_frame=False, gradients_by_frame=False, together=True)
-    )
+for name, title, by_frame, gradients_by_frame, together in (
+    ("none", "stream by stream, all frame by frame", True, True, False),
+    ("streams", "all streams, all frame by frame", True, True, True),
+    ("late-gradients", "all frame by frame, weight gradients in one product", True, False, True),
+    ("components", "stream by stream, only cycles frame by frame", False, False, False),
+    ("both", "all streams, only cycles frame by frame", False, False, True),
+):
+    model = partial(LayeredModel, by_frame, gradients_by_frame, together)
+    method(TASK, name, title=title)(partial(layered, model))
 
 
 def why_no_library(setup: Setup[RecurrentLanguageModelSettings]) -> str | None:
@@ -192,9 +279,7 @@ class RecurrentLanguageModel:
         settings = setup.settings
         if settings.frames % setup.batch_size:
             return f"{settings.frames} frames cannot be divided equally among {setup.batch_size} streams"
-        if reason := METHODS.chosen(setup).skip(setup):
-            return reason
-        return next(filter(None, (missing_file(data_path(path)) for path in settings.data)), None)
+        return METHODS.chosen(setup).skip(setup) or missing_file(*settings.data)
 
     def prepare(self, setup: Setup[RecurrentLanguageModelSettings]) -> None:
         self._setup, settings = setup, setup.settings
@@ -221,9 +306,8 @@ class RecurrentLanguageModel:
         return self._text.chunks(self._frames, self._setup.batch_size)
 
     def run(self, batch: Text) -> None:
-        phase = self._setup.phase
         self._differentiate(batch)
-        with phase("update"):
+        with self._setup.phase("update"):
             for optimizer in self._optimizers:
                 optimizer.step()
 
@@ -274,17 +358,9 @@ class RecurrentLanguageModel:
         for batch in self.batches():
             self.run(batch)
 
+    @torch.no_grad()
     def score(self) -> float:
         """The unigram perplexity of the held-out words divided by the model's perplexity."""
-        self._scored = self._perplexity()
-        return self._unigram_perplexity / self._scored
-
-    def notes(self) -> Mapping[str, float]:
-        return {"perplexity": self._scored, "perplexity by frequencies": self._unigram_perplexity}
-
-    @torch.no_grad()
-    def _perplexity(self) -> float:
-        """The perplexity of the held-out words."""
         model = self._scoring
         model.forget()
         losses = []
@@ -293,11 +369,15 @@ class RecurrentLanguageModel:
             losses.append(model.loss(chunk.targets))
         model.forget()
         words = len(self._held_out) * SCORED_FRAMES * SCORED_STREAMS
-        return math.exp(torch.stack(losses).sum().item() / words)
+        self._scored = math.exp(torch.stack(losses).sum().item() / words)
+        return self._unigram_perplexity / self._scored
 
     @cached_property
     def _scoring(self) -> LanguageModel:
         return self._model_of(SCORED_FRAMES, SCORED_STREAMS, 0)
+
+    def notes(self) -> Mapping[str, float]:
+        return {"perplexity": self._scored, "perplexity by frequencies": self._unigram_perplexity}
 
     def _model_of(self, frames: int, streams: int, back: int) -> LanguageModel:
         return self._library or self._layered(frames, streams, back)

@@ -63,16 +63,12 @@ def _mean(digits: Sequence[int]) -> Fraction:
     return Fraction(sum(digits), len(digits) or 1)
 
 
-def _even_minus_odd(digits: Sequence[int]) -> Fraction:
-    """The mean at positions 0, 2, 4 … minus the mean at positions 1, 3, 5 …"""
-    return _mean(digits[0::2]) - _mean(digits[1::2])
-
-
-def _range(digits: Sequence[int]) -> int:
-    return max(digits) - min(digits)
-
-
-OPERATIONS: tuple[Callable[[Sequence[int]], Fraction | int], ...] = (_mean, _even_minus_odd, _range, len)
+OPERATIONS: tuple[Callable[[Sequence[int]], Fraction | int], ...] = (
+    _mean,
+    lambda digits: _mean(digits[0::2]) - _mean(digits[1::2]),  # at positions 0, 2, 4 … and at 1, 3, 5 …
+    lambda digits: max(digits) - min(digits),
+    len,
+)
 
 
 def reduce(operation: int, digits: Sequence[int]) -> int:
@@ -98,13 +94,12 @@ def make_reductions(number: int, seed: int, longest: int = LONGEST_LIST) -> list
     if longest < 1:
         raise ValueError(f"longest must be at least 1, not {longest}")
     draw = random.Random(seed)
-    return [_reduction(draw, longest) for _ in range(number)]
-
-
-def _reduction(draw: random.Random, longest: int) -> Reduction:
-    operation = draw.randrange(len(OPERATIONS))
-    digits = tuple(draw.choices(range(10), k=draw.randint(1, longest)))
-    return Reduction(operation, digits, reduce(operation, digits))
+    reductions = []
+    for _ in range(number):
+        operation = draw.randrange(len(OPERATIONS))
+        digits = tuple(draw.choices(range(10), k=draw.randint(1, longest)))
+        reductions.append(Reduction(operation, digits, reduce(operation, digits)))
+    return reductions
 
 
 class RecurrentCell(nn.Module):
@@ -157,7 +152,7 @@ class ListReducer(nn.Module):
 
         A cell gets one gradient per step of each instance.
         """
-        graph, loop = MessageGraph(), 1 % workers
+        graph, loop, replicas = MessageGraph(), 1 % workers, len(self.cells)
         graph.add(CONTROLLER, Controller(outputs=3))
         graph.add("embedding", updates.of_table(self.tokens))
         graph.add("each step", Ungroup(_tokens_of_steps))
@@ -167,15 +162,6 @@ class ListReducer(nn.Module):
         graph.connect((CONTROLLER, 1), "embedding")
         graph.chain("embedding", "each step")
         graph.connect("each step", ("with token", 1))
-        self._add_cells(graph, updates, workers)
-        graph.connect(add_loop(graph, CONTROLLER, "with token", "any cell", loop), "scores")
-        graph.chain("scores", "loss", CONTROLLER)
-        graph.connect((CONTROLLER, 2), ("loss", 1))
-        return graph
-
-    def _add_cells(self, graph: MessageGraph, updates: Updates, workers: int) -> None:
-        """Add the cells between `with token` and `any cell`."""
-        replicas, loop = len(self.cells), graph.worker["with token"]
         graph.add("which cell", Condition(lambda state: state.instance % replicas, replicas), loop)
         graph.add("any cell", Join(replicas), loop)
         graph.chain("with token", "which cell")
@@ -184,9 +170,10 @@ class ListReducer(nn.Module):
             graph.add(name, updates.of_repeated(cell), (number + 1) % workers)
             graph.connect(("which cell", number), name)
             graph.connect(name, ("any cell", number))
-
-    def replicas(self) -> Sequence[Sequence[nn.Module]]:
-        return (self.cells,)
+        graph.connect(add_loop(graph, CONTROLLER, "with token", "any cell", loop), "scores")
+        graph.chain("scores", "loss", CONTROLLER)
+        graph.connect((CONTROLLER, 2), ("loss", 1))
+        return graph
 
     def _initial_state(self, lists: int) -> Tensor:
         """[lists, hidden]"""
@@ -221,7 +208,8 @@ METHODS = methods_of(TASK)
 
 @method(TASK, *MESSAGE_METHODS)
 def by_batches_or_messages(setup: Setup[ListReductionSettings], network: ListReducer) -> MessageTraining:
-    return MessageTraining(setup, network, network, setup.settings.updates, ACTIVE.get(setup.method))
+    active = ACTIVE.get(setup.method)
+    return MessageTraining(setup, network, network, setup.settings.updates, active, network.cells)
 
 
 class ListReductionPlugin(BatchMessagePlugin):

@@ -72,11 +72,14 @@ def apply(module: str, inputs: Sequence[NodeResult], scene: Scene) -> NodeResult
         case ["filter", attribute], [frozenset(things)]:
             return frozenset(thing for thing in things if _look(scene, thing, attribute) == value)
         case ["unique"], [frozenset(things)]:
-            return _only(things)
+            if len(things) != 1:
+                raise NotUniqueError(f"unique needs one thing, and is given {len(things)}")
+            return One(*things)
         case ["relate"], [One(thing)]:
             return frozenset(scene.relationships[value][thing])
         case ["same", attribute], [One(thing)]:
-            return _alike(scene, thing, attribute)
+            wanted, others = _look(scene, thing, attribute), set(range(len(scene.things))) - {thing}
+            return frozenset(other for other in others if _look(scene, other, attribute) == wanted)
         case ["query", attribute], [One(thing)]:
             return _look(scene, thing, attribute)
         case ["exist"], [frozenset(things)]:
@@ -98,21 +101,8 @@ def apply(module: str, inputs: Sequence[NodeResult], scene: Scene) -> NodeResult
     raise ValueError(f"{module} can do nothing with {', '.join(map(repr, inputs)) or 'no input'}")
 
 
-def _only(things: frozenset[int]) -> One:
-    if len(things) != 1:
-        raise NotUniqueError(f"unique needs one thing, and is given {len(things)}")
-    return One(*things)
-
-
 def _look(scene: Scene, thing: int, attribute: str) -> str:
     return getattr(scene.things[thing], attribute)
-
-
-def _alike(scene: Scene, thing: int, attribute: str) -> frozenset[int]:
-    """The other things with the same value of the attribute."""
-    wanted = _look(scene, thing, attribute)
-    every = range(len(scene.things))
-    return frozenset(other for other in every if other != thing and _look(scene, other, attribute) == wanted)
 
 
 class Lesson(NamedTuple):
@@ -134,20 +124,15 @@ def make_lesson(questions: Sequence[Question], scene: Scene, draw: random.Random
     merged = _Merged()
     asked = [merged.add(question.program) for question in questions]
     for node, result in enumerate(node_results(merged.program(), scene)):
-        if isinstance(result, frozenset | One):
-            asked.append(merged.node(_about(result, draw), (node,)))
+        if isinstance(result, One):
+            asked.append(merged.node(f"query_{draw.choice(tuple(THING_ATTRIBUTES))}", (node,)))
+        elif isinstance(result, frozenset):
+            asked.append(merged.node(draw.choice(("exist", "count")), (node,)))
     asked = sorted(set(asked))
     program = merged.program()
     answers = node_results(program, scene)
     spoken = tuple(in_words(answers[node], program.modules[node]) for node in asked)
     return Lesson(program, tuple(asked), spoken, questions[0].image)
-
-
-def _about(result: NodeResult, draw: random.Random) -> str:
-    """Draw a function that turns an intermediate result into an answer."""
-    if isinstance(result, One):
-        return f"query_{draw.choice(tuple(THING_ATTRIBUTES))}"
-    return draw.choice(("exist", "count"))
 
 
 class _Merged:
@@ -184,16 +169,33 @@ FILTERS = {0: 3, 1: 42, 2: 40, 3: 13, 4: 2}
 
 
 def make_questions(questions: int, scenes: int, seed: int) -> tuple[list[Scene], list[Question]]:
-    """Generate scenes and questions, determined by the seed. A question's image is the index of its scene."""
+    """Generate scenes and questions, determined by the seed. A question's image is the index of its scene.
+
+    Programs are drawn until one is short enough, and its descriptions are unique.
+    """
     draw = random.Random(seed)
-    made = [_scene(draw) for _ in range(scenes)]
-    images = [number * scenes // questions for number in range(questions)]
-    return made, [_question(made[image], image, draw) for image in images]
+    made_scenes = [_scene(draw) for _ in range(scenes)]
+    made: list[Question] = []
+    while len(made) < questions:
+        image = len(made) * scenes // questions
+        try:
+            program = _Asker(made_scenes[image], draw).ask()
+        except NotUniqueError:
+            continue
+        if len(program) <= LONGEST_PROGRAM:
+            made.append(Question(program, answer(program, made_scenes[image]), image))
+    return made_scenes, made
 
 
 def _scene(draw: random.Random) -> Scene:
     cells = draw.sample(range(GRID_SIDE * GRID_SIDE), draw.randint(FEWEST_THINGS, MOST_THINGS))
-    things = [_thing(cell, draw) for cell in cells]
+    things = []
+    for cell in cells:
+        color, shape, material, size = (draw.choice(values) for values in THING_ATTRIBUTES.values())
+        row, column = divmod(cell, GRID_SIDE)
+        # Not near the borders, so that rounding does not change the cell.
+        x, y = ((place + draw.uniform(0.1, 0.9)) / GRID_SIDE for place in (column, row))
+        things.append(Thing(color, shape, material, size, x, y))
     return Scene(
         tuple(things),
         {
@@ -205,29 +207,10 @@ def _scene(draw: random.Random) -> Scene:
     )
 
 
-def _thing(cell: int, draw: random.Random) -> Thing:
-    color, shape, material, size = (draw.choice(values) for values in THING_ATTRIBUTES.values())
-    row, column = divmod(cell, GRID_SIDE)
-    # Not near the borders, so that rounding does not change the cell.
-    x, y = ((place + draw.uniform(0.1, 0.9)) / GRID_SIDE for place in (column, row))
-    return Thing(color, shape, material, size, x, y)
-
-
 def _all_pairs(things: list[Thing], related: Callable[[Thing, Thing], bool]) -> tuple[tuple[int, ...], ...]:
     return tuple(
         tuple(number for number, other in enumerate(things) if related(thing, other)) for thing in things
     )
-
-
-def _question(scene: Scene, image: int, draw: random.Random) -> Question:
-    """Draw programs until one is short enough, and its descriptions are unique."""
-    while True:
-        try:
-            drawn = _Asker(scene, draw).ask()
-        except NotUniqueError:
-            continue
-        if len(drawn) <= LONGEST_PROGRAM:
-            return Question(drawn, answer(drawn, scene), image)
 
 
 class _PartialProgram(NamedTuple):
@@ -249,39 +232,30 @@ class _Asker:
 
     def ask(self) -> Program:
         """Draw a program. Its kinds are as frequent as in the original generator."""
-        kinds: dict[Callable[[], _PartialProgram], int] = {
-            self._chain: 28,
-            self._alike: 31,
-            self._either: 9,
-            self._both: 6,
-            self._compared_things: 18,
-            self._compared_counts: 8,
-        }
-        return self._weighted(kinds)().program
-
-    def _chain(self) -> _PartialProgram:
-        draft = self._step(SCENE)
-        for _ in range(self._draw.randint(0, 3)):
-            draft = self._related(draft)
-        return self._asked(draft)
-
-    def _alike(self) -> _PartialProgram:
-        return self._asked(self._step(f"same_{self._attribute()}", self._one(self._step(SCENE))))
-
-    def _either(self) -> _PartialProgram:
-        draft = self._step("union", *(self._filtered(self._start()) for _ in range(2)))
-        return self._step("count", self._draw.choice((draft, self._filtered(draft))))
-
-    def _both(self) -> _PartialProgram:
-        return self._asked(self._step("intersect", *(self._related(self._step(SCENE)) for _ in range(2))))
-
-    def _compared_things(self) -> _PartialProgram:
-        attribute = self._attribute()
-        return self._step(f"equal_{attribute}", *(self._queried(self._start(), attribute) for _ in range(2)))
-
-    def _compared_counts(self) -> _PartialProgram:
-        counts = [self._step("count", self._filtered(self._start())) for _ in range(2)]
-        return self._step(self._draw.choice(("equal_integer", "less_than", "greater_than")), *counts)
+        kinds = {"chain": 28, "alike": 31, "either": 9, "both": 6, "things": 18, "counts": 8}
+        match self._weighted(kinds):
+            case "chain":
+                draft = self._step(SCENE)
+                for _ in range(self._draw.randint(0, 3)):
+                    draft = self._related(draft)
+                draft = self._asked(draft)
+            case "alike":
+                draft = self._asked(self._step(f"same_{self._attribute()}", self._one(self._step(SCENE))))
+            case "either":
+                draft = self._step("union", *(self._filtered(self._start()) for _ in range(2)))
+                draft = self._step("count", self._draw.choice((draft, self._filtered(draft))))
+            case "both":
+                related = (self._related(self._step(SCENE)) for _ in range(2))
+                draft = self._asked(self._step("intersect", *related))
+            case "things":
+                attribute = self._attribute()
+                values = (self._queried(self._start(), attribute) for _ in range(2))
+                draft = self._step(f"equal_{attribute}", *values)
+            case _:
+                counts = [self._step("count", self._filtered(self._start())) for _ in range(2)]
+                comparison = self._draw.choice(("equal_integer", "less_than", "greater_than"))
+                draft = self._step(comparison, *counts)
+        return draft.program
 
     def _asked(self, draft: _PartialProgram) -> _PartialProgram:
         """A query, an existence question, or a count."""

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from parser.batching.levels import Integers, depths
+from parser.batching.levels import depths
 from parser.config.data_folder import data_path
 from parser.speed.tasks.programs.answers import Lesson, make_questions
 from parser.speed.tasks.programs.network import ExecutorSizes, ProgramCalls
@@ -37,11 +37,6 @@ from parser.system.version import to_install
 DATASET = "features"
 
 
-class Images(Protocol):
-    def of(self, images: Sequence[int]) -> Tensor:
-        """[len(images), channels, side, side] The features of these images."""
-
-
 class PaintedImages:
     """Features rendered from scene annotations, as a perfect feature extractor would produce them."""
 
@@ -49,6 +44,7 @@ class PaintedImages:
         self._scenes, self._channels, self._side, self._seed = scenes, channels, side, seed
 
     def of(self, images: Sequence[int]) -> Tensor:
+        """[len(images), channels, side, side] The features of these images."""
         return paint([self._scenes[image] for image in images], self._channels, self._side, self._seed)
 
 
@@ -70,8 +66,18 @@ class Features:
 
     def __init__(self, path: Path) -> None:
         """Raises ValueError if the file or its dataset is missing or malformed."""
+        try:
+            import h5py
+        except ImportError:
+            raise ValueError(f"{path}: reading it takes h5py: {to_install('clevr')}") from None
+        try:
+            file = h5py.File(path, "r")
+        except OSError as error:
+            raise ValueError(f"{path}: not a readable HDF5 file: {error}") from None
+        if not isinstance(dataset := file.get(DATASET), h5py.Dataset):
+            raise ValueError(f"{path}: there is no dataset {DATASET!r} in it")
         self._path = path
-        self._features = _open(path)
+        self._features: Any = dataset  # keeps its file open
         if self._features.ndim != 4 or self._features.dtype.kind != "f":
             raise ValueError(
                 f"{path}: {DATASET!r} must be numbers [images, channels, height, width], and is "
@@ -94,21 +100,7 @@ class Features:
         return torch.from_numpy(features)[torch.from_numpy(places)]
 
 
-def _open(path: Path) -> Any:
-    """Open the dataset, which keeps its file open."""
-    try:
-        import h5py
-    except ImportError:
-        raise ValueError(f"{path}: reading it takes h5py: {to_install('clevr')}") from None
-    try:
-        file = h5py.File(path, "r")
-    except OSError as error:
-        raise ValueError(f"{path}: not a readable HDF5 file: {error}") from None
-    if not isinstance(dataset := file.get(DATASET), h5py.Dataset):
-        raise ValueError(f"{path}: there is no dataset {DATASET!r} in it")
-    return dataset
-
-
+Images: TypeAlias = PaintedImages | RandomImages | Features
 UNARY = sum(PROGRAM_FUNCTIONS[module_parts(module)[0]].inputs == 1 for module in MODULES)
 """The number of modules with one input, which are the first in MODULES."""
 
@@ -150,18 +142,17 @@ class ProgramExecutorSettings(Settings):
             raise ValueError("features and scenes: give only one of them")
         return self
 
-
-def executor_sizes(settings: ProgramExecutorSettings) -> ExecutorSizes:
-    return ExecutorSizes(
-        features=settings.feature_channels,
-        side=settings.side,
-        channels=settings.channels,
-        projected=settings.projected,
-        hidden=settings.hidden,
-        unary=UNARY,
-        binary=len(MODULES) - UNARY,
-        answers=len(ANSWERS),
-    )
+    def sizes(self) -> ExecutorSizes:
+        return ExecutorSizes(
+            features=self.feature_channels,
+            side=self.side,
+            channels=self.channels,
+            projected=self.projected,
+            hidden=self.hidden,
+            unary=UNARY,
+            binary=len(MODULES) - UNARY,
+            answers=len(ANSWERS),
+        )
 
 
 class ProgramExample(NamedTuple):
@@ -222,13 +213,8 @@ def prepare_program(program: Program, asked: Sequence[int]) -> ProgramCalls:
             module.append(MODULES.index(name))
             given.append([*(value[other] for other in inputs), -1][:2])
     first, second = np.array(given, np.int64).reshape(-1, 2).T
-    results = np.array([value[node] for node in asked], np.int64)
-    return ProgramCalls(np.array(module, np.int64), first, second, _depths(first, second), results)
-
-
-def _depths(first: Integers, second: Integers) -> Integers:
-    """See `ProgramCalls.depth`."""
-    user = np.tile(np.arange(len(first)), 2)
-    used = np.concatenate([first, second]) - 1
+    user, used = np.tile(np.arange(len(first)), 2), np.concatenate([first, second]) - 1
     is_call = used >= 0
-    return depths(len(first), used[is_call], user[is_call])
+    depth = depths(len(first), used[is_call], user[is_call])
+    results = np.array([value[node] for node in asked], np.int64)
+    return ProgramCalls(np.array(module, np.int64), first, second, depth, results)

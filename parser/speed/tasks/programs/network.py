@@ -376,22 +376,23 @@ class RecordedExecutor:
 
     def __init__(self, executor: ProgramExecutor, wrap: Callable[[Operation], Operation]):
         """wrap: maps the operation of each module to the operation that is recorded."""
-        self._templates = [_template(block, executor.grid, wrap) for block in executor.blocks]
+        grid = executor.grid
+        operations = (operation_of(block, grid) for block in executor.blocks)
+        self._templates = [
+            Template.of(wrap(operation), (grid.width,) * images) for operation, images in operations
+        ]
 
     def results(self, graph: Graph, images: Sequence[Value], programs: Sequence[ProgramCalls]) -> Integers:
         """[results] The numbers of the results, program by program. images: one per program."""
-        each = zip(images, programs, strict=True)
-        return np.array(
-            [value.number for image, calls in each for value in self._results(graph, image, calls)], np.int64
-        )
-
-    def _results(self, graph: Graph, image: Value, calls: ProgramCalls) -> list[Value]:
-        values = [image]
-        columns = (calls.module.tolist(), calls.first.tolist(), calls.second.tolist())
-        for module, *places in zip(*columns, strict=True):
-            template = self._templates[module]
-            values += graph.apply(template, [values[place] for place in places[: template.arguments]])
-        return [values[place] for place in calls.results.tolist()]
+        results: list[int] = []
+        for image, calls in zip(images, programs, strict=True):
+            values = [image]
+            columns = (calls.module.tolist(), calls.first.tolist(), calls.second.tolist())
+            for module, *places in zip(*columns, strict=True):
+                template = self._templates[module]
+                values += graph.apply(template, [values[place] for place in places[: template.arguments]])
+            results += [values[place].number for place in calls.results.tolist()]
+        return np.array(results, np.int64)
 
     def calls(self, numbered: NumberedCalls) -> list[StaticApplications]:
         """The calls in the form for `StaticComputation`."""
@@ -404,11 +405,6 @@ class RecordedExecutor:
                 StaticApplications(template, number[which], arguments, nothing[which], numbered.level[which])
             )
         return found
-
-
-def _template(block: nn.Module, grid: Grid, wrap: Callable[[Operation], Operation]) -> Template:
-    operation, images = operation_of(block, grid)
-    return Template.of(wrap(operation), (grid.width,) * images)
 
 
 def results_by_slices(executor: ProgramExecutor, images: Tensor, numbered: NumberedCalls) -> Tensor:

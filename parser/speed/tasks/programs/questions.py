@@ -127,30 +127,26 @@ def read_questions(path: Path) -> list[Question]:
     records = read_records(path, "questions")
     if not records:
         raise ValueError(f"{path}: no questions")
-    return [_question(record, path, position) for position, record in enumerate(records)]
+    questions = []
+    for position, record in enumerate(records):
+        given = record.get("question_index") if isinstance(record, dict) else None
+        place = f"{path}: question {given if type(given) is int else position}"
+        nodes = field(record, "program", list, place)
+        if not nodes:
+            raise ValueError(f"{place}: the program has no nodes")
+        parts = [_node(node, len(nodes), f"{place}, node {number}") for number, node in enumerate(nodes)]
+        program = _program(parts, place)
+        given = checked_type(record, dict, "this", place).get("answer")
+        answer = answer_word(given) if isinstance(given, int | str) else ""
+        if answer not in ANSWERS:
+            raise ValueError(f"{place}: the answer {reprlib.repr(given)} is none of {', '.join(ANSWERS)}")
+        questions.append(Question(program, answer, image_index(record, place)))
+    return questions
 
 
 class _ProgramNode(NamedTuple):
     module: str
     inputs: list[int]
-
-
-def _question(record: object, path: Path, position: int) -> Question:
-    given = record.get("question_index") if isinstance(record, dict) else None
-    place = f"{path}: question {given if type(given) is int else position}"
-    records = field(record, "program", list, place)
-    if not records:
-        raise ValueError(f"{place}: the program has no nodes")
-    nodes = [_node(node, len(records), f"{place}, node {number}") for number, node in enumerate(records)]
-    return Question(_program(nodes, place), _answer(record, place), image_index(record, place))
-
-
-def _answer(record: object, place: str) -> str:
-    given = checked_type(record, dict, "this", place).get("answer")
-    answer = answer_word(given) if isinstance(given, int | str) else ""
-    if answer not in ANSWERS:
-        raise ValueError(f"{place}: the answer {reprlib.repr(given)} is none of {', '.join(ANSWERS)}")
-    return answer
 
 
 def _node(record: object, nodes: int, place: str) -> _ProgramNode:
@@ -183,7 +179,12 @@ def _value(holder: dict, name: str, place: str) -> str:
 
 
 def _program(nodes: Sequence[_ProgramNode], place: str) -> Program:
-    order = _inputs_first(nodes, place)
+    order = list(range(len(nodes)))  # if possible
+    if any(max(node.inputs, default=-1) >= number for number, node in enumerate(nodes)):
+        try:
+            order = list(TopologicalSorter(dict(enumerate(node.inputs for node in nodes))).static_order())
+        except CycleError as error:
+            raise ValueError(f"{place}: {_listed(error.args[1])} use each other in a cycle") from None
     unused = sorted(set(order).difference(*(node.inputs for node in nodes)))
     if len(unused) > 1:
         raise ValueError(f"{place}: no node uses {_listed(unused)}; only the root may be unused")
@@ -192,16 +193,6 @@ def _program(nodes: Sequence[_ProgramNode], place: str) -> Program:
         tuple(nodes[number].module for number in order),
         tuple(tuple(places[node] for node in nodes[number].inputs) for number in order),
     )
-
-
-def _inputs_first(nodes: Sequence[_ProgramNode], place: str) -> list[int]:
-    """A topological order, which is the given order if possible."""
-    if all(max(node.inputs, default=-1) < number for number, node in enumerate(nodes)):
-        return list(range(len(nodes)))
-    try:
-        return list(TopologicalSorter(dict(enumerate(node.inputs for node in nodes))).static_order())
-    except CycleError as error:
-        raise ValueError(f"{place}: {_listed(error.args[1])} use each other in a cycle") from None
 
 
 def _listed(nodes: Sequence[int]) -> str:
@@ -246,15 +237,12 @@ def read_scenes(path: Path) -> dict[int, Scene]:
         image = image_index(record, place)
         if image in scenes:
             raise ValueError(f"{place}: image {image} has a scene already")
-        scenes[image] = _scene(record, place)
+        objects = field(record, "objects", list, place)
+        things = tuple(_thing(thing, f"{place}, object {number}") for number, thing in enumerate(objects))
+        given = field(record, "relationships", dict, place)
+        related = {name: _relationship(given, name, len(things), place) for name in RELATIONS}
+        scenes[image] = Scene(things, related)
     return scenes
-
-
-def _scene(record: object, place: str) -> Scene:
-    objects = field(record, "objects", list, place)
-    things = tuple(_thing(thing, f"{place}, object {number}") for number, thing in enumerate(objects))
-    given = field(record, "relationships", dict, place)
-    return Scene(things, {name: _relationship(given, name, len(things), place) for name in RELATIONS})
 
 
 def _thing(record: object, place: str) -> Thing:
@@ -302,20 +290,13 @@ def paint(scenes: Sequence[Scene], channels: int, side: int, seed: int) -> Tenso
             (number, mark, int(thing.y * side) * side + int(thing.x * side))
             for number, scene in enumerate(scenes)
             for thing in scene.things
-            for mark in _marks(thing)
+            for mark in (*(MARKS[getattr(thing, name)] for name in THING_ATTRIBUTES), PRESENCE)
         ],
         dtype=torch.long,
     ).view(-1, 3)
     canvas = torch.zeros(len(scenes), PRESENCE + 1, side * side)
     canvas.index_put_(tuple(at.unbind(1)), torch.ones(len(at)), accumulate=True)
-    return (_projection(channels, seed) @ canvas).view(len(scenes), channels, side, side)
-
-
-def _marks(thing: Thing) -> tuple[int, ...]:
-    return (*(MARKS[value] for value in (thing.color, thing.shape, thing.material, thing.size)), PRESENCE)
-
-
-def _projection(channels: int, seed: int) -> Tensor:
-    """[channels, marks] The random matrix. The marks of a thing are one per attribute, and its presence."""
     generator = torch.Generator().manual_seed(seed)
-    return torch.randn(channels, PRESENCE + 1, generator=generator) / math.sqrt(len(THING_ATTRIBUTES) + 1)
+    # A thing has a mark for each attribute, and that of its presence.
+    matrix = torch.randn(channels, PRESENCE + 1, generator=generator) / math.sqrt(len(THING_ATTRIBUTES) + 1)
+    return (matrix @ canvas).view(len(scenes), channels, side, side)

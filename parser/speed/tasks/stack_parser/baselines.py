@@ -100,15 +100,15 @@ def _step_unbatched(model: Model, tokens: Tokens) -> State:
     inventory, state = model.inventory, State.initial(tokens.lengths, device=model.device)
     sentence = torch.zeros_like(state.length)
     positions = StatePositions.of(state, sentence, tokens.words)
-    parsers = stepper(model.network, inventory, tokens, positions.front)
-    parsers.reserve(tokens.words + 1)
+    parsers = stepper(model.network, inventory, model.network.word_table(tokens), tokens, positions.front)
+    parsers.memory.reserve(tokens.words + 1)
     inputs = parsers.inputs_at(positions)
     while not inventory.system.finished(state):
         scores = mask_illegal(inventory, state, model.network.score_states(*parsers.outputs(inputs)))
         best = best_transitions(inventory, state, scores)
         inventory.apply(state, best)
         inputs = parsers.inputs_at(StatePositions.of(state, sentence, tokens.words))
-        parsers.advance(best, parsers.transition_inputs(best), inputs)
+        parsers.advance(best, parsers.memory.transition_inputs(best), inputs)
     return state
 
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -97,37 +98,29 @@ def needs_simple_network(setup: Setup[Any]) -> str | None:
     return None
 
 
-class Gradients(Protocol):
-    def gradients(self, *batches: Tensor) -> Tensor:
-        """Compute the gradients of the mean loss per transition; return the sum of the losses.
-
-        batches: [batch] each, the numbers of the sentences.
-        """
-
-    def checked(self, *batches: Tensor) -> Tensor:
-        """Like `gradients`, for a check."""
-
-    def padding(self, rows: Tensor) -> float:
-        """See `Work`. rows: [batch]"""
-
-
 class MicrobatchGradients:
     """The gradients of a microbatch for all sentences or, without batching, of one for each."""
 
-    def __init__(self, parts: Parts, score: Score | None, one_by_one: bool = False):
+    def __init__(self, score: Score | None, parts: Parts, one_by_one: bool = False):
         """score: computes the scores of a microbatch, if not by replay."""
         self._parts, self._score, self._one_by_one = parts, score, one_by_one
         self._group = group_size(parts.setup.device) if score is None else None
 
     def gradients(self, *batches: Tensor) -> Tensor:
+        """Compute the gradients of the mean loss per transition; return the sum of the losses.
+
+        batches: [batch] each, the numbers of the sentences.
+        """
         step = replace(self._parts.step, forward=None if self._score is None else self._forward)
         loss, _ = step.gradients(part for rows in batches for part in self._microbatches(rows))
         return loss
 
     def checked(self, *batches: Tensor) -> Tensor:
+        """Like `gradients`, for a check."""
         return self.gradients(*batches)
 
     def padding(self, rows: Tensor) -> float:
+        """See `Work`. rows: [batch]"""
         return 0.0 if self._one_by_one else self._parts.padding(rows, self._group, self._score is None)
 
     def _microbatches(self, rows: Tensor) -> Iterator[Batch]:
@@ -153,25 +146,17 @@ class MicrobatchGradients:
 
 
 @method(TASK, "none")
-def sentence_by_sentence(parts: Parts) -> Gradients:
+def sentence_by_sentence(parts: Parts) -> MicrobatchGradients:
     """The stack is a Python list; with composition or word features, a sentence is a batch of one."""
     score = score_sentence if parts.model.network.is_of_ding_and_koehn else score_by_stepping
-    return MicrobatchGradients(parts, score, one_by_one=True)
+    return MicrobatchGradients(score, parts, one_by_one=True)
 
 
-@method(TASK, "step-naive", skip=needs_simple_network, title=BY_PAPER)
-def by_paper(parts: Parts) -> Gradients:
-    return MicrobatchGradients(parts, score_with_paper_decoder)
-
-
-@method(TASK, "step", title="step by step")
-def by_stepping(parts: Parts) -> Gradients:
-    return MicrobatchGradients(parts, score_by_stepping)
-
-
-@method(TASK, "replay", title="replay, level by level")
-def by_replay(parts: Parts) -> Gradients:
-    return MicrobatchGradients(parts, score=None)
+by_stepping, by_replay = partial(MicrobatchGradients, score_by_stepping), partial(MicrobatchGradients, None)
+by_paper = partial(MicrobatchGradients, score_with_paper_decoder)
+method(TASK, "step-naive", skip=needs_simple_network, title=BY_PAPER)(by_paper)
+method(TASK, "step", title="step by step")(by_stepping)
+method(TASK, "replay", title="replay, level by level")(by_replay)
 
 
 @method(TASK, REPLAY_GRAPH, skip=needs_common_shapes, title="replay in CUDA graphs, one for each shape")
@@ -225,26 +210,20 @@ class GraphedReplay:
         return 1 - self._parts.needed_rows(rows) / (self.shape_for(shape) or shape).lstm_rows
 
 
-class Trees(Protocol):
-    continuous: bool
-    """Whether a batch has more sentences than are parsed together, of any lengths, the longest first."""
-
-    def parse(self, rows: Tensor) -> Tensor:
-        """[2, words] Heads and labels of some sentences. rows: [sentences]"""
-
-    def padding(self, rows: Tensor) -> float | None:
-        """See `Work`. rows: [sentences]"""
+Gradients: TypeAlias = MicrobatchGradients | GraphedReplay
 
 
 class StaticTrees:
     """The trees of static batches, or of one sentence after the other."""
 
     continuous = False
+    """Whether a batch has more sentences than are parsed together, of any lengths, the longest first."""
 
-    def __init__(self, parts: Parts, parse: Callable[[Model, Tokens], State], one_by_one: bool):
+    def __init__(self, parse: Callable[[Model, Tokens], State], one_by_one: bool, parts: Parts):
         self._parts, self._parse, self._one_by_one = parts, parse, one_by_one
 
     def parse(self, rows: Tensor) -> Tensor:
+        """[2, words] Heads and labels of some sentences. rows: [sentences]"""
         parts, phase = self._parts, self._parts.setup.phase
         trees = []
         for together in rows.split(1 if self._one_by_one else len(rows)):
@@ -265,7 +244,7 @@ class ContinuousTrees:
 
     continuous = True
 
-    def __init__(self, parts: Parts, in_graph: bool):
+    def __init__(self, in_graph: bool, parts: Parts):
         self._parts = parts
         with torch.inference_mode():
             self._batch = RunningBatch([parts.model], parts.setup.batch_size, in_graph)
@@ -282,24 +261,12 @@ class ContinuousTrees:
         return None
 
 
-@method(TASK, "none", modes=["infer"])
-def parsing_one_by_one(parts: Parts) -> Trees:
-    return StaticTrees(parts, parse_one, one_by_one=True)
-
-
-@method(TASK, "step-naive", modes=["infer"], skip=needs_simple_network, title=BY_PAPER)
-def parsing_by_paper(parts: Parts) -> Trees:
-    return StaticTrees(parts, parse_batch, one_by_one=False)
-
-
-@method(TASK, "step", modes=["infer"], title="step by step")
-def parsing_continuously(parts: Parts) -> Trees:
-    return ContinuousTrees(parts, in_graph=False)
-
-
-@method(TASK, "step-graph", modes=["infer"], skip=needs_gpu, title="step by step, in CUDA graphs")
-def parsing_in_graphs(parts: Parts) -> Trees:
-    return ContinuousTrees(parts, in_graph=True)
+Trees: TypeAlias = StaticTrees | ContinuousTrees
+parsing = partial(method, TASK, modes=["infer"])
+parsing("none")(partial(StaticTrees, parse_one, True))
+parsing("step-naive", skip=needs_simple_network, title=BY_PAPER)(partial(StaticTrees, parse_batch, False))
+parsing("step", title="step by step")(partial(ContinuousTrees, False))
+parsing("step-graph", skip=needs_gpu, title="step by step, in CUDA graphs")(partial(ContinuousTrees, True))
 
 
 def parse_tokens(

@@ -9,7 +9,7 @@ trees.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar
@@ -19,7 +19,6 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from parser.batching import PRECISIONS
-from parser.batching.ragged import Ragged
 from parser.config.data_folder import data_path
 from parser.models.model import Model
 from parser.models.settings import ParserSettings
@@ -128,13 +127,19 @@ class StackParserPlugin:
                 self.parsing.parse(batch)
 
     def check(self) -> Tensor:
+        """In training, [1 + 2 * weights] the loss, and its gradients' fingerprints, without dropout."""
         generator = torch.Generator().manual_seed(self._setup.seed)
         checked = torch.randperm(len(self.parts.examples), generator=generator)[: self._setup.checked]
         batches = checked.split(self._setup.batch_size)
-        if self._setup.mode == "train":
-            return self._loss_and_gradients(batches)
-        with torch.inference_mode():
-            return torch.cat([self.parsing.parse(batch) for batch in batches], dim=1).flatten()
+        if self._setup.mode == "infer":
+            with torch.inference_mode():
+                return torch.cat([self.parsing.parse(batch) for batch in batches], dim=1).flatten()
+        network = self.parts.model.network
+        with _without_dropout(network):
+            loss = self.training.checked(*batches)
+        results = torch.cat([loss.cpu()[None], fingerprints(gradients_of(network.parameters()))])
+        network.zero_grad()
+        return results
 
     def work(self, batch: Tensor) -> Work:
         training = self._setup.mode == "train"
@@ -145,15 +150,6 @@ class StackParserPlugin:
             operations=float(self._operations[batch].sum()) * (3 if training else 1),
             padding=(self.training if training else self.parsing).padding(batch),
         )
-
-    def _loss_and_gradients(self, batches: Sequence[Tensor]) -> Tensor:
-        """[1 + 2 * weights] The loss, and its gradients' fingerprints, without dropout."""
-        network = self.parts.model.network
-        with _without_dropout(network):
-            loss = self.training.checked(*batches)
-        results = torch.cat([loss.cpu()[None], fingerprints(gradients_of(network.parameters()))])
-        network.zero_grad()
-        return results
 
 
 @contextmanager
@@ -177,7 +173,9 @@ def replay_operations(examples: Examples, network: StackParser) -> Tensor:
     """
     trajectories = examples.trajectories
     words, steps = examples.tokens.lengths, trajectories.steps.lengths
-    nodes, parents = trajectories.stack_nodes.lengths, _parents(trajectories.stack_counts)
+    nodes, counts = trajectories.stack_nodes.lengths, trajectories.stack_counts  # see `execution_order`
+    of_parents = counts.values * (counts.position_in_row() % 2 == 0)  # nodes with others on top
+    parents = torch.zeros_like(counts.lengths).index_add_(0, counts.row_of_element(), of_parents)
     composed = torch.zeros_like(words) if trajectories.composed is None else trajectories.composed.lengths
     hidden, layers = network.stack.hidden_size, network.stack.num_layers
     columns, token = network.tokens.join.in_features, network.tokens.join.out_features
@@ -213,13 +211,6 @@ def replay_operations(examples: Examples, network: StackParser) -> Tensor:
     if network.from_words:
         products = products + (words + 2 + composed) * network.from_words.weight.numel()
     return 2 * products
-
-
-def _parents(counts: Ragged) -> Tensor:
-    """[sentences] The number of stack nodes of each sentence that have other nodes on top. counts: of each
-    class, see `execution_order`."""
-    of_parents = counts.values * (counts.position_in_row() % 2 == 0)
-    return torch.zeros_like(counts.lengths).index_add_(0, counts.row_of_element(), of_parents)
 
 
 PLUGIN: type[Plugin[StackParserSettings]] = StackParserPlugin

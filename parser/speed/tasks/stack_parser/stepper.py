@@ -8,7 +8,7 @@ both operations for all parsers and selects the results by the transition, witho
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -56,37 +56,34 @@ class Outputs(NamedTuple):
 
 
 class Memory:
-    """The stacks of a batch, which the stepper reads and writes, and the history."""
+    """The stacks of a batch, initially with only ROOT, and the LSTM over the transitions."""
 
     def __init__(self, network: StackParser, inventory: Inventory, batch: int, root_row: Tensor):
         """root_row: [1, size] The first row of each stack."""
         self.stack = Stack(batch, root_row.shape[1], like=root_row[0])
         self.stack.write(*PUSH, root_row.expand(batch, -1))
-        self.history = SteppedHistory(network, inventory, batch)
-
-
-class SteppedHistory:
-    """The LSTM over the transitions."""
-
-    def __init__(self, network: StackParser, inventory: Inventory, batch: int):
         self._lstm = SteppedLSTM(network.history)
         embeddings = network.transition_embeddings.weight
         self._inputs = self._lstm.project(embeddings)  # [transitions + 1, 4 * hidden]
         first = self._lstm.first(embeddings[inventory.no_op])
-        self._states: States = [part.expand(batch, -1) for part in first]
+        self._history: States = [part.expand(batch, -1) for part in first]
 
-    def inputs(self, transitions: Tensor) -> Tensor:
-        """[..., 4 * hidden] Projected embeddings of transitions [...]."""
+    def reserve(self, depth: int) -> None:
+        """Ensure that stacks have room for `depth` vectors."""
+        self.stack.reserve(depth)
+
+    def transition_inputs(self, transitions: Tensor) -> Tensor:
+        """[..., 4 * hidden] Projected embeddings of transitions [...], see `SteppedLSTM.project`."""
         return gather_rows(self._inputs, transitions)
 
-    def advance(self, inputs: Tensor) -> None:
-        """inputs: [batch, 4 * hidden], as from `inputs`."""
-        self._states = self._lstm.advance(inputs, self._states)
+    def advance(self, transition_inputs: Tensor) -> None:
+        """Add transitions to the history. transition_inputs: [batch, 4 * hidden]."""
+        self._history = self._lstm.advance(transition_inputs, self._history)
 
     @property
-    def output(self) -> Tensor:
-        """[batch, hidden]"""
-        return output(self._states)
+    def history(self) -> Tensor:
+        """[batch, hidden] The output of the LSTM."""
+        return output(self._history)
 
 
 MAX_GROUP_WORDS = {"cpu": 2_000, "cuda": 20_000}
@@ -100,15 +97,12 @@ def sentence_groups(table: Tensor, tokens: Tokens) -> Iterator[tuple[Tensor, Ten
     Yields for each group its part of the table, the rows [frames, sentences] that its buffers read (see
     `buffer_rows`) and, on the host, the lengths [sentences].
     """
-    root_and_end, max_words = (
-        torch.tensor([len(table) - 2, len(table) - 1]),
-        MAX_GROUP_WORDS[table.device.type],
-    )
+    root_and_end, max_words = torch.arange(-2, 0) + len(table), MAX_GROUP_WORDS[table.device.type]
     for rows in split_by_words(torch.arange(len(tokens)), tokens.lengths.tolist(), max_words):
-        own, lengths = torch.cat([tokens.numbers.elements(rows), root_and_end]), tokens.lengths[rows]
-        [frames] = buffer_rows(lengths, Padding.of(lengths + 1, None), len(own) - 2)
-        own, frames = (to_device(indices, table.device) for indices in (own, frames))
-        yield table.index_select(0, own), frames, lengths
+        words, lengths = torch.cat([tokens.numbers.elements(rows), root_and_end]), tokens.lengths[rows]
+        [frames] = buffer_rows(lengths, Padding.of(lengths + 1, None), len(words) - 2)
+        words, frames = (to_device(indices, table.device) for indices in (words, frames))
+        yield table.index_select(0, words), frames, lengths
 
 
 def frames_by_front(frames: Tensor, lengths: Tensor) -> Tensor:
@@ -134,12 +128,12 @@ def buffer_states(lstm: SteppedLSTM, inputs: Tensor) -> Tensor:
 
 
 class PlainStepper:
-    """Stepper without composition. Word vectors and buffer states are computed before the first step."""
+    """Parsers without composition. Word vectors and buffer states are computed before the first step."""
 
     def __init__(
         self, network: StackParser, inventory: Inventory, table: Tensor, tokens: Tokens, fronts: Tensor
     ):
-        """table: [W + 2, token] word vectors. fronts: [batch] initial fronts, see `StatePositions.front`."""
+        """See `stepper`."""
         self._inventory = inventory
         self._lstm = SteppedLSTM(network.stack)
         self._words = self._lstm.project(table)  # [W + 2, 4 * hidden]
@@ -156,12 +150,10 @@ class PlainStepper:
             ).chunk(FEATURE_WORDS, dim=1)
             rows = to_device(front_rows(tokens), table.device)
             self._buffer = self._buffer + gather_rows(of_fronts, rows)
-        self._memory = Memory(network, inventory, len(fronts), join(self._lstm.first(network.tokens.root)))
-
-    def reserve(self, depth: int) -> None:
-        self._memory.stack.reserve(depth)
+        self.memory = Memory(network, inventory, len(fronts), join(self._lstm.first(network.tokens.root)))
 
     def inputs_at(self, positions: StatePositions) -> Inputs:
+        """Gather the precomputed inputs for the given positions."""
         features = gather_rows(self._buffer, positions.front)
         if self._tops is not None and self._belows is not None:
             features = (
@@ -169,30 +161,29 @@ class PlainStepper:
             )
         return features, gather_rows(self._words, positions.top)
 
-    def transition_inputs(self, transitions: Tensor) -> Tensor:
-        return self._memory.history.inputs(transitions)
-
     def outputs(self, inputs: Inputs) -> Outputs:
+        """The vectors that are scored in the current states. inputs: at the current positions."""
         features, _ = inputs
-        memory = self._memory
-        return Outputs(self._lstm.output(memory.stack.top()), features, memory.history.output)
+        memory = self.memory
+        return Outputs(self._lstm.output(memory.stack.top()), features, memory.history)
 
     def advance(self, transitions: Tensor, transition_inputs: Tensor, inputs: Inputs) -> None:
+        """Take the transitions [batch]. inputs: at the positions after these transitions."""
         _, words = inputs
-        stack, effects = self._memory.stack, self._inventory.effects(transitions)
+        stack, effects = self.memory.stack, self._inventory.effects(transitions)
         read, move = effects.stack_read, effects.stack_move
         states = self._lstm.advance(words, self._lstm.split(stack.previous(read)))
         stack.write(read, move, join(states))
-        self._memory.history.advance(transition_inputs)
+        self.memory.advance(transition_inputs)
 
 
 class ComposingStepper:
-    """Stepper with composition. A row of the stack is an LSTM state and its input vector."""
+    """Parsers with composition, like `PlainStepper`. A row of the stack is a state and its input vector."""
 
     def __init__(
         self, network: StackParser, inventory: Inventory, table: Tensor, tokens: Tokens, fronts: Tensor
     ):
-        """table: [W + 2, token] word vectors. fronts: [batch] initial fronts, see `StatePositions.front`."""
+        """See `stepper`."""
         assert network.composition is not None
         self._network, self._inventory, self._compose = network, inventory, network.composition
         self._stack_lstm, self._buffer_lstm = SteppedLSTM(network.stack), SteppedLSTM(network.buffer)
@@ -206,13 +197,10 @@ class ComposingStepper:
         self._all_states = torch.cat(states)
         root = network.tokens.root
         root_row = join([*self._stack_lstm.first(root), root[None]])
-        self._memory = Memory(network, inventory, len(fronts), root_row)
+        self.memory = Memory(network, inventory, len(fronts), root_row)
         # Vectors and buffer states of the current fronts: [batch, token] and [batch, state].
         self._vectors, self._states = self._all_vectors[fronts], self._all_states[fronts]
         self._read_stack()
-
-    def reserve(self, depth: int) -> None:
-        self._memory.stack.reserve(depth)
 
     def inputs_at(self, positions: StatePositions) -> Inputs:
         fronts = positions.front
@@ -221,27 +209,24 @@ class ComposingStepper:
         states = gather_rows(self._all_states, fronts), gather_rows(self._all_states, next_fronts)
         return gather_rows(self._all_vectors, fronts), *states
 
-    def transition_inputs(self, transitions: Tensor) -> Tensor:
-        return self._memory.history.inputs(transitions)
-
     def _read_stack(self) -> None:
         """Read the two top rows once after each change, for the scores and for the next transition."""
-        self._top_state, self._top = self._split(self._memory.stack.top())
-        _, self._below = self._split(self._memory.stack.previous(1))
+        self._top_state, self._top = self._split(self.memory.stack.top())
+        _, self._below = self._split(self.memory.stack.previous(1))
 
     def outputs(self, inputs: Inputs) -> Outputs:
-        network, memory = self._network, self._memory
+        network, memory = self._network, self.memory
         of_front = self._buffer_lstm.output(self._states)
         features = network.linear_with_dropout(network.from_buffer, of_front)
         if network.from_words:
             is_root = memory.stack.height[:, None] == 1  # ROOT is the only row
             below = torch.where(is_root, self._top, self._below)
             features = features + network.project_words(self._top, below, self._vectors)
-        return Outputs(self._stack_lstm.output(self._top_state), features, memory.history.output)
+        return Outputs(self._stack_lstm.output(self._top_state), features, memory.history)
 
     def advance(self, transitions: Tensor, transition_inputs: Tensor, inputs: Inputs) -> None:
         vectors, states, next_states = inputs
-        stack = self._memory.stack
+        stack = self.memory.stack
         effects = self._inventory.effects(transitions)
         # [places, batch, token], in the order of `Place`
         words = torch.stack([self._top, self._below, self._vectors])
@@ -260,7 +245,7 @@ class ComposingStepper:
         into_buffer, takes = _is(composes, Place.B0), pops_buffer[:, None]
         self._vectors = torch.where(takes, vectors, torch.where(into_buffer, composed, self._vectors))
         self._states = torch.where(takes, states, torch.where(into_buffer, replaced, self._states))
-        self._memory.history.advance(transition_inputs)
+        self.memory.advance(transition_inputs)
         self._read_stack()
 
     def _split(self, rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -279,32 +264,15 @@ def _is(composes: Tensor, place: Place) -> Tensor:
     return (composes == place)[:, None]
 
 
-class Stepper(Protocol):
-    """A batch of parsers, initially with only ROOT on their stacks."""
-
-    def reserve(self, depth: int) -> None:
-        """Ensure that stacks have room for `depth` vectors."""
-
-    def inputs_at(self, positions: StatePositions) -> Inputs:
-        """Gather the precomputed inputs for the given positions."""
-
-    def transition_inputs(self, transitions: Tensor) -> Tensor:
-        """[..., 4 * hidden] Projected embeddings of transitions [...], see `SteppedLSTM.project`."""
-
-    def outputs(self, inputs: Inputs) -> Outputs:
-        """The vectors that are scored in the current states. inputs: at the current positions."""
-
-    def advance(self, transitions: Tensor, transition_inputs: Tensor, inputs: Inputs) -> None:
-        """Take the transitions [batch]. inputs: at the positions after these transitions."""
+Stepper: TypeAlias = PlainStepper | ComposingStepper
 
 
-def stepper(network: StackParser, inventory: Inventory, tokens: Tokens, fronts: Tensor) -> Stepper:
-    """A stepper for sentences of a batch. fronts: [batch] initial fronts, see `StatePositions.front`."""
-    return _kind(inventory)(network, inventory, network.word_table(tokens), tokens, fronts)
-
-
-def _kind(inventory: Inventory) -> type[ComposingStepper | PlainStepper]:
-    return ComposingStepper if inventory.system.composes else PlainStepper
+def stepper(
+    network: StackParser, inventory: Inventory, table: Tensor, tokens: Tokens, fronts: Tensor
+) -> Stepper:
+    """table: [W + 2, token] word vectors. fronts: [batch] initial fronts, see `StatePositions.front`."""
+    kind = ComposingStepper if inventory.system.composes else PlainStepper
+    return kind(network, inventory, table, tokens, fronts)
 
 
 def score_by_stepping(network: StackParser, inventory: Inventory, table: Tensor, batch: Batch) -> Tensor:
@@ -323,15 +291,15 @@ def score_by_stepping(network: StackParser, inventory: Inventory, table: Tensor,
     # [steps, sentences] each
     positions = StatePositions(top, below, first + batch.by_step(batch.front, 1) - 1)
     transitions = batch.by_step(batch.transitions, inventory.no_op)
-    own = _kind(inventory)(network, inventory, table, batch.tokens, positions.front[0])
-    own.reserve(len(batch.forest.levels))
+    parsers = stepper(network, inventory, table, batch.tokens, positions.front[0])
+    parsers.memory.reserve(len(batch.forest.levels))
     # Gathered before the steps: the backward pass of each gather fills a tensor of the size of its source.
-    transition_inputs = own.transition_inputs(transitions[:-1]).unbind()
-    first_inputs, *inputs_after = zip(*(part.unbind() for part in own.inputs_at(positions)), strict=True)
-    seen = [own.outputs(first_inputs)]
+    transition_inputs = parsers.memory.transition_inputs(transitions[:-1]).unbind()
+    first_inputs, *inputs_after = zip(*(part.unbind() for part in parsers.inputs_at(positions)), strict=True)
+    seen = [parsers.outputs(first_inputs)]
     for taken, action, inputs in zip(transitions[:-1], transition_inputs, inputs_after, strict=True):
-        own.advance(taken, action, inputs)
-        seen.append(own.outputs(inputs))
+        parsers.advance(taken, action, inputs)
+        seen.append(parsers.outputs(inputs))
     # The next transition is known, so that scores are not needed before the end.
     scores = network.score_states(*map(torch.cat, zip(*seen, strict=True)))
     return scores.index_select(0, batch.step)

@@ -131,7 +131,11 @@ def loss_by_depth(network: TreeLSTM, trees: Sequence[BinaryTree], parents: Paren
     """
     parents = parents or partial(_parents, network)
     depths = _depths_of(trees, network.words.weight.device)
-    *below_roots, leaf_roots = _leaves(network, depths.words).split(depths.leaves)
+    gates = linear(network.words(depths.words), network.leaf.weight, network.leaf.bias)
+    input_gate, cell_gate, output_gate = gates.chunk(3, dim=1)
+    cell = input_gate.sigmoid() * cell_gate.tanh()
+    of_leaves = torch.cat([output_gate.sigmoid() * cell.tanh(), cell], dim=1)  # [leaves, 2 * hidden]
+    *below_roots, leaf_roots = of_leaves.split(depths.leaves)
     inner = leaf_roots[:0]  # the greatest depth contains only leaves
     hidden = []
     for leaves, children in zip(below_roots, depths.children, strict=True):
@@ -141,14 +145,6 @@ def loss_by_depth(network: TreeLSTM, trees: Sequence[BinaryTree], parents: Paren
     hidden += [leaf_roots[:, : network.hidden_size], inner[:, : network.hidden_size]]
     scores = linear(torch.cat(hidden), network.scores.weight, network.scores.bias)  # [nodes, labels]
     return F.cross_entropy(scores, depths.labels, reduction="sum")
-
-
-def _leaves(network: TreeLSTM, words: Tensor) -> Tensor:
-    """[leaves, 2 * hidden] Hidden and cell states."""
-    gates = linear(network.words(words), network.leaf.weight, network.leaf.bias)
-    input_gate, cell_gate, output_gate = gates.chunk(3, dim=1)
-    cell = input_gate.sigmoid() * cell_gate.tanh()
-    return torch.cat([output_gate.sigmoid() * cell.tanh(), cell], dim=1)
 
 
 def _parents(network: TreeLSTM, left: Tensor, right: Tensor) -> Tensor:
@@ -167,8 +163,12 @@ def _parents(network: TreeLSTM, left: Tensor, right: Tensor) -> Tensor:
 def _depths_of(trees: Sequence[BinaryTree], device: torch.device) -> _Depths:
     depth = np.concatenate([tree.depth for tree in trees])
     starts = np.cumsum([0, *(len(tree.labels) for tree in trees[:-1])])
-    by_node = [_by_node(tree, start) for tree, start in zip(trees, starts, strict=True)]
-    words, left, right = map(np.concatenate, zip(*by_node, strict=True))
+    of_nodes = []  # of each tree: the words, left and right children of its nodes, or NOTHING
+    for tree, start in zip(trees, starts, strict=True):
+        inner, leaf_nodes = np.full(len(tree.left), NOTHING), np.full(len(tree.words), NOTHING)
+        sides = (np.concatenate([leaf_nodes, start + side]) for side in (tree.left, tree.right))
+        of_nodes.append((np.concatenate([tree.words, inner]), *sides))
+    words, left, right = map(np.concatenate, zip(*of_nodes, strict=True))
     position = np.empty_like(depth)  # of each node within its depth
     order, leaves, children = [], [], []
     for level in batches(-depth):
@@ -185,16 +185,6 @@ def _depths_of(trees: Sequence[BinaryTree], device: torch.device) -> _Depths:
         list(map(len, leaves)),
         [_to(device, positions) for positions in children[1:]],  # the deepest nodes have no children
     )
-
-
-def _by_node(tree: BinaryTree, start: int) -> tuple[Integers, Integers, Integers]:
-    """[nodes] The word, the left child and the right child of each node, NOTHING if it has none.
-
-    start: the number of the tree's first node.
-    """
-    inner, leaves = np.full(len(tree.left), NOTHING), np.full(len(tree.words), NOTHING)
-    left, right = (np.concatenate([leaves, start + side]) for side in (tree.left, tree.right))
-    return np.concatenate([tree.words, inner]), left, right
 
 
 def _to(device: torch.device, numbers: Integers) -> Tensor:
@@ -270,7 +260,12 @@ def _padded_depths(trees: Sequence[BinaryTree]) -> list[_Depth]:
         np.concatenate(parts) for parts in ([each.depth for each in trees], [each.labels for each in trees])
     )
     number = np.arange(len(tree)) - start[tree]  # of each node within its tree
-    is_leaf, index = number < leaves[tree], _indices_at_depth(depth, tree)
+    is_leaf = number < leaves[tree]
+    order = np.lexsort((tree, depth))
+    begins = np.diff(depth[order], prepend=-1).astype(bool) | np.diff(tree[order], prepend=-1).astype(bool)
+    first = np.flatnonzero(begins)
+    index = np.empty_like(depth)  # of each node among the nodes of its tree at the same depth
+    index[order] = np.arange(len(order)) - first[begins.cumsum() - 1]
     left, right = np.zeros_like(index), np.zeros_like(index)
     for side, children in ((left, [each.left for each in trees]), (right, [each.right for each in trees])):
         side[~is_leaf] = index[np.concatenate(children) + start[tree[~is_leaf]]]
@@ -284,16 +279,6 @@ def _padded_depths(trees: Sequence[BinaryTree]) -> list[_Depth]:
     leaf = np.where(is_leaf, number, 0)
     parts = (is_leaf, 0), (leaf, 0), (left, 0), (right, 0), (labels, NO_LABEL)
     return [_Depth(*(padded(nodes, *part) for part in parts)) for nodes in batches(-depth)]
-
-
-def _indices_at_depth(depth: Integers, tree: Integers) -> Integers:
-    """[nodes] The index of each node among the nodes of its tree at the same depth."""
-    order = np.lexsort((tree, depth))
-    begins = np.diff(depth[order], prepend=-1).astype(bool) | np.diff(tree[order], prepend=-1).astype(bool)
-    first = np.flatnonzero(begins)
-    indices = np.empty_like(depth)
-    indices[order] = np.arange(len(order)) - first[begins.cumsum() - 1]
-    return indices
 
 
 ROOT_PLACE = 1
@@ -311,10 +296,6 @@ class TreeMessages:
 
     def __init__(self, network: TreeLSTM):
         self.network = network
-
-    def replicas(self) -> Sequence[Sequence[nn.Module]]:
-        """No replicas."""
-        return ()
 
     def losses(self, tree: BinaryTree) -> Losses:
         """The losses of all nodes, computed node by node."""
@@ -348,11 +329,21 @@ class TreeMessages:
         graph.add("branch", updates.of_repeated(Branch(network)), workers - 1)
         graph.add("node", Join())
         graph.add("copies", Broadcast(2))
-        graph.add("all nodes", Group(lambda state: state.at(state.position[1]), _nodes))
+        by_tree = Group(lambda state: state.at(state.position[1]), lambda group: group.position[0])
+        graph.add("all nodes", by_tree)
         graph.add("score", updates.of(Score(network)))
         graph.add("loss", Loss(losses_of))
         graph.chain(CONTROLLER, "words", "leaf", "leaves", "node", "copies")
-        _add_bottom_up(graph)
+        # States are routed to their parents: those of left children to 0, of right ones to 1, of roots to 2.
+        graph.add("which child", Condition(_left_right_or_root, outputs=3))
+        graph.add("from left", ChangeState(_parent, lambda state: _moved(state, 2 * state.position[0])))
+        graph.add("from right", ChangeState(_parent, lambda state: _moved(state, 2 * state.position[0] + 1)))
+        graph.add("root", Discard())
+        graph.add("children", ConcatenatePayloads())
+        graph.chain("copies", "which child", "from left", "children", "branch")
+        graph.connect(("which child", 1), "from right")
+        graph.connect("from right", ("children", 1))
+        graph.connect(("which child", 2), "root")
         graph.connect("branch", ("node", 1))
         graph.connect(("copies", 1), "all nodes")
         graph.chain("all nodes", "score", "loss", CONTROLLER)
@@ -360,28 +351,10 @@ class TreeMessages:
         return graph
 
 
-def _add_bottom_up(graph: MessageGraph) -> None:
-    """Add the nodes from `copies` to `branch`, which route states to their parents."""
-    graph.add("which child", Condition(_left_right_or_root, outputs=3))
-    graph.add("from left", ChangeState(_parent, lambda state: _moved(state, 2 * state.position[0])))
-    graph.add("from right", ChangeState(_parent, lambda state: _moved(state, 2 * state.position[0] + 1)))
-    graph.add("root", Discard())
-    graph.add("children", ConcatenatePayloads())
-    graph.chain("copies", "which child", "from left", "children", "branch")
-    graph.connect(("which child", 1), "from right")
-    graph.connect("from right", ("children", 1))
-    graph.connect(("which child", 2), "root")
-
-
 def _states_of_leaves(state: MessageState) -> list[tuple[MessageState, int]]:
     """The states of the leaves, whose places are in the position of the words' message."""
     nodes, *places = state.position
     return [(state.at(place, nodes), 1) for place in places]
-
-
-def _nodes(state: MessageState) -> int:
-    (nodes,) = state.position
-    return nodes
 
 
 def _left_right_or_root(state: MessageState) -> int:

@@ -3,14 +3,17 @@
 `levels` runs all nodes of equal height together, `manual` all nodes of equal depth, written by hand in plain
 PyTorch; both use the known trees and record nothing. `active-n` sends messages (Gaunt et al. 2017), with n
 trees in flight. `compiled` and `vmap` use what PyTorch offers for irregular sizes today.
+
+A file has one tree per line, with a label at every node: `(3 (2 It) (4 (2 works) (2 .)))`.
 """
 
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -21,12 +24,7 @@ from parser.batching import PRECISIONS
 from parser.batching.levels import depths, heights
 from parser.batching.operations.cells import Grain
 from parser.config.data_folder import data_path
-from parser.speed.tasks.message_training import (
-    MESSAGE_TITLES,
-    AsynchronySettings,
-    MessageTraining,
-    accuracy,
-)
+from parser.speed.tasks.message_training import MESSAGE_TITLES, AsynchronySettings, MessageTraining, accuracy
 from parser.speed.tasks.operation_training import (
     OPERATION_TITLES,
     OperationTraining,
@@ -37,10 +35,100 @@ from parser.speed.tasks.operation_training import (
 )
 from parser.speed.tasks.plugin import Methods, Plugin, Setup, Work
 from parser.speed.tasks.tagged_text import UNKNOWN, numbered
-from parser.speed.tasks.tree_lstm.labelled_trees import LabelledTree, read_labelled_trees
 from parser.speed.tasks.tree_lstm.methods import METHODS, TreeMessages
 from parser.speed.tasks.tree_lstm.network import BinaryTree, TreeLSTM
+from parser.system.files import utf8_lines
 from parser.system.settings import Settings
+
+TOKEN = re.compile(r"[()]|[^() \n]+")
+"""Brackets within words are escaped, and words can contain white space other than a blank."""
+
+
+class LabelledTree(NamedTuple):
+    """Nodes are numbered: leaves from left to right, then inner nodes, children before their parents."""
+
+    words: list[str]
+    """The words of the leaves."""
+    labels: list[int]
+    """The labels of all nodes."""
+    left: list[int]
+    """The left children of the inner nodes; right: their right children."""
+    right: list[int]
+
+
+def read_labelled_trees(path: Path) -> list[LabelledTree]:
+    """Read the trees of a file. Raises ValueError, with the line, for anything that is not a binary tree."""
+    trees = []
+    for number, line in enumerate(utf8_lines(path), start=1):
+        if line:
+            try:
+                trees.append(parse_tree(line))
+            except ValueError as error:
+                raise ValueError(f"{path}:{number}: {error}") from None
+    if not trees:
+        raise ValueError(f"{path}: no trees")
+    return trees
+
+
+def parse_tree(text: str) -> LabelledTree:
+    """Parse one tree. Raises ValueError for anything that is not a binary tree."""
+    builder, open_nodes, done = _Builder(), [], False
+    tokens = iter(TOKEN.findall(text))
+    for token in tokens:
+        if done:
+            raise ValueError(f"{token!r} after the tree's end")
+        if token == "(":
+            label = next(tokens, "")
+            if not label.isdecimal():
+                raise ValueError(f"a ( must be followed by its label, a number, not by {label!r}")
+            open_nodes.append(_OpenNode(int(label), []))
+        elif not open_nodes:
+            raise ValueError(f"{token!r} where a tree must begin with (")
+        elif token == ")":
+            node = builder.close(open_nodes.pop())
+            done = not open_nodes
+            if open_nodes:
+                open_nodes[-1].children.append(node)
+        else:
+            open_nodes[-1].children.append(token)
+    if not done:
+        raise ValueError(f"{len(open_nodes)} ( without their )" if open_nodes else "no tree")
+    return builder.tree()
+
+
+class _OpenNode(NamedTuple):
+    label: int
+    children: list[str | int]
+    """Words, or the numbers of closed nodes from `_Builder.close`."""
+
+
+class _Builder:
+    def __init__(self) -> None:
+        self._words: list[str] = []
+        self._word_labels: list[int] = []
+        self._labels: list[int] = []
+        self._children: list[tuple[int, int]] = []
+
+    def close(self, node: _OpenNode) -> int:
+        """Add the node and return its number: leaves from -1 downwards, inner nodes from 0 upwards."""
+        match node.children:
+            case [str(word)]:
+                self._words.append(word)
+                self._word_labels.append(node.label)
+                return -len(self._words)
+            case [int(left), int(right)]:
+                self._children.append((left, right))
+                self._labels.append(node.label)
+                return len(self._labels) - 1
+        raise ValueError(f"a node must hold a word or two nodes, not {len(node.children)} things")
+
+    def tree(self) -> LabelledTree:
+        leaves = len(self._words)
+        left, right = (
+            [-1 - pair[side] if pair[side] < 0 else leaves + pair[side] for pair in self._children]
+            for side in (0, 1)
+        )
+        return LabelledTree(self._words, self._word_labels + self._labels, left, right)
 
 
 class MadeTrees(Settings):
@@ -80,21 +168,15 @@ class TreeLSTMPlugin:
     name = "tree_lstm"
     paper = "Neubig et al. 2017, Table 1 (TreeLSTM), Figure 3"
     methods: ClassVar[Methods] = METHODS
-    method_titles: ClassVar[dict[str, str]] = {
-        **MESSAGE_TITLES,
-        **OPERATION_TITLES,
-        "none": "one by one",
-    }
+    method_titles: ClassVar[dict[str, str]] = {**MESSAGE_TITLES, **OPERATION_TITLES, "none": "one by one"}
     example_name: ClassVar[str] = "trees"
     precisions = PRECISIONS
     Settings = TreeLSTMSettings
 
     def skip(self, setup: Setup[TreeLSTMSettings]) -> str | None:
         settings = setup.settings
-        if reason := METHODS.chosen(setup).skip(setup):
-            return reason
-        given = filter(None, (settings.data, settings.held_out, settings.embeddings))
-        return next(filter(None, (missing_file(data_path(data)) for data in given)), None)
+        missing = missing_file(settings.data, settings.held_out, settings.embeddings)
+        return METHODS.chosen(setup).skip(setup) or missing
 
     def prepare(self, setup: Setup[TreeLSTMSettings]) -> None:
         self._setup = setup

@@ -9,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from parser.speed.tasks.digits.mnist import DRAWN_TOGETHER, generate_digits, read_images, read_labels
+from parser.speed.tasks.digits.mnist_mlp_plugin import (
+    DRAWN_TOGETHER,
+    generate_digits,
+    read_images,
+    read_labels,
+)
 
 
 def idx(shape: Sequence[int], content: bytes) -> bytes:

@@ -17,12 +17,10 @@ from parser.batching.recurrence.examples import EXAMPLES
 from parser.speed.tasks.conformance import faults_of
 from parser.speed.tasks.language_model.network import LibraryModel, Text, cross_entropy_and_errors
 from parser.speed.tasks.language_model.recurrent_language_model_plugin import (
+    END,
     METHODS,
     RecurrentLanguageModel,
     RecurrentLanguageModelSettings,
-)
-from parser.speed.tasks.language_model.running_text import (
-    END,
     generate_words,
     ranks,
     read_words,

@@ -1,6 +1,6 @@
 """What PyTorch's nested tensors cannot do: why taggers use offsets into their values, and trees do not.
 
-If one of these tests fails, PyTorch can do it now: change docs/choosing.md and `nested.py`.
+If one of these tests fails, PyTorch can do it now: change docs/choosing.md and `bilstms.py`.
 """
 
 from __future__ import annotations

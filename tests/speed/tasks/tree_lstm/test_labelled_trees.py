@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from parser.speed.tasks.tree_lstm.labelled_trees import LabelledTree, parse_tree, read_labelled_trees
+from parser.speed.tasks.tree_lstm.tree_lstm_plugin import LabelledTree, parse_tree, read_labelled_trees
 
 
 def test_a_tree() -> None:
