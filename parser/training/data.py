@@ -23,14 +23,15 @@ from parser.networks.replay.examples import BatchSource, Examples
 from parser.networks.stack_parser import StackParser
 from parser.networks.without_values import without_values
 from parser.system.machine import device_memory
-from parser.training.config import Config
+from parser.training.config import Config, TrainingSettings
 from parser.training.initial_model import copy_weights, freeze, initial_path, load_initial
 from parser.training.prepared import Prepared, cache_file, load_prepared, save_prepared
-from parser.training.teachers import load_teachers, refuse_missing_teachers, teacher_paths, teacher_targets
+from parser.training.teachers import load_teachers, refuse_missing_teachers, teacher_paths, with_teachers
 from parser.training.transformer import KnownVectors, pretrained_transformer, with_frozen_vectors, word_source
 from parser.training.trees import Mixture, projective, projective_rows, read_training_trees
 from parser.training.word_dropout import WordDropout
 from parser.transitions.inventory import Inventory
+from parser.treebank.batches import length_buckets
 from parser.treebank.conllu import read_treebank
 from parser.treebank.embeddings import read_vectors
 from parser.treebank.sentence import Sentence
@@ -57,6 +58,15 @@ class TrainingData:
     """A hash of everything that the parser learns from, the same on all machines."""
 
 
+def epoch_batches(training_data: TrainingData, settings: TrainingSettings, epoch: int) -> list[Tensor]:
+    """The numbers of the sentences of each batch [batch]. They depend only on the seed and the epoch."""
+    generator = torch.Generator().manual_seed((settings.seed * 1_000_003 + epoch) % 2**63)
+    drawn = training_data.mixture.draw(epoch, generator)
+    lengths, by_words = training_data.train.tokens.lengths[drawn], settings.batch_unit == "words"
+    batches = length_buckets(lengths, settings.batch_size, by_words, generator, settings.max_batch_words)
+    return [drawn[batch] for batch in batches]
+
+
 def load(config: Config, device: torch.device, cache: Path | None = None) -> tuple[Model, TrainingData]:
     """Read the treebanks and build a fresh model for them.
 
@@ -73,7 +83,7 @@ def load(config: Config, device: torch.device, cache: Path | None = None) -> tup
     dev_sentences = read_treebank(data_path(dev), config.treebank.roots) if dev else []
     prepared = load_prepared(kept, config.parser) if kept else None
     if prepared is None:
-        prepared = _prepare(config, dev_sentences, initial, transformer, device)
+        prepared = _prepare(config, teachers, dev_sentences, initial, transformer, device)
         if kept:
             save_prepared(prepared, kept)
     vector_size = 0 if prepared.vectors is None else prepared.vectors.shape[1]
@@ -85,28 +95,21 @@ def load(config: Config, device: torch.device, cache: Path | None = None) -> tup
     if initial:
         copy_weights(initial, model)
     freeze(model.network, config.training.frozen)
-    of_teachers = digest_of(teachers) if teachers else ""
-    digest = prepared.digest() + of_teachers + (transformer.digest if transformer else "")
+    digest = prepared.digest() + (digest_of(teachers) if teachers else "")
+    digest += transformer.digest if transformer else ""
     if model.network.tokens.transformer and model.network.tokens.transformer.is_frozen:
         model, prepared = _with_frozen_vectors(
             model, prepared, dev_sentences, config.treebank.non_projective == "lift", cache
         )
-    word_dropout = WordDropout(
-        prepared.vocabulary,
-        prepared.train.tokens,
-        config.training,
-        device,
-    )
-    mixture = Mixture(prepared.sizes, prepared.silver, config.treebank)
     return model, TrainingData(
-        prepared.train,
-        prepared.dev,
-        dev_sentences,
-        BatchSource(prepared.train, device),
-        word_dropout,
-        mixture,
-        prepared.crossing,
-        digest,
+        train=prepared.train,
+        dev=prepared.dev,
+        dev_sentences=dev_sentences,
+        source=BatchSource(prepared.train, device),
+        word_dropout=WordDropout(prepared.vocabulary, prepared.train.tokens, config.training, device),
+        mixture=Mixture(prepared.sizes, prepared.silver, config.treebank),
+        crossing=prepared.crossing,
+        digest=digest,
     )
 
 
@@ -144,8 +147,7 @@ def files_needed(config: Config) -> list[Path]:
 def other_files_needed(config: Config) -> list[Path]:
     """The files of `files_needed` except the treebanks."""
     network = config.parser.network
-    transformer = network.transformer and network.transformer.model
-    named = [network.pretrained, transformer]
+    named = network.pretrained, network.transformer and network.transformer.model
     return [*(Path(data_path(path)) for path in named if path), *models_needed(config)]
 
 
@@ -157,17 +159,17 @@ def models_needed(config: Config) -> list[Path]:
 
 def _prepare(
     config: Config,
+    teacher_paths: Sequence[Path],
     dev_sentences: list[Sentence],
     initial: Model | None,
     transformer: PretrainedTransformer | None,
     device: torch.device,
 ) -> Prepared:
-    distillation = config.training.distillation
-    teachers = load_teachers(teacher_paths(distillation), config.parser.system, device)
+    network, distillation = config.parser.network, config.training.distillation
+    teachers = load_teachers(teacher_paths, config.parser.system, device)
     treebanks = read_training_trees(config.treebank)
     trees = treebanks.all
-    words, vectors = _pretrained(config.parser.network.pretrained, initial)
-    network = config.parser.network
+    words, vectors = _pretrained(network.pretrained, initial)
     vocabulary = Vocabulary.build(trees, network.columns, words, network.fold_case, network.tags.predict)
     if initial:
         vocabulary = initial.vocabulary.extended(vocabulary)
@@ -179,18 +181,11 @@ def _prepare(
     inventory = Inventory.of(system_of(config.parser), vocabulary)
     train = Examples.of(inventory, vocabulary, trees)
     if distillation:
-        targets = teacher_targets(teachers, trees, inventory, vocabulary, distillation.weight)
-        train = replace(train, **targets._asdict())
-    return Prepared(
-        vocabulary=vocabulary,
-        vectors=vectors,
-        train=train,
-        dev=Examples.of(
-            inventory, vocabulary, projective(dev_sentences, config.treebank.non_projective == "lift")
-        ),
-        sizes={name: len(trees) for name, trees in treebanks.gold.items()},
-        crossing=treebanks.crossing,
-    )
+        train = with_teachers(train, trees, vocabulary, teachers, distillation.weight)
+    dev_trees = projective(dev_sentences, config.treebank.non_projective == "lift")
+    dev = Examples.of(inventory, vocabulary, dev_trees)
+    sizes = {name: len(trees) for name, trees in treebanks.gold.items()}
+    return Prepared(vocabulary, vectors, train, dev, sizes, treebanks.crossing)
 
 
 def _pretrained(path: str | None, initial: Model | None) -> tuple[Sequence[str], Tensor | None]:

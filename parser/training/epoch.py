@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from itertools import repeat
 from typing import TypeVar
@@ -21,18 +22,19 @@ from torch import Tensor
 
 from parser.batching.cuda_graph import refuse_without_generator
 from parser.batching.device import Packed, in_microbatches, to_device
+from parser.batching.ragged import group_size
 from parser.networks.replay.batch import Batch
-from parser.networks.replay.examples import BatchSource
+from parser.networks.replay.examples import BatchSource, Examples
 from parser.networks.replay.making import Selection
-from parser.networks.stepping.exploration import ExplorationSettings
+from parser.networks.stepping.exploration import ExplorationSettings, explore
 from parser.system.machine import is_of_memory, return_unused_memory
 from parser.system.progress_bar import ProgressBar
-from parser.training.batches import epoch_batches, training_batch
 from parser.training.checkpoint import Progress, TrainingState
 from parser.training.config import TrainingSettings
-from parser.training.data import TrainingData
+from parser.training.data import TrainingData, epoch_batches
 from parser.training.graphed_gradients import GraphedGradients, PaddedBatch, freeing_graphs
 from parser.training.processes import ALONE, ProcessGroup, sum_gradients
+from parser.training.training_step import TrainingStep
 from parser.treebank.batches import padding_share
 
 STEPS_BETWEEN_TRIMS = 50
@@ -76,22 +78,23 @@ def train_epoch(
     gold_ahead = gold_batches(training_data.source, shares, training.graphs, is_ahead)
 
     sentences, seen = sum(map(len, batches)), sum(map(len, batches[: progress.batches]))
-    is_hidden = None if processes.is_first else True
     bar = ProgressBar(
         total=sentences,
         initial=seen,
         desc=f"epoch {progress.epoch}",
         unit="sentence",
         leave=False,
-        disable=is_hidden,
+        disable=None if processes.is_first else True,
     )
     with bar, closing(gold_ahead):
         for rows, share in zip(left, shares, strict=True):
             began = time.monotonic()
             training.schedule.before_step(progress.epoch - 1 + seen / sentences)
-            explored = (
-                exploration if exploration and _explores(exploration, settings.seed, progress) else None
-            )
+            explored = exploration
+            if exploration:  # drawn from the number of the batch, so that all processes agree
+                number = (settings.seed * 1_000_003 + progress.epoch) * 1_000_003 + progress.batches
+                drawn = torch.rand((), generator=torch.Generator().manual_seed(number % 2**63))
+                explored = exploration if drawn < exploration.probability else None
             gold = next(gold_ahead)
             loss, norm, requests = train_step(
                 training, training_data, rows, share, gold, explored, processes, wants_save
@@ -128,14 +131,10 @@ def train_step(
     """
     step, tokens = training.step, training_data.train.tokens
 
-    def forward_backward(parts: Sequence[Tensor]) -> tuple[Tensor, int]:
-        prepared = gold if len(parts) == 1 and not isinstance(gold, PaddedBatch) else None
-        return step.forward_backward(
-            training_batch(step, training_data, part, exploration, prepared) for part in parts
-        )
-
     def in_parts(parts: Sequence[Tensor]) -> tuple[Tensor, int]:
-        return freeing_graphs(training.graphs, partial(forward_backward, parts))
+        prepared = gold if len(parts) == 1 and not isinstance(gold, PaddedBatch) else None
+        make = partial(training_batch, step, training_data, exploration=exploration, prepared=prepared)
+        return freeing_graphs(training.graphs, lambda: step.forward_backward(map(make, parts)))
 
     sums = None
     if isinstance(gold, PaddedBatch) and training.graphs:
@@ -160,11 +159,38 @@ def train_step(
     return loss, norm, requests
 
 
-def _explores(exploration: ExplorationSettings, seed: int, progress: Progress) -> bool:
-    """Whether the next batch explores, drawn from its number so that all processes agree."""
-    number = (seed * 1_000_003 + progress.epoch) * 1_000_003 + progress.batches
-    generator = torch.Generator().manual_seed(number % 2**63)
-    return bool(torch.rand((), generator=generator) < exploration.probability)
+def training_batch(
+    step: TrainingStep,
+    training_data: TrainingData,
+    rows: Tensor,
+    exploration: ExplorationSettings | None = None,
+    prepared: Packed[Selection] | Packed[Batch] | None = None,
+) -> Batch:
+    """A batch of training sentences, on the device of the network.
+
+    It follows gold trajectories, or trajectories that the parser itself chooses: during exploration, and for
+    trees that are only partly known.
+
+    rows: [batch] numbers of the sentences. exploration: None for gold trajectories, or for partly known trees
+    the most probable correct ones. prepared: the gold trajectories, if they were prepared ahead.
+    """
+    examples, source = training_data.train, training_data.source
+    explores = torch.ones_like(rows, dtype=torch.bool) if exploration else examples.are_partial(rows)
+    if explores.any():
+        longest_first = examples.tokens.lengths[rows].argsort(descending=True, stable=True)
+        rows, explores = rows[longest_first], explores[longest_first]
+        exploring = rows[explores]
+        tokens, gold = examples.tokens.select(exploring), examples.gold.select(exploring)
+        facts = examples.facts.select(exploring) if examples.facts else None
+        chosen = explore(step.network, step.inventory, tokens, gold, exploration, facts)
+        explored = Examples.of_trajectory(examples.inventory, tokens, gold, chosen.to(torch.device("cpu")))
+        examples = examples.with_other_trajectories(rows, explores, explored)
+        batch = examples.batch(torch.arange(len(rows)), group_size(step.device)).to(step.device)
+    elif prepared:
+        batch = source.made(prepared.to(step.device))
+    else:
+        batch = source.batch(rows)
+    return replace(batch, tokens=training_data.word_dropout(batch.tokens))
 
 
 class NotANumberError(ValueError):

@@ -25,9 +25,8 @@ from parser.networks.replay.making import Selection
 from parser.networks.replay.shapes import EPOCHS, Shape, common_shapes, fitting
 from parser.networks.settings import NetworkSettings
 from parser.system.console import warn
-from parser.training.batches import epoch_batches
 from parser.training.config import TrainingSettings
-from parser.training.data import TrainingData
+from parser.training.data import TrainingData, epoch_batches
 from parser.training.processes import ProcessGroup
 from parser.training.training_step import TrainingStep, unmeasured
 from parser.treebank.vocabulary import Tokens, division_of
@@ -75,7 +74,9 @@ class GraphedGradients:
         self._gradients = list(map(torch.zeros_like, self._weights))
         self._loss = self._weights[0].new_zeros(())
         self.cuda_graphs = CudaGraphs(self._loss.device)
-        self._by_shape: dict[Shape, _OneShape] = {}
+        self._by_shape: dict[Shape, tuple[Tensor, partial[None]]] = {}
+        """The buffer [bytes] to which each batch of the shape is copied, and `_forward_backward` of the batch
+        that is made from it, by a graph."""
 
     def padded(self, rows: Tensor, exact: Shape) -> PaddedBatch | None:
         """The padded batch of the sentences `rows` [batch]; None if it is computed without a graph.
@@ -112,26 +113,19 @@ class GraphedGradients:
         Raises torch.OutOfMemoryError, and LostGeneratorError before anything is computed.
         """
         if batch.shape not in self._by_shape:
-            self._by_shape[batch.shape] = self._one_shape(batch)
+            buffer = torch.empty_like(batch.packed.buffer, device=self._loss.device)
+            make = partial(self._source.made, batch.packed.within(buffer))
+            work = partial(
+                _forward_backward, self._step, self._change_tokens, make, self._gradients, self._loss
+            )
+            graphed = partial(GraphedWork(self.cuda_graphs, batch.shape), work)
+            self._by_shape[batch.shape] = buffer, graphed
         buffer, work = self._by_shape[batch.shape]
         buffer.copy_(batch.packed.buffer, non_blocking=True)
         for weight, gradient in zip(self._weights, self._gradients, strict=True):
             weight.grad = gradient  # a step without graphs sets other gradients
         work()
         return self._loss, batch.transitions
-
-    def _one_shape(self, first: PaddedBatch) -> _OneShape:
-        buffer = torch.empty_like(first.packed.buffer, device=self._loss.device)
-        make = partial(self._source.made, first.packed.within(buffer))
-        work = partial(_forward_backward, self._step, self._change_tokens, make, self._gradients, self._loss)
-        return _OneShape(buffer, partial(GraphedWork(self.cuda_graphs, first.shape), work))
-
-
-class _OneShape(NamedTuple):
-    buffer: Tensor
-    """[bytes] To which each batch of the shape is copied."""
-    work: partial[None]
-    """`_forward_backward` of the batch that is made from that buffer, by a graph."""
 
 
 def _forward_backward(

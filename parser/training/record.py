@@ -7,11 +7,11 @@ import math
 import os
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from io import BytesIO
-from math import isfinite
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -21,9 +21,6 @@ from parser.evaluation.text_scores import TextScores
 from parser.models.model_files import SCORES
 from parser.system.files import write_atomically
 from parser.training.folder import BEST_MODEL, METRICS
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 BOARD = "tensorboard"
 
@@ -94,18 +91,15 @@ def epochs_of(run: Path) -> list[dict[str, Any]]:
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     if lines and not lines[-1].endswith("\n"):
         del lines[-1]  # it is still being written
-    return [_epoch(line, f"{path}:{number}") for number, line in enumerate(lines, 1)]
-
-
-def _epoch(line: str, where: str) -> dict[str, Any]:
-    """The metrics in a line. where: file and line number, for messages. Raises ValueError."""
-    try:
-        metrics = json.loads(line)
-        if isinstance(metrics, dict) and "epoch" in metrics:
-            return metrics
-    except ValueError:
-        pass
-    raise ValueError(f"{where}: not the metrics of an epoch; train without --resume")
+    epochs = []
+    for number, line in enumerate(lines, 1):
+        metrics = None
+        with suppress(ValueError):
+            metrics = json.loads(line)
+        if not isinstance(metrics, dict) or "epoch" not in metrics:
+            raise ValueError(f"{path}:{number}: not the metrics of an epoch; train without --resume")
+        epochs.append(metrics)
+    return epochs
 
 
 def drawn_curves(epochs: Sequence[Mapping[str, Any]]) -> bytes:
@@ -113,15 +107,28 @@ def drawn_curves(epochs: Sequence[Mapping[str, Any]]) -> bytes:
     # Imported here because it takes a second, and every command imports this file.
     import matplotlib as mpl
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullLocator
 
     numbers = [epoch["epoch"] for epoch in epochs]
-    panels = [_draw_losses]
-    if any(f"dev_{measure}" in epoch for epoch in epochs for measure in MEASURES):
-        panels.append(_draw_scores)
+    keys = {key for epoch in epochs for key in epoch}
+    measures = [measure for measure in MEASURES if f"dev_{measure}" in keys]
     figure = Figure(SIZE)
     figure.subplots_adjust(left=0.09, right=0.99, bottom=0.14, top=0.97)
-    for axes, draw in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-        draw(axes, numbers, epochs)
+    losses, *scores = figure.subplots(1, 1 + bool(measures), squeeze=False)[0]
+    for key, name in LOSSES.items():
+        if key in keys:
+            losses.plot(numbers, _values(epochs, key), marker=".", label=name)
+    losses.set(ylabel="loss", yscale="log")
+    losses.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    losses.yaxis.set_major_formatter("{x:g}")  # the default sets labels as formulas, which is slow
+    losses.yaxis.set_minor_locator(NullLocator())
+    for axes in scores:
+        for measure in measures:
+            values = _values(epochs, f"dev_{measure}")
+            best = max(filter(math.isfinite, values), default=0.0)
+            axes.plot(numbers, values, marker=".", label=f"{MEASURES[measure]}, best {best:.2f}")
+        axes.set_ylabel("dev score, percent")
+    for axes in (losses, *scores):
         axes.set_xlabel("epoch")
         axes.grid(True, color="0.9")
         axes.legend(fontsize="small")
@@ -130,29 +137,6 @@ def drawn_curves(epochs: Sequence[Mapping[str, Any]]) -> bytes:
     with mpl.rc_context({"svg.hashsalt": CURVES}):
         figure.savefig(drawn, format="svg", metadata={"Date": None})
     return drawn.getvalue()
-
-
-def _draw_losses(axes: Axes, numbers: Sequence[int], epochs: Sequence[Mapping[str, Any]]) -> None:
-    """numbers: the numbers of the epochs."""
-    from matplotlib.ticker import LogLocator, NullLocator
-
-    for key, name in LOSSES.items():
-        if any(key in epoch for epoch in epochs):
-            axes.plot(numbers, _values(epochs, key), marker=".", label=name)
-    axes.set(ylabel="loss", yscale="log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_major_formatter("{x:g}")  # the default sets labels as formulas, which is slow
-    axes.yaxis.set_minor_locator(NullLocator())
-
-
-def _draw_scores(axes: Axes, numbers: Sequence[int], epochs: Sequence[Mapping[str, Any]]) -> None:
-    """numbers: the numbers of the epochs."""
-    for measure, name in MEASURES.items():
-        if any(f"dev_{measure}" in epoch for epoch in epochs):
-            values = _values(epochs, f"dev_{measure}")
-            best = max(filter(isfinite, values), default=0.0)
-            axes.plot(numbers, values, marker=".", label=f"{name}, best {best:.2f}")
-    axes.set_ylabel("dev score, percent")
 
 
 def _values(epochs: Sequence[Mapping[str, Any]], key: str) -> list[float]:
@@ -164,24 +148,17 @@ def _values(epochs: Sequence[Mapping[str, Any]], key: str) -> list[float]:
 RESULT = "result.json"
 
 
-class Results(NamedTuple):
-    """Scores of the best model."""
-
-    dev: Scores | None
-    """None if the config has no dev set."""
-    test: Scores | None
-    """None if the config has no test set."""
-    text: TextScores | None
-    """Scores on the raw text of the test set; None if the model has no tokenizer."""
-    processes: int = 1
-    """The number of processes that trained."""
-
-
-def write_result(run: Path, results: Results, device: torch.device, stamp: dict[str, Any]) -> dict[str, Any]:
+def write_result(
+    run: Path,
+    device: torch.device,
+    stamp: Mapping[str, Any],
+    processes: int,
+    scores: Mapping[str, Scores | TextScores | None],
+) -> dict[str, Any]:
     """Write `result.json`; returns its content.
 
     stamp: what `machine.stamp` returns, and the provenance of the treebanks, when the run was started or last
-    resumed.
+    resumed. processes: how many trained. scores: of the best model on dev, test and the raw text of test.
     """
     epochs = epochs_of(run)
     best = json.loads((run / BEST_MODEL / SCORES).read_text(encoding="utf-8"))
@@ -189,10 +166,8 @@ def write_result(run: Path, results: Results, device: torch.device, stamp: dict[
         "epochs": len(epochs),
         "best_epoch": best["epoch"],
         "seconds": sum(epoch["seconds"] for epoch in epochs),
-        "dev": results.dev and results.dev.as_dict(),
-        "test": results.test and results.test.as_dict(),
-        "text": results.text and results.text.as_dict(),
-        "processes": results.processes,
+        **{name: each and each.as_dict() for name, each in scores.items()},
+        "processes": processes,
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
         **stamp,
     }

@@ -30,7 +30,6 @@ from parser.system.files import refuse_to_overwrite
 from parser.system.interruption import stop_request
 from parser.system.machine import stamp
 from parser.training import data
-from parser.training.batches import epoch_batches
 from parser.training.checkpoint import (
     Progress,
     TrainingState,
@@ -56,7 +55,7 @@ from parser.training.loop import TrainingLoop, has_stopped_early, progress_as_te
 from parser.training.optimizer import MovingAverage, Schedule, make_optimizer, peak_learning_rate
 from parser.training.prepared import cache_folder
 from parser.training.processes import ALONE, ProcessGroup, device_of_process, watched
-from parser.training.record import RESULT, Record, Results, write_curves, write_result
+from parser.training.record import RESULT, Record, write_curves, write_result
 from parser.training.tokenizer import refuse_untrainable, tokenizer_training
 from parser.training.training_step import TrainingStep
 from parser.training.trees import TreebankSettings, read_training_trees
@@ -132,8 +131,8 @@ def train_and_score(
                 text = read_parts(reader, [TextPart(0, reader.text_of(test))])
                 text_scores = evaluate_text(model, text, test)
         write_curves(run)
-        results = Results(dev_scores, test_scores, text_scores, processes.count)
-        return write_result(run, results, device, began)
+        scores = {"dev": dev_scores, "test": test_scores, "text": text_scores}
+        return write_result(run, device, began, processes.count, scores)
 
 
 def train(
@@ -153,7 +152,15 @@ def train(
     default, until this function returns. Raises StoppedError after a signal, ValueError, LostProcessError,
     and what `data.load` raises.
     """
-    _refuse_before_loading(config, run, device, resume, processes)
+    refuse_unsupported(config.training.precision, device)
+    refuse_untrainable(config)
+    refuse_to_overwrite(run, data.files_needed(config))  # a new run moves its folder aside
+    if processes.is_first:
+        refuse_taken(run)
+    if processes.is_first and resume:
+        refuse_without_checkpoint(run)
+        refuse_other_format(run / CHECKPOINT)
+        refuse_other_config(run, config)
     in_all = f", {processes.count} processes in all" if processes.count > 1 else ""
     say(f"training on {described(device)}{in_all}")
     # Before the data are loaded: teachers and transformers compute then.
@@ -180,11 +187,10 @@ def train(
             # Only the first process knows whether the config now asks for more epochs.
             finished = processes.greatest(int(processes.is_first and training.progress.finished))
             training.progress.finished = bool(finished)
-            usual = shown(config.parser.network.tags.predict)
-            measures = list(dict.fromkeys([*usual, config.training.best_by])) if config.treebank.dev else []
+            measures = dict.fromkeys([*shown(config.parser.network.tags.predict), config.training.best_by])
             TrainingLoop(
                 settings=config.training,
-                measures=measures,
+                measures=list(measures) if config.treebank.dev else [],
                 model=model,
                 training_data=training_data,
                 training=training,
@@ -197,22 +203,6 @@ def train(
                 watch=stack.enter_context(watched(processes, device)),
             ).run(request)
         return _best_on_dev(config, run, training_data.dev_sentences, training, processes)
-
-
-def _refuse_before_loading(
-    config: Config, run: Path, device: torch.device, resume: bool, processes: ProcessGroup
-) -> None:
-    """Raises ValueError for unsupported settings, and for a folder that cannot be claimed or resumed."""
-    refuse_unsupported(config.training.precision, device)
-    refuse_untrainable(config)
-    refuse_to_overwrite(run, data.files_needed(config))  # a new run moves its folder aside
-    if not processes.is_first:
-        return
-    refuse_taken(run)
-    if resume:
-        refuse_without_checkpoint(run)
-        refuse_other_format(run / CHECKPOINT)
-        refuse_other_config(run, config)
 
 
 def _best_on_dev(
@@ -243,20 +233,21 @@ def new_training(
     settings = config.training
     optimizer = make_optimizer(model.network, settings.optimizer)
     peak = peak_learning_rate(settings.learning_rate, settings.batch_size)
-    schedule = Schedule(optimizer, settings.learning_rate, peak, settings.epochs)
-    totals = torch.zeros(3, device=model.device)
-    progress = Progress(training_data.digest)
-    average = MovingAverage(model.network, settings.average) if settings.average else None
     step = TrainingStep(
         model.network,
         model.inventory,
         optimizer,
         settings.max_grad_norm,
-        average,
+        average=MovingAverage(model.network, settings.average) if settings.average else None,
         forward=partial(model.network, objective=settings.objective),
     )
-    graphs = graphs_of(settings, config.parser.network, training_data, step, processes)
-    return TrainingState(step, schedule, totals, progress, graphs)
+    return TrainingState(
+        step,
+        Schedule(optimizer, settings.learning_rate, peak, settings.epochs),
+        totals=torch.zeros(3, device=model.device),
+        progress=Progress(training_data.digest),
+        graphs=graphs_of(settings, config.parser.network, training_data, step, processes),
+    )
 
 
 def _claim_and_restore(
@@ -329,7 +320,7 @@ def _say_data(
         f"({training_data.mixture}{training_data.crossing:,} non-projective {outcome}), "
         f"{f'{len(dev):,} dev' if dev else 'no dev'}; read and prepared in {seconds:.1f} s"
     )
-    batches = len(epoch_batches(training_data, config.training, 1))
+    batches = len(data.epoch_batches(training_data, config.training, 1))
     steps = config.training.epochs * batches
     if steps < FEW_STEPS and not (resume or config.initial_model):
         say(

@@ -49,19 +49,6 @@ class DistillationSettings(Settings):
     """Share of the loss that is the cross entropy with the teachers. The rest is the loss on the trees."""
 
 
-class TeacherTargets(NamedTuple):
-    """The targets, as in the fields of `Examples` with the same names."""
-
-    soft_targets: Ragged
-    soft_heads: Ragged | None
-
-
-class Teacher(NamedTuple):
-    name: str
-    """The name shown in messages."""
-    model: Model
-
-
 def teacher_paths(distillation: DistillationSettings | None) -> tuple[Path, ...]:
     """Folders and packages of the teachers, if there are any."""
     return tuple(find_model(data_path(path)) for path in distillation.models) if distillation else ()
@@ -74,14 +61,14 @@ def refuse_missing_teachers(paths: Sequence[Path]) -> None:
             raise ValueError(f"{SETTING}: {path} is missing; it is needed, also to resume a run")
 
 
-def load_teachers(paths: Sequence[Path], system: str, device: torch.device) -> list[Teacher]:
-    """The teachers in these folders and packages. system: the transition system of the student.
+def load_teachers(paths: Sequence[Path], system: str, device: torch.device) -> list[tuple[str, Model]]:
+    """The teachers in these folders and packages, with their names in messages. system: that of the student.
 
     Random numbers drawn later do not depend on whether teachers were loaded. Raises ValueError for a teacher
     that is broken or has another transition system.
     """
     with torch.random.fork_rng(devices=()):
-        teachers = [Teacher(*each) for each in load_each(paths, device)]
+        teachers = load_each(paths, device)
     for name, model in teachers:
         if (other := model.settings.system) != system:
             raise ValueError(
@@ -91,24 +78,59 @@ def load_teachers(paths: Sequence[Path], system: str, device: torch.device) -> l
     return teachers
 
 
-def teacher_targets(
-    teachers: Sequence[Teacher],
+def with_teachers(
+    student: Examples,
     trees: Sequence[Sentence],
-    inventory: Inventory,
     vocabulary: Vocabulary,
+    teachers: Sequence[tuple[str, Model]],
     weight: float,
-) -> TeacherTargets:
-    """The targets for projective trees; the targets for heads are the mean of the teachers that score arcs.
+) -> Examples:
+    """The student's examples of projective trees with targets: the most probable transitions and heads by the
+    mean probabilities of the teachers, and for heads of those that score arcs.
 
-    inventory, vocabulary: those of the student. weight: `DistillationSettings.weight`. Raises ValueError for
-    a teacher that knows none of the student's labels, or if a sentence does not fit into memory.
+    vocabulary: the student's. teachers: with their names. weight: `DistillationSettings.weight`.
+    Raises ValueError if a teacher knows none of the student's labels, or a sentence does not fit into memory.
     """
-    known = numbered_transitions(inventory, vocabulary)
-    readings = [_Reading.of(teacher, known, trees) for teacher in teachers]
-    try:
-        return _mean_of(readings, len(known), weight)
-    except TooLongError as error:
-        raise ValueError(f"{SETTING}, sentence {trees[error.row].identifier}: {error}") from None
+    known = numbered_transitions(student.inventory, vocabulary)
+    readings = [_Reading.of(name, model, known, trees) for name, model in teachers]
+    lengths = readings[0].examples.tokens.lengths
+
+    def packed(probabilities: Sequence[Tensor], kept: int) -> Tensor:
+        """[rows, 2, kept] on the host. probabilities: [rows, choices] for each teacher."""
+        targets = SoftTargets.of(torch.stack(list(probabilities)).mean(0), kept, weight).packed().cpu()
+        return F.pad(targets, (0, kept - targets.shape[2]))  # short sentences have few heads
+
+    def of_microbatch(rows: Tensor) -> tuple[Tensor, Tensor | None]:
+        """[S, 2, k] and [W, 2, k]"""
+        steps, heads = zip(*(reading.probabilities(rows, len(known)) for reading in readings), strict=True)
+        of_heads = [each for each in heads if each is not None]
+        return packed(steps, KEPT_TRANSITIONS), packed(of_heads, KEPT_HEADS) if of_heads else None
+
+    def of_batch(microbatches: Sequence[Tensor]) -> list[tuple[Tensor, Tensor | None]]:
+        return list(map(of_microbatch, microbatches))
+
+    batches = batches_by_length(lengths)
+    targets = []
+    bar = ProgressBar(total=len(lengths), desc="teachers", unit="sentence", **PROGRESS_BAR)
+    with bar, torch.inference_mode():
+        for rows in batches:
+            try:
+                targets += in_microbatches(of_batch, rows, lengths)
+            except TooLongError as error:
+                raise ValueError(f"{SETTING}, sentence {trees[error.row].identifier}: {error}") from None
+            bar.update(len(rows))
+        order = torch.cat(batches)
+
+        def in_order(parts: Sequence[Tensor], lengths: Tensor) -> Ragged:
+            return Ragged(torch.cat(list(parts)), lengths[order]).select(order.argsort())
+
+        steps, heads = zip(*targets, strict=True)
+        of_heads = [each for each in heads if each is not None]
+        return replace(
+            student,
+            soft_targets=in_order(steps, student.trajectories.steps.lengths),
+            soft_heads=in_order(of_heads, lengths) if of_heads else None,
+        )
 
 
 class _Reading(NamedTuple):
@@ -121,16 +143,29 @@ class _Reading(NamedTuple):
     transitions that the student does not know."""
 
     @classmethod
-    def of(cls, teacher: Teacher, known: Mapping[Transition, int], trees: Sequence[Sentence]) -> _Reading:
-        """known: the transitions of the student."""
-        model, vocabulary = teacher.model, teacher.model.vocabulary
+    def of(
+        cls, name: str, model: Model, known: Mapping[Transition, int], trees: Sequence[Sentence]
+    ) -> _Reading:
+        """name: of the teacher, for messages. known: the transitions of the student."""
+        vocabulary = model.vocabulary
         inventory = Inventory.of(model.inventory.system, vocabulary)
         names = numbered_transitions(inventory, vocabulary)
-        arcs = [name for name, makes_arc in zip(names, _make_arcs(inventory), strict=True) if makes_arc]
-        if known.keys().isdisjoint(arcs):
-            raise ValueError(f"{SETTING}: {teacher.name} knows no label of an arc of the training trees")
+        kinds = inventory.system.transitions
+        labelled_arcs = [
+            transition
+            for transition, kind, has_known_label in zip(
+                names, inventory.kind[:-1].tolist(), inventory.known.tolist(), strict=True
+            )
+            if kinds[kind].makes_arc and has_known_label
+        ]
+        if known.keys().isdisjoint(labelled_arcs):
+            raise ValueError(f"{SETTING}: {name} knows no label of an arc of the training trees")
         numbers = torch.tensor([known.get(name, len(known)) for name in names], device=model.device)
-        return cls(model, Examples.of(inventory, vocabulary, _named_as_known(trees, vocabulary)), numbers)
+        # Treebanks that the teacher does not know count as its first treebank.
+        lexicon = vocabulary.columns.get(TREEBANK)
+        treebanks = {"", *lexicon.strings} if lexicon else {tree.treebank for tree in trees}
+        read = [tree if tree.treebank in treebanks else replace(tree, treebank="") for tree in trees]
+        return cls(model, Examples.of(inventory, vocabulary, read), numbers)
 
     def probabilities(self, rows: Tensor, transitions: int) -> tuple[Tensor, Tensor | None]:
         """The teacher's probabilities for the sentences `rows`: of the student's transitions at all steps
@@ -142,61 +177,3 @@ class _Reading(NamedTuple):
         shares = legal_scores(scores, batch, self.model.inventory).softmax(1)
         of_steps = shares.new_zeros(len(shares), transitions + 1).index_add_(1, self.numbers, shares)[:, :-1]
         return of_steps, network.arcs.probabilities(table, batch.tokens.lengths) if network.arcs else None
-
-
-def _make_arcs(inventory: Inventory) -> list[bool]:
-    """For each labelled transition, whether it makes an arc with a known label."""
-    kinds = inventory.system.transitions
-    return [
-        kinds[kind].makes_arc and known
-        for kind, known in zip(inventory.kind[:-1].tolist(), inventory.known.tolist(), strict=True)
-    ]
-
-
-def _named_as_known(trees: Sequence[Sentence], vocabulary: Vocabulary) -> list[Sentence]:
-    """The trees as a teacher reads them: treebanks that it does not know count as its first treebank."""
-    lexicon = vocabulary.columns.get(TREEBANK)
-    known = {"", *lexicon.strings} if lexicon else {tree.treebank for tree in trees}
-    return [tree if tree.treebank in known else replace(tree, treebank="") for tree in trees]
-
-
-@torch.inference_mode()
-def _mean_of(readings: Sequence[_Reading], transitions: int, weight: float) -> TeacherTargets:
-    """The most probable transitions and heads, by the mean probabilities of the teachers.
-
-    transitions: the student's number of transitions. Raises TooLongError.
-    """
-    examples = readings[0].examples
-    lengths = examples.tokens.lengths
-
-    def packed(probabilities: Sequence[Tensor], kept: int) -> Tensor:
-        """[rows, 2, kept] on the host. probabilities: [rows, choices] for each teacher."""
-        targets = SoftTargets.of(torch.stack(list(probabilities)).mean(0), kept, weight).packed().cpu()
-        return F.pad(targets, (0, kept - targets.shape[2]))  # short sentences have few heads
-
-    def of_microbatch(rows: Tensor) -> tuple[Tensor, Tensor | None]:
-        """[S, 2, k] and [W, 2, k]"""
-        steps, heads = zip(*(reading.probabilities(rows, transitions) for reading in readings), strict=True)
-        of_heads = [each for each in heads if each is not None]
-        return packed(steps, KEPT_TRANSITIONS), packed(of_heads, KEPT_HEADS) if of_heads else None
-
-    def of_batch(microbatches: Sequence[Tensor]) -> list[tuple[Tensor, Tensor | None]]:
-        return list(map(of_microbatch, microbatches))
-
-    batches = batches_by_length(lengths)
-    targets = []
-    with ProgressBar(total=len(lengths), desc="teachers", unit="sentence", **PROGRESS_BAR) as bar:
-        for rows in batches:
-            targets += in_microbatches(of_batch, rows, lengths)
-            bar.update(len(rows))
-    order = torch.cat(batches)
-
-    def in_order(parts: Sequence[Tensor], own_lengths: Tensor) -> Ragged:
-        return Ragged(torch.cat(list(parts)), own_lengths[order]).select(order.argsort())
-
-    steps, heads = zip(*targets, strict=True)
-    of_heads = [each for each in heads if each is not None]
-    return TeacherTargets(
-        in_order(steps, examples.trajectories.steps.lengths),
-        in_order(of_heads, lengths) if of_heads else None,
-    )

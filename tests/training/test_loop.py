@@ -6,8 +6,8 @@ import torch
 
 from parser.models.model import Model
 from parser.training import data, loop
-from parser.training.batches import epoch_batches
 from parser.training.config import read_config
+from parser.training.data import epoch_batches
 from parser.training.loop import mean_loss
 from parser.training.record import epochs_of
 from parser.training.run import train

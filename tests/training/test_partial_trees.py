@@ -12,8 +12,8 @@ from plain_parser import is_projective, projective_trees, sentence
 
 from parser.models.model import Model
 from parser.training import data
-from parser.training.batches import training_batch
 from parser.training.config import read_config
+from parser.training.epoch import training_batch
 from parser.training.run import new_training, train
 from parser.training.trees import TreebankSettings, projective, read_training_trees
 from parser.treebank.conllu import read_treebank

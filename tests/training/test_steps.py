@@ -13,8 +13,8 @@ from parser.evaluation.scores import Scores
 from parser.models.model import Model
 from parser.networks.loss import transition_loss
 from parser.training import data, epoch
-from parser.training.batches import epoch_batches
 from parser.training.config import read_config
+from parser.training.data import epoch_batches
 from parser.training.epoch import epoch_metrics, train_epoch
 from parser.training.run import new_training, train
 

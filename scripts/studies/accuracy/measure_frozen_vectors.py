@@ -30,8 +30,9 @@ from pretrain_small import save, train_tokenizer
 from parser.config.data_folder import data_path
 from parser.system.machine import tune_process
 from parser.training import data
-from parser.training.batches import epoch_batches, training_batch
 from parser.training.config import Config, read_config
+from parser.training.data import epoch_batches
+from parser.training.epoch import training_batch
 from parser.training.optimizer import make_optimizer
 from parser.training.training_step import TrainingStep
 from parser.treebank.conllu import read_treebank

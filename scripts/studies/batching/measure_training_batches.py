@@ -33,8 +33,8 @@ from parser.networks.replay.making import Selection
 from parser.networks.replay.shapes import EPOCHS, common_shapes, fitting
 from parser.system.machine import append_stamped, tune_process
 from parser.training import data
-from parser.training.batches import epoch_batches
 from parser.training.config import TrainingSettings, read_config
+from parser.training.data import epoch_batches
 from parser.training.prepared import cache_folder
 
 MEASURED_EPOCHS = 4

@@ -25,7 +25,7 @@ from gpu_visit.runner import report
 from gpu_visit.training import Run, batch_sizes
 
 from parser.networks.replay.examples import BatchSource
-from parser.training.batches import epoch_batches
+from parser.training.data import epoch_batches
 from parser.training.epoch import gold_batches
 
 STEPS, REHEARSED_STEPS = 40, 4
