@@ -25,14 +25,8 @@ from parser.training.optimizer import Schedule
 from parser.training.processes import ProcessGroup
 from parser.training.training_step import TrainingStep
 
-NETWORK, AVERAGE, OPTIMIZER, RANDOM, DEVICE_RANDOM, TOTALS = (
-    "network.",
-    "average.",
-    "optimizer.",
-    "random",
-    "random.cuda",
-    "totals",
-)
+NETWORK, AVERAGE, OPTIMIZER, TOTALS = "network.", "average.", "optimizer.", "totals"
+RANDOM, DEVICE_RANDOM = "random", "random.cuda"
 RandomState = Mapping[str, Tensor]
 """The states of a process's random number generators by name."""
 
@@ -98,7 +92,7 @@ def checkpoint_content(training: TrainingState, others: Sequence[RandomState] = 
         tensors |= {f"{OPTIMIZER}{number}.{name}": tensor for name, tensor in state.items()}
     tensors |= {TOTALS: training.totals, **random_state(training.totals.device)}
     for rank, state in enumerate(others, 1):
-        tensors |= {f"{_of_rank(rank)}{name}": tensor for name, tensor in state.items()}
+        tensors |= {f"rank-{rank}.{name}": tensor for name, tensor in state.items()}
     metadata = {
         "format": FORMAT,
         "progress": json.dumps({**vars(training.progress), "best": vars(training.progress.best)}),
@@ -116,13 +110,26 @@ def load_checkpoint(path: Path, training: TrainingState, rank: int = 0) -> None:
         with safe_open(readable(path), "pt") as file:
             metadata: dict[str, Any] = {name: json.loads(text) for name, text in file.metadata().items()}
             tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        progress = _progress(metadata["progress"])
+        best: dict[str, Any] = {
+            name: Counter(value) if isinstance(value, dict) else value
+            for name, value in metadata["progress"]["best"].items()
+        }
+        progress = Progress(**{**metadata["progress"], "best": Scores(**best)})
         if progress.data != training.progress.data:
             raise ValueError(
                 "the treebanks, the word vectors, the transformer or the teachers have changed since the run "
                 "began; train without --resume"
             )
-        _restore(training, tensors)
+        training.step.network.load_state_dict(_below(NETWORK, tensors))
+        if training.step.average:
+            training.step.average.load_state(_below(AVERAGE, tensors))
+        states: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in _below(OPTIMIZER, tensors).items():
+            number, _, key = name.partition(".")
+            states.setdefault(int(number), {})[key] = tensor
+        groups = training.step.optimizer.state_dict()["param_groups"]
+        training.step.optimizer.load_state_dict({"state": states, "param_groups": groups})
+        training.totals.copy_(tensors[TOTALS])
         _restore_random(tensors, rank, progress, training.totals.device)
         training.schedule.load_state(metadata["schedule"])
     except (SafetensorError, RuntimeError, KeyError, TypeError, AttributeError) as error:
@@ -148,22 +155,9 @@ def refuse_other_format(path: Path) -> None:
         )
 
 
-def _restore(training: TrainingState, tensors: dict[str, Tensor]) -> None:
-    training.step.network.load_state_dict(_below(NETWORK, tensors))
-    if training.step.average:
-        training.step.average.load_state(_below(AVERAGE, tensors))
-    states: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in _below(OPTIMIZER, tensors).items():
-        number, _, key = name.partition(".")
-        states.setdefault(int(number), {})[key] = tensor
-    groups = training.step.optimizer.state_dict()["param_groups"]
-    training.step.optimizer.load_state_dict({"state": states, "param_groups": groups})
-    training.totals.copy_(tensors[TOTALS])
-
-
 def _restore_random(tensors: dict[str, Tensor], rank: int, progress: Progress, device: torch.device) -> None:
     """Restore the random state of this process; a fresh state if fewer processes wrote the file."""
-    of_process = _below(_of_rank(rank), tensors) if rank else tensors
+    of_process = _below(f"rank-{rank}.", tensors) if rank else tensors
     if rank and RANDOM not in of_process:
         number = (torch.initial_seed() + rank) * 1_000_003 + progress.epoch
         torch.manual_seed((number * 1_000_003 + progress.batches) % 2**63)
@@ -173,26 +167,15 @@ def _restore_random(tensors: dict[str, Tensor], rank: int, progress: Progress, d
         torch.cuda.set_rng_state(of_process[DEVICE_RANDOM], device)
 
 
-def _of_rank(rank: int) -> str:
-    return f"rank-{rank}."
-
-
 def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name[len(prefix) :]: tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
-def _progress(progress: dict[str, Any]) -> Progress:
-    counts: dict[str, Any] = {
-        name: Counter(value) if isinstance(value, dict) else value for name, value in progress["best"].items()
-    }
-    return Progress(**{**progress, "best": Scores(**counts)})
-
-
 def refuse_other_data(processes: ProcessGroup, digest: str) -> None:
     """Raises ValueError if the processes have read different files. digest: see `TrainingData.digest`."""
-    digests = processes.gathered(digest)
-    for rank, other in enumerate(digests):
-        if other != digests[0]:
+    first, *others = processes.gathered(digest)
+    for rank, other in enumerate(others, 1):
+        if other != first:
             raise ValueError(
                 f"process {rank} has read other treebanks, word vectors, teachers or another transformer "
                 "than process 0"

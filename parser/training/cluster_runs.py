@@ -50,7 +50,11 @@ def run_on_cluster(jobs: Sequence[Job], folder: Path, address: str) -> Iterator[
     ray = library()
     failed: list[str] = []
     threads = max(job.config.threads for job in pending)
-    _refuse_numbered_devices(pending)
+    for job in pending:
+        if ":" in job.config.device:
+            raise ValueError(
+                f"{job.name}: device {job.config.device}: the cluster chooses a GPU; write cuda, or auto"
+            )
     with cluster(address, None, threads) as room, stop_request() as request:
         gpus = int(ray.cluster_resources().get("GPU", 0))
         together = min(room, gpus) if any(_gpus(job.config) for job in pending) else room
@@ -78,14 +82,6 @@ def run_on_cluster(jobs: Sequence[Job], folder: Path, address: str) -> Iterator[
         raise LinesError(*failed)
 
 
-def _refuse_numbered_devices(jobs: Sequence[Job]) -> None:
-    for job in jobs:
-        if ":" in job.config.device:
-            raise ValueError(
-                f"{job.name}: device {job.config.device}: the cluster chooses a GPU; write cuda, or auto"
-            )
-
-
 def _submitted(job: Job, folder: Path) -> Any:
     """Submit a run to the cluster; returns its task."""
     ray = library()
@@ -104,8 +100,19 @@ def _gpus(config: Config) -> int:
 
 
 def _train(run: Path, directory: str, sent: Mapping[str, str]) -> int:
-    """In a worker: train in a separate process, which ends with the worker. Returns its exit code."""
-    _wait_for_earlier(run)
+    """In a worker: train in a separate process, which ends with the worker. Returns its exit code.
+
+    It waits until the training process of a worker that died has ended, too, which it does at once.
+    """
+    given_up = time.monotonic() + SECONDS_TO_STOP
+    while (run / LOCK).is_file():
+        try:
+            with file_lock(run / LOCK, "locked"):
+                break
+        except ValueError:
+            if time.monotonic() > given_up:
+                break  # the run will report that another process trains there
+            time.sleep(POLL_SECONDS)
     with lifeline() as line:
         process = start(run, line, directory, **sent)
         try:
@@ -113,19 +120,6 @@ def _train(run: Path, directory: str, sent: Mapping[str, str]) -> int:
         finally:
             stop([process])
             end(process)
-
-
-def _wait_for_earlier(run: Path) -> None:
-    """Wait until the training process of a worker that died has ended, too, which it does at once."""
-    given_up = time.monotonic() + SECONDS_TO_STOP
-    while (run / LOCK).is_file():
-        try:
-            with file_lock(run / LOCK, "locked"):
-                return
-        except ValueError:
-            if time.monotonic() > given_up:
-                return  # the run will report that another process trains there
-            time.sleep(POLL_SECONDS)
 
 
 def _reason(task: Any, job: Job, folder: Path) -> str:

@@ -147,9 +147,7 @@ def train_step(
     numbers = torch.stack([loss, torch.full_like(loss, count), torch.full_like(loss, wants_save())])  # [3]
     if processes.count > 1:
         changed = step.network.tokens.changed_rows(tokens.select(rows))
-        on_device = {
-            weight: to_device(changed_rows, weight.device) for weight, changed_rows in changed.items()
-        }
+        on_device = {weight: to_device(its_rows, weight.device) for weight, its_rows in changed.items()}
         numbers = sum_gradients(processes, step.network, on_device, numbers)
     loss, transitions, requests = numbers
 

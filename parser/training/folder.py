@@ -18,9 +18,7 @@ from parser.training.config import Config, read_config
 CONFIG, CHECKPOINT, METRICS, LOCK = "config.yaml", "checkpoint.safetensors", "metrics.jsonl", "lock"
 BEST_MODEL = "model"
 MAY_CHANGE = (
-    "training.epochs",
-    "training.early_stopping_patience",
-    "training.cuda_graphs",
+    *("training.epochs", "training.early_stopping_patience", "training.cuda_graphs"),
     "tokenizer",
 )
 """Settings, and sections of settings, that can be changed when a run is resumed."""
@@ -38,13 +36,16 @@ def claim(run: Path, resume: bool) -> Iterator[Path | None]:
     contains something else.
     """
     with ExitStack() as stack:
-        _refuse_others(run)
+        refuse_folder_of_others(run, (run / METRICS).is_file(), LOCK)
         _lock(run, stack)
         for left in run.glob(f"{TOKENIZER_TRAINING}*"):
             shutil.rmtree(left, ignore_errors=True)
         moved = None
         if not resume and (run / METRICS).is_file():
-            moved = _move_aside(run)
+            number, place = 1, real_path(run.parent) / run.name  # if the folder is a link, that is renamed
+            while (aside := place.with_name(f"{run.name}.{number}")).exists():
+                number += 1
+            moved = place.rename(aside)
             _lock(run, stack)
         (run / METRICS).touch()
         yield moved
@@ -52,14 +53,10 @@ def claim(run: Path, resume: bool) -> Iterator[Path | None]:
 
 def refuse_taken(run: Path) -> None:
     """Raises ValueError if another process trains there now, or if the folder contains something else."""
-    _refuse_others(run)
+    refuse_folder_of_others(run, (run / METRICS).is_file(), LOCK)
     if (run / LOCK).is_file():
         with ExitStack() as stack:
             _lock(run, stack)
-
-
-def _refuse_others(run: Path) -> None:
-    refuse_folder_of_others(run, (run / METRICS).is_file(), LOCK)
 
 
 def resuming(run: Path) -> str:
@@ -120,13 +117,3 @@ def _lock(run: Path, stack: ExitStack) -> None:
     run.mkdir(parents=True, exist_ok=True)
     otherwise = f"{run}: another process is training there; choose another folder with --run"
     stack.enter_context(file_lock(run / LOCK, otherwise))
-
-
-def _move_aside(run: Path) -> Path:
-    """Rename the folder to a free name; returns it. If the folder is a link, the link is renamed."""
-    run = real_path(run.parent) / run.name
-    number = 1
-    while (aside := run.with_name(f"{run.name}.{number}")).exists():
-        number += 1
-    run.rename(aside)
-    return aside

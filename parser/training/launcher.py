@@ -10,8 +10,8 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 
 from parser.system.console import warn
 from parser.system.interruption import SIGNALLED, SIGNALS, StopRequest, stop_request
@@ -45,7 +45,11 @@ def launch(arguments: Sequence[str], count: int) -> int:
     The processes end when this one does, for whatever reason. Returns the exit code of the first failure,
     or 0.
     """
-    with stop_request(says_so=False) as request, _word() as word, ExitStack() as stack:
+    word, theirs = os.pipe()
+    os.write(theirs, b".")
+    os.close(theirs)
+    with stop_request(says_so=False) as request, ExitStack() as stack:
+        stack.callback(os.close, word)
         workers = _start_workers(arguments, count, word, stack)
         try:
             code = _wait_for_end(workers, request)
@@ -58,17 +62,6 @@ def launch(arguments: Sequence[str], count: int) -> int:
             was_asked = code - SIGNALLED in SIGNALS
             warn("interrupted" if was_asked else lost_process(count))
         return code
-
-
-@contextmanager
-def _word() -> Iterator[int]:
-    ours, theirs = os.pipe()
-    os.write(theirs, b".")
-    os.close(theirs)
-    try:
-        yield ours
-    finally:
-        os.close(ours)
 
 
 def _start_workers(
@@ -104,7 +97,16 @@ def _wait_for_end(workers: Sequence[subprocess.Popen[bytes]], request: StopReque
         time.sleep(SECONDS_BETWEEN_CHECKS)
     # Polled again: a killed process has ended before those that failed because of it.
     failures = [code for code in _codes(workers) if code]
-    _stop(workers, request.signal or signal.SIGTERM)
+    asked = request.signal or signal.SIGTERM
+    for worker in workers:
+        # In a process that is still starting, SIGINT would print a traceback.
+        worker.send_signal(signal.SIGTERM if asked == signal.SIGINT else asked)
+    deadline = time.monotonic() + SECONDS_TO_SAVE
+    for worker in workers:
+        try:
+            worker.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            end(worker)
     if failures:
         # Codes of killed processes are negative. A library may abort because another process has failed.
         first = min(failures, key=lambda code: (code == -signal.SIGABRT, code))
@@ -114,16 +116,3 @@ def _wait_for_end(workers: Sequence[subprocess.Popen[bytes]], request: StopReque
 
 def _codes(workers: Sequence[subprocess.Popen[bytes]]) -> list[int | None]:
     return [worker.poll() for worker in workers]
-
-
-def _stop(workers: Sequence[subprocess.Popen[bytes]], number: int) -> None:
-    """Signal the running processes, and wait until they have saved."""
-    for worker in workers:
-        # In a process that is still starting, SIGINT would print a traceback.
-        worker.send_signal(signal.SIGTERM if number == signal.SIGINT else number)
-    deadline = time.monotonic() + SECONDS_TO_SAVE
-    for worker in workers:
-        try:
-            worker.wait(max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            end(worker)

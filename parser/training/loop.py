@@ -110,8 +110,12 @@ class TrainingLoop:
                 self.tokenizer.wait(request)
         except LostProcessError as error:
             raise LostProcessError(str(error), saved=self._save_without_others()) from error
-        except LostGeneratorError as error:
-            raise ValueError(f"{error}. {self._saved_without_generator()}") from error
+        except LostGeneratorError as error:  # another process can go on
+            if not self.processes.is_first:
+                raise ValueError(f"{error}. {self._resumable('The last checkpoint is kept')}") from error
+            save_checkpoint(self.folder / CHECKPOINT, self.training)
+            without = " --set training.cuda_graphs=false" if settings.cuda_graphs else ""
+            raise ValueError(f"{error}. Training {self._stopped()}{without}") from error
 
     def _save_without_others(self) -> str:
         """Write a checkpoint after the loss of a process. Returns what is saved, for the user."""
@@ -123,14 +127,6 @@ class TrainingLoop:
             write_atomically(path, self._copy)
             return self._resumable("all but about the last minute is saved")
         return self._resumable("the last checkpoint is kept")
-
-    def _saved_without_generator(self) -> str:
-        """Save what can be continued in another process. Returns how."""
-        if not self.processes.is_first:
-            return self._resumable("The last checkpoint is kept")
-        save_checkpoint(self.folder / CHECKPOINT, self.training)
-        without = " --set training.cuda_graphs=false" if self.settings.cuda_graphs else ""
-        return f"Training {self._stopped()}{without}"
 
     def _train_rest_of_epoch(self, request: StopRequest) -> None:
         said = time.monotonic()
@@ -205,11 +201,16 @@ class TrainingLoop:
         has_stopped = has_stopped_early(progress, epoch, settings)
         progress.finished = has_stopped or epochs_left <= 0
 
-        line = _epoch_line(epoch, metrics, self.measures)
+        parts = [f"epoch {epoch:3}", f"loss {metrics['loss']:.4f}"]
+        if "dev_loss" in metrics:
+            parts.append(f"dev loss {metrics['dev_loss']:.4f}")
+        if self.measures:
+            parts.append(score_line(metrics, self.measures, prefix="dev_"))
+        parts.append(f"{speed:,.0f} sentences/s")
         if not progress.finished:
             most = "at most " if settings.early_stopping_patience else ""
-            line += f"  {most}{in_words(epochs_left * metrics['seconds'])} left"
-        say(line + ("  best so far" if is_best else ""))
+            parts.append(f"{most}{in_words(epochs_left * metrics['seconds'])} left")
+        say("  ".join([*parts, *(["best so far"] if is_best else [])]))
         if has_stopped:
             patience = settings.early_stopping_patience
             say(f"no better dev {MEASURES[by]} in {patience} epochs: stopping")
@@ -313,15 +314,6 @@ def progress_as_text(progress: Progress) -> str:
     return f"in epoch {progress.epoch}, after {progress.batches} of its batches"
 
 
-def _epoch_line(epoch: int, metrics: dict[str, float], measures: Sequence[Measure]) -> str:
-    parts = [f"epoch {epoch:3}", f"loss {metrics['loss']:.4f}"]
-    if "dev_loss" in metrics:
-        parts.append(f"dev loss {metrics['dev_loss']:.4f}")
-    if measures:
-        parts.append(score_line(metrics, measures, prefix="dev_"))
-    return "  ".join([*parts, f"{metrics['sentences_per_second']:,.0f} sentences/s"])
-
-
 @torch.inference_mode()
 def mean_loss(model: Model, examples: Examples, processes: ProcessGroup = ALONE) -> float:
     """The mean loss per transition, without dropout; nan if there are no examples.
@@ -334,7 +326,13 @@ def mean_loss(model: Model, examples: Examples, processes: ProcessGroup = ALONE)
     lengths = examples.tokens.lengths
 
     def summed(microbatches: Sequence[Tensor]) -> Tensor:
-        return torch.stack([_loss_and_steps(model, examples, part) for part in microbatches]).sum(0)  # [2]
+        """[2] The summed loss, and the number of transitions."""
+        sums = []
+        for rows in microbatches:
+            batch = examples.batch(rows, group_size(model.device)).to(model.device)
+            loss = model.network(batch, model.inventory).transitions
+            sums.append(torch.stack([loss, torch.full_like(loss, len(batch.transitions))]))
+        return torch.stack(sums).sum(0)
 
     batches = batches_by_length(lengths)
     by_batch = [in_microbatches(summed, rows, lengths) for rows in processes.share(batches)]
@@ -342,10 +340,3 @@ def mean_loss(model: Model, examples: Examples, processes: ProcessGroup = ALONE)
     processes.add_up(sums)
     loss, steps = sums.tolist()
     return loss / steps
-
-
-def _loss_and_steps(model: Model, examples: Examples, rows: Tensor) -> Tensor:
-    """[2] The summed loss of the sentences `rows`, and their number of transitions."""
-    batch = examples.batch(rows, group_size(model.device)).to(model.device)
-    loss = model.network(batch, model.inventory).transitions
-    return torch.stack([loss, torch.full_like(loss, len(batch.transitions))])

@@ -86,18 +86,13 @@ def save_prepared(prepared: Prepared, path: Path) -> None:
         for part, ragged in _parts(examples).items():
             tensors[f"{name}.{part}.values"] = ragged.values.contiguous()
             tensors[f"{name}.{part}.lengths"] = ragged.lengths.clone()  # parts may share theirs
-    header = {
-        "vocabulary": prepared.vocabulary.as_json(),
-        "sizes": prepared.sizes,
-        "crossing": prepared.crossing,
-    }
+    vocabulary = prepared.vocabulary.as_json()
+    header = {"vocabulary": vocabulary, "sizes": prepared.sizes, "crossing": prepared.crossing}
     content = json.dumps(header).encode()
     content = len(content).to_bytes(8, "little") + content + save(tensors)
+    unfinished = path.with_name(f".{os.getpid()}-{path.name}")  # other processes may prepare the same data
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_name(
-            f".{os.getpid()}-{path.name}"
-        )  # other processes may prepare the same data
         write_atomically(unfinished, hashlib.sha256(content).digest() + content)
         unfinished.replace(path)
     except OSError as error:

@@ -288,19 +288,18 @@ class Watch:
         self._thread.join()
 
     def _call_others(self) -> None:
+        least = STAYS  # what is said by the process that says the least
         try:
-            while (least := self._least_said()) == STAYS:
-                self._has_ended.wait(SECONDS_BETWEEN_CALLS)
+            while least == STAYS:
+                said = torch.tensor([self._says], device="cpu")
+                torch_distributed.all_reduce(said, torch_distributed.ReduceOp.MIN, self._group)
+                least = int(said)
+                if least == STAYS:
+                    self._has_ended.wait(SECONDS_BETWEEN_CALLS)
             if least == FAILS and self._says != FAILS:
                 self._abort("another process has failed")
         except RuntimeError as error:
             self._abort(str(error).partition("\n")[0])
-
-    def _least_said(self) -> int:
-        """What is said by the process that says the least, after all have called."""
-        said = torch.tensor([self._says], device="cpu")
-        torch_distributed.all_reduce(said, torch_distributed.ReduceOp.MIN, self._group)
-        return int(said)
 
     def _abort(self, failure: str) -> None:
         self._failure = failure  # before any sum becomes arbitrary

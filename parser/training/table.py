@@ -210,10 +210,6 @@ def _draw(values: RangeSettings | list[Any], seed: str) -> Any:
         drawn = math.exp(generator.uniform(math.log(values.low), math.log(values.high)))
     if isinstance(values.low, int) and isinstance(values.high, int):
         return min(max(round(drawn), values.low), values.high)
-    return min(max(_rounded(drawn, values.high - values.low), values.low), values.high)
-
-
-def _rounded(number: float, width: float) -> float:
-    """The number, rounded so that it keeps two digits relative to the width of its range."""
-    narrow = math.floor(math.log10(abs(number) / width)) if number and width else 0
-    return float(f"{number:.{DIGITS + max(0, narrow)}g}")
+    width = values.high - values.low  # relative to which the number keeps two digits
+    narrow = math.floor(math.log10(abs(drawn) / width)) if drawn and width else 0
+    return min(max(float(f"{drawn:.{DIGITS + max(0, narrow)}g}"), values.low), values.high)

@@ -60,9 +60,23 @@ class TokenizerTraining:
 
     def keep_if_ready(self) -> None:
         """Put the tokenizer into the model's folder if it is trained. Raises ValueError if that failed."""
-        if not self.is_kept and self.process.poll() is not None:
-            _keep(self)
-            self.is_kept = True
+        if self.is_kept or self.process.poll() is None:
+            return
+        code, run = self.process.returncode, self.run
+        log = _log(run)
+        if code or not self.output.is_file():
+            reason = log.strip().rpartition("\n")[2].removeprefix("ValueError: ") or f"exit code {code}"
+            if code < 0:
+                reason = f"its process was killed by signal {-code}, perhaps because memory ran out"
+            raise ValueError(
+                f"{self.treebank}: the tokenizer could not be trained: {reason}; see {run / LOG}. "
+                f"--resume {run} tries again, and with --set tokenizer=null goes on without one"
+            )
+        content = tokenizer_as_json(StoredTokenizer(self.settings, self.output.read_bytes()))
+        _write(run / BEST_MODEL / TOKENIZER, content)
+        seconds = self.output.stat().st_mtime - self.began
+        say(f"tokenizer trained in {seconds:.0f} s{self.settings.dev_scores(log)}")
+        self.is_kept = True
 
     def wait(self, request: StopRequest) -> None:
         """Wait until the tokenizer is kept. Raises ValueError if that fails, StoppedError after a signal."""
@@ -70,7 +84,11 @@ class TokenizerTraining:
         said = -math.inf
         while not self.is_kept:
             if time.monotonic() - said > SECONDS_BETWEEN_LINES:
-                say(f"the parser is trained, and the tokenizer is being trained{self._progress()}")
+                left, share = "", self.settings.share_done(_log(self.run))
+                if share:
+                    seconds = (time.time() - self.began) * (1 - share) / share
+                    left = f": {share:.0%}, {in_words(seconds)} left"
+                say(f"the parser is trained, and the tokenizer is being trained{left}")
                 said = time.monotonic()
             if request.signal:
                 why = f"stopped while the tokenizer was trained; continue with {resuming(self.run)}"
@@ -78,13 +96,6 @@ class TokenizerTraining:
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(SECONDS_BETWEEN_CHECKS)
             self.keep_if_ready()
-
-    def _progress(self) -> str:
-        """The share done and the time left, as the end of a message; empty if unknown."""
-        share = self.settings.share_done(_log(self.run))
-        if not share:
-            return ""
-        return f": {share:.0%}, {in_words((time.time() - self.began) * (1 - share) / share)} left"
 
 
 @contextmanager
@@ -132,24 +143,6 @@ def _is_kept(settings: TokenizerKind, path: Path) -> bool:
         why = "is broken"
     say(f"{path}: {why}; it is replaced{' when another one is trained' if settings.is_trained else ''}")
     return False
-
-
-def _keep(training: TokenizerTraining) -> None:
-    """Store the trained tokenizer with the model. Raises ValueError if the process has failed."""
-    code, run = training.process.returncode, training.run
-    log = _log(run)
-    if code or not training.output.is_file():
-        reason = log.strip().rpartition("\n")[2].removeprefix("ValueError: ") or f"exit code {code}"
-        if code < 0:
-            reason = f"its process was killed by signal {-code}, perhaps because memory ran out"
-        raise ValueError(
-            f"{training.treebank}: the tokenizer could not be trained: {reason}; see {run / LOG}. "
-            f"--resume {run} tries again, and with --set tokenizer=null goes on without one"
-        )
-    seconds = training.output.stat().st_mtime - training.began
-    content = tokenizer_as_json(StoredTokenizer(training.settings, training.output.read_bytes()))
-    _write(run / BEST_MODEL / TOKENIZER, content)
-    say(f"tokenizer trained in {seconds:.0f} s{training.settings.dev_scores(log)}")
 
 
 def _log(run: Path) -> str:

@@ -102,9 +102,15 @@ def with_frozen_vectors(
 
     cache: the folder in which the vectors are kept. Raises ValueError if half precision cannot hold them.
     """
-    words = [tokens.words for tokens in parts]
-    shape = sum(words), encoder.settings.layers, encoder.size
-    path = cache / f"{_key(encoder, parts)}{SUFFIX}" if cache else None
+    settings, words = encoder.settings, [tokens.words for tokens in parts]
+    shape = sum(words), settings.layers, encoder.size
+    asked = FORMAT, encoder.pretrained.digest, settings.layers, settings.pooling, settings.max_pieces
+    key = hashlib.sha256(repr(asked).encode())
+    for tokens in parts:
+        assert tokens.pieces is not None
+        for tensor in (tokens.lengths, tokens.pieces.lengths, tokens.pieces.values):
+            key.update(tensor.numpy().tobytes())
+    path = cache / f"{key.hexdigest()[:32]}{SUFFIX}" if cache else None
     table = _kept(path, shape) if path else None
     if table is None:
         with interruptible(), _new_table(path, shape) as table:
@@ -114,18 +120,6 @@ def with_frozen_vectors(
         replace(tokens, pieces=None, vectors=vectors)
         for tokens, vectors in zip(parts, table.split(words), strict=True)
     ]
-
-
-def _key(encoder: TransformerEncoder, parts: Sequence[Tokens]) -> str:
-    """The cache key of the vectors: a hash of the transformer, the settings for its vectors, and the text."""
-    settings = encoder.settings
-    asked = FORMAT, encoder.pretrained.digest, settings.layers, settings.pooling, settings.max_pieces
-    digest = hashlib.sha256(repr(asked).encode())
-    for tokens in parts:
-        assert tokens.pieces is not None
-        for tensor in (tokens.lengths, tokens.pieces.lengths, tokens.pieces.values):
-            digest.update(tensor.numpy().tobytes())
-    return digest.hexdigest()[:32]
 
 
 def _kept(path: Path, shape: Shape) -> Tensor | None:
@@ -177,7 +171,10 @@ def _empty_file(path: Path, shape: Shape) -> Path | None:
     unfinished = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _remove_abandoned(path.parent)
+        for abandoned in path.parent.glob(f"*{UNFINISHED}"):  # by processes that were killed
+            with suppress(OSError):  # another process may be removing it too
+                if time.time() - abandoned.stat().st_mtime > ABANDONED:
+                    abandoned.unlink()
         descriptor, name = tempfile.mkstemp(UNFINISHED, "", path.parent)
         unfinished = Path(name)
         with os.fdopen(descriptor, "wb") as file:
@@ -196,14 +193,6 @@ def _empty_file(path: Path, shape: Shape) -> Path | None:
             unfinished.unlink(missing_ok=True)
         return None
     return unfinished
-
-
-def _remove_abandoned(folder: Path) -> None:
-    """Remove unfinished files of killed processes."""
-    for path in folder.glob(f"*{UNFINISHED}"):
-        with suppress(OSError):  # another process may be removing it too
-            if time.time() - path.stat().st_mtime > ABANDONED:
-                path.unlink()
 
 
 def _bytes(shape: Shape) -> int:

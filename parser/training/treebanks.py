@@ -130,19 +130,30 @@ def found_row(treebank: UDTreebank, config: Config, folder: Path) -> FoundTreeba
     trained on the treebank, and OSError.
     """
     sentences = _training_sentences(treebank, config)
-    held_out = _held_out(treebank, len(sentences))
+    held_out = 0  # how many of the last training sentences become the dev set
+    if not treebank.dev and not (treebank.test and len(sentences) < LEAST_FOR_HELD_OUT):
+        held_out = max(len(sentences) // HELD_OUT, LEAST_HELD_OUT)
     train = sentences[: len(sentences) - held_out]
+    first, *others = treebank.train
     changes: dict[str, Any] = {
-        "treebank.train": _train_file(treebank, train, folder, is_whole=not held_out),
-        "treebank.dev": _dev_file(treebank, sentences[len(train) :], folder),
+        "treebank.train": path_in_configs(first),
+        "treebank.dev": path_in_configs(treebank.dev) if treebank.dev else None,
         "treebank.test": path_in_configs(treebank.test) if treebank.test else None,
     }
+    if held_out or others:
+        changes["treebank.train"] = _written(folder / treebank.name / first.name, train)
+    if held_out:
+        dev = folder / treebank.name / first.name.replace("-ud-train", "-ud-dev")
+        changes["treebank.dev"] = _written(dev, sentences[len(train) :])
     if changes["treebank.dev"] is None:
         changes |= SETTINGS_WITHOUT_DEV
     choices = list(_choices_of_files(treebank, len(sentences), held_out))
-    for changed, why in (_columns(config, train), _tokenizer(config, train)):
-        changes |= changed
-        choices += why
+    of_columns, why = _columns(config, train)
+    changes |= of_columns
+    choices += why
+    if config.tokenizer and config.tokenizer.is_trained and not any(map(has_text, train)):
+        changes["tokenizer"] = None
+        choices.append(f"no tokenizer: train has neither `# text` nor `{NO_SPACE}`")
     if changes["treebank.dev"] is None and config.small_treebank:
         rule = changes.get("small_treebank.set", config.small_treebank.set)
         changes["small_treebank.set"] = {
@@ -151,13 +162,6 @@ def found_row(treebank: UDTreebank, config: Config, folder: Path) -> FoundTreeba
     learnt = train[: config.treebank.train_sentences]
     size = TreebankSize(len(learnt), sum(map(len, learnt)))
     return FoundTreebank(treebank, RowSettings(set=changes), size, tuple(choices))
-
-
-def _held_out(treebank: UDTreebank, sentences: int) -> int:
-    """How many of the last training sentences become the dev set."""
-    if treebank.dev or (treebank.test and sentences < LEAST_FOR_HELD_OUT):
-        return 0
-    return max(sentences // HELD_OUT, LEAST_HELD_OUT)
 
 
 def _training_sentences(treebank: UDTreebank, config: Config) -> list[Sentence]:
@@ -180,23 +184,6 @@ def _share(sentences: Sequence[Sentence], column: str) -> float:
     """The share of words that have a value in a column."""
     values = [value for sentence in sentences for value in sentence.column(column)]
     return sum(value != BLANK for value in values) / len(values)
-
-
-def _train_file(treebank: UDTreebank, train: Sequence[Sentence], folder: Path, is_whole: bool) -> str:
-    """The training file, as named in configs: the treebank's own if it is a single file, used as a whole."""
-    first, *others = treebank.train
-    if is_whole and not others:
-        return path_in_configs(first)
-    return _written(folder / treebank.name / first.name, train)
-
-
-def _dev_file(treebank: UDTreebank, held_out: Sequence[Sentence], folder: Path) -> str | None:
-    if treebank.dev:
-        return path_in_configs(treebank.dev)
-    if not held_out:
-        return None
-    name = treebank.train[0].name.replace("-ud-train", "-ud-dev")
-    return _written(folder / treebank.name / name, held_out)
 
 
 def _written(path: Path, sentences: Sequence[Sentence]) -> str:
@@ -259,9 +246,3 @@ def _columns(config: Config, train: Sequence[Sentence]) -> tuple[dict[str, Any],
         changes["small_treebank.set"] = settings
     titles = ", ".join(WORD_COLUMNS[name].title for name in missing)
     return changes, [f"no {titles}: neither predicted nor read"]
-
-
-def _tokenizer(config: Config, train: Sequence[Sentence]) -> tuple[dict[str, Any], list[str]]:
-    if not config.tokenizer or not config.tokenizer.is_trained or any(map(has_text, train)):
-        return {}, []
-    return {"tokenizer": None}, [f"no tokenizer: train has neither `# text` nor `{NO_SPACE}`"]

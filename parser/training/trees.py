@@ -162,9 +162,16 @@ def projective(sentences: Sequence[Sentence], lifts: bool) -> list[Sentence]:
     In a partly known tree, the head to which a word would be lifted may be unknown. In such trees, heads that
     cross others become unknown instead.
     """
-    if lifts:
-        return list(map(_projectivized, sentences))
-    return [sentences[number] for number in projective_rows(sentences, lifts)]
+    if not lifts:
+        return [sentences[number] for number in projective_rows(sentences, lifts)]
+    lifted = []
+    for sentence in sentences:
+        if NO_HEAD in sentence.heads:
+            aside = set_aside(sentence.heads)
+            lifted.append(with_known(sentence, [word not in aside for word in range(1, len(sentence) + 1)]))
+        else:
+            lifted.append(projectivized(sentence))
+    return lifted
 
 
 def projective_rows(sentences: Sequence[Sentence], lifts: bool) -> list[int]:
@@ -172,34 +179,28 @@ def projective_rows(sentences: Sequence[Sentence], lifts: bool) -> list[int]:
     return [number for number, sentence in enumerate(sentences) if lifts or can_be_projective(sentence.heads)]
 
 
-def _projectivized(sentence: Sentence) -> Sentence:
-    if NO_HEAD not in sentence.heads:
-        return projectivized(sentence)
-    aside = set_aside(sentence.heads)
-    return with_known(sentence, [word not in aside for word in range(1, len(sentence) + 1)])
-
-
 def _read_silver(settings: TreebankSettings, path: str) -> list[Sentence]:
-    """The silver trees of a file that are probable enough. Raises ValueError if there are none."""
+    """The silver trees of a file whose mean probability is high enough.
+
+    Raises ValueError if there are none, or if the file does not contain probabilities.
+    """
     assert settings.silver
     sentences = read_training_file(data_path(path), settings)
     if not (least := settings.silver.min_probability):
         return sentences
-    kept = [sentence for sentence in sentences if _probability(path, sentence) >= least]
+    kept = []
+    for sentence in sentences:
+        if not (probabilities := arc_probabilities(sentence)):
+            raise ValueError(
+                f"{path}, sentence {sentence.identifier}: its arcs have no probabilities, which "
+                "treebank.silver.min_probability needs; parse with --probabilities"
+            )
+        if sum(probabilities) / len(probabilities) >= least:
+            kept.append(sentence)
     say(f"{path}: {len(kept):,} of {len(sentences):,} trees have a mean probability of {least:g} or more")
     if not kept:
         raise ValueError(f"{path}: treebank.silver.min_probability leaves no tree; take a lower one")
     return kept
-
-
-def _probability(path: str, sentence: Sentence) -> float:
-    """The mean probability of a tree's arcs. Raises ValueError if the file does not contain probabilities."""
-    if not (probabilities := arc_probabilities(sentence)):
-        raise ValueError(
-            f"{path}, sentence {sentence.identifier}: its arcs have no probabilities, which "
-            "treebank.silver.min_probability needs; parse with --probabilities"
-        )
-    return sum(probabilities) / len(probabilities)
 
 
 @dataclass(frozen=True)
@@ -223,21 +224,18 @@ class Mixture:
 
     def draw(self, epoch: int, generator: torch.Generator) -> Tensor:
         """[drawn] The numbers of the trees of an epoch, in no particular order."""
-        gold = list(self.sizes.values())
-        firsts = accumulate(gold, initial=0)
-        sizes = [*gold, self.silver]
-        counts = [*drawn_counts(gold, self.settings.sampling_exponent), self._drawn_silver(epoch)]
-        parts = [
-            first + _draw(size, count, generator)
-            for first, size, count in zip(firsts, sizes, counts, strict=True)
-        ]
+        gold, silver = list(self.sizes.values()), self.settings.silver
+        counts = [*drawn_counts(gold, self.settings.sampling_exponent), 0]
+        if silver and epoch <= (silver.epochs or epoch):
+            counts[-1] = max(1, round(silver.share * self.silver))
+        parts: list[Tensor] = []
+        for first, size, count in zip(accumulate(gold, initial=0), [*gold, self.silver], counts, strict=True):
+            # Each number is drawn equally often, up to a difference of one.
+            every = torch.arange(size).repeat(count // size if size else 0)
+            parts.append(first + every)
+            if rest := count - len(every):
+                parts.append(first + torch.randperm(size, generator=generator)[:rest])
         return torch.cat(parts)
-
-    def _drawn_silver(self, epoch: int) -> int:
-        settings = self.settings.silver
-        if not settings or (settings.epochs and epoch > settings.epochs):
-            return 0
-        return max(1, round(settings.share * self.silver))
 
 
 def drawn_counts(sizes: Sequence[int], exponent: float) -> list[int]:
@@ -245,10 +243,3 @@ def drawn_counts(sizes: Sequence[int], exponent: float) -> list[int]:
     weights = torch.tensor(sizes, dtype=torch.double) ** exponent
     ends = (weights.cumsum(0) / weights.sum() * sum(sizes)).round().long()
     return torch.diff(ends, prepend=ends.new_zeros(1)).tolist()
-
-
-def _draw(size: int, count: int, generator: torch.Generator) -> Tensor:
-    """[count] Numbers below `size`, each drawn equally often, up to a difference of one."""
-    every = torch.arange(size).repeat(count // size if size else 0)
-    rest = count - len(every)
-    return torch.cat([every, torch.randperm(size, generator=generator)[:rest]]) if rest else every
