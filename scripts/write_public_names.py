@@ -30,7 +30,7 @@ from parser.config.description import sections
 from parser.evaluation.measures import TEXT_MEASURES
 from parser.evaluation.scores import Scores
 from parser.models.model_files import DOCUMENTS, FILES, FORMAT
-from parser.service import operation, page, typed_messages, typed_protocol, udpipe_protocol
+from parser.service import application, operation, typed_messages, typed_protocol, udpipe_protocol
 from parser.service.operation import Metrics
 from parser.speed.measuring.cells import SpeedConfig
 from parser.system.settings import Settings
@@ -145,7 +145,7 @@ def _service() -> Iterator[PublicName]:
         operation.operation_routes(service, service).routes,
         typed_protocol.typed_routes(service).routes,
         udpipe_protocol.udpipe_routes(service),
-        page.page_routes().routes,
+        application.page_routes().routes,
     )
     for route in chain.from_iterable(routes):
         assert isinstance(route, Route)

@@ -14,7 +14,7 @@ from parser.system.version import to_install
 if TYPE_CHECKING:
     from logging import Logger
 
-    from parser.service.channel import WorkerDescriptors
+    from parser.service.listening import WorkerDescriptors
     from parser.service.service import Service
 
 NEEDED = "fastapi", "uvicorn", "h11", "prometheus_client", "python_multipart"
@@ -24,7 +24,7 @@ def serve(options: argparse.Namespace) -> None:
     """Serve. Raises ValueError if a model cannot be loaded, the port is taken, or a package is missing."""
     if missing := [name for name in NEEDED if not find_spec(name)]:
         raise ValueError(f"serving needs {', '.join(missing)}: {to_install('serve')}")
-    from parser.service.channel import WorkerDescriptors
+    from parser.service.listening import WorkerDescriptors
     from parser.service.log import service_logger
 
     logger = service_logger()
@@ -90,7 +90,7 @@ def _supervise(options: argparse.Namespace, logger: Logger) -> None:
 def _serve_at(descriptors: WorkerDescriptors, options: argparse.Namespace, logger: Logger) -> None:
     """Serve in this process, which is one of several."""
     from parser.service.application import make_application
-    from parser.service.channel import GivenConnections
+    from parser.service.listening import GivenConnections
     from parser.service.middleware import Leaving, read_tokens
     from parser.service.operation import JoinedMetrics
     from parser.service.questions import Questions

@@ -57,20 +57,18 @@ class Answer(Response):
         except (TimeoutError, ValueError, RefusedError) as error:
             if self._has_begun or isinstance(error, TimeoutError):
                 record.outcome = "broken off"
-            if not self._has_begun:
-                raise self._refusal(error) from None
+            if self._has_begun:
+                return
+            if isinstance(error, TimeoutError):
+                message = (
+                    f"not done within {self._seconds:g} seconds; send less at a time, or try again later"
+                )
+                raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, message) from None
+            raise (error if isinstance(error, RefusedError) else wrong(str(error))) from None
         except Exception as error:
             record.fail(error)
             if not self._has_begun:
                 raise RefusedError(HTTPStatus.INTERNAL_SERVER_ERROR, FAILED) from None
-
-    def _refusal(self, error: Exception) -> RefusedError:
-        if isinstance(error, RefusedError):
-            return error
-        if isinstance(error, TimeoutError):
-            message = f"not done within {self._seconds:g} seconds; send less at a time, or try again later"
-            return RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, message)
-        return wrong(str(error))
 
     async def _send_all(self, send: Send) -> None:
         held = bytearray()

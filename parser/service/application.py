@@ -6,16 +6,17 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from http import HTTPStatus
 from logging import Logger
+from pathlib import PurePath
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from parser.pages.service_page import interface_page
-from parser.service.limits import BodyLimit
+from parser.pages.service_page import interface_page, service_page, service_page_files
+from parser.service.limits import BodyLimit, RefusedError
 from parser.service.middleware import (
     AbsoluteTargets,
     BearerTokens,
@@ -24,8 +25,7 @@ from parser.service.middleware import (
     Recording,
     refusal,
 )
-from parser.service.operation import JoinedMetrics, Metrics, operation_routes
-from parser.service.page import page_routes
+from parser.service.operation import LIVE, READY, JoinedMetrics, Metrics, operation_routes
 from parser.service.service import Service
 from parser.service.typed_protocol import typed_routes
 from parser.service.udpipe_protocol import udpipe_routes
@@ -33,7 +33,18 @@ from parser.system.console import shortened
 from parser.system.settings import FAULTS_SHOWN, MAX_KEY, more_faults
 from parser.system.version import __version__
 
-DOCS = "/docs"
+DOCS, PAGE, FILES = "/docs", "/", "/page/"
+PUBLIC = {LIVE, READY, PAGE}
+"""Paths that need no token. The page at `/`, to try the service, contains nothing of the models."""
+MEDIA_TYPES = {".css": "text/css", ".js": "text/javascript"}
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
 
 
 def make_application(
@@ -74,7 +85,7 @@ def make_application(
     application.add_middleware(BodyLimit, limits=service.limits, admission=service.admission)
     application.add_middleware(ContentCodings)
     if tokens:
-        application.add_middleware(BearerTokens, tokens=tokens)
+        application.add_middleware(BearerTokens, tokens=tokens, is_public=is_public)
     if origins:
         methods, headers = ["GET", "HEAD", "POST"], ["Authorization", "Content-Type"]
         application.add_middleware(
@@ -86,6 +97,27 @@ def make_application(
     return application
 
 
+def page_routes() -> APIRouter:
+    router = APIRouter(include_in_schema=False)
+    page, files = service_page(), service_page_files()
+
+    @router.get(PAGE)
+    async def shown() -> HTMLResponse:
+        return HTMLResponse(page, headers=HEADERS)
+
+    @router.get(f"{FILES}{{name}}")
+    async def file(name: str) -> Response:
+        if name not in files:
+            raise RefusedError(HTTPStatus.NOT_FOUND, "the page has no such file")
+        return Response(files[name], media_type=MEDIA_TYPES[PurePath(name).suffix], headers=HEADERS)
+
+    return router
+
+
+def is_public(path: str) -> bool:
+    return path in PUBLIC or path.startswith(FILES)
+
+
 async def _refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return refusal(request.url.path, error.status_code, error.detail, error.headers)
@@ -95,9 +127,9 @@ async def _invalid(request: Request, error: Exception) -> Response:
     """Return an answer that says what is wrong and where, without quoting the text."""
     assert isinstance(error, RequestValidationError)
     errors = error.errors()
-    faults = []
-    for fault in errors[:FAULTS_SHOWN]:
-        key = shortened(".".join(map(str, fault["loc"])), MAX_KEY)
-        faults.append(f"{key}: {fault['msg']}")
-    faults += more_faults(len(errors) - len(faults))
-    return JSONResponse({"detail": "; ".join(faults)}, HTTPStatus.UNPROCESSABLE_ENTITY)
+    faults = [
+        f"{shortened('.'.join(map(str, fault['loc'])), MAX_KEY)}: {fault['msg']}"
+        for fault in errors[:FAULTS_SHOWN]
+    ]
+    detail = "; ".join([*faults, *more_faults(len(errors) - len(faults))])
+    return JSONResponse({"detail": detail}, HTTPStatus.UNPROCESSABLE_ENTITY)

@@ -1,16 +1,34 @@
-"""The socket on which a service listens."""
+"""How connections reach the process that serves them.
+
+A single process accepts them from the listening socket. The supervisor of several processes accepts each
+connection and gives it to the worker with the fewest connections, as an open file, over a pair of sockets
+(unix(7)). If the workers shared one listening socket, a worker would take all connections that wait when it
+looks, and keep the kept-alive ones while other workers have none. If each worker had its own socket
+(SO_REUSEPORT), connections would be spread at random, even to busy workers, and those that wait at a worker
+that dies would be lost. Here, the supervisor also keeps the worker's end, and gives the connections that the
+worker has not taken to other workers.
+"""
 
 from __future__ import annotations
 
 import errno
+import os
 import socket
 from asyncio.constants import ACCEPT_RETRY_DELAY
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 BACKLOG = 1_024
 PAUSE = ACCEPT_RETRY_DELAY
 """Seconds in which nothing is accepted after resources have run out."""
 LACKS = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+DESCRIPTORS = "PARSER_DESCRIPTORS"
+"""The environment variable that holds the file descriptors of a worker."""
+READY, CLOSED = b"r", b"c"
+"""Messages from a worker: it is ready for connections; one of its connections has closed."""
+CONNECTION, RELEASE = b"c", b"r"
+"""Messages to a worker: here is a connection; close one of your connections, in favor of another worker."""
 
 
 class Listening(socket.socket):
@@ -63,3 +81,124 @@ def listen(host: str, port: int) -> Listening:
 def url_of(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+class Giver:
+    """The supervisor's end of the channel to a worker."""
+
+    def __init__(self) -> None:
+        self._ours, self._theirs = socket.socketpair()
+        self._ours.setblocking(False)
+
+    @property
+    def theirs(self) -> int:
+        """The file descriptor that the worker inherits."""
+        return self._theirs.fileno()
+
+    def fileno(self) -> int:
+        """The file descriptor that is readable when the worker has sent messages."""
+        return self._ours.fileno()
+
+    def hear(self) -> list[bytes]:
+        """Receive the messages that the worker has sent."""
+        return [bytes([one]) for one in self._ours.recv(1 << 12)]
+
+    def give(self, connection: socket.socket) -> bool:
+        """Send the connection to the worker. Returns whether there was room for it.
+
+        There is room for hundreds of connections that the worker has not taken.
+        """
+        try:
+            socket.send_fds(self._ours, [CONNECTION], [connection.fileno()])
+        except OSError:
+            return False
+        return True
+
+    def release(self, connections: int) -> None:
+        """Ask the worker to close this many connections, so that their clients reconnect."""
+        with suppress(BlockingIOError):  # a worker that reads nothing has other problems
+            self._ours.send(RELEASE * connections)
+
+    def not_taken(self) -> Iterator[socket.socket]:
+        """Take back and yield the connections that the worker has not accepted."""
+        self._theirs.setblocking(False)
+        with suppress(BlockingIOError):
+            while True:
+                _, descriptors, _, _ = socket.recv_fds(self._theirs, 1, 1)
+                yield from (socket.socket(fileno=one) for one in descriptors)
+
+    def close(self) -> None:
+        self._ours.close()
+        self._theirs.close()
+
+
+class GivenConnections(Listening):
+    """The worker's end of the channel: to an asyncio server, it is a listening socket."""
+
+    def __init__(self, descriptor: int, release: Callable[[], None]):
+        """release: called when a connection should be closed."""
+        super().__init__(fileno=descriptor)
+        self._release = release
+
+    def listen(self, backlog: int = 0) -> None:
+        self.send(READY)
+
+    def next_connection(self) -> tuple[socket.socket, Any]:
+        """Raises BlockingIOError if no connection waits, and OSError if there are too many open files."""
+        while True:
+            os.close(os.dup(self.fileno()))  # received without a free descriptor, a connection is lost
+            message, descriptors, _, _ = socket.recv_fds(self, 1, 1)
+            if not message:
+                raise BlockingIOError  # the supervisor has exited, and this process exits at once
+            if message == RELEASE:
+                self._release()
+                continue
+            if not descriptors:  # another thread has just opened the last file
+                self._tell_closed()
+                continue
+            connection = _GivenConnection(descriptors[0], self._tell_closed)
+            try:
+                return connection, connection.getpeername()
+            except OSError:  # the client is gone
+                connection.close()
+
+    def _tell_closed(self) -> None:
+        with suppress(OSError):  # during shutdown, nobody counts connections
+            self.send(CLOSED)
+
+
+class _GivenConnection(socket.socket):
+    def __init__(self, descriptor: int, tell_closed: Callable[[], None]):
+        super().__init__(fileno=descriptor)
+        self._tell_closed = tell_closed
+
+    def close(self) -> None:
+        is_first = self.fileno() != -1
+        super().close()
+        if is_first:
+            self._tell_closed()
+
+
+class WorkerDescriptors(NamedTuple):
+    channel: int
+    """The descriptor of the channel to the supervisor."""
+    answering: int
+    """The descriptor at which this worker receives questions, see `QuestionPairs`."""
+    asking: tuple[int, ...]
+    """The descriptors for sending questions to all workers."""
+
+    @classmethod
+    def of_this_process(cls) -> WorkerDescriptors | None:
+        """Return the descriptors of this process, or None if it is not a worker."""
+        if DESCRIPTORS not in os.environ:
+            return None
+        channel, answering, *asking = map(int, os.environ[DESCRIPTORS].split())
+        return cls(channel, answering, tuple(asking))
+
+    @property
+    def all(self) -> tuple[int, ...]:
+        return (self.channel, self.answering, *self.asking)
+
+    def variable(self) -> dict[str, str]:
+        """Return the environment variable for the worker that has these descriptors."""
+        return {DESCRIPTORS: " ".join(map(str, self.all))}

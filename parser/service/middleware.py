@@ -7,7 +7,7 @@ import hmac
 import re
 from asyncio import CancelledError
 from codecs import BOM_UTF8
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from logging import Logger
 from pathlib import Path
@@ -21,8 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from parser.service.answer import FAILED
 from parser.service.limits import RefusedError
 from parser.service.log import tell
-from parser.service.operation import HEALTH, LIVE, METRICS, READY, Metrics
-from parser.service.page import is_of_page
+from parser.service.operation import LIVE, METRICS, READY, Metrics
 from parser.service.request_record import RequestRecord, put_record
 from parser.service.typed_protocol import PARSE
 from parser.system.files import content_of
@@ -137,10 +136,10 @@ def refusal(path: str, status: int, message: str, headers: Mapping[str, str] | N
 
 
 class BearerTokens:
-    """Requires a bearer token (RFC 6750), except for the health checks and the page of the service."""
+    """Requires a bearer token (RFC 6750), except for public paths."""
 
-    def __init__(self, app: ASGIApp, tokens: Sequence[bytes]):
-        self._app, self._tokens = app, tokens
+    def __init__(self, app: ASGIApp, tokens: Sequence[bytes], is_public: Callable[[str], bool]):
+        self._app, self._tokens, self._is_public = app, tokens, is_public
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -151,7 +150,7 @@ class BearerTokens:
         # All tokens are compared, so that the time reveals nothing.
         matches = [hmac.compare_digest(given, each) for each in self._tokens]
         may_pass = scheme.lower() == SCHEME and any(matches)
-        if may_pass or scope["path"] in HEALTH or is_of_page(scope["path"]):
+        if may_pass or self._is_public(scope["path"]):
             await self._app(scope, receive, send)
             return
         message = "a token is needed: send the header Authorization: Bearer TOKEN"

@@ -6,10 +6,11 @@ See https://prometheus.io/docs/instrumenting/exposition_formats. Nothing here wa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from http import HTTPStatus
+from types import SimpleNamespace
 
 from fastapi import APIRouter
 from fastapi.responses import PlainTextResponse, Response
@@ -32,7 +33,6 @@ from parser.service.request_record import RequestRecord
 from parser.service.served_models import ServedModels
 
 LIVE, READY, METRICS = "/live", "/ready", "/metrics"
-HEALTH = {LIVE, READY}
 SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 """Upper bounds of the buckets of a histogram."""
 LABEL = "process"
@@ -132,20 +132,10 @@ class JoinedMetrics:
 
 def joined(texts: Mapping[str, str]) -> bytes:
     """Join texts in the Prometheus format, by process, into one text in the same format."""
-    return generate_latest(_Joined(texts))
-
-
-class _Joined:
-    def __init__(self, texts: Mapping[str, str]):
-        self._texts = texts
-
-    def collect(self) -> Iterable[Metric]:
-        metrics: dict[str, Metric] = {}
-        for process, text in self._texts.items():
-            for family in text_string_to_metric_families(text):
-                metric = metrics.setdefault(
-                    family.name, Metric(family.name, family.documentation, family.type)
-                )
-                for sample in family.samples:
-                    metric.samples.append(sample._replace(labels={LABEL: process, **sample.labels}))
-        return metrics.values()
+    metrics: dict[str, Metric] = {}
+    for process, text in texts.items():
+        for family in text_string_to_metric_families(text):
+            metric = metrics.setdefault(family.name, Metric(family.name, family.documentation, family.type))
+            for sample in family.samples:
+                metric.samples.append(sample._replace(labels={LABEL: process, **sample.labels}))
+    return generate_latest(SimpleNamespace(collect=metrics.values))

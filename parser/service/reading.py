@@ -106,18 +106,13 @@ def refuse_undivided(text: str, name: str, form: TextFormat) -> None:
     name: that of the text, for the message.
     """
     if form == "raw":
-        lacking, longest = "blank", longest_word(text)
+        lacking, longest = "blank", longest_between(SPACE, text)
     elif form == "one-sentence-per-line":
         lacking, longest = "line end", longest_between(LINE_END, text)
     else:
         return
     if longest > UNDIVIDED:
         raise ValueError(f"{name} has more than {UNDIVIDED:,} characters without a {lacking}")
-
-
-def longest_word(text: str) -> int:
-    """Return the greatest number of characters without white space."""
-    return longest_between(SPACE, text)
 
 
 def longest_between(ends: re.Pattern[str], text: str) -> int:
@@ -141,19 +136,11 @@ def pieces_of(text: str) -> Iterator[str]:
 def normalized(text: str) -> str:
     """Return the text in NFC. Raises ValueError for long parts without a blank, and for too many marks."""
     refuse_undivided(text, "data", "raw")
-    return "".join(_normalized_pieces(text))
-
-
-def _normalized_pieces(text: str) -> Iterator[str]:
+    pieces = []
     for piece in pieces_of(text):  # white space never combines with what precedes it
-        if piece.isascii():
-            yield piece
-            continue
-        for is_mark, run in groupby(piece, key=_is_mark):
-            if is_mark and sum(1 for _ in run) > MARKS:
-                raise ValueError(f"data has more than {MARKS} combining marks one after the other")
-        yield unicodedata.normalize("NFC", piece)
-
-
-def _is_mark(character: str) -> bool:
-    return unicodedata.combining(character) > 0
+        if not piece.isascii():
+            for is_mark, run in groupby(piece, key=lambda character: unicodedata.combining(character) > 0):
+                if is_mark and sum(1 for _ in run) > MARKS:
+                    raise ValueError(f"data has more than {MARKS} combining marks one after the other")
+        pieces.append(unicodedata.normalize("NFC", piece))
+    return "".join(pieces)

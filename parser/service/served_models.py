@@ -95,7 +95,7 @@ class ServedModels:
         self._by_name: dict[str, ServedModel] = {}
         self._models = tuple(models)
         for model in models:
-            if any(other.name == model.name for other in models if other is not model):
+            if model.name in self._by_name:
                 raise ValueError(f"two models would be called {model.name}: use NAME=PATH")
             self._by_name[model.name] = model
         for model in models:

@@ -1,19 +1,26 @@
-"""A server of the application. On SIGTERM it drains: running requests finish, new ones are refused."""
+"""A server of the application. On SIGTERM it drains: running requests finish, new ones are refused.
+
+Its connections have a limited time for each request, and for sending and reading it. If a connection is
+closed while bytes of the client are unread, the kernel resets it, and the client may lose an answer that it
+has not read: see RFC 9112, section 9.6. So closing lingers until the client has sent all.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from http import HTTPStatus
 from logging import Logger
 from typing import Any, cast
 
+import h11
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from parser.service.client_connection import MAX_HEADERS, ClientConnection
 from parser.service.limits import Admission
 from parser.service.listening import PAUSE, Listening, lacks_resources
 from parser.service.log import tell
@@ -21,11 +28,16 @@ from parser.system.interruption import handled_by_loop
 
 KEPT_ALIVE = 30
 """Seconds that a connection may wait for its next request."""
-
 SECONDS_TO_BREAK_OFF = 1.0
 """Time for requests that are broken off to say so to their clients."""
 SECONDS_TO_CONNECT = 0.05
 """Time for accepted sockets to become connections: some turns of the loop."""
+MAX_HEADERS = 1 << 16
+"""Maximum bytes of the headers and the address."""
+SECONDS_TO_READ = 5.0
+"""Time for reading the end of the answer after the time of the request is over."""
+MOST_DROPPED = 1 << 26
+"""Bytes of a request that are read and dropped after the answer."""
 
 
 class Server(uvicorn.Server):
@@ -118,3 +130,147 @@ class Server(uvicorn.Server):
             tell(self._logger, "no connections accepted", error=error.strerror, pause=PAUSE)
         else:
             loop.default_exception_handler(context)
+
+
+class ClientConnection(H11Protocol):
+    """uvicorn's protocol. uvicorn itself would wait without a limit for headers and for clients that do not
+    read, and would reset the connections of clients that send too much.
+    """
+
+    def __init__(self, seconds: float, **given: Any):
+        """seconds: for the headers of a request, and again from there to the end of the answer. given: the
+        arguments of uvicorn.
+        """
+        super().__init__(**given)
+        self._seconds = seconds
+        self._end: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        def is_sending() -> bool:
+            """Whether the client may still be sending a request that has begun, or that is not valid."""
+            return self.conn.their_state in (h11.SEND_BODY, h11.ERROR)
+
+        self._closing = LingeringTransport(transport, is_sending)
+        super().connection_made(cast(asyncio.Transport, self._closing))
+        self._end_in(self._seconds)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._end:
+            self._end.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self.timeout_keep_alive_task:  # the next request begins
+            self._end_in(self._seconds)
+        # However many bytes arrive at once, h11 does not see more than the limit before it applies it.
+        while data:
+            if self._closing.lingers:
+                self._closing.drop(data)
+                return
+            room = MAX_HEADERS + 1 - len(self.conn.trailing_data[0])
+            size = room if room > 0 else MAX_HEADERS  # more is there only if the next requests are waiting
+            piece, data = data[:size], data[size:]
+            super().data_received(piece)
+
+    def handle_events(self) -> None:
+        before = self.cycle
+        super().handle_events()
+        if self.cycle is not before:
+            self._end_in(self._seconds + SECONDS_TO_READ)
+
+    def shutdown(self) -> None:
+        if self._closing.lingers:
+            self.transport.abort()
+        else:
+            super().shutdown()
+
+    def send_400_response(self, msg: str) -> None:
+        """Say what is wrong with the request. msg: for any other fault than its length."""
+        received = self.conn.trailing_data[0]
+        if self._is_answering or len(received) <= MAX_HEADERS:
+            self._refuse(HTTPStatus.BAD_REQUEST, msg)
+        elif b"\n" in received:
+            message = f"the headers have more than {MAX_HEADERS:,} bytes"
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, message)
+        else:
+            message = (
+                f"the address has more than {MAX_HEADERS:,} bytes; "
+                "send the parameters by POST, in the body of the request"
+            )
+            self._refuse(HTTPStatus.REQUEST_URI_TOO_LONG, message)
+
+    @property
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _end_in(self, seconds: float) -> None:
+        if self._end:
+            self._end.cancel()
+        self._end = self.loop.call_later(seconds, self._end_unless_idle)
+
+    def _end_unless_idle(self) -> None:
+        """End what has taken too long; uvicorn itself closes connections that wait for the next request."""
+        is_read = not self.transport.get_write_buffer_size()
+        if self.transport.is_closing() or self.conn.their_state is not h11.IDLE or not is_read:
+            self.transport.abort()
+        elif not self.timeout_keep_alive_task:
+            if self.conn.trailing_data[0]:
+                message = f"the headers did not come within {self._seconds:g} seconds"
+                self._refuse(HTTPStatus.REQUEST_TIMEOUT, message)
+            self.transport.close()
+            self._end_in(SECONDS_TO_READ)
+
+    def _refuse(self, status: HTTPStatus, message: str) -> None:
+        """Answer a request that is not valid HTTP, unless its answer has begun, and close the connection."""
+        if self._is_answering:  # the body is not valid
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        content = f"{message}\n".encode()
+        headers = [
+            ("Content-Type", "text/plain; charset=utf-8"),
+            ("Content-Length", str(len(content))),
+            ("Connection", "close"),
+        ]
+        answer = h11.Response(status_code=status, headers=headers, reason=status.phrase)
+        with suppress(h11.LocalProtocolError):  # the answer has begun, or is one to HEAD
+            for event in (answer, h11.Data(data=content), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event))
+        self.transport.close()
+
+
+class LingeringTransport:
+    """A transport whose `close` ends the answer, and first reads what the client still sends. Whoever uses it
+    aborts it if the client neither reads nor closes.
+    """
+
+    def __init__(self, transport: asyncio.Transport, is_sending: Callable[[], bool]):
+        """is_sending: returns whether the client is still sending its request."""
+        self._transport, self._is_sending = transport, is_sending
+        self._dropped = 0
+        self.lingers = False
+        """Whether what the client sends is to be passed to `drop`."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def is_closing(self) -> bool:
+        return self.lingers or self._transport.is_closing()
+
+    def close(self) -> None:
+        if self.is_closing():
+            return
+        if not self._is_sending():
+            self._transport.close()
+            return
+        self.lingers = True
+        self._transport.resume_reading()
+        try:
+            self._transport.write_eof()
+        except OSError:  # the client is gone
+            self._transport.abort()
+
+    def drop(self, content: bytes) -> None:
+        """Drop bytes that the client has sent after the answer."""
+        self._dropped += len(content)
+        if self._dropped > MOST_DROPPED:
+            self._transport.close()

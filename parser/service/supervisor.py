@@ -1,7 +1,7 @@
 """Starts several processes that serve at one socket, distributes connections, and replaces dead processes.
 
-uvicorn's own supervisor is not enough: its workers share a socket (see `channel`), outlive a supervisor that
-is killed, and are restarted at once however often they fail.
+uvicorn's own supervisor is not enough: its workers share a socket (see `listening`), outlive a supervisor
+that is killed, and are restarted at once however often they fail.
 """
 
 from __future__ import annotations
@@ -15,8 +15,15 @@ from contextlib import ExitStack, suppress
 from logging import Logger
 from operator import attrgetter
 
-from parser.service.channel import CLOSED, READY, Giver, WorkerDescriptors
-from parser.service.listening import PAUSE, lacks_resources, url_of
+from parser.service.listening import (
+    CLOSED,
+    PAUSE,
+    READY,
+    Giver,
+    WorkerDescriptors,
+    lacks_resources,
+    url_of,
+)
 from parser.service.log import tell
 from parser.service.questions import QuestionPairs
 from parser.system.interruption import Interrupted, handled_by_loop
@@ -84,7 +91,9 @@ class Supervisor:
                     task.cancel()
                 self._listen(False)
                 self._listener.close()
-                await self._drain()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._grace + TIME_TO_END):
+                        await asyncio.gather(*(worker.ended() for worker in self._workers))
                 return code
         finally:
             for worker in list(self._workers):
@@ -115,12 +124,14 @@ class Supervisor:
                 return 0
             began = time.monotonic()
             try:
-                worker = self._start(number, questions, line)
+                worker = WorkerProcess(self._arguments, number, questions, line)
             except OSError as error:  # such as a lack of memory or descriptors, which can be temporary
                 if not self._serves.is_set():
                     raise
                 tell(self._logger, "process not started", process=number, error=error.strerror, pause=pause)
             else:
+                self._workers.append(worker)
+                asyncio.get_running_loop().add_reader(worker.channel, self._hear, worker)
                 code = await worker.ended()
                 self._bury(worker)
                 if not self._serves.is_set():
@@ -130,12 +141,6 @@ class Supervisor:
                 tell(self._logger, "process ended", process=number, pid=worker.pid, code=code, pause=pause)
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
-
-    def _start(self, number: int, questions: QuestionPairs, line: int) -> WorkerProcess:
-        worker = WorkerProcess(self._arguments, number, questions, line)
-        self._workers.append(worker)
-        asyncio.get_running_loop().add_reader(worker.channel, self._hear, worker)
-        return worker
 
     def _bury(self, worker: WorkerProcess) -> None:
         self._workers.remove(worker)
@@ -187,11 +192,6 @@ class Supervisor:
             with self._waiting.pop() as connection:
                 able = sorted(self._ready, key=attrgetter("connections"))
                 any(worker.give(connection) for worker in able)
-
-    async def _drain(self) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._grace + TIME_TO_END):
-                await asyncio.gather(*(worker.ended() for worker in self._workers))
 
 
 class WorkerProcess:

@@ -204,18 +204,16 @@ class _Decoder(JSONDecoder):
     """Python's decoder without its part in C, which reads megabytes in one call, while all threads wait."""
 
     def __init__(self) -> None:
-        super().__init__(parse_constant=_refuse_constant, parse_int=_integer)
+        def integer(digits: str) -> int:
+            if len(digits) > MOST_DIGITS:
+                raise ValueError(f"a number has more than {MOST_DIGITS:,} digits")
+            return int(digits)
+
+        def refuse_constant(name: str) -> NoReturn:
+            raise ValueError(f"{name} is not JSON")
+
+        super().__init__(parse_constant=refuse_constant, parse_int=integer)
         self.scan_once = py_make_scanner(self)
-
-
-def _integer(digits: str) -> int:
-    if len(digits) > MOST_DIGITS:
-        raise ValueError(f"a number has more than {MOST_DIGITS:,} digits")
-    return int(digits)
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
 
 
 _DECODER = _Decoder()

@@ -8,7 +8,7 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -41,6 +41,7 @@ from parser.service.typed_messages import (
 )
 from parser.treebank.sentence import Sentence
 
+Value = TypeVar("Value")
 PARSE = "/v1/parse"
 JSON, NDJSON, CONLLU = "application/json", "application/x-ndjson", "text/x-conllu"
 SENTENCE_ID = "# sent_id = "
@@ -183,20 +184,17 @@ def _tree(parsed: ParsedSentence) -> Tree:
 
 
 def _conllu(parsed: ParsedSentence, numbers_texts: bool) -> str:
+    """numbers_texts: the first sentence of a text has `# newdoc id` with the number of the text, from 1."""
     sentence = parsed.input.sentence if parsed.input.sentence.lines else _with_lines(parsed)
     if numbers_texts and parsed.input.text is not None:
-        sentence = _of_document(sentence, parsed.input.text + 1)
+        text = parsed.input.text + 1
+        identifier = f"{text}-{sentence.identifier}"
+        begin = [f"# newdoc id = {text}\n"] if sentence.identifier == "1" else []
+        named = f"{SENTENCE_ID}{identifier}\n"
+        lines = [named if line.startswith(SENTENCE_ID) else line for line in sentence.lines]
+        word_lines = tuple(line + len(begin) for line in sentence.word_lines)
+        sentence = replace(sentence, identifier=identifier, lines=(*begin, *lines), word_lines=word_lines)
     return output_of(sentence, parsed.tree, "missing", deps="drop").content.decode()
-
-
-def _of_document(sentence: Sentence, text: int) -> Sentence:
-    """Return a sentence of a text, the first with `# newdoc id`. text: the number of the text, from 1."""
-    identifier = f"{text}-{sentence.identifier}"
-    begin = [f"# newdoc id = {text}\n"] if sentence.identifier == "1" else []
-    named = f"{SENTENCE_ID}{identifier}\n"
-    lines = [named if line.startswith(SENTENCE_ID) else line for line in sentence.lines]
-    word_lines = tuple(line + len(begin) for line in sentence.word_lines)
-    return replace(sentence, identifier=identifier, lines=(*begin, *lines), word_lines=word_lines)
 
 
 def _with_lines(parsed: ParsedSentence) -> Sentence:
@@ -230,7 +228,7 @@ def _json(parsed: ParsedSentence) -> str:
         lemmas=_listed(tree.lemmas),
         heads=list(tree.heads),
         labels=list(tree.labels),
-        probabilities=None if tree.probabilities is None else list(tree.probabilities),
+        probabilities=_listed(tree.probabilities),
         alternatives=[
             [AnsweredAlternative.model_construct(**arc._asdict()) for arc in of_word]
             for of_word in parsed.tree.alternatives
@@ -241,5 +239,5 @@ def _json(parsed: ParsedSentence) -> str:
     return answered.model_dump_json(exclude_none=True)
 
 
-def _listed(column: Sequence[str] | None) -> list[str] | None:
+def _listed(column: Sequence[Value] | None) -> list[Value] | None:
     return None if column is None else list(column)

@@ -8,11 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 from parser.parsing.part_parser import output_of
 from parser.service.limits import WORD_CHARACTERS, too_large, wrong
-from parser.service.reading import InputSentence, conllu_sentences, longest_between, longest_word
+from parser.service.reading import SPACE, InputSentence, conllu_sentences, longest_between
 from parser.service.service import ParsedSentence
 from parser.system.console import quoted
 from parser.treebank.conllu_output import sentence_lines, with_tags
@@ -47,28 +46,29 @@ def sentences_in(content: str, form: str) -> Iterator[InputSentence]:
         return conllu_sentences(content.replace("\r\n", "\n"), "data")
     if name not in BY_LIBRARY:
         raise wrong(f"input {quoted(form)}: unknown; available: {', '.join((CONLLU, *BY_LIBRARY))}")
-    reader = library().InputFormat.newInputFormat(f"{name}={options}" if options else name)
+    udpipe = library()
+    reader = udpipe.InputFormat.newInputFormat(f"{name}={options}" if options else name)
     if not reader:
         raise wrong(f"input {quoted(form)}: UDPipe knows no such options")
     if name in ENDS and longest_between(ENDS[name], content) > MAX_CHARACTERS:
         raise too_large(f"a sentence has more than {MAX_CHARACTERS:,} characters")
-    if name == GENERIC and longest_word(content) > WORD_CHARACTERS:  # its time grows with their square
+    if (
+        name == GENERIC and longest_between(SPACE, content) > WORD_CHARACTERS
+    ):  # its time grows with their square
         raise too_large(f"the data has a word of more than {WORD_CHARACTERS:,} characters")
-    return _read_by_library(reader, content)
 
+    def sentences() -> Iterator[InputSentence]:
+        output, error = udpipe.OutputFormat.newConlluOutputFormat(), udpipe.ProcessingError()
+        sentence, number = udpipe.Sentence(), 0
+        reader.setText(content)
+        while reader.nextSentence(sentence, error):
+            number += 1
+            # Line numbers count the lines of CoNLL-U that the library writes for the sentence.
+            yield from conllu_sentences(output.writeSentence(sentence), f"data, sentence {number}")
+        if error.occurred():
+            raise ValueError(error.message)
 
-def _read_by_library(reader: Any, content: str) -> Iterator[InputSentence]:
-    udpipe = library()
-    output, error = udpipe.OutputFormat.newConlluOutputFormat(), udpipe.ProcessingError()
-    sentence = udpipe.Sentence()
-    reader.setText(content)
-    number = 0
-    while reader.nextSentence(sentence, error):
-        number += 1
-        # Line numbers count the lines of CoNLL-U that the library writes for the sentence.
-        yield from conllu_sentences(output.writeSentence(sentence), f"data, sentence {number}")
-    if error.occurred():
-        raise ValueError(error.message)
+    return sentences()
 
 
 def writer_of(form: str, tags: bool, tree: bool) -> Write:
@@ -79,9 +79,21 @@ def writer_of(form: str, tags: bool, tree: bool) -> Write:
     name, _, option = form.partition("=")
     if name not in OUTPUTS:
         raise wrong(f"output {quoted(form)}: unknown; available: {', '.join(OUTPUTS)}")
-    if name == CONLLU:
-        return lambda parsed: _conllu(parsed, tags, tree)
-    return _PlainWords(is_vertical=name == VERTICAL, has_paragraphs=PARAGRAPHS in option.split(";"))
+    if name != CONLLU:
+        return _PlainWords(is_vertical=name == VERTICAL, has_paragraphs=PARAGRAPHS in option.split(";"))
+
+    def conllu(parsed: ParsedSentence) -> str:
+        sentence, predicted = parsed.input.sentence, parsed.tree
+        if tree:
+            wanted = predicted if tags else predicted._replace(tags={})
+            written = output_of(sentence, wanted, "all", deps="drop").content.decode()
+        else:
+            lines = with_tags(sentence, predicted.tags, "all")[0].lines if tags else sentence.lines
+            written = "".join(lines)
+        # Without the comments of an earlier answer that say how it was produced.
+        return MADE_BY.sub("", written) if written.startswith("#") else written
+
+    return conllu
 
 
 class _PlainWords:
@@ -103,21 +115,6 @@ class _PlainWords:
         else:
             written = " ".join(form.replace(" ", NO_BREAK_SPACE) for form in sentence.forms)
         return f"{chr(10) if begins and self._has_paragraphs else ''}{written}\n"
-
-
-def _conllu(parsed: ParsedSentence, tags: bool, tree: bool) -> str:
-    sentence, predicted = parsed.input.sentence, parsed.tree
-    if tree:
-        wanted = predicted if tags else predicted._replace(tags={})
-        return _without_maker(output_of(sentence, wanted, "all", deps="drop").content.decode())
-    if tags:
-        sentence, _ = with_tags(sentence, predicted.tags, "all")
-    return _without_maker("".join(sentence.lines))
-
-
-def _without_maker(conllu: str) -> str:
-    """Remove the comments of an earlier answer that say how it was produced."""
-    return MADE_BY.sub("", conllu) if conllu.startswith("#") else conllu
 
 
 SPACES = re.compile("[\\s\0\ufeff]*")

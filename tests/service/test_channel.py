@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 from programs import no_descriptors_left
 
-from parser.service.channel import CLOSED, READY, GivenConnections, Giver
+from parser.service.listening import CLOSED, READY, GivenConnections, Giver
 
 
 @pytest.fixture

@@ -10,8 +10,6 @@ pytest.importorskip("uvicorn")
 
 from small_servers import at_once, everything_from, served
 
-from parser.service import client_connection
-
 HEADERS = b"Host: a\r\nConnection: close\r\n"
 MEGABYTE = b"x" * (1 << 20)
 
@@ -110,7 +108,7 @@ def test_a_body_that_is_no_http_ends_its_request(has_begun, caplog):
     ids=["nothing", "a part of the headers", "a part of the next headers", "a part of the body"],
 )
 def test_a_client_that_goes_on_sending_slowly_is_not_waited_for(sent, received, monkeypatch):
-    monkeypatch.setattr(client_connection, "SECONDS_TO_READ", 0.1)
+    monkeypatch.setattr("parser.service.server.SECONDS_TO_READ", 0.1)
 
     async def run():
         async with served(seconds=0.2, grace=1) as (server, port), asyncio.timeout(60):
@@ -144,7 +142,7 @@ def test_a_connection_may_wait_for_longer_than_a_request():
 @pytest.mark.parametrize("gives_up", [False, True])
 def test_a_client_that_does_not_read_is_not_waited_for(gives_up, monkeypatch):
     """gives_up: whether the application ends the answer before it is complete, as it does after the time."""
-    monkeypatch.setattr(client_connection, "SECONDS_TO_READ", 0.1)
+    monkeypatch.setattr("parser.service.server.SECONDS_TO_READ", 0.1)
     ended = asyncio.Event()
 
     async def application(scope, receive, send):
