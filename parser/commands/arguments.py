@@ -317,7 +317,7 @@ def _add_compare(commands: Commands) -> None:
         metavar="HTML",
         help="write a page with the differences and trees of both parsers",
     )
-    command.set_defaults(run="parser.commands.compare:compare_models")
+    command.set_defaults(run="parser.commands.evaluate:compare_models")
 
 
 def _add_pack(commands: Commands) -> None:
@@ -351,7 +351,7 @@ def _add_pack(commands: Commands) -> None:
         help="the package (default: MODEL.stackparser); with --wheel, the folder for the wheel (default: "
         "dist); with --hub, the new folder",
     )
-    command.set_defaults(run="parser.commands.pack:pack_model")
+    command.set_defaults(run="parser.commands.models:pack_model")
 
 
 def _add_check(commands: Commands) -> None:
@@ -433,7 +433,7 @@ def _add_train_all(commands: Commands) -> None:
         help="scores of another parser, which are added to the table and its picture, such as "
         "docs/measurements/accuracy/udpipe-ud-2.5.json",
     )
-    command.set_defaults(run="parser.commands.train_all:train_all")
+    command.set_defaults(run="parser.commands.table:train_all")
 
 
 def _add_models_of_folder(commands: Commands) -> None:

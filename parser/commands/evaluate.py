@@ -1,42 +1,63 @@
-"""`stack-parser evaluate`: score a trained parser on a treebank."""
+"""`stack-parser evaluate` and `compare`: score trained parsers on a treebank, also as a page (`--report`)."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import chain
+from pathlib import Path
 
 from parser.commands.arguments import OF_TREEBANK
-from parser.commands.options import model_of, models_of, warning_of, with_column_warnings
-from parser.commands.reports import curves_of, known_forms, refuse_unwritable_page, write_page
+from parser.commands.options import model_of, models_of, prepared_device, warning_of, with_column_warnings
 from parser.evaluation.calibration import confidence_of
 from parser.evaluation.errors import find_errors
 from parser.evaluation.evaluate import PartEvaluator, evaluate, evaluate_text
-from parser.evaluation.report import report, text_report
+from parser.evaluation.report import comparison_report, copied_by, report, text_report
 from parser.evaluation.scores import Scores
+from parser.evaluation.significance import compare
 from parser.evaluation.text_scores import OtherTextError, TextScores
-from parser.models.model import Model
+from parser.models.model import Model, ModelChoice, load_models, of_treebank
 from parser.models.text_input import text_reader
+from parser.pages.comparison_page import Parsed, comparison_page
 from parser.pages.report_page import report_page
 from parser.parsing.engine import parse_stream
 from parser.parsing.options import ParseOptions
 from parser.parsing.probabilities import Calibration, with_calibration
 from parser.parsing.worker_processes import answers, start_workers
-from parser.system.console import say
+from parser.system.console import say, warn
+from parser.system.files import STANDARD, atomic_file, real_path, refuse_to_overwrite, refuse_unwritable
+from parser.training.folder import METRICS
+from parser.training.record import CURVES, drawn_curves, epochs_of
 from parser.treebank.conllu import NO_SENTENCE, read_treebank, stream_parts
 from parser.treebank.conllu_faults import Faults, TreebankError
+from parser.treebank.sentence import Sentence
 from parser.treebank.text.reading import TextPart, read_parts, stream_text
+from parser.treebank.vocabulary import UNKNOWN
 
 
 def evaluate_model(options: argparse.Namespace) -> None:
-    _refuse_combinations(options)
+    if options.text is not None and (options.no_punct or options.processes > 1 or options.report):
+        others = "--no-punct, --processes and --report"
+        raise ValueError(f"--text scores all words, in one process: leave out {others}")
+    if options.report and options.processes > 1:
+        raise ValueError("--report is written by one process: leave out --processes")
+    sources = filter(None, (options.treebank, options.text))
+    _refuse_unwritable_page(options.report, sources, models_of(options).paths)
     model = model_of(options)
     scores: Scores | TextScores
     if options.text is not None:
         scores = _of_text(options, model)
-    elif options.report:
-        scores = _with_report(options, model)
+    elif options.processes > 1:
+        scores = _by_processes(options, model)
     else:
-        scores = (_by_one_process if options.processes == 1 else _by_processes)(options, model)
+        gold = read_treebank(options.treebank, options.roots)
+        gold = list(with_column_warnings(model, gold, options.treebank))
+        if options.report:
+            scores = _with_report(options, model, gold)
+        else:
+            scores = evaluate(model, gold, options.batch_size, punctuation=not options.no_punct)
     if options.json:
         say(json.dumps(scores.as_dict()))
     elif isinstance(scores, TextScores):
@@ -45,19 +66,7 @@ def evaluate_model(options: argparse.Namespace) -> None:
         say(*report(scores, model.predicted_columns))
 
 
-def _refuse_combinations(options: argparse.Namespace) -> None:
-    """Raises ValueError for options that cannot be combined."""
-    if options.text is not None and (options.no_punct or options.processes > 1 or options.report):
-        others = "--no-punct, --processes and --report"
-        raise ValueError(f"--text scores all words, in one process: leave out {others}")
-    if options.report and options.processes > 1:
-        raise ValueError("--report is written by one process: leave out --processes")
-    sources = filter(None, (options.treebank, options.text))
-    refuse_unwritable_page(options.report, sources, models_of(options).paths)
-
-
 def _of_text(options: argparse.Namespace, model: Model) -> TextScores:
-    """Parse raw text, and return its scores."""
     reader = text_reader(options.model, "raw")
     gold = read_treebank(options.treebank, options.roots)
     if options.text == OF_TREEBANK:
@@ -71,14 +80,13 @@ def _of_text(options: argparse.Namespace, model: Model) -> TextScores:
         raise ValueError(f"{source}: {error}; give the text of {options.treebank}") from None
 
 
-def _with_report(options: argparse.Namespace, model: Model) -> Scores:
+def _with_report(options: argparse.Namespace, model: Model, gold: Sequence[Sentence]) -> Scores:
     """Write the page of the report, and return the scores."""
-    gold = list(with_column_warnings(model, read_treebank(options.treebank, options.roots), options.treebank))
     parsed = parse_stream(
         with_calibration(model, None), gold, options.batch_size, ParseOptions(probabilities=True)
     )
     trees = [tree for _, tree in parsed]
-    errors = find_errors(gold, trees, known_forms(model), not options.no_punct)
+    errors = find_errors(gold, trees, _known_forms(model), not options.no_punct)
     title = f"{', '.join(map(str, models_of(options).paths))} on {options.treebank}"
     calibration, confidence = Calibration.of(model), confidence_of(gold, trees, not options.no_punct)
     if calibration.settings is None:
@@ -87,26 +95,22 @@ def _with_report(options: argparse.Namespace, model: Model) -> Scores:
         confidences = {"before": confidence, "calibrated": confidence.calibrated(calibration)}
     curves = curves_of(options.model)
     page = report_page(title, errors, gold, trees, model.predicted_columns, curves, confidences)
-    write_page(options.report, page)
+    _write_page(options.report, page)
     return errors.scores
-
-
-def _by_one_process(options: argparse.Namespace, model: Model) -> Scores:
-    gold = list(with_column_warnings(model, read_treebank(options.treebank, options.roots), options.treebank))
-    return evaluate(model, gold, options.batch_size, punctuation=not options.no_punct)
 
 
 def _by_processes(options: argparse.Namespace, model: Model) -> Scores:
     scores, faults, check = Scores(), Faults(), model.watch()
-    arguments = (
-        models_of(options),
-        options.threads,
-        options.precision,
-        options.batch_size,
-        options.roots,
-        not options.no_punct,
+    make = partial(
+        PartEvaluator,
+        models=models_of(options),
+        threads=options.threads,
+        precision=options.precision,
+        batch_size=options.batch_size,
+        roots=options.roots,
+        punctuation=not options.no_punct,
     )
-    with start_workers(PartEvaluator, arguments, options.processes) as workers:
+    with start_workers(make, (), options.processes) as workers:
         for part in answers(workers, stream_parts(options.treebank)):
             scores += part.scores
             faults.merge(part.faults)
@@ -115,3 +119,80 @@ def _by_processes(options: argparse.Namespace, model: Model) -> Scores:
     if not scores.sentences:
         raise TreebankError(options.treebank, [NO_SENTENCE])
     return scores
+
+
+def compare_models(options: argparse.Namespace) -> None:
+    _refuse_unwritable_page(options.report, [options.treebank], [options.first, options.model])
+    device = prepared_device(options)
+    gold = read_treebank(options.treebank, options.roots)
+    folders = options.first, options.model
+    loaded = [load_models(ModelChoice((folder,)), device) for folder in folders]
+    models = of_treebank(loaded, options.treebank_name)
+    for folder, model in zip(folders, models, strict=True):
+        gold = list(with_column_warnings(model, gold, f"{folder}: {options.treebank}"))
+    first, second = ([tree for _, tree in parse_stream(model, gold, options.batch_size)] for model in models)
+    comparison = compare(gold, first, second, not options.no_punct, options.by)
+    copied = copied_by(*(model.predicted_columns for model in models))
+    if options.report:
+        parsed = [
+            Parsed(
+                str(folder),
+                find_errors(gold, trees, _known_forms(*models), not options.no_punct),
+                trees,
+                curves_of(folder),
+            )
+            for folder, trees in zip(folders, (first, second), strict=True)
+        ]
+        page = comparison_page(options.treebank, gold, parsed[0], parsed[1], comparison, copied)
+        _write_page(options.report, page)
+    say(*comparison_report(comparison, str(options.first), str(options.model), copied))
+
+
+def _known_forms(*models: Model) -> Callable[[str], bool]:
+    """Return a function that says whether a form occurs in the training treebanks of all models."""
+    lexicons = [model.vocabulary.columns["form"] for model in models]
+    return lambda form: all(forms.number(form) != UNKNOWN for forms in lexicons)
+
+
+def curves_of(model: Path) -> bytes | str:
+    """Return the learning curves of a model in the folder of its run, which may be unfinished, as SVG; or the
+    reason why there are none.
+    """
+    if not model.is_dir():
+        return "The model is a package, which has no learning curves."
+    metrics, curves = _beside(model)
+    if metrics.is_file():
+        try:
+            epochs = epochs_of(metrics.parent)
+            return drawn_curves(epochs) if epochs else "Its training run has not finished an epoch."
+        except (ValueError, LookupError, TypeError, AttributeError, OSError):
+            return f"{METRICS} of its training run is broken, so there are no learning curves."
+    if curves.is_file():
+        return curves.read_bytes()
+    return f"The model does not lie in the folder of its training run, which would have {METRICS}."
+
+
+def _beside(model: Path) -> tuple[Path, Path]:
+    """Return the paths where the metrics and the curves of a model's run would be."""
+    run = real_path(model).parent
+    return run / METRICS, run / CURVES
+
+
+def _refuse_unwritable_page(page: Path | None, sources: Iterable[str], models: Sequence[Path]) -> None:
+    """Raises ValueError or PermissionError, before work is done, if the page or the printed output cannot be
+    written.
+    """
+    read: list[str | Path] = [*sources, *models, *chain.from_iterable(map(_beside, models))]
+    refuse_to_overwrite(STANDARD, read)
+    if page is None:
+        return
+    refuse_unwritable(page)
+    if not page.parent.is_dir():
+        raise ValueError(f"--report {page}: give the name of a file in a folder that exists")
+    refuse_to_overwrite(page, read)
+
+
+def _write_page(path: Path, page: str) -> None:
+    with atomic_file(str(path)) as file:
+        file.write(page.encode(errors="replace"))
+    warn(f"report: {path}")

@@ -1,19 +1,34 @@
-"""`stack-parser models`: list the models in a folder, with information from their cards."""
+"""`stack-parser models` and `pack`: list models, or write one or an ensemble as one file or folder."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
+import torch
+
 from parser.commands.errors import message_of
 from parser.commands.treebank_table import table
-from parser.models.model_card import OF_TAGS, OF_TEXT, OF_TOKENS, read_card
-from parser.models.model_files import Package
-from parser.models.named_models import models_in
-from parser.system.console import LinesError, say, shortened
+from parser.models.model import ModelChoice, load_models
+from parser.models.model_card import OF_TAGS, OF_TEXT, OF_TOKENS, ModelCard, read_card
+from parser.models.model_files import (
+    CARD,
+    SETTINGS,
+    Package,
+    contents,
+    in_half_precision,
+    members_of,
+    model_files,
+    pack,
+)
+from parser.models.named_models import SUFFIX, models_in, name_of
+from parser.models.wheel import extras_of, wheel_of
+from parser.system.console import LinesError, counted, say, shortened
+from parser.system.files import real_path, refuse_to_overwrite, write_atomically
 
 MEGABYTE = 1_000_000
 COLUMNS = ["MB", f"LAS, {OF_TEXT}", f"LAS, {OF_TOKENS}", f"LAS, {OF_TAGS}", "licence"]
+WHEELS = Path("dist")
 
 
 def list_models(options: argparse.Namespace) -> None:
@@ -21,7 +36,11 @@ def list_models(options: argparse.Namespace) -> None:
     rows, faults = [], list[str]()
     for name, path in models_in(options.folder).items():
         try:
-            rows.append((name, _cells(path)))
+            card = read_card(Package(path))
+            scores = [card.score("las", given) if card else None for given in (OF_TEXT, OF_TOKENS, OF_TAGS)]
+            cells = ["" if score is None else f"{score:.2f}" for score in scores]
+            size, licence = f"{path.stat().st_size / MEGABYTE:.1f}", shortened(card.licence) if card else ""
+            rows.append((name, [size, *cells, licence]))
         except (ValueError, OSError) as error:
             faults += message_of(error)
     if rows:
@@ -30,8 +49,83 @@ def list_models(options: argparse.Namespace) -> None:
         raise LinesError(*faults)
 
 
-def _cells(path: Path) -> list[str]:
-    card = read_card(Package(path))
-    scores = [card.score("las", given) if card else None for given in (OF_TEXT, OF_TOKENS, OF_TAGS)]
-    cells = ["" if score is None else f"{score:.2f}" for score in scores]
-    return [f"{path.stat().st_size / MEGABYTE:.1f}", *cells, shortened(card.licence) if card else ""]
+def pack_model(options: argparse.Namespace) -> None:
+    if options.wheel:
+        _make_wheel(options)
+    elif options.hub:
+        _make_hub_folder(options)
+    else:
+        _pack(options)
+
+
+def _pack(options: argparse.Namespace) -> None:
+    if options.model.is_file() and not options.ensemble and not options.precision:
+        raise ValueError(f"{options.model}: is a file; only the folder of a model is packed")
+    if (options.ensemble or options.model.is_file()) and not options.output:
+        raise ValueError("a package of several models, or of another package, needs a name: -o FILE")
+    paths = (options.model, *options.ensemble)
+    folder = real_path(options.model)
+    output = options.output or folder.with_name(folder.name + SUFFIX)
+    refuse_to_overwrite(output, paths)
+    pack(_contents(options), output)
+    say(f"{output}: {output.stat().st_size:,} bytes")
+
+
+def _make_wheel(options: argparse.Namespace) -> None:
+    files, card = _checked(options)
+    folder = options.output or WHEELS
+    wheel = wheel_of(name_of(options.model), files, card, extras_of((options.model, *options.ensemble)))
+    refuse_to_overwrite(folder / wheel.file, [options.model, *options.ensemble])
+    folder.mkdir(parents=True, exist_ok=True)
+    pack(wheel.content, folder / wheel.file)
+    say(
+        f"{folder / wheel.file}: {(folder / wheel.file).stat().st_size:,} bytes, licence {card.licence}; "
+        f'after pip install it is load("{wheel.package}")'
+    )
+
+
+def _make_hub_folder(options: argparse.Namespace) -> None:
+    files, card = _checked(options)
+    folder = options.output
+    if not folder:
+        raise ValueError("a folder for the hub needs a name: -o FOLDER")
+    refuse_to_overwrite(folder, [options.model, *options.ensemble])
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ValueError(f"{folder}: is there already, and not empty; choose another name with -o")
+    # The settings are written last: without them, a folder that is incomplete is not a model.
+    for name, content in sorted(files.items(), key=lambda file: file[0] == SETTINGS):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / name, content)
+    say(f"{folder}: {counted(len(files), 'file')}, licence {card.licence}")
+
+
+def _checked(options: argparse.Namespace) -> tuple[dict[str, bytes], ModelCard]:
+    """Return the files of a valid model, and its card.
+
+    Raises ValueError if there is no model, if it is broken, if its card contains no licence, or if there are
+    several licences.
+    """
+    files = _contents(options)
+    cards: list[ModelCard] = []
+    for path in (options.model, *options.ensemble):
+        for card in map(read_card, members_of(model_files(path))):
+            if not card or not card.licence:
+                raise ValueError(
+                    f"{path}: has no licence, so nobody else may use it: write a {CARD} that begins with the "
+                    "lines `---`, `license: NAME` and `---` into the model's folder, and pack that folder; "
+                    "train-all writes one if the treebank names its licence"
+                )
+            cards.append(card)
+    if len(licences := {card.licence for card in cards}) > 1:
+        raise ValueError(
+            f"the models have several licences, {', '.join(sorted(licences))}: give each away alone"
+        )
+    return files, cards[0]
+
+
+def _contents(options: argparse.Namespace) -> dict[str, bytes]:
+    """Return the files of the models. Raises ValueError if they cannot be read, or do not fit together."""
+    paths = (options.model, *options.ensemble)
+    load_models(ModelChoice(paths), torch.device("cpu"))
+    files = contents(paths)
+    return in_half_precision(files) if options.precision else files

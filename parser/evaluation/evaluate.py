@@ -51,6 +51,7 @@ class EvaluatedPart(NamedTuple):
 class PartEvaluator:
     def __init__(
         self,
+        *,
         models: ModelChoice,
         threads: int,
         precision: Precision,

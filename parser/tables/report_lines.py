@@ -6,13 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import sqrt
 from pathlib import Path
 from statistics import mean
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from parser.evaluation.measures import NAMES
-from parser.models.model_card import OF_TEXT
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from parser.evaluation.measures import NAMES, TextMeasure
+from parser.models.model_card import OF_TEXT, Given
+from parser.system.files import content_of
+from parser.system.settings import fault_lines
 from parser.tables.kept_models import package_of
 from parser.tables.model_card import scores_of
-from parser.tables.published_scores import PublishedScores
 from parser.tables.report import MINUTE
 from parser.training.runs import Job, Row
 from parser.training.treebanks import FoundTreebank
@@ -20,6 +23,32 @@ from parser.training.treebanks import FoundTreebank
 COLUMNS_OF_TEXT = "tokens", "sentences", "words", "upos", "ufeats", "lemmas", "uas", "las", "mlas", "blex"
 COLUMNS_OF_GOLD = "upos", "ufeats", "lemmas", "uas", "las"
 LAS = NAMES["las"]
+Percent = Annotated[float, Field(ge=0, le=100)]
+
+
+class PublishedScores(BaseModel):
+    """Scores of another parser on the test sets of treebanks, as published by its authors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Annotated[str, Field(min_length=1)]
+    """The name of the parser."""
+    source: str
+    """Where the scores are published."""
+    scores: dict[str, dict[Given, dict[TextMeasure, Percent]]]
+    """The scores by treebank, such as UD_Wolof-WTB, by what the parser was given, and by measure."""
+
+    def las(self, treebank: str, given: Given) -> float | None:
+        """The LAS on a treebank; None if it is not published."""
+        return self.scores.get(treebank, {}).get(given, {}).get("las")
+
+
+def read_published(path: Path) -> PublishedScores:
+    """The scores in a JSON file. Raises ValueError, OSError."""
+    try:
+        return PublishedScores.model_validate_json(content_of(path))
+    except ValidationError as error:
+        raise ValueError(f"{path}: {'; '.join(fault_lines(error))}") from None
 
 
 class TreebankScore(NamedTuple):

@@ -8,7 +8,7 @@ import pytest
 from pages.small_trees import ALL, GOLD, HOSTILE, parsed
 
 from parser.cli import main
-from parser.commands.reports import curves_of
+from parser.commands.evaluate import curves_of
 from parser.evaluation.calibration import Confidence
 from parser.evaluation.errors import find_errors
 from parser.evaluation.significance import compare
