@@ -73,9 +73,8 @@ def confidence_of(
     for sentence, tree in zip(gold, trees, strict=True):
         assert tree.probabilities is not None
         tags = word_classes(sentence)
-        for word, (probability, head, full) in enumerate(
-            zip(tree.probabilities, tree.heads, tree.labels, strict=True)
-        ):
+        arcs = zip(tree.probabilities, tree.heads, tree.labels, strict=True)
+        for word, (probability, head, full) in enumerate(arcs):
             if not punctuation and tags[word] in PUNCTUATION_TAGS:
                 continue
             label = without_subtype(full)

@@ -59,16 +59,14 @@ class SentenceErrors(NamedTuple):
     """Words whose head or label is wrong."""
 
 
-def _groups() -> dict[str, defaultdict[str, WordGroup]]:
-    return {grouping: defaultdict(WordGroup) for grouping in GROUPINGS}
-
-
 @dataclass
 class Errors:
     """The errors of a parser on a treebank. Labels are without subtypes."""
 
     scores: Scores = field(default_factory=Scores)
-    groups: dict[str, defaultdict[str, WordGroup]] = field(default_factory=_groups)
+    groups: dict[str, defaultdict[str, WordGroup]] = field(
+        default_factory=lambda: {grouping: defaultdict(WordGroup) for grouping in GROUPINGS}
+    )
     """The groups of words of each grouping, see `GROUPINGS`."""
     labels: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Counts of gold and parsed labels, for words with the right head and a wrong label."""
@@ -86,7 +84,10 @@ class Errors:
         """The numbers, from 0, of the sentences with the most errors, the largest share of errors first."""
         wrong = [number for number, (_, errors) in enumerate(self.sentences) if errors]
         by_errors = sorted(wrong, key=lambda number: (-self.sentences[number].errors, number))[:most]
-        return sorted(by_errors, key=lambda number: -_share(self.sentences[number]))
+        # A sentence with errors has words.
+        return sorted(
+            by_errors, key=lambda number: -self.sentences[number].errors / self.sentences[number].words
+        )
 
 
 def find_errors(
@@ -102,42 +103,36 @@ def find_errors(
     errors = Errors()
     for sentence, tree in zip(gold, trees, strict=True):
         errors.scores.add(sentence, tree.heads, tree.labels, punctuation, tree.tags)
-        _add(errors, sentence, tree, is_known, punctuation)
-    return errors
-
-
-def _add(
-    errors: Errors, gold: Sentence, tree: ParsedTree, is_known: Callable[[str], bool], punctuation: bool
-) -> None:
-    tags = word_classes(gold)
-    tags_of_heads = [ROOT, *tags]
-    distances = distances_to_root(gold.heads)
-    words = wrong = 0
-    for number, (head, label, found_head, found_label) in enumerate(
-        zip(gold.heads, gold.labels, tree.heads, tree.labels, strict=True)
-    ):
-        if not punctuation and tags[number] in PUNCTUATION_TAGS:
-            continue
-        label, found_label = without_subtype(label), without_subtype(found_label)
-        right_head, right = head == found_head, (head, label) == (found_head, found_label)
-        words, wrong = words + 1, wrong + (not right)
-        for grouping, name in (
-            (LABEL, label),
-            (ARC_LENGTH, length_group(number + 1, head)),
-            (DISTANCE, group_of(distances[number], DISTANCES)),
-            (SENTENCE_LENGTH, group_of(len(gold), SENTENCE_LENGTHS)),
-            (KNOWN, GROUPINGS[KNOWN][not is_known(gold.forms[number])]),
-            (TAG, tags[number]),
+        tags = word_classes(sentence)
+        tags_of_heads = [ROOT, *tags]
+        distances = distances_to_root(sentence.heads)
+        words = wrong = 0
+        for number, (head, label, parsed_head, parsed_label) in enumerate(
+            zip(sentence.heads, sentence.labels, tree.heads, tree.labels, strict=True)
         ):
-            group = errors.groups[grouping][name]
-            group.words += 1
-            group.correct_heads += right_head
-            group.correct_arcs += right
-        if right_head and not right:
-            errors.labels[label, found_label] += 1
-        if not right_head:
-            errors.head_tags[tags_of_heads[head], tags_of_heads[found_head]] += 1
-    errors.sentences.append(SentenceErrors(words, wrong))
+            if not punctuation and tags[number] in PUNCTUATION_TAGS:
+                continue
+            label, parsed_label = without_subtype(label), without_subtype(parsed_label)
+            right_head, right = head == parsed_head, (head, label) == (parsed_head, parsed_label)
+            words, wrong = words + 1, wrong + (not right)
+            for grouping, name in (
+                (LABEL, label),
+                (ARC_LENGTH, length_group(number + 1, head)),
+                (DISTANCE, group_of(distances[number], DISTANCES)),
+                (SENTENCE_LENGTH, group_of(len(sentence), SENTENCE_LENGTHS)),
+                (KNOWN, GROUPINGS[KNOWN][not is_known(sentence.forms[number])]),
+                (TAG, tags[number]),
+            ):
+                group = errors.groups[grouping][name]
+                group.words += 1
+                group.correct_heads += right_head
+                group.correct_arcs += right
+            if right_head and not right:
+                errors.labels[label, parsed_label] += 1
+            if not right_head:
+                errors.head_tags[tags_of_heads[head], tags_of_heads[parsed_head]] += 1
+        errors.sentences.append(SentenceErrors(words, wrong))
+    return errors
 
 
 def distances_to_root(heads: Sequence[int]) -> list[int]:
@@ -154,7 +149,3 @@ def distances_to_root(heads: Sequence[int]) -> list[int]:
         for step, below in enumerate(reversed(path), 1):
             distances[below] = reached + step
     return [distance for distance in distances if distance is not None]
-
-
-def _share(sentence: SentenceErrors) -> float:
-    return sentence.errors / max(1, sentence.words)

@@ -20,25 +20,10 @@ NAMES = {
     "blex": "BLEX",
 }
 """The names of scores in the literature."""
-Measure = Literal[
-    "upos", "xpos", "ufeats", "alltags", "lemmas", "uas", "las", "las_full", "clas", "mlas", "blex"
-]
+TagMeasure = Literal["upos", "xpos", "ufeats", "alltags", "lemmas"]
+Measure = Literal[TagMeasure, "uas", "las", "las_full", "clas", "mlas", "blex"]
 MEASURES: dict[Measure, str] = {measure: NAMES[measure] for measure in get_args(Measure)}
-TextMeasure = Literal[
-    "tokens",
-    "sentences",
-    "words",
-    "upos",
-    "xpos",
-    "ufeats",
-    "alltags",
-    "lemmas",
-    "uas",
-    "las",
-    "clas",
-    "mlas",
-    "blex",
-]
+TextMeasure = Literal["tokens", "sentences", "words", TagMeasure, "uas", "las", "clas", "mlas", "blex"]
 TEXT_MEASURES: dict[TextMeasure, str] = {measure: NAMES[measure] for measure in get_args(TextMeasure)}
 """Scores of parsed raw text, all of them F1."""
 ATTACHMENT: tuple[Measure, ...] = "uas", "las"

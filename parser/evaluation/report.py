@@ -80,11 +80,8 @@ def report(scores: Scores, predicted: Collection[str]) -> list[str]:
         rows.append(("crossing arcs", scores.crossing_recall, meaning))
     lines = [f"{counted(scores.sentences, 'sentence')}, {counted(scores.words, 'word')}", ""]
     lines += [f"{name:<18}{value:6.2f}  {meaning}" for name, value, meaning in rows]
-    lines += [
-        "",
-        "F1 by label"
-        + (f" (the {LABELS_SHOWN} most frequent)" if len(scores.gold_labels) > LABELS_SHOWN else ""),
-    ]
+    most = f" (the {LABELS_SHOWN} most frequent)" if len(scores.gold_labels) > LABELS_SHOWN else ""
+    lines += ["", f"F1 by label{most}"]
     for name, value in list(scores.label_f1().items())[:LABELS_SHOWN]:
         lines.append(f"  {name:<16}{value:6.2f}  of {scores.gold_labels[name]:,}")
     lines += ["", "LAS by arc length in words"]

@@ -240,11 +240,8 @@ def right_measures(
     gold: ScoredWord, parsed: ScoredWord, head: bool, same_function_words: bool
 ) -> dict[Measure, bool]:
     """Whether each score counts a word as right. head: whether the word has the right head."""
-    upos, xpos, features = (
-        gold.upos == parsed.upos,
-        gold.xpos == parsed.xpos,
-        gold.features == parsed.features,
-    )
+    upos, xpos = gold.upos == parsed.upos, gold.xpos == parsed.xpos
+    features = gold.features == parsed.features
     lemma = gold.lemma in ("_", parsed.lemma)
     arc = head and gold.label == parsed.label
     content_arc = arc and gold.label in CONTENT_LABELS

@@ -108,7 +108,17 @@ def select(
     """
     if by == "disagreement" and not model.others:
         raise ValueError("a single model cannot disagree: give others with --ensemble")
-    candidates = _candidates(model, _distinct(sources), by, random.Random(seed), batch_size)
+
+    def distinct() -> Iterator[FileSentence]:
+        seen: set[bytes] = set()
+        for source in sources:
+            forms = "\t".join(source.sentence.forms).encode(errors="surrogateescape")
+            digest = blake2b(forms, digest_size=16).digest()
+            if digest not in seen:
+                seen.add(digest)
+                yield source
+
+    candidates = _candidates(model, distinct(), by, random.Random(seed), batch_size)
     return most_valuable(candidates, words, by)
 
 
@@ -130,16 +140,6 @@ def _first(candidates: Iterable[Candidate], words: int) -> list[Candidate]:
         selected.append(candidate)
         total += len(candidate.sentence)
     return selected
-
-
-def _distinct(sources: Iterable[FileSentence]) -> Iterator[FileSentence]:
-    seen: set[bytes] = set()
-    for source in sources:
-        words = "\t".join(source.sentence.forms).encode(errors="surrogateescape")
-        digest = blake2b(words, digest_size=16).digest()
-        if digest not in seen:
-            seen.add(digest)
-            yield source
 
 
 def _candidates(

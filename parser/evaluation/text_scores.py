@@ -106,7 +106,17 @@ def gold_text(sentences: Iterable[Sentence]) -> ParsedText:
 
 def score_text(gold: ParsedText, parsed: ParsedText) -> TextScores:
     """Score a parsed text. Raises OtherTextError if the two texts do not have the same characters."""
-    _refuse_other_text(gold, parsed)
+    texts = "".join(gold.characters), "".join(parsed.characters)
+    if texts[0] != texts[1]:
+        differing = (at for at, (one, other) in enumerate(zip(*texts, strict=False)) if one != other)
+        start = next(differing, min(map(len, texts)))
+        token = sum(end <= start for _, end in gold.tokens) + 1
+        rests = (text[start : start + CHARACTERS_SHOWN] for text in texts)
+        here, there = (f"has {rest!r}" if rest else "ends" for rest in rests)
+        raise OtherTextError(
+            f"not the text of the treebank: at token {token:,} of the treebank, which "
+            f"{here}, the text {there} (without white space)"
+        )
     right: dict[TextMeasure, int] = dict.fromkeys(TEXT_MEASURES, 0)
     right["tokens"] = len({*gold.tokens} & {*parsed.tokens})
     right["sentences"] = len({*gold.sentences} & {*parsed.sentences})
@@ -127,13 +137,8 @@ def score_text(gold: ParsedText, parsed: ParsedText) -> TextScores:
 def _totals(text: ParsedText) -> dict[TextMeasure, int]:
     totals: dict[TextMeasure, int] = dict.fromkeys(TEXT_MEASURES, len(text.words))
     content_words = sum(word.label in CONTENT_LABELS for word in text.words)
-    return totals | {
-        "tokens": len(text.tokens),
-        "sentences": len(text.sentences),
-        "clas": content_words,
-        "mlas": content_words,
-        "blex": content_words,
-    }
+    totals |= {"tokens": len(text.tokens), "sentences": len(text.sentences)}
+    return totals | {"clas": content_words, "mlas": content_words, "blex": content_words}
 
 
 def _function_words(
@@ -142,21 +147,6 @@ def _function_words(
     """The properties of a word's function words that MLAS compares. gold_of: maps a word to its gold word."""
     words = [(gold_of(one), text.words[one]) for one in text.function_words.get(number, ())]
     return [(gold, word.label, word.upos, word.features) for gold, word in words]
-
-
-def _refuse_other_text(gold: ParsedText, parsed: ParsedText) -> None:
-    texts = "".join(gold.characters), "".join(parsed.characters)
-    if texts[0] == texts[1]:
-        return
-    differing = (at for at, (one, other) in enumerate(zip(*texts, strict=False)) if one != other)
-    start = next(differing, min(map(len, texts)))
-    token = sum(end <= start for _, end in gold.tokens) + 1
-    rests = (text[start : start + CHARACTERS_SHOWN] for text in texts)
-    here, there = (f"has {rest!r}" if rest else "ends" for rest in rests)
-    raise OtherTextError(
-        f"not the text of the treebank: at token {token:,} of the treebank, which "
-        f"{here}, the text {there} (without white space)"
-    )
 
 
 class _Cursor:

@@ -6,12 +6,11 @@ import json
 from collections.abc import Mapping
 from math import prod
 from pathlib import Path
-from typing import Any
 
 from parser.models.model_files import CARD, LICENCE, WEIGHTS, Folder, contents, pack
 from parser.models.named_models import SUFFIX
 from parser.system.files import refuse_unwritable, write_atomically
-from parser.tables.model_card import CardScores, model_card, scores_of
+from parser.tables.model_card import model_card, scores_of
 from parser.training.folder import BEST_MODEL
 from parser.training.runs import RUNS, Job, Row
 from parser.training.treebanks import FoundTreebank
@@ -46,30 +45,33 @@ def package_of(found: FoundTreebank, folder: Path) -> Path:
 
 def write_index(done: Mapping[Job, Row], found: Mapping[str, FoundTreebank], folder: Path) -> None:
     """Write the machine-readable index, an entry for each model. found: by name of the treebank."""
-    entries = [_entry(job, row, found[job.name], folder) for job, row in done.items()]
+    entries = []
+    for job, row in done.items():
+        treebank, package = found[job.name].treebank, package_of(found[job.name], folder)
+        entries.append(
+            {
+                "name": treebank.model_name,
+                "file": package.name if package.is_file() else None,
+                "bytes": package.stat().st_size if package.is_file() else None,
+                "treebank": treebank.name,
+                "language": treebank.language,
+                "code": treebank.code,
+                "licence": treebank.licence,
+                "training_sentences": found[job.name].size.sentences,
+                "training_words": found[job.name].size.words,
+                "choices": found[job.name].choices,
+                "seconds": row["seconds"],
+                "commit": row["commit"],
+                "scores": [
+                    {
+                        "from": scores.given,
+                        "on": scores.split,
+                        **scores.scores,
+                        **({} if scores.las_error is None else {"las_error": scores.las_error}),
+                    }
+                    for scores in scores_of(job.config, row)
+                ],
+            }
+        )
     content = json.dumps({"models": entries}, indent=2, ensure_ascii=False) + "\n"
     write_atomically(folder / INDEX, content.encode())
-
-
-def _entry(job: Job, row: Row, found: FoundTreebank, folder: Path) -> dict[str, Any]:
-    treebank, package = found.treebank, package_of(found, folder)
-    return {
-        "name": treebank.model_name,
-        "file": package.name if package.is_file() else None,
-        "bytes": package.stat().st_size if package.is_file() else None,
-        "treebank": treebank.name,
-        "language": treebank.language,
-        "code": treebank.code,
-        "licence": treebank.licence,
-        "training_sentences": found.size.sentences,
-        "training_words": found.size.words,
-        "choices": found.choices,
-        "seconds": row["seconds"],
-        "commit": row["commit"],
-        "scores": [_scores(own) for own in scores_of(job.config, row)],
-    }
-
-
-def _scores(scores: CardScores) -> dict[str, Any]:
-    error = {} if scores.las_error is None else {"las_error": scores.las_error}
-    return {"from": scores.given, "on": scores.split, **scores.scores, **error}

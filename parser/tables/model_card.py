@@ -56,15 +56,10 @@ def scores_of(config: Config, row: Row) -> Iterator[CardScores]:
 
 def model_card(found: FoundTreebank, config: Config, row: Row, weights: int) -> str:
     """The text of the card. weights: the number of the network's weights."""
-    front = yaml.safe_dump(_front_matter(found, config, row), sort_keys=False, allow_unicode=True)
-    return f"---\n{front}---\n\n" + "\n\n".join(_sections(found, config, row, weights)) + "\n"
-
-
-def _front_matter(found: FoundTreebank, config: Config, row: Row) -> dict[str, Any]:
     treebank = found.treebank
-    return {
+    content = {
         "language": [treebank.code],
-        **_licence(" and ".join(_licences(treebank.licence, config))),
+        **_licence(treebank.licence, config),
         "library_name": "stack-parser",
         "pipeline_tag": "token-classification",
         "tags": ["dependency-parsing", "universal-dependencies", "conll-u"],
@@ -76,44 +71,40 @@ def _front_matter(found: FoundTreebank, config: Config, row: Row) -> dict[str, A
             }
         ],
     }
+    front = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
+    return f"---\n{front}---\n\n" + "\n\n".join(_sections(found, config, row, weights)) + "\n"
 
 
-def _licences(of_treebank: str | None, config: Config) -> list[str]:
-    """The distinct licences of what the model is made of; none if the treebank names none."""
+def _licence(of_treebank: str | None, config: Config) -> dict[str, str]:
+    """The entries for the distinct licences of what the model is made of, as the hub names them if it knows
+    them; empty if the treebank names none.
+    """
     if not of_treebank:
-        return []
+        return {}
     others = [licence for _, licence in _models_learnt_from(config) if licence]
     spelled: dict[str, str] = {}
     for name in (of_treebank, *others):
-        spelled.setdefault(_hub_name(name), name)
-    return list(spelled.values())
+        spelled.setdefault("-".join(name.lower().split()), name)
+    known, all_names = "-and-".join(spelled), " and ".join(spelled.values())
+    if HUB_LICENCES.fullmatch(known):
+        return {"license": known}
+    return {"license": OTHER_LICENCE, "license_name": all_names}
 
 
 def _models_learnt_from(config: Config) -> list[tuple[str, str]]:
-    """Name and licence, possibly empty, of the model that training started from, and of each teacher."""
-    needed = models_needed(config)
-    return list(dict.fromkeys((name_of(path), licence) for path in needed for licence in _licences_of(path)))
+    """Name and licence, possibly empty, of the model that training started from, and of each teacher.
 
-
-def _licences_of(path: Path) -> list[str]:
-    """The licences of a model's members. Raises ValueError if the model is missing: they would be lost."""
-    if not path.exists():
-        raise ValueError(f"{path}: is not there any more, and its licence is needed for the card of a model")
-    return [card.licence if card else "" for card in map(read_card, members_of(model_files(path)))]
-
-
-def _hub_name(licence: str) -> str:
-    return "-".join(licence.lower().split())
-
-
-def _licence(name: str) -> dict[str, str]:
-    """The entries for a licence, named as on the hub if it knows the licence; empty if `name` is empty."""
-    if not name:
-        return {}
-    known = _hub_name(name)
-    if HUB_LICENCES.fullmatch(known):
-        return {"license": known}
-    return {"license": OTHER_LICENCE, "license_name": name}
+    Raises ValueError if one is missing: its licence would be lost.
+    """
+    learnt_from: dict[tuple[str, str], None] = {}
+    for path in models_needed(config):
+        if not path.exists():
+            raise ValueError(
+                f"{path}: is not there any more, and its licence is needed for the card of a model"
+            )
+        for card in map(read_card, members_of(model_files(path))):
+            learnt_from[name_of(path), card.licence if card else ""] = None
+    return list(learnt_from)
 
 
 def _result(found: FoundTreebank, row: Row, scores: CardScores) -> dict[str, Any]:

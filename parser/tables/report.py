@@ -68,9 +68,17 @@ def write_table(table: TableConfig, done: dict[Job, Row], folder: Path) -> Path:
 def _introduction(table: TableConfig, rows: Rows) -> list[Part]:
     runs = [run for own in rows.values() for run in own]
     bases = " or ".join(dict.fromkeys(f"`{row.base or table.base}`" for row in table.all_rows.values()))
-    common = "".join(f"`{key}: {_in_yaml(value)}` and " for key, value in table.set.items())
+    values = {  # as written in a config
+        key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for key, value in table.set.items()
+    }
+    common = "".join(f"`{key}: {value}` and " for key, value in values.items())
+    together = ""  # unknown for older runs
+    if runs and all("together" in run for run in runs):
+        most = max(run["together"] for run in runs)
+        together = f", up to {most} at the same time," if most > 1 else ", one after the other,"
     text = (
-        f"Every row is {bases} with {common}some settings changed; {len(runs)} runs{_together(runs)} "
+        f"Every row is {bases} with {common}some settings changed; {len(runs)} runs{together} "
         f"on {', '.join(_machines(runs)) or 'no machine yet'}. "
         "Scores are those of the epoch that was best on dev (`training.best_by`), or of the last one without "
         "dev. "
@@ -85,22 +93,9 @@ def _introduction(table: TableConfig, rows: Rows) -> list[Part]:
     return [text, *([f"Incomplete: {', '.join(missing)}."] if missing else [])]
 
 
-def _in_yaml(value: Any) -> str:
-    """A value as written in a config."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
 def _machines(runs: Iterable[Row]) -> list[str]:
     """The names of the processors or GPUs of the runs."""
     return sorted({run["machine"]["cpu"] if run["device"] == "cpu" else run["device"] for run in runs})
-
-
-def _together(runs: Sequence[Row]) -> str:
-    """The number of parallel runs, as text; empty if it is unknown for some runs."""
-    if not runs or not all("together" in run for run in runs):
-        return ""
-    most = max(run["together"] for run in runs)
-    return f", up to {most} at the same time," if most > 1 else ", one after the other,"
 
 
 def _table(table: TableConfig, rows: Rows) -> Table:
@@ -128,7 +123,9 @@ def _table(table: TableConfig, rows: Rows) -> Table:
     }
     for target in table.targets:
         columns[f"seconds to dev LAS {target:g}"] = partial(_time_to, target=target)
-    columns["commit"] = lambda own: ", ".join(dict.fromkeys(_commit(run) for run in own))
+    columns["commit"] = lambda own: ", ".join(
+        dict.fromkeys((run["commit"] or "unknown")[:COMMIT_DIGITS] for run in own)
+    )
     lines = [[name, *(cell(own) for cell in columns.values())] for name, own in rows.items()]
     return Table(["", *columns], lines)
 
@@ -149,10 +146,6 @@ def _crossing_recall(runs: Sequence[Row]) -> str:
     """The share of the non-projective arcs in test whose head is correct, as text."""
     every = max((run["test"]["crossing_arcs"] for run in runs if run["test"]), default=0)
     return f"{_score(runs, 'test', 'crossing_recall', '{:.0f}')} % of {every}" if every else ""
-
-
-def _commit(run: Row) -> str:
-    return (run["commit"] or "unknown")[:COMMIT_DIGITS]
 
 
 def _difference(runs: Sequence[Row], base: Sequence[Row]) -> str:

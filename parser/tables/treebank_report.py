@@ -104,11 +104,9 @@ def _table(lines: Sequence[ReportLine], columns: Sequence[Column]) -> Table:
 
 
 def _cells(scores: Mapping[Column, TreebankScore], columns: Sequence[Column]) -> list[str]:
-    return [_cell(scores[column]) if column in scores else "" for column in columns]
-
-
-def _cell(score: TreebankScore) -> str:
-    return f"{score.value:.2f}" if score.error is None else f"{score.value:.2f} ± {score.error:.2f}"
+    shown = [scores.get(column) for column in columns]
+    errors = ["" if score is None or score.error is None else f" ± {score.error:.2f}" for score in shown]
+    return [f"{score.value:.2f}{error}" if score else "" for score, error in zip(shown, errors, strict=True)]
 
 
 def _averages(
