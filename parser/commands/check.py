@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from statistics import quantiles
 
 from parser.commands.errors import message_of
-from parser.commands.treebank_table import Cells, counts_as_text, table
+from parser.commands.treebank_table import counts_as_text, table
 from parser.system.console import LinesError, say
 from parser.system.files import STANDARD, refuse_to_overwrite
 from parser.treebank.conllu import read_treebank
@@ -64,7 +64,13 @@ def check_treebanks(options: argparse.Namespace) -> None:
     train = [title for title in files if _role_of(title) == TRAIN]
     lines += counts_as_text(files, train, repetitions)
     if transitions:
-        lines += ["", *table(list(transitions), _transition_rows(list(transitions.values())))]
+        from parser.transitions import SYSTEMS  # imports PyTorch
+
+        names = ["read in"]
+        for name in SYSTEMS:
+            names += [f"{name} stack: median, 99 %, greatest", f"{name} trajectories in"]
+        columns = map(list, zip(*transitions.values(), strict=True))
+        lines += ["", *table(list(transitions), list(zip(names, columns, strict=True)))]
     if train and not any(_role_of(title) == DEV for title in titles.values()):
         lines += ["", *NO_DEV]
     say(*lines)
@@ -75,11 +81,16 @@ def check_treebanks(options: argparse.Namespace) -> None:
 def titles_of(paths: Sequence[str]) -> dict[str, str]:
     """Return a title for each file, training treebanks first: its role, with a number if several share it.
 
-    Roles are taken from the names; if no name contains a role, several files are train, dev and test in this
-    order.
+    The role is the last word of the name that is one; if no name contains a role, several files are train,
+    dev and test in this order.
     """
     paths = list(dict.fromkeys(paths))
-    roles = {path: _role_in_name(path) for path in paths}
+    roles = {}
+    for path in paths:
+        words = re.split(r"[^a-z]+", os.path.basename(path).lower())
+        roles[path] = next(
+            (WORDS_OF_ROLES[word] for word in reversed(words) if word in WORDS_OF_ROLES), OTHER
+        )
     if len(paths) > 1 and set(roles.values()) == {OTHER}:
         roles.update(zip(paths, ROLES, strict=False))
     order = (*ROLES, OTHER)
@@ -93,12 +104,6 @@ def titles_of(paths: Sequence[str]) -> dict[str, str]:
 
 def _role_of(title: str) -> str:
     return title.split()[0]
-
-
-def _role_in_name(path: str) -> str:
-    """Return the role given by the last word of the name that is a role."""
-    words = re.split(r"[^a-z]+", os.path.basename(path).lower())
-    return next((WORDS_OF_ROLES[word] for word in reversed(words) if word in WORDS_OF_ROLES), OTHER)
 
 
 def _transition_cells(sentences: Sequence[Sentence]) -> list[str]:
@@ -125,13 +130,3 @@ def _transition_cells(sentences: Sequence[Sentence]) -> list[str]:
         percentiles = quantiles(depths, n=100, method="inclusive") if len(depths) > 1 else depths * 99
         cells += [f"{percentiles[49]:.0f}, {percentiles[98]:.0f}, {max(depths)}", f"{seconds:.1f} s"]
     return cells
-
-
-def _transition_rows(files: Sequence[Sequence[str]]) -> Cells:
-    """Return the rows of the table. files: for each, the seconds of reading and the `_transition_cells`."""
-    from parser.transitions import SYSTEMS
-
-    titles = ["read in"]
-    for name in SYSTEMS:
-        titles += [f"{name} stack: median, 99 %, greatest", f"{name} trajectories in"]
-    return list(zip(titles, map(list, zip(*files, strict=True)), strict=True))

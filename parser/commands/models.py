@@ -52,13 +52,10 @@ def list_models(options: argparse.Namespace) -> None:
 def pack_model(options: argparse.Namespace) -> None:
     if options.wheel:
         _make_wheel(options)
-    elif options.hub:
+        return
+    if options.hub:
         _make_hub_folder(options)
-    else:
-        _pack(options)
-
-
-def _pack(options: argparse.Namespace) -> None:
+        return
     if options.model.is_file() and not options.ensemble and not options.precision:
         raise ValueError(f"{options.model}: is a file; only the folder of a model is packed")
     if (options.ensemble or options.model.is_file()) and not options.output:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator
-from itertools import chain
 
 from parser.commands.options import models_of, prepared_device, warning_of, with_column_warnings
 from parser.evaluation.selection import FileSentence, lines_of, select
-from parser.models.model import Model, load_models
+from parser.models.model import load_models
 from parser.system.console import counted, warn
 from parser.system.files import atomic_file, refuse_to_overwrite
 from parser.treebank.conllu import NO_SENTENCE, stream_sentences
@@ -22,9 +21,18 @@ def select_sentences(options: argparse.Namespace) -> None:
     models = models_of(options)
     refuse_to_overwrite(options.output, [*options.treebanks, *models.paths])
     model = load_models(models, prepared_device(options))
-    sources = chain.from_iterable(_sources(model, path) for path in options.treebanks)
+
+    def sources() -> Iterator[FileSentence]:
+        for path in options.treebanks:
+            is_empty, name = True, os.path.basename(path)
+            for sentence in with_column_warnings(model, stream_sentences(path, tree=False), path):
+                is_empty = False
+                yield FileSentence(name, sentence)
+            if is_empty:
+                warning_of(path)(NO_SENTENCE.message)
+
     with atomic_file(str(options.output)) as file:  # opened before hours of parsing
-        selected = select(model, sources, options.words, options.by, options.seed, options.batch_size)
+        selected = select(model, sources(), options.words, options.by, options.seed, options.batch_size)
         for rank, candidate in enumerate(selected, 1):
             lines = lines_of(candidate, rank, options.by, options.doubtful)
             file.write("".join(lines).encode("utf-8", "surrogateescape"))
@@ -34,12 +42,3 @@ def select_sentences(options: argparse.Namespace) -> None:
         f"{options.output}: {counted(len(selected), 'sentence')}, {counted(words, 'word')}, "
         f"{counted(arcs, 'arc')} left out"
     )
-
-
-def _sources(model: Model, path: str) -> Iterator[FileSentence]:
-    is_empty, name = True, os.path.basename(path)
-    for sentence in with_column_warnings(model, stream_sentences(path, tree=False), path):
-        is_empty = False
-        yield FileSentence(name, sentence)
-    if is_empty:
-        warning_of(path)(NO_SENTENCE.message)

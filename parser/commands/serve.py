@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from contextlib import closing
+from contextlib import ExitStack, closing
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from parser.models.named_models import named_path
 from parser.system.version import to_install
@@ -28,12 +28,19 @@ def serve(options: argparse.Namespace) -> None:
     from parser.service.log import service_logger
 
     logger = service_logger()
-    if descriptors := WorkerDescriptors.of_this_process():
-        _serve_at(descriptors, options, logger)
-    elif options.processes > 1:
-        _supervise(options, logger)
-    else:
-        _serve(options, logger)
+    descriptors = WorkerDescriptors.of_this_process()
+    if descriptors or options.processes == 1:
+        _serve(descriptors, options, logger)
+        return
+    # This process imports neither PyTorch nor the modules that serve.
+    from parser.service.listening import listen
+    from parser.service.supervisor import Supervisor
+
+    names = [named_path(text)[0] for text in options.models]
+    with listen(options.host, options.port) as listener:
+        code = Supervisor(options.arguments, names, options.processes, listener, options.grace, logger).run()
+    if code:
+        sys.exit(code)
 
 
 def load_service(options: argparse.Namespace) -> Service:
@@ -57,40 +64,11 @@ def load_service(options: argparse.Namespace) -> Service:
     return Service(ServedModels(models, options.default), limits)
 
 
-def _serve(options: argparse.Namespace, logger: Logger) -> None:
-    """Serve in this process alone."""
+def _serve(descriptors: WorkerDescriptors | None, options: argparse.Namespace, logger: Logger) -> None:
+    """Serve in this process. descriptors: if it is one of several."""
     from parser.service.application import make_application
-    from parser.service.listening import listen, url_of
+    from parser.service.listening import GivenConnections, Listening, listen, url_of
     from parser.service.log import tell
-    from parser.service.middleware import read_tokens
-    from parser.service.server import Server
-    from parser.service.short_pauses import keep_pauses_short
-
-    tokens = read_tokens(options.token_file) if options.token_file else ()
-    service = load_service(options)
-    application = make_application(service, logger, tokens, options.cors)
-    keep_pauses_short()
-    with listen(options.host, options.port) as listener:
-        tell(logger, "serving", url=url_of(listener), models=service.models.names)
-        Server(application, service.admission, options.timeout, options.grace, logger).run([listener])
-
-
-def _supervise(options: argparse.Namespace, logger: Logger) -> None:
-    """Serve in several processes. This process imports neither PyTorch nor the modules that serve."""
-    from parser.service.listening import listen
-    from parser.service.supervisor import Supervisor
-
-    names = [named_path(text)[0] for text in options.models]
-    with listen(options.host, options.port) as listener:
-        code = Supervisor(options.arguments, names, options.processes, listener, options.grace, logger).run()
-    if code:
-        sys.exit(code)
-
-
-def _serve_at(descriptors: WorkerDescriptors, options: argparse.Namespace, logger: Logger) -> None:
-    """Serve in this process, which is one of several."""
-    from parser.service.application import make_application
-    from parser.service.listening import GivenConnections
     from parser.service.middleware import Leaving, read_tokens
     from parser.service.operation import JoinedMetrics
     from parser.service.questions import Questions
@@ -99,9 +77,18 @@ def _serve_at(descriptors: WorkerDescriptors, options: argparse.Namespace, logge
 
     tokens = read_tokens(options.token_file) if options.token_file else ()
     service = load_service(options)
-    with closing(Questions(descriptors.asking, descriptors.answering)) as questions:
-        application = make_application(service, logger, tokens, options.cors, JoinedMetrics(questions))
-        leaving = Leaving(application)
+    with ExitStack() as stack:
+        joined = None
+        if descriptors:
+            questions = Questions(descriptors.asking, descriptors.answering)
+            joined = JoinedMetrics(stack.enter_context(closing(questions)))
+        application: Any = make_application(service, logger, tokens, options.cors, joined)
         keep_pauses_short()
-        with GivenConnections(descriptors.channel, leaving.release) as listener:
-            Server(leaving, service.admission, options.timeout, options.grace, logger).run([listener])
+        if descriptors:
+            application = Leaving(application)
+            given: Listening = GivenConnections(descriptors.channel, application.release)
+            listener = stack.enter_context(given)
+        else:
+            listener = stack.enter_context(listen(options.host, options.port))
+            tell(logger, "serving", url=url_of(listener), models=service.models.names)
+        Server(application, service.admission, options.timeout, options.grace, logger).run([listener])

@@ -55,7 +55,7 @@ def speed(
     """Measure the cells of a config, write the report and print the requested ratios.
 
     minutes: the time after which no further group of cells is started. If it is given, `external` and
-    `learning` are not measured.
+    `learning` are not measured. Raises ValueError, in the end, if results differ from those without batching.
     """
     config = on_this_machine(read_config(path, overrides))
     for text in ratios:  # find errors before hours of measuring
@@ -72,11 +72,21 @@ def speed(
             measure_external(config, folder)
             learn(config, folder)
         elif not only:
-            _say_what_is_left(config, folder)
+            left = {
+                "external": external_is_left(config, folder),
+                "learning": learning_is_left(config, folder),
+            }
+            for section in (section for section, is_left in left.items() if is_left):
+                say(f"`{section}` is left: when no cells are left, give the command without --minutes")
         _write(folder, config, folder)
     for text in ratios:
         say(*ratio_lines(rows, text))
-    _report_wrong(rows)
+    wrong = [row for row in rows if isinstance(row, FailedRow) and row.status.startswith(WRONG)]
+    if wrong:
+        raise LinesError(
+            "not the results without batching, and left out of plots and ratios:",
+            *(f"{row.name}: {row.status}" for row in wrong),
+        )
 
 
 def _refuse_all_failed(rows: Sequence[CellRow]) -> None:
@@ -94,22 +104,6 @@ def _refuse_all_failed(rows: Sequence[CellRow]) -> None:
         "data are looked for in the folder that PARSER_DATA names, or else in data/ of the working folder; "
         "docs/data.md says how to get them, and how to measure without",
     )
-
-
-def _report_wrong(rows: Sequence[CellRow]) -> None:
-    """Raises ValueError with the cells whose results differ from those without batching."""
-    wrong = [row for row in rows if isinstance(row, FailedRow) and row.status.startswith(WRONG)]
-    if wrong:
-        raise LinesError(
-            "not the results without batching, and left out of plots and ratios:",
-            *(f"{row.name}: {row.status}" for row in wrong),
-        )
-
-
-def _say_what_is_left(config: SpeedConfig, folder: Path) -> None:
-    left = {"external": external_is_left(config, folder), "learning": learning_is_left(config, folder)}
-    for section in (section for section, is_left in left.items() if is_left):
-        say(f"`{section}` is left: when no cells are left, give the command without --minutes")
 
 
 def draw(options: argparse.Namespace) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,6 @@ SPEED_SETTINGS = (
 
 
 def add_commands(commands: Commands) -> None:
-    _add_speed(commands)
-    _add_plots(commands)
-    _add_plugins(commands)
-
-
-def _add_speed(commands: Commands) -> None:
     command = commands.add_parser(
         "speed",
         help="measure batching methods side by side, as set in a config",
@@ -58,22 +53,6 @@ def _add_speed(commands: Commands) -> None:
     )
     command.set_defaults(run="parser.commands.speed:measure")
 
-
-def _inches(text: str) -> float:
-    for unit, inches in (("in", 1.0), ("cm", 1 / 2.54), ("mm", 1 / 25.4)):
-        number = text.removesuffix(unit)
-        if number != text:
-            try:
-                value = float(number) * inches
-            except ValueError:
-                break
-            if 1 <= value <= 30:
-                return value
-            break
-    raise argparse.ArgumentTypeError(f"{text!r}: write a width of 1 to 30 inches, as 3.3in, 8.4cm or 84mm")
-
-
-def _add_plots(commands: Commands) -> None:
     command = commands.add_parser("plots", help="redraw the plots and rewrite the report of a speed run")
     command.add_argument(
         "folder", type=Path, metavar="RUN", help="folder of the run, such as runs/speed/quick"
@@ -105,8 +84,6 @@ def _add_plots(commands: Commands) -> None:
     command.add_argument("--style", metavar="FILE", help="Matplotlib style: a file (.mplstyle) or a name")
     command.set_defaults(run="parser.commands.speed:draw")
 
-
-def _add_plugins(commands: Commands) -> None:
     command = commands.add_parser(
         "plugins", help="list the plugins that can be measured, or show or check one"
     )
@@ -123,3 +100,12 @@ def _add_plugins(commands: Commands) -> None:
         help="with --check, the number of examples on which methods are compared (default: 8)",
     )
     command.set_defaults(run="parser.commands.speed:about")
+
+
+def _inches(text: str) -> float:
+    for unit, inches in (("in", 1.0), ("cm", 1 / 2.54), ("mm", 1 / 25.4)):
+        if text.endswith(unit):
+            with suppress(ValueError):
+                if 1 <= (value := float(text.removesuffix(unit)) * inches) <= 30:
+                    return value
+    raise argparse.ArgumentTypeError(f"{text!r}: write a width of 1 to 30 inches, as 3.3in, 8.4cm or 84mm")

@@ -7,7 +7,6 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from parser.commands.errors import exit_code_of
 from parser.evaluation.measures import TEXT_MEASURES, TextMeasure, shown
@@ -27,27 +26,21 @@ OF_TEXT: tuple[TextMeasure, ...] = "tokens", "sentences", "words", "uas", "las"
 CONFIG_SUFFIXES = ".yaml", ".yml"
 
 
-class _Paths(NamedTuple):
-    config: Path
-    run: Path
-    """Folder of the run."""
-
-
 def train_parser(options: argparse.Namespace) -> None:
     if options.initial_model is not None:
         options.overrides.append(f"initial_model={json.dumps(options.initial_model, ensure_ascii=False)}")
-    paths = _paths(options)
+    config, run = _paths(options)
     if options.processes > 1:
         overrides = [f"--set={override}" for override in options.overrides]
         resume = ["--resume"] if options.resume else []
-        arguments = ["train", str(paths.config), "--run", str(paths.run), *overrides, *resume]
+        arguments = ["train", str(config), "--run", str(run), *overrides, *resume]
         sys.exit(launch(arguments, options.processes))
     with join_processes(exit_code_of) as processes:
-        _train(paths, options.overrides, bool(options.resume), processes)
+        _train(config, run, options.overrides, bool(options.resume), processes)
 
 
-def _paths(options: argparse.Namespace) -> _Paths:
-    """Return the paths of the config and the run. Raises ValueError if the arguments do not determine them.
+def _paths(options: argparse.Namespace) -> tuple[Path, Path]:
+    """Return the paths of the config and of the run's folder. Raises ValueError if they are not determined.
 
     A folder, or the config in it, means the run in that folder.
     """
@@ -63,33 +56,29 @@ def _paths(options: argparse.Namespace) -> _Paths:
         )
     if options.config and options.config.suffix in CONFIG_SUFFIXES:
         options.config.stat()  # if it is missing, the message is about the config, not the run
-    run = options.folder or _run_of(resumed or options.config)
-    if options.config and options.config.is_dir() and options.resume and not _is_same(options.config, run):
+    run = options.folder or resumed or options.config
+    if not options.folder:
+        if run.name == CONFIG and (run.parent / METRICS).is_file():
+            run = run.parent
+        elif run.exists() and not run.is_dir():
+            run = Path("runs") / run.stem
+    is_run = options.config and options.config.is_dir() and options.resume
+    if is_run and real_path(options.config) != real_path(run):
         raise ValueError(f"{options.config} and {run}: are two runs; name the one that goes on")
     if not options.resume and options.config.is_dir():
         raise ValueError(f"{options.config}: is a folder; give a config, or continue with --resume")
     if options.config and not options.config.is_dir():
-        return _Paths(options.config, run)
-    return _Paths(resumed if resumed and resumed.is_file() else run / CONFIG, run)
+        return options.config, run
+    return resumed if resumed and resumed.is_file() else run / CONFIG, run
 
 
-def _is_same(path: Path, other: Path) -> bool:
-    return real_path(path) == real_path(other)
-
-
-def _run_of(path: Path) -> Path:
-    """Return the folder of the run that a folder or a config stands for."""
-    if path.name == CONFIG and (path.parent / METRICS).is_file():
-        return path.parent
-    return path if path.is_dir() or not path.exists() else Path("runs") / path.stem
-
-
-def _train(paths: _Paths, overrides: Sequence[str], resume: bool, processes: ProcessGroup) -> None:
-    run = paths.run
+def _train(
+    config_path: Path, run: Path, overrides: Sequence[str], resume: bool, processes: ProcessGroup
+) -> None:
     if resume and processes.is_first:
         refuse_without_checkpoint(run)
     tune_process()
-    config = read_config(paths.config, overrides)
+    config = read_config(config_path, overrides)
     result = train_and_score(config, run, resume, processes)
     if result is None:
         return

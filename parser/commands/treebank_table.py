@@ -12,7 +12,6 @@ from parser.treebank.counts import (
     LABELS,
     UPOS,
     XPOS,
-    Repetition,
     Repetitions,
     SentenceStart,
     TreebankCounts,
@@ -47,7 +46,12 @@ def counts_as_text(
     for first in range(0, len(titles), MAX_COLUMNS):
         shown = titles[first : first + MAX_COLUMNS]
         counts = [files[title] for title in shown]
-        rows = [*_size_rows(counts), *_value_rows(counts)]
+        rows = [
+            *_size_rows(counts),
+            ("different words", [f"{len(each.forms):,}" for each in counts]),
+            *((kind, [f"{len(each.values[kind]):,}" for each in counts]) for kind in KINDS),
+            ("  without subtypes", [f"{each.universal_labels:,}" for each in counts]),
+        ]
         if known and len(train) < len(files):
             rows += _unknown_rows({title: files[title] for title in shown}, train, known)
         lines += ["", *table(shown, [*rows, *_repetition_rows(shown, repetitions)])]
@@ -85,14 +89,6 @@ def _size_rows(files: Sequence[TreebankCounts]) -> Cells:
         ("non-projective trees", [f"{counts.non_projective:,}" for counts in files]),
         ("  share", [_percent(counts.non_projective / counts.sentences) for counts in files]),
         *([("words without heads", without_heads)] if any(counts.without_heads for counts in files) else []),
-    ]
-
-
-def _value_rows(files: Sequence[TreebankCounts]) -> Cells:
-    return [
-        ("different words", [f"{len(counts.forms):,}" for counts in files]),
-        *((kind, [f"{len(counts.values[kind]):,}" for counts in files]) for kind in KINDS),
-        ("  without subtypes", [f"{counts.universal_labels:,}" for counts in files]),
     ]
 
 
@@ -160,7 +156,8 @@ def _lacking(others: Mapping[str, TreebankCounts], train: TreebankCounts) -> lis
             if lacking := counts.lacking(train, kind).most_common():
                 shown = [f"{as_name(value, MAX_VALUE)} {count:,}" for value, count in lacking[:MAX_LACKING]]
                 more = [f"… {len(lacking) - MAX_LACKING:,} more"] if len(lacking) > MAX_LACKING else []
-                lines += _wrapped(f"{kind} of {title} that are not in train: {', '.join([*shown, *more])}")
+                text = f"{kind} of {title} that are not in train: {', '.join([*shown, *more])}"
+                lines += textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
     return ["", *lines] if lines else []
 
 
@@ -173,7 +170,9 @@ def _examples(repetitions: Repetitions) -> list[str]:
     lines = []
     if longest:
         lines += ["", "sentences of two files, the longest:"]
-        lines += [f"  {_where(each.here)}, as {_where(each.before)}: {_text(each)}" for each in longest]
+        for each in longest:
+            text = as_name(each.text.replace("\t", " "), 2 * MAX_VALUE)
+            lines.append(f"  {_where(each.here)}, as {_where(each.before)}: {text}")
     if repetitions.identifiers:
         lines += ["", "repeated sent_id, the first:"]
         first = repetitions.identifiers[:MAX_REPETITIONS]
@@ -188,13 +187,5 @@ def _where(sentence: SentenceStart) -> str:
     return f"{sentence.file}, line {sentence.line:,}"
 
 
-def _text(repetition: Repetition) -> str:
-    return as_name(repetition.text.replace("\t", " "), 2 * MAX_VALUE)
-
-
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
-
-
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)

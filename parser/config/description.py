@@ -46,17 +46,18 @@ def sections(settings: type[BaseModel]) -> Iterator[SettingsSection]:
 def _sections(key: str, schema: Schema, whole: Schema) -> Iterator[SettingsSection]:
     kind = schema["properties"].get("kind", {}).get("const", "")
     settings = [
-        _setting(_joined(key, name), name, field, schema) for name, field in schema["properties"].items()
+        Setting(
+            key=_joined(key, name),
+            type=in_words(field),
+            default="" if name in schema.get("required", []) else _default(field),
+            text=_one_line(field.get("description", "")),
+        )
+        for name, field in schema["properties"].items()
     ]
     yield SettingsSection(key, schema["title"], kind, _one_line(schema.get("description", "")), settings)
     for name, field in schema["properties"].items():
         for inner, reference in _references(_joined(key, name), field):
             yield from _sections(inner, whole["$defs"][reference.rpartition("/")[2]], whole)
-
-
-def _setting(key: str, name: str, field: Schema, schema: Schema) -> Setting:
-    default = "" if name in schema.get("required", []) else _default(field)
-    return Setting(key, in_words(field), default, _one_line(field.get("description", "")))
 
 
 def _references(key: str, field: Schema) -> Iterator[tuple[str, str]]:

@@ -21,11 +21,8 @@ AnyConfig = TypeVar("AnyConfig", bound=BaseModel)
 KeyPath = tuple[str, ...]
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 COMMANDS = {
-    "treebank": "train",
-    "rows": "table",
-    "search": "table",
-    "experiments": "speed",
-    "external": "speed",
+    **{"treebank": "train", "rows": "table", "search": "table"},
+    **{"experiments": "speed", "external": "speed"},
 }
 """The command that a config is for, by keys that only its configs contain: each contains at least one."""
 
@@ -47,7 +44,16 @@ class ConfigFile:
         self._path = str(path)
         self._content, self._locations = _read(path)
         for override in overrides:
-            _override(self._content, override, self._locations)
+            name, equals, text = override.partition("=")
+            key_path, shown = tuple(name.split(".")), f"--set {shortened(override)}"
+            if not equals or not all(key_path):
+                raise ConfigError(f"{shown}: write it as section.key=value")
+            try:
+                _replace(self._content, key_path, load(text), shown, self._locations)
+            except RefusedYAMLError as error:
+                raise ConfigError(f"{shown}: {error.problem}") from None
+            except (yaml.YAMLError, RecursionError):
+                raise ConfigError(f"{shown}: {quoted(text)} is not YAML") from None
         for name, value in (values or {}).items():
             _replace(self._content, tuple(name.split(".")), value, "set", self._locations)
         self._refuse_other_variables()
@@ -89,8 +95,16 @@ class ConfigFile:
         try:
             return kind.model_validate(content)
         except ValidationError as error:
-            lines = config_fault_lines(error, self._locations, self._path, kind, section)
-        raise ConfigError(*lines)
+            details = error.errors()
+        # Without "must be 'paper'" for a number out of range: the error about the range is enough.
+        numbers = {each["loc"][:-1] for each in details if each["type"] in ("greater_than", "finite_number")}
+        details = [
+            each for each in details if each["type"] != "literal_error" or each["loc"][:-1] not in numbers
+        ]
+        shown = details[:FAULTS_SHOWN]
+        lines = [_config_line(detail, self._locations, self._path, kind, section) for detail in shown]
+        more = more_faults(len(details) - len(shown))
+        raise ConfigError(*lines, *(f"{self._path}: {line}" for line in more))
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[KeyPath, str]]:
@@ -133,20 +147,6 @@ def _key_lines(node: yaml.Node, above: KeyPath = ()) -> Iterator[tuple[KeyPath, 
             yield from _key_lines(value, key_path)
 
 
-def _override(content: dict[str, Any], override: str, locations: dict[KeyPath, str]) -> None:
-    name, equals, value = override.partition("=")
-    key_path = tuple(name.split("."))
-    shown = f"--set {shortened(override)}"
-    if not equals or not all(key_path):
-        raise ConfigError(f"{shown}: write it as section.key=value")
-    try:
-        _replace(content, key_path, load(value), shown, locations)
-    except RefusedYAMLError as error:
-        raise ConfigError(f"{shown}: {error.problem}") from None
-    except (yaml.YAMLError, RecursionError):
-        raise ConfigError(f"{shown}: {quoted(value)} is not YAML") from None
-
-
 def _replace(
     content: dict[str, Any], key_path: KeyPath, value: Any, shown: str, locations: dict[KeyPath, str]
 ) -> None:
@@ -186,34 +186,13 @@ def _texts(value: Any, key_path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
             yield from _texts(inner, key_path)
 
 
-def config_fault_lines(
-    error: ValidationError,
-    locations: Mapping[KeyPath, str],
-    path: str,
-    kind: type[BaseModel],
-    section: KeyPath = (),
-) -> list[str]:
-    """A line "file:line: key: fault, and what to do" for each of the first faults of a config.
-
-    locations: where each key is. path: the config file. kind: the class of the section.
-    """
-    details = _without_alternatives(error.errors())
-    shown = details[:FAULTS_SHOWN]
-    lines = [_config_line(detail, locations, path, kind, section) for detail in shown]
-    return [*lines, *(f"{path}: {more}" for more in more_faults(len(details) - len(shown)))]
-
-
-def _without_alternatives(details: list[ErrorDetails]) -> list[ErrorDetails]:
-    """Leave out "must be 'paper'" for a number out of range: the error about the range is enough."""
-    numbers = {
-        detail["loc"][:-1] for detail in details if detail["type"] in ("greater_than", "finite_number")
-    }
-    return [d for d in details if d["type"] != "literal_error" or d["loc"][:-1] not in numbers]
-
-
 def _config_line(
     detail: ErrorDetails, locations: Mapping[KeyPath, str], path: str, kind: type[BaseModel], section: KeyPath
 ) -> str:
+    """A line "file:line: key: fault, and what to do".
+
+    locations: where each key is. path: the config file. kind: the class of the section.
+    """
     keys = (*section, *keys_of(detail))
     known = max((n for n in range(len(keys) + 1) if keys[:n] in locations), default=0)
     location = locations.get(keys[:known], path)

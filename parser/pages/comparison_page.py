@@ -46,11 +46,16 @@ def comparison_page(
     by_gain = sorted(range(len(gold)), key=lambda number: (-gains[number], number))
     better = [number for number in by_gain[:SENTENCES_SHOWN] if gains[number] > 0]
     worse = [number for number in by_gain[::-1][:SENTENCES_SHOWN] if gains[number] < 0]
+    scores = []
+    for measure, name in MEASURES.items():
+        before, after = comparison.first.percent(measure), comparison.second.percent(measure)
+        percents = f"{before:.2f}", f"{after:.2f}", f"{after - before:+.2f}"
+        scores.append((name, *percents, copied.get(measure, "")))
     return rendered(
         "comparison_page.html",
         title=f"{first.name} and {second.name} on {treebank}",
         names={"A": first.name, "B": second.name},
-        scores=list(_scores(comparison, copied)),
+        scores=scores,
         significance=f"{verdict(comparison, copied)} (paired bootstrap and randomization). "
         f"{sum(map(bool, gains)):,} of {len(gains):,} sentences have more or fewer errors.",
         curves={"A": first.curves, "B": second.curves},
@@ -71,15 +76,6 @@ def _headings(sentence: Sentence, gain: int) -> tuple[str, str]:
     where = f"{sentence.identifier}, line {sentence.line:,}"
     difference = counted(abs(gain), f"{'fewer' if gain > 0 else 'more'} error")
     return f"{where}: A", f"{where}: B, {difference}"
-
-
-def _scores(
-    comparison: Comparison, copied: Mapping[Measure, str]
-) -> Iterator[tuple[str, str, str, str, str]]:
-    for measure, name in MEASURES.items():
-        before, after = comparison.first.percent(measure), comparison.second.percent(measure)
-        scores = f"{before:.2f}", f"{after:.2f}", f"{after - before:+.2f}"
-        yield name, *scores, copied.get(measure, "")
 
 
 def _groups(first: Parsed, second: Parsed, grouping: str) -> Iterator[tuple[str, str, str, str, str, str]]:

@@ -44,15 +44,24 @@ def as_text(
     widths = [columns(word) for word in words]
     longest = max(widths, default=0)
     longest_label = max(map(columns, labels), default=0) + len(" (root)")
-    heights = _bounded_heights(heads, longest + longest_label)
-    if heights is None:
-        return f"({len(words):,} words: {TOO_LARGE})"
+    too_large = f"({len(words):,} words: {TOO_LARGE})"
+    if 2 * sum(abs(head - word) for word, head in enumerate(heads, 1) if head) > MAX_CHARACTERS:
+        return too_large  # before the heights are computed: arcs do not overlap
+    heights = arc_heights(heads, may_touch=False)
     right = 2 * max(heights, default=0)
+    if len(heads) * (right + longest + longest_label) > MAX_CHARACTERS:
+        return too_large
     lines = [[0] * right for _ in words]
     for dependent, (head, height) in enumerate(zip(heads, heights, strict=True)):
         if head:
             first, last = sorted((head - 1, dependent))
-            _draw(lines, first, last, right - 2 * height)
+            column = right - 2 * height
+            for row in range(first, last + 1):
+                lines[row][column] |= (UP if row > first else 0) | (DOWN if row < last else 0)
+            for row in (first, last):
+                lines[row][column] |= RIGHT
+                for at in range(column + 1, right):
+                    lines[row][at] |= LEFT | RIGHT
     rows = []
     for line, word, width, label, head, note in zip(
         lines, words, widths, labels, heads, notes or [""] * len(words), strict=True
@@ -66,19 +75,6 @@ def as_text(
     return "\n".join(rows)
 
 
-def _bounded_heights(heads: Sequence[int], beside: int) -> list[int] | None:
-    """Return the heights of all arcs; None if a drawing in text would be too large.
-
-    beside: the number of columns next to the arcs, for words and labels.
-    """
-    least = 2 * sum(abs(head - word) for word, head in enumerate(heads, 1) if head)  # arcs do not overlap
-    if least <= MAX_CHARACTERS:
-        heights = arc_heights(heads, may_touch=False)
-        if len(heads) * (2 * max(heights, default=0) + beside) <= MAX_CHARACTERS:
-            return heights
-    return None
-
-
 def columns(text: str) -> int:
     """Return the columns of a text in a terminal: two for a wide character, none for a combining one."""
     return sum(
@@ -89,16 +85,6 @@ def columns(text: str) -> int:
         else 1
         for character in text
     )
-
-
-def _draw(lines: list[list[int]], first: int, last: int, column: int) -> None:
-    """Add an arc between two words, with its vertical line in a column."""
-    for row in range(first, last + 1):
-        lines[row][column] |= (UP if row > first else 0) | (DOWN if row < last else 0)
-    for row in (first, last):
-        lines[row][column] |= RIGHT
-        for at in range(column + 1, len(lines[row])):
-            lines[row][at] |= LEFT | RIGHT
 
 
 def as_svg(words: Sequence[str], heads: Sequence[int], labels: Sequence[str]) -> str:
@@ -115,19 +101,15 @@ def as_svg(words: Sequence[str], heads: Sequence[int], labels: Sequence[str]) ->
         beside = 4 if dependent > head - 1 else -4  # the arcs to the word and from it
         start = middles[head - 1] + beside if head else None
         arcs.append((start, ground - LEVEL * height if head else 2 * MARGIN))
+    named = ["ROOT", *map(shortened, words)]  # shortened, as one word may be the head of all others
     return rendered(
         "tree.svg",
         words=list(zip(words, middles, labels, arcs, strict=True)),
         ground=ground,
         width=sum(widths),
-        description=_described(words, heads, labels),
-    )
-
-
-def _described(words: Sequence[str], heads: Sequence[int], labels: Sequence[str]) -> str:
-    named = ["ROOT", *map(shortened, words)]  # shortened, as one word may be the head of all others
-    return "; ".join(
-        f"{label}({named[head]}, {word})" for word, head, label in zip(words, heads, labels, strict=True)
+        description="; ".join(
+            f"{label}({named[head]}, {word})" for word, head, label in zip(words, heads, labels, strict=True)
+        ),
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import exp, log
 from pathlib import Path
+from statistics import fmean
 from textwrap import wrap
 from typing import Any, Literal, TypeVar
 
@@ -73,7 +74,11 @@ def draw_panels(title: str, curves: Curves, finish: Callable[[Axes], None]) -> F
         finish(axes)
         legend_below(part)
         drawn.append(axes)
-    _share_limits(drawn)
+    horizontal = [bound for axes in drawn for bound in axes.get_xlim()]
+    vertical = [bound for axes in drawn for bound in axes.get_ylim()]
+    for axes in drawn:
+        axes.set_xlim(min(horizontal), max(horizontal))
+        axes.set_ylim(min(vertical), max(vertical))
     return figure
 
 
@@ -92,14 +97,6 @@ def legend_below(figure: Figure | SubFigure, size: float = LABEL_SIZE) -> float:
         columns -= 1
         legend = place(ncols=columns)
     return legend.get_window_extent().height
-
-
-def _share_limits(panels: Sequence[Axes]) -> None:
-    horizontal = [bound for axes in panels for bound in axes.get_xlim()]
-    vertical = [bound for axes in panels for bound in axes.get_ylim()]
-    for axes in panels:
-        axes.set_xlim(min(horizontal), max(horizontal))
-        axes.set_ylim(min(vertical), max(vertical))
 
 
 def draw_lines(axes: Axes, curves: Curves, labels: Sequence[str]) -> None:
@@ -153,15 +150,10 @@ def spread(heights: Sequence[float], gap: float) -> list[float]:
     for height in heights:
         groups.append([height])
         while (
-            len(groups) > 1
-            and _middle(groups[-1]) - _middle(groups[-2]) < gap * sum(map(len, groups[-2:])) / 2
+            len(groups) > 1 and fmean(groups[-1]) - fmean(groups[-2]) < gap * sum(map(len, groups[-2:])) / 2
         ):
             groups[-2:] = [groups[-2] + groups[-1]]
-    return [_middle(group) + gap * (n - (len(group) - 1) / 2) for group in groups for n in range(len(group))]
-
-
-def _middle(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
+    return [fmean(group) + gap * (n - (len(group) - 1) / 2) for group in groups for n in range(len(group))]
 
 
 def scale_by_size(axes: Axes, curves: Curves) -> None:

@@ -67,7 +67,13 @@ def report_page(
         "report_page.html",
         title=title,
         about=f"{errors.scores.sentences:,} sentences, {errors.scores.words:,} words",
-        scores=list(_scores(errors, predicted)),
+        scores=[
+            *(
+                (MEASURES[measure], f"{errors.scores.percent(measure):.2f}", meaning)
+                for measure, meaning in meanings(predicted).items()
+            ),
+            ("exact match", f"{errors.scores.exact:.2f}", "sentences without an error"),
+        ],
         confidence=confidence_part(confidences),
         curves=curves,
         groups={grouping: list(_groups(errors, grouping)) for grouping in GROUPINGS},
@@ -83,12 +89,6 @@ def drawn(gold: Sentence, tree: ParsedTree) -> dict[str, object]:
     tags: dict[str, Any] = {WORD_COLUMNS[name].attribute: values for name, values in tree.tags.items()}
     parsed = replace(gold, heads=tree.heads, labels=tree.labels, **tags)
     return tree_data(parsed, gold, tree.probabilities or ())
-
-
-def _scores(errors: Errors, predicted: Collection[str]) -> Iterator[tuple[str, str, str]]:
-    for measure, meaning in meanings(predicted).items():
-        yield MEASURES[measure], f"{errors.scores.percent(measure):.2f}", meaning
-    yield "exact match", f"{errors.scores.exact:.2f}", "sentences without an error"
 
 
 def _groups(errors: Errors, grouping: str) -> Iterator[tuple[str, str, str, str, float]]:

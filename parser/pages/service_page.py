@@ -9,14 +9,8 @@ from parser.pages.page import asset, rendered
 
 STYLES = ("page.css", "tree.css", "tree_list.css", "service_page.css")
 SCRIPTS = (
-    "tree_layout.js",
-    "tree_drawing.js",
-    "word_box.js",
-    "tree_list.js",
-    "conllu_reading.js",
-    "word_table.js",
-    "service_client.js",
-    "service_page.js",
+    *("tree_layout.js", "tree_drawing.js", "word_box.js", "tree_list.js"),
+    *("conllu_reading.js", "word_table.js", "service_client.js", "service_page.js"),
 )
 """Scripts in the order in which they run."""
 
@@ -41,7 +35,17 @@ def interface_page(document: Schema) -> str:
         "interface_page.html",
         title=f"{document['info']['title']} {document['info']['version']}",
         operations=list(_operations(document)),
-        objects=[_object(name, schema) for name, schema in schemas.items()],
+        objects=[
+            {
+                "name": name,
+                "text": schema.get("description", ""),
+                "fields": [
+                    (field, _type(value), value.get("description", ""))
+                    for field, value in schema.get("properties", {}).items()
+                ],
+            }
+            for name, schema in schemas.items()
+        ],
     )
 
 
@@ -59,15 +63,6 @@ def _operations(document: Schema) -> Iterator[dict[str, Any]]:
                     for status, answer in sorted(told["responses"].items())
                 ],
             }
-
-
-def _object(name: str, schema: Schema) -> dict[str, Any]:
-    fields = schema.get("properties", {}).items()
-    return {
-        "name": name,
-        "text": schema.get("description", ""),
-        "fields": [(field, _type(value), value.get("description", "")) for field, value in fields],
-    }
 
 
 def _type(schema: Schema) -> str:

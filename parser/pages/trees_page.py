@@ -129,8 +129,14 @@ def with_gold(
         if other is None:
             raise ValueError(f"{_where(path, one)}: is not in {gold_path}; {SAME_WORDS}")
         if one.forms != other.forms:
+            there = f"in sentence {as_name(one.identifier)}"
+            fault = f"has {len(other):,} words, but there are {len(one):,} {there}"
+            for word, (form, gold_form) in enumerate(zip(one.forms, other.forms, strict=False), 1):
+                if form != gold_form:
+                    fault = f"word {word} is {quoted(gold_form)}, but {quoted(form)} {there}"
+                    break
             raise ValueError(
-                f"{_where(gold_path, other)}: {_other_words(one, other)} of {path}, line {one.line}; "
+                f"{_where(gold_path, other)}: {fault} of {path}, line {one.line}; "
                 f"{SAME_WORDS}: give the gold file of {path}"
             )
         yield one, other
@@ -138,12 +144,3 @@ def with_gold(
 
 def _where(path: str, sentence: Sentence) -> str:
     return f"{path}:{sentence.line}: sentence {as_name(sentence.identifier)}"
-
-
-def _other_words(sentence: Sentence, gold: Sentence) -> str:
-    """Return the first difference of the words as text."""
-    there = f"in sentence {as_name(sentence.identifier)}"
-    for word, (form, gold_form) in enumerate(zip(sentence.forms, gold.forms, strict=False), 1):
-        if form != gold_form:
-            return f"word {word} is {quoted(gold_form)}, but {quoted(form)} {there}"
-    return f"has {len(gold):,} words, but there are {len(sentence):,} {there}"

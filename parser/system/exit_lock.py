@@ -21,7 +21,15 @@ class ExitLock:
         self._lock = Lock()
         self._ending: int | None = None
         """The thread that ends the interpreter."""
-        finalize(owner, self._close, os.getpid())
+        process = os.getpid()
+
+        def close() -> None:
+            if os.getpid() == process:  # in a forked process, the lock may be held by none
+                self._ending = get_ident()
+                with self._lock:
+                    pass
+
+        finalize(owner, close)
 
     def __enter__(self) -> None:
         self._lock.acquire()
@@ -33,10 +41,3 @@ class ExitLock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._lock.release()
-
-    def _close(self, process: int) -> None:
-        """process: the one of the threads; in a forked process, the lock may be held by none."""
-        if os.getpid() == process:
-            self._ending = get_ident()
-            with self._lock:
-                pass

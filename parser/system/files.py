@@ -124,7 +124,9 @@ def atomic_file(path: str) -> Iterator[BinaryIO]:
         os.close(handle)
         with _open(unfinished, path) as file:
             yield file
-        os.chmod(unfinished, _mode(target))
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(unfinished, target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~mask)
         os.replace(unfinished, target)
     finally:
         Path(unfinished).unlink(missing_ok=True)
@@ -249,12 +251,3 @@ def _open(path: str, name: str) -> Iterator[BinaryIO]:
             return
         with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as compressed:
             yield cast(BinaryIO, compressed)
-
-
-def _mode(path: Path) -> int:
-    """Return the permissions of a file or, if it does not exist, those of a new file."""
-    if path.exists():
-        return path.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask

@@ -110,19 +110,12 @@ def interruptible() -> Iterator[None]:
         try:
             yield
         except Exception as error:
-            if interrupted := _interruption_behind(error):
-                raise interrupted from None
+            behind = error.__context__  # the error may have been raised while an interruption was handled
+            while behind:
+                if isinstance(behind, Interrupted):
+                    raise behind from None
+                behind = behind.__context__
             raise
-
-
-def _interruption_behind(error: Exception) -> Interrupted | None:
-    """Return the interruption during whose handling the error was raised."""
-    behind = error.__context__
-    while behind:
-        if isinstance(behind, Interrupted):
-            return behind
-        behind = behind.__context__
-    return None
 
 
 @contextmanager

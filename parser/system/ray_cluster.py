@@ -47,7 +47,13 @@ def cluster(address: str | None, workers: int | None, threads: int) -> Iterator[
     module `parser` in the working folder.
     """
     ray = library()
-    _refuse_other_parser()
+    ours = Path(__file__).parents[1] / "__init__.py"
+    for path in (Path("parser", ours.name), Path("parser.py")):
+        if path.is_file() and not path.samefile(ours):
+            raise ValueError(
+                f"{path.absolute()}: workers of Ray would take it for this program, whose package is called "
+                "parser, too; rename it, or call the command in another folder"
+            )
     wanted_cpus = None if address or not workers else workers * threads
     if address:
         refuse_silent(address)
@@ -88,8 +94,13 @@ def refuse_silent(address: str) -> None:
     host, _, port = wanted.removeprefix("ray://").rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65_535:
         raise ValueError(f"--address {wanted}: is neither auto nor HOST:PORT; {AS_PRINTED}")
+    answer = None  # with TLS, it cannot be read
     try:
-        answer = _answer(host.strip("[]"), int(port))
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=SECONDS) as connection:
+            if os.environ.get("RAY_USE_TLS", "0").lower() in ("0", "false"):
+                connection.sendall(GREETING)
+                with connection.makefile("rb") as file:
+                    answer = file.read(HEADER_BYTES)
     except (OSError, UnicodeError) as error:  # UnicodeError for names that are too long
         reason = str(error) or "no answer"
         raise ValueError(
@@ -101,27 +112,6 @@ def refuse_silent(address: str) -> None:
             f"--address {wanted}: no cluster: what listens at port {port} of {host} is something else; "
             f"{AS_PRINTED}"
         )
-
-
-def _answer(host: str, port: int) -> bytes | None:
-    """The start of the machine's answer to the greeting; None with TLS, where it cannot be read."""
-    with socket.create_connection((host, port), timeout=SECONDS) as connection:
-        if os.environ.get("RAY_USE_TLS", "0").lower() not in ("0", "false"):
-            return None
-        connection.sendall(GREETING)
-        with connection.makefile("rb") as answer:
-            return answer.read(HEADER_BYTES)
-
-
-def _refuse_other_parser() -> None:
-    """Raises ValueError if the working folder, where Ray workers look first, has another `parser`."""
-    ours = Path(__file__).parents[1] / "__init__.py"
-    for path in (Path("parser", ours.name), Path("parser.py")):
-        if path.is_file() and not path.samefile(ours):
-            raise ValueError(
-                f"{path.absolute()}: workers of Ray would take it for this program, whose package is called "
-                "parser, too; rename it, or call the command in another folder"
-            )
 
 
 @contextmanager

@@ -60,21 +60,17 @@ def fault_lines(error: ValidationError, section: str = "") -> list[str]:
     any length.
     """
     details = error.errors(include_input=False, include_url=False)
-    lines = [_line(detail, section) for detail in details[:FAULTS_SHOWN]]
+    lines = []
+    for detail in details[:FAULTS_SHOWN]:
+        key = ".".join((*([section] if section else []), *keys_of(detail)))
+        message = "unknown key" if detail["type"] == "extra_forbidden" else shortened(detail["msg"])
+        lines.append(f"{shortened(key, MAX_KEY)}: {message}" if key else message)
     return [*lines, *more_faults(len(details) - len(lines))]
 
 
 def more_faults(count: int) -> list[str]:
     """A line with the number of faults that are not shown, if there are any."""
     return [f"and {counted(count, 'more fault')}"] if count > 0 else []
-
-
-def _line(detail: ErrorDetails, section: str) -> str:
-    key = ".".join((*([section] if section else []), *keys_of(detail)))
-    message = shortened(detail["msg"])
-    if detail["type"] == "extra_forbidden":
-        message = "unknown key"
-    return f"{shortened(key, MAX_KEY)}: {message}" if key else message
 
 
 def unknown_key(key: str, known: Collection[str]) -> str:

@@ -200,7 +200,8 @@ def test_the_licences_of_all_that_a_model_learnt_from_are_named(tmp_path):
     config = Config.model_validate(
         {"treebank": {"train": "x", "dev": "y"}, "training": {"distillation": {"models": teachers}}}
     )
-    assert model_card._licences("CC BY-SA 4.0", config) == ["CC BY-SA 4.0", "MIT", "LGPL-LR", "GPL-3.0"]
+    licence = model_card._licence("CC BY-SA 4.0", config)
+    assert licence == {"license": "other", "license_name": "CC BY-SA 4.0 and MIT and LGPL-LR and GPL-3.0"}
 
 
 @pytest.mark.extended
