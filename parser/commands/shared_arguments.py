@@ -122,11 +122,7 @@ def add_treebank_name(command: argparse.ArgumentParser) -> None:
 def add_processes(command: argparse.ArgumentParser, what: str = PARTS) -> None:
     """Add the number of processes. what: the work that they do."""
     command.add_argument(
-        "--processes",
-        type=positive,
-        default=1,
-        metavar="N",
-        help=f"{what} (default: %(default)s)",
+        "--processes", type=positive, default=1, metavar="N", help=f"{what} (default: %(default)s)"
     )
 
 

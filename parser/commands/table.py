@@ -11,8 +11,7 @@ from parser.system.files import real_path, refuse_to_overwrite
 from parser.system.ray_cluster import refuse_silent
 from parser.tables.kept_models import keep_model, write_index
 from parser.tables.report import write_table
-from parser.tables.report_lines import read_published, report_line
-from parser.tables.treebank_report import write_treebank_report
+from parser.tables.treebank_report import read_published, report_line, write_treebank_report
 from parser.training.cluster_runs import run_on_cluster
 from parser.training.config import read_config
 from parser.training.data import files_needed, other_files_needed

@@ -27,10 +27,7 @@ def evaluate(
 
 
 def evaluate_text(
-    model: Model,
-    sentences: Iterable[Sentence],
-    gold: Iterable[Sentence],
-    batch_size: int = BATCH_SIZE,
+    model: Model, sentences: Iterable[Sentence], gold: Iterable[Sentence], batch_size: int = BATCH_SIZE
 ) -> TextScores:
     """Parse the sentences found in a text, and score tokens, sentences, words, tags and trees.
 

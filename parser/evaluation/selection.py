@@ -23,13 +23,7 @@ from parser.parsing.engine import parse
 from parser.parsing.options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.system.console import printable
-from parser.treebank.conllu_output import (
-    with_its_end,
-    with_tags,
-    with_tree,
-    without_enhanced,
-    without_marks,
-)
+from parser.treebank.conllu_output import with_its_end, with_tags, with_tree, without_enhanced, without_marks
 from parser.treebank.partial_trees import with_known
 from parser.treebank.sentence import Sentence
 

@@ -33,10 +33,7 @@ CONFIDENCE_MEASURES: Mapping[str, tuple[Callable[..., float | None], str]] = {
         calibration_error,
         "mean distance of probability and share of right arcs, over 15 groups of equally many; 0 is best",
     ),
-    "Brier score": (
-        brier_score,
-        "mean squared distance of probability and what is so; 0 is best",
-    ),
+    "Brier score": (brier_score, "mean squared distance of probability and what is so; 0 is best"),
     "area of errors": (
         area_of_errors,
         "how often a wrong arc is less probable than a right one; 1 is best, 0.5 is chance",

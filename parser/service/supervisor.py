@@ -15,15 +15,7 @@ from contextlib import ExitStack, suppress
 from logging import Logger
 from operator import attrgetter
 
-from parser.service.listening import (
-    CLOSED,
-    PAUSE,
-    READY,
-    Giver,
-    WorkerDescriptors,
-    lacks_resources,
-    url_of,
-)
+from parser.service.listening import CLOSED, PAUSE, READY, Giver, WorkerDescriptors, lacks_resources, url_of
 from parser.service.log import tell
 from parser.service.questions import QuestionPairs
 from parser.system.interruption import Interrupted, handled_by_loop

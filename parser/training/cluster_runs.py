@@ -19,17 +19,7 @@ from parser.system.processes import end, lifeline
 from parser.system.ray_cluster import cluster, library
 from parser.training.config import Config
 from parser.training.folder import LOCK
-from parser.training.runs import (
-    POLL_SECONDS,
-    STOPPED,
-    Job,
-    failure,
-    keep,
-    missing,
-    prepared_run,
-    start,
-    stop,
-)
+from parser.training.runs import POLL_SECONDS, STOPPED, Job, failure, keep, missing, prepared_run, start, stop
 
 MOST_ATTEMPTS = 5
 """Number of workers that may die while running a task before it is given up."""

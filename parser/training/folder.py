@@ -17,10 +17,7 @@ from parser.training.config import Config, read_config
 
 CONFIG, CHECKPOINT, METRICS, LOCK = "config.yaml", "checkpoint.safetensors", "metrics.jsonl", "lock"
 BEST_MODEL = "model"
-MAY_CHANGE = (
-    *("training.epochs", "training.early_stopping_patience", "training.cuda_graphs"),
-    "tokenizer",
-)
+MAY_CHANGE = "training.epochs", "training.early_stopping_patience", "training.cuda_graphs", "tokenizer"
 """Settings, and sections of settings, that can be changed when a run is resumed."""
 TOKENIZER_TRAINING = ".tokenizer-training-"
 """Prefix of the name of a temporary folder in the run's folder, used while a tokenizer is trained."""

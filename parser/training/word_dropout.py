@@ -16,11 +16,7 @@ class WordDropout:
     """Replaces values of tokens at random, with a probability for each value of each column."""
 
     def __init__(
-        self,
-        vocabulary: Vocabulary,
-        train: Tokens,
-        settings: TrainingSettings,
-        device: torch.device,
+        self, vocabulary: Vocabulary, train: Tokens, settings: TrainingSettings, device: torch.device
     ):
         self._rates: dict[int, Tensor] = {}
         """The probability of each entry of a lexicon [entries], by column."""

@@ -31,8 +31,7 @@ from figures.kept import (
 )
 from parser.evaluation.measures import ATTACHMENT, TEXT_MEASURES, TextMeasure
 from parser.models.model_card import OF_TAGS, OF_TEXT, OF_TOKENS, Given
-from parser.tables.report_lines import TreebankScore, mean_score, read_published
-from parser.tables.treebank_report import LARGE
+from parser.tables.treebank_report import LARGE, TreebankScore, mean_score, read_published
 
 PUBLISHED, PUBLISHED_OF_FEW = "accuracy/udpipe-ud-2.5.json", "accuracy/udpipe-conll-2018.json"
 """The scores that UDPipe's authors publish for its models, and those at CoNLL 2018."""

@@ -12,7 +12,7 @@ import json
 from pathlib import Path
 
 from parser.models.model_card import OF_TAGS, OF_TEXT, OF_TOKENS, Given
-from parser.tables.report_lines import PublishedScores
+from parser.tables.treebank_report import PublishedScores
 
 SOURCE = "https://github.com/ufal/udpipe/blob/master/doc/manual_model_ud-2.5.t2t"
 GIVEN: dict[str, Given] = {"Raw text": OF_TEXT, "Gold tok": OF_TOKENS, "Gold tok+mor": OF_TAGS}

@@ -6,8 +6,14 @@ from pathlib import Path
 import pytest
 
 from parser.models.model_card import OF_TEXT, OF_TOKENS
-from parser.tables.report_lines import LAS, Column, ReportLine, TreebankScore, read_published
-from parser.tables.treebank_report import write_treebank_report
+from parser.tables.treebank_report import (
+    LAS,
+    Column,
+    ReportLine,
+    TreebankScore,
+    read_published,
+    write_treebank_report,
+)
 
 UDPIPE = Path("docs/measurements/accuracy/udpipe-ud-2.5.json")
 TEXT, TOKENS = Column(OF_TEXT, LAS), Column(OF_TOKENS, LAS)
