@@ -38,8 +38,6 @@ GROUPINGS: dict[str, Sequence[str]] = {
 
 @dataclass
 class WordGroup:
-    """Words that have something in common."""
-
     words: int = 0
     correct_heads: int = 0
     correct_arcs: int = 0

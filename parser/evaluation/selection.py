@@ -36,8 +36,6 @@ CHUNK = 2_000
 
 
 class FileSentence(NamedTuple):
-    """A sentence and the file that it comes from."""
-
     file: str
     sentence: Sentence
 

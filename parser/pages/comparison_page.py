@@ -21,8 +21,6 @@ SENTENCES_SHOWN = 10
 
 
 class Parsed(NamedTuple):
-    """The output of a parser."""
-
     name: str
     errors: Errors
     trees: Sequence[ParsedTree]

@@ -46,5 +46,4 @@ def service_logger() -> logging.Logger:
 
 
 def tell(logger: logging.Logger, event: str, **told: Any) -> None:
-    """Write an event with its fields."""
     logger.info(event, extra={"told": told})

@@ -95,7 +95,6 @@ class Metrics:
         watch("batch_fill", "Share of the batch that is used", lambda load: load.running / load.batch_size)
 
     def add(self, record: RequestRecord) -> None:
-        """Count a finished request."""
         self._requests.labels(record.path, str(record.status), record.outcome).inc()
         self._seconds.labels(record.path).observe(record.seconds)
         if record.model:

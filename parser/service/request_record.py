@@ -36,7 +36,6 @@ class RequestRecord:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the request started."""
         return monotonic() - self.began
 
     def add(self, sentences: int, words: int) -> None:

@@ -43,8 +43,6 @@ class ParsedSentence(NamedTuple):
 
 
 class Input(NamedTuple):
-    """What is to be parsed."""
-
     open: Callable[[], Iterator[InputSentence]]
     """Reads the sentences; invalid input is refused before anything is parsed. Raises RefusedError and
     ValueError."""
@@ -127,7 +125,6 @@ class Service:
     def answer(
         self, chunks: AsyncGenerator[bytes, None], media_type: str, held_bytes: int = HELD_BYTES
     ) -> Answer:
-        """See `Answer`."""
         return Answer(chunks, media_type, self.admission, self.limits.seconds, held_bytes)
 
     def close(self) -> None:

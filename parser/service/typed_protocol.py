@@ -135,7 +135,6 @@ class AnswerFormat:
     """Whether CoNLL-U says from which text of the request a sentence is."""
 
     def end(self, record: RequestRecord) -> bytes:
-        """Return the text after the last sentence."""
         return f"]{record.warnings_in_json}}}\n".encode() if self.media_type == JSON else b""
 
     def write(self, parsed: Sequence[ParsedSentence], is_first: bool) -> bytes:

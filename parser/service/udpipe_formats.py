@@ -97,8 +97,6 @@ def writer_of(form: str, tags: bool, tree: bool) -> Write:
 
 
 class _PlainWords:
-    """Writes the words of sentences only."""
-
     def __init__(self, is_vertical: bool, has_paragraphs: bool):
         """is_vertical: whether each word has its own line. has_paragraphs: whether an empty line separates
         paragraphs.
@@ -125,8 +123,6 @@ ESCAPED = re.compile("[ |\t\r\n\\\\]")
 
 
 class Spaces:
-    """Describes the white space of a text in MISC."""
-
     def __init__(self, text: str, ranges: bool, normalized: bool):
         """ranges: whether the positions of tokens are written, too. normalized: whether white space is
         described by `SpaceAfter=No` only.

@@ -39,8 +39,6 @@ class Interrupted(KeyboardInterrupt):
 
 
 class StopRequest:
-    """Remembers the first signal."""
-
     def __init__(self, says_so: bool = True) -> None:
         """says_so: whether a message is printed when the signal arrives."""
         self.signal: int | None = None
@@ -154,7 +152,6 @@ def ignore_signals() -> None:
 
 
 def _terminals() -> list[int]:
-    """Return the outputs that are terminals."""
     return [output for output in OUTPUTS if os.isatty(output)]
 
 

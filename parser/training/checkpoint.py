@@ -69,7 +69,6 @@ class TrainingState:
 
 
 def random_state(device: torch.device) -> RandomState:
-    """The random state of this process."""
     state = {RANDOM: torch.get_rng_state()}
     return {**state, DEVICE_RANDOM: torch.cuda.get_rng_state(device)} if device.type == "cuda" else state
 

@@ -84,7 +84,6 @@ def _submitted(job: Job, folder: Path) -> Any:
 
 
 def _gpus(config: Config) -> int:
-    """The number of GPUs that a run needs."""
     has_gpus = library().cluster_resources().get("GPU", 0) > 0
     return int(has_gpus and config.device != "cpu")
 

@@ -129,8 +129,7 @@ class Config(Settings):
 
     @model_validator(mode="after")
     def _refuse_contradictions(self) -> Config:
-        faults = [*_contradictions(self.parser, self.training), *_treebank_contradictions(self)]
-        if faults:
+        if faults := list(_contradictions(self)):
             raise contradiction_error(faults)
         return self
 
@@ -144,10 +143,10 @@ class Config(Settings):
         return self
 
 
-def _contradictions(parser: ParserSettings, training: TrainingSettings) -> Iterator[tuple[str, str]]:
+def _contradictions(config: Config) -> Iterator[tuple[str, str]]:
     """Settings that have no effect or exclude each other, and why."""
-    network, exploration = parser.network, training.exploration
-    system = SYSTEMS[parser.system]
+    treebank, network, training = config.treebank, config.parser.network, config.training
+    system, exploration = SYSTEMS[config.parser.system], training.exploration
     if exploration and not system.has_costs:
         yield "training.exploration", f"{system.name} has no dynamic oracle; take another parser.system"
     if exploration and exploration.from_epoch > training.epochs:
@@ -172,10 +171,6 @@ def _contradictions(parser: ParserSettings, training: TrainingSettings) -> Itera
         names = [name for name, column in annotation_columns().items() if column.kind == kind]
         if getattr(training, dropout) and not set(names) & set(network.tag_sizes):
             yield f"training.{dropout}", f"parser.network.tag_sizes has no {' or '.join(names)}"
-
-
-def _treebank_contradictions(config: Config) -> Iterator[tuple[str, str]]:
-    treebank, training = config.treebank, config.training
     if treebank.dev is None and training.learning_rate.decay == "plateau":
         yield "training.learning_rate.decay", "there is no treebank.dev, whose loss it follows; take linear"
     if treebank.dev is None and training.early_stopping_patience:
@@ -184,7 +179,6 @@ def _treebank_contradictions(config: Config) -> Iterator[tuple[str, str]]:
         yield "training.best_by", "there is no treebank.dev, so that no epoch is the best; leave it out"
     if treebank.sampling_exponent != 1 and len(treebank.train_files) == 1:
         yield "treebank.sampling_exponent", "treebank.train is one file: every tree is drawn once"
-    system = SYSTEMS[config.parser.system]
     if treebank.partial and not system.keeps_given_arcs:
         yield (
             "treebank.partial",
@@ -215,18 +209,13 @@ def for_its_treebank(config: Config) -> Config:
 
     Raises what `size_of` and `of_size` raise.
     """
-    return of_size(config, _training_size(config) if config.small_treebank else None)
-
-
-def _training_size(config: Config) -> TreebankSize | None:
-    """The size of the training treebanks; None if a file is missing, or can be read only once."""
     paths = [data_path(path) for path in config.treebank.train_files]
-    if not all(Path(path).is_file() for path in paths):
-        return None
+    if not config.small_treebank or not all(Path(path).is_file() for path in paths):
+        return of_size(config, None)  # a file is missing, or can be read only once
     # `train_sentences` limits the first file only.
     limits = [config.treebank.train_sentences, *[None] * (len(paths) - 1)]
     sizes = [size_of(path, most) for path, most in zip(paths, limits, strict=True)]
-    return TreebankSize(sum(size.sentences for size in sizes), sum(size.words for size in sizes))
+    return of_size(config, TreebankSize(*map(sum, zip(*sizes, strict=True))))
 
 
 def of_size(config: Config, size: TreebankSize | None) -> Config:

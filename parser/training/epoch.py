@@ -244,7 +244,6 @@ def running_loss(training: TrainingState) -> float:
 def epoch_metrics(
     training: TrainingState, settings: TrainingSettings, training_data: TrainingData
 ) -> dict[str, float]:
-    """The metrics of a finished epoch."""
     progress = training.progress
     batches = epoch_batches(training_data, settings, progress.epoch)
     padding = sum(padding_share(training_data.train.tokens.lengths[rows]) for rows in batches)

@@ -35,8 +35,6 @@ Result = TypeVar("Result")
 
 
 class PaddedBatch(NamedTuple):
-    """A padded batch, ready to be uploaded and made."""
-
     shape: Shape
     transitions: int
     """The number of transitions, without padding."""

@@ -62,7 +62,6 @@ class Prepared:
 
     @property
     def silver(self) -> int:
-        """The number of silver trees in `train`."""
         return len(self.train) - sum(self.sizes.values())
 
     def digest(self) -> str:

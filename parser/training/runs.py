@@ -119,7 +119,6 @@ def run_missing(jobs: Sequence[Job], folder: Path, together: int) -> Iterator[Jo
 
 
 def missing(jobs: Sequence[Job], folder: Path) -> list[Job]:
-    """The runs that are not done."""
     done = rows_of(jobs, read_rows(folder / ROWS))
     return [job for job in jobs if job not in done]
 

@@ -25,7 +25,6 @@ Phase = Callable[[str], AbstractContextManager[object]]
 
 
 def unmeasured(phase: str) -> AbstractContextManager[object]:
-    """A phase that is not measured."""
     return nullcontext()
 
 

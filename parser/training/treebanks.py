@@ -57,8 +57,6 @@ class FoundTreebank(NamedTuple):
 
 
 class TreebankPlan(NamedTuple):
-    """What is trained on the treebanks of a folder."""
-
     title: str
     jobs: list[Job]
     """Jobs, the longest first."""
