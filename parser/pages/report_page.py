@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import Any
 
 from parser.evaluation.calibration import (
     BINS,
@@ -53,7 +54,7 @@ def report_page(
     """Return the page as an HTML document.
 
     predicted: the columns that the parser predicts. curves: the SVG of the learning curves, or the reason why
-    there are none. confidences: see `confidence_part`.
+    there are none. confidences: see `_confidence_part`.
     """
     worst, headings = errors.worst(SENTENCES_SHOWN), []
     for number in worst:
@@ -71,7 +72,7 @@ def report_page(
             ),
             ("exact match", f"{errors.scores.exact:.2f}", "sentences without an error"),
         ],
-        confidence=confidence_part(confidences),
+        confidence=_confidence_part(confidences),
         curves=curves,
         groups={grouping: list(_groups(errors, grouping)) for grouping in GROUPINGS},
         labels=list(_pairs(errors.labels)),
@@ -103,20 +104,11 @@ def _pairs(pairs: Counter[tuple[str, str]]) -> Iterator[tuple[str, str, str, flo
         yield *pair, f"{times:,}", times / pairs.total()
 
 
-class ConfidencePart(NamedTuple):
-    names: list[str]
-    """Names of the compared probabilities."""
-    scores: list[tuple[str, ...]]
-    """For each measure: its name, its value for each of the compared probabilities, and its meaning."""
-    labels: list[tuple[str, ...]]
-    """For each label: its name, arcs, the percentage of correct arcs, and the calibration errors."""
-    diagram: str
-    """The reliability diagram as SVG."""
+def _confidence_part(confidences: Mapping[str, Confidence]) -> dict[str, object] | None:
+    """Return the values of a report's part about confidence: the reliability diagram as SVG, a row for each
+    measure, and one for each of the most frequent labels; None without arcs.
 
-
-def confidence_part(confidences: Mapping[str, Confidence]) -> ConfidencePart | None:
-    """Return the part of a report; None without arcs. confidences: those of the same arcs, by the treatment
-    of their probabilities.
+    confidences: those of the same arcs, by the treatment of their probabilities.
     """
     if not any(len(each.labels) for each in confidences.values()):
         return None
@@ -124,24 +116,13 @@ def confidence_part(confidences: Mapping[str, Confidence]) -> ConfidencePart | N
         (name, *(_four(measure(each.probabilities, each.is_right)) for each in confidences.values()), meaning)
         for name, (measure, meaning) in CONFIDENCE_MEASURES.items()
     ]
-    return ConfidencePart(list(confidences), scores, list(_labels(confidences)), _diagram(confidences))
-
-
-def _four(value: float | None) -> str:
-    return "none" if value is None else f"{value:.4f}"
-
-
-def _labels(confidences: Mapping[str, Confidence]) -> Iterator[tuple[str, ...]]:
-    """Yield the rows of the most frequent labels."""
+    labels = []
     of_all = zip(*(each.by_label() for each in confidences.values()), strict=True)
-    for _, groups in zip(range(LABELS_SHOWN), of_all, strict=False):
+    for groups in islice(of_all, LABELS_SHOWN):
         name, first = groups[0]
         count = max(1, min(BINS, len(first.labels) // ARCS_OF_BIN))
         errors = [_four(calibration_error(each.probabilities, each.is_right, count)) for _, each in groups]
-        yield name, f"{len(first.labels):,}", f"{100 * first.is_right.mean():.1f}", *errors
-
-
-def _diagram(confidences: Mapping[str, Confidence]) -> str:
+        labels.append((name, f"{len(first.labels):,}", f"{100 * first.is_right.mean():.1f}", *errors))
     curves = {
         name: [
             (round(SIZE * one.probability, 1), round(SIZE * (1 - one.right), 1))
@@ -150,4 +131,9 @@ def _diagram(confidences: Mapping[str, Confidence]) -> str:
         for name, each in confidences.items()
     }
     description = "The share of right arcs over their mean probability: on the diagonal, both are the same"
-    return rendered("reliability.svg", curves=curves, size=SIZE, margin=MARGIN, description=description)
+    diagram = rendered("reliability.svg", curves=curves, size=SIZE, margin=MARGIN, description=description)
+    return {"names": list(confidences), "scores": scores, "labels": labels, "diagram": diagram}
+
+
+def _four(value: float | None) -> str:
+    return "none" if value is None else f"{value:.4f}"
