@@ -46,6 +46,10 @@ class Problem:
         ends = self.array(f"{name}.lengths").cumsum()
         return np.split(self.array(name), ends[:-1])
 
+    def batches(self, examples: Sequence[Any]) -> list[Sequence[Any]]:
+        size = self.number("batch_size")
+        return [examples[start : start + size] for start in range(0, len(examples), size)]
+
     def weights(self) -> dict[str, Array]:
         prefix = "weights."
         paths = sorted(self.folder.glob(f"{prefix}*.npy"))
@@ -89,6 +93,16 @@ def write(
 
 def _save(folder: Path, name: str, array: Array) -> None:
     np.save(folder / f"{name}.npy", np.asarray(array, order="C"))
+
+
+def argument_parser(description: str) -> argparse.ArgumentParser:
+    """The arguments of a program that trains on a problem."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("problem", type=Path, help="a folder by write_problem.py")
+    add_arguments(parser)
+    return parser
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +13,17 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
-from same_work import Array, Problem, add_arguments, print_speed
+from same_work import Array, Problem, argument_parser, print_speed
 
 DIRECTIONS = "", "_reverse"
 
 
 def arguments_of(description: str) -> argparse.Namespace:
     """The arguments of the command line. DyNet itself reads the options that start with --dynet."""
-    parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("problem", type=Path, help="a folder by write_problem.py")
+    parser = argument_parser(description)
     parser.add_argument("--dynet-autobatch", choices="012", help="1: by agenda; 2: by depth; 0: no batching")
     parser.add_argument("--dynet-mem", help="megabytes that DyNet has from the beginning")
     parser.add_argument("--builder", choices=BUILDERS, default="vanilla", help="of LSTMs")
-    add_arguments(parser)
     return parser.parse_args()
 
 
@@ -119,12 +114,6 @@ def _filled(builder: Any, weights: Weights, name: str, layer: str, forget_bias: 
     return builder
 
 
-def batches_of(examples: Sequence[Any], problem: Problem) -> list[Sequence[Any]]:
-    size = problem.number("batch_size")
-    starts = [*range(0, len(examples), size), len(examples)]
-    return [examples[start:end] for start, end in pairwise(starts)]
-
-
 def time_training(
     loss: Callable[[Sequence[Any]], dy.Expression],
     examples: Sequence[Any],
@@ -136,7 +125,7 @@ def time_training(
     loss: records a batch in the current graph, and returns the sum of its losses.
     """
     problem = Problem(given.problem)
-    batches = batches_of(examples, problem)
+    batches = problem.batches(examples)
     trainer = dy.AdamTrainer(weights.collection, alpha=float(problem.array("learning_rate")))
     trainer.set_clip_threshold(0)  # the other programs do not clip gradients
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax_training import NO_LABEL, Batch, arguments_of, cross_entropy, linear, padded, rounded, time_training
-from same_work import Array, Problem
+from jax_training import NO_LABEL, Batch, cross_entropy, linear, padded, rounded, time_training
+from same_work import Array, Problem, argument_parser
 
 LENGTH = 8
 """Lengths are rounded up to a multiple of this number."""
@@ -73,7 +73,7 @@ def lstm(weights: Batch, layer: str, vectors: jax.Array) -> jax.Array:
 
 
 if __name__ == "__main__":
-    given = arguments_of(__doc__)
+    given = argument_parser(__doc__).parse_args()
     problem = Problem(given.problem)
     if problem.array("spellings").size:
         raise SystemExit(f"{given.problem}: words are read by characters, which this program does not do")

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +20,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
-from same_work import Array, Problem, add_arguments, print_speed
+from same_work import Array, Problem, print_speed
 
 TABLE = "words.weight"
 NO_LABEL = -1
@@ -49,15 +48,6 @@ class State(NamedTuple):
     table_moments: Moments
 
 
-def arguments_of(description: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("problem", type=Path, help="a folder by write_problem.py")
-    add_arguments(parser)
-    return parser.parse_args()
-
-
 def time_training(
     loss: Loss, pad: Callable[[Sequence[Any]], Batch], examples: Sequence[Any], given: argparse.Namespace
 ) -> None:
@@ -68,8 +58,7 @@ def time_training(
     pad: the arrays of a batch, of which `words` are read from the table.
     """
     problem = Problem(given.problem)
-    starts = [*range(0, len(examples), problem.number("batch_size")), len(examples)]
-    batches = [examples[start:end] for start, end in pairwise(starts)]
+    batches = problem.batches(examples)
     state = _first_state(problem)
     loss_now = jax.jit(partial(_total, loss))
     step = jax.jit(partial(_step, loss, float(problem.array("learning_rate"))), donate_argnums=0)

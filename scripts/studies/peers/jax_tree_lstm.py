@@ -15,8 +15,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax_training import NO_LABEL, Batch, arguments_of, cross_entropy, linear, padded, rounded, time_training
-from same_work import Array, Problem
+from jax_training import NO_LABEL, Batch, cross_entropy, linear, padded, rounded, time_training
+from same_work import Array, Problem, argument_parser
 
 DEPTHS, WIDTH, LEAVES = 4, 64, 256
 """The numbers of depths, of nodes at a depth and of leaves are rounded up to multiples of these."""
@@ -116,6 +116,6 @@ def _states(cell: jax.Array, out: jax.Array) -> jax.Array:
 
 
 if __name__ == "__main__":
-    given = arguments_of(__doc__)
+    given = argument_parser(__doc__).parse_args()
     problem = Problem(given.problem)
     time_training(loss, pad, trees_of(problem), given)

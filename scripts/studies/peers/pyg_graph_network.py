@@ -10,7 +10,6 @@ which computes less. The script prints examples per second.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,7 +23,7 @@ from torch_geometric.utils import softmax
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
-from same_work import Problem, add_arguments, print_speed
+from same_work import Problem, argument_parser, print_speed
 
 
 class Batch(NamedTuple):
@@ -123,11 +122,9 @@ def _fill(module: nn.Module, weights: Mapping[str, Tensor], name: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("problem", type=Path, help="a folder by write_problem.py")
+    parser = argument_parser(__doc__)
     parser.add_argument("--plain", action="store_true", help="without kinds of edges")
     parser.add_argument("--threads", type=int, default=1)
-    add_arguments(parser)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     problem = Problem(given.problem)
