@@ -104,12 +104,6 @@ def english_by_input() -> str:
     )
 
 
-def english_ewt_all() -> str:
-    which = "dev uas", "dev las", "test uas", "test las", "minutes"
-    header = ("", "dev UAS", "LAS", "test UAS", "LAS", "minutes")
-    return table(header, [("`ud-english-ewt-all`", *cells(training_runs(None)[1:], *which))])
-
-
 def plain_parser() -> str:
     run = training_runs(None)[0]
     columns = {"UAS": "uas", "LAS": "las", "LAS, full labels": "las_full", "CLAS": "clas"}
@@ -248,16 +242,6 @@ def random_search() -> str:
         *("of characters", "Uyghur", "English"),
     )
     return table(header, map(line, sorted(small.values(), key=lambda run: -run["dev"]["las"])))
-
-
-def exploration_arc_eager() -> str:
-    """The gain of `errors` over no exploration with the arc-eager system, on dev and test."""
-    runs = runs_of_table("exploration")
-    errors, none = runs["errors, arc-eager"], runs["none, arc-eager"]
-    gains = (shown(errors, f"{split} las over", none) for split in SPLITS)
-    return table(
-        ("arc-eager", *(f"difference on {split}" for split in SPLITS)), [("`errors` over `none`", *gains)]
-    )
 
 
 def exploration_errors() -> str:
@@ -504,7 +488,12 @@ FIGURES: dict[str, Callable[[], str]] = {
     "crossing-arcs": crossing_arcs,
     "distillation": RunTable("distillation", (*SCORES, MINUTES)),
     "english-by-input": english_by_input,
-    "english-ewt-all": english_ewt_all,
+    "english-ewt-all": RunTable(
+        None,
+        (("dev UAS", "dev uas"), ("LAS", "dev las"), ("test UAS", "test uas"), ("LAS", "test las"), MINUTES),
+        ["ud-english-ewt-all"],
+        title="`{}`",
+    ),
     "exploration": RunTable(
         "exploration",
         (*LAS, ("difference on test", "test las over")),
@@ -512,7 +501,13 @@ FIGURES: dict[str, Callable[[], str]] = {
         heading="`follow`",
         title="`{}`",
     ),
-    "exploration-arc-eager": exploration_arc_eager,
+    "exploration-arc-eager": RunTable(
+        "exploration",
+        [(f"difference on {split}", f"{split} las over") for split in SPLITS],
+        [("`errors` over `none`", "errors, arc-eager")],
+        base="none, arc-eager",
+        heading="arc-eager",
+    ),
     "exploration-errors": exploration_errors,
     "few-sentences": few_sentences,
     "fine-tuning": fine_tuning,

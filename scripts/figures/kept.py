@@ -104,8 +104,8 @@ def tables() -> list[str]:
     return sorted({run["table"] for run in rows(TRAINING_RUNS) if run["table"]})
 
 
-def runs_of_table(name: str) -> dict[str, list[Row]]:
-    """The training runs of each row of a table."""
+def runs_of_table(name: str | None) -> dict[str, list[Row]]:
+    """The training runs of each row of a table, or of each config without one."""
     return grouped((run["name"], run) for run in training_runs(name))
 
 
@@ -149,7 +149,7 @@ class RunTable:
     that commands printed.
     """
 
-    table: str
+    table: str | None
     columns: Sequence[tuple[object, str] | tuple[object, str, str]]
     """Headings, what is `shown`, and whose: `{}` in a name is the line's name."""
     names: Sequence[str | tuple[str, str]] = ()
