@@ -239,12 +239,7 @@ def draw(groups: list[Group]) -> Figure:
     panels[-1].set_xticks(TICKS, map(str, TICKS), fontsize=LABEL_SIZE)
     panels[-1].xaxis.set_minor_locator(NullLocator())
     panels[-1].set_xlabel("speed-up by the best method", fontsize=LABEL_SIZE)
-    figure.legend(
-        handles=_legend(),
-        loc="outside lower center",
-        ncols=2,
-        fontsize=LABEL_SIZE,
-    )
+    figure.legend(handles=_legend(), loc="outside lower center", ncols=2, fontsize=LABEL_SIZE)
     return figure
 
 

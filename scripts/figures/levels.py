@@ -188,10 +188,7 @@ def experts() -> str:
     return table(
         ("100 experts, batches of", *TENFOLD),
         (
-            (
-                title,
-                *(gain("levels", "experts-100", "infer", part, way, size) for size in TENFOLD.values()),
-            )
+            (title, *(gain("levels", "experts-100", "infer", part, way, size) for size in TENFOLD.values()))
             for way in ("static", "grouped")
             for title, part in (
                 (f"cells, `{way}`", FORWARD),

@@ -8,18 +8,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from figures import (
-    accuracy,
-    gpu,
-    headline,
-    joint,
-    levels,
-    messages,
-    methods,
-    on_the_fly,
-    recurrence,
-    speed,
-)
+from figures import accuracy, gpu, headline, joint, levels, messages, methods, on_the_fly, recurrence, speed
 from figures.kept import MEASUREMENTS, tables, training_runs
 from parser.pages.document import PLOTS
 from parser.pages.plot_style import svg

@@ -9,17 +9,7 @@ from functools import partial
 
 from matplotlib.figure import Figure
 
-from figures.kept import (
-    grouped,
-    latest,
-    matches,
-    printed,
-    printed_rows,
-    processor,
-    ratios,
-    speed_run,
-    table,
-)
+from figures.kept import grouped, latest, matches, printed, printed_rows, processor, ratios, speed_run, table
 from parser.evaluation.statistics import Estimate, median_of, parallel_share_at, ratio_of
 from parser.pages.plot_style import LABEL_SIZE, PLAIN, WIDTH, draw_lines, legend_below
 from parser.speed.reporting.speed_ups import bracketed, ratio

@@ -302,9 +302,6 @@ class Stream:
     def __init__(self, device: Any = None):
         self.device = device
 
-    def wait_stream(self, other: Stream) -> None:
-        """Work that follows begins after that of the other stream, as it does anyway."""
-
 
 class Event:
     """torch.cuda.Event, timed by the host's clock."""

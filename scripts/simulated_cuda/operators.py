@@ -25,17 +25,8 @@ OPERATORS = Path(torchgen.__file__).parent / "packaged/ATen/native/native_functi
 """PyTorch's own list of its operators, with the devices that have a kernel."""
 LAUNCHES_NOTHING = frozenset(
     (
-        *(
-            "empty",
-            "empty_strided",
-            "empty_like",
-            "new_empty",
-            "new_empty_strided",
-            "resize_",
-            "set_",
-            "alias",
-        ),
-        *("_reshape_alias", "_unsafe_view", "detach_", "lift_fresh", "result_type", "is_same_size"),
+        *("empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided", "resize_", "set_"),
+        *("alias", "_reshape_alias", "_unsafe_view", "detach_", "lift_fresh", "result_type", "is_same_size"),
         *("_local_scalar_dense", "item"),
     )
 )

@@ -60,11 +60,7 @@ def main() -> None:
     given = arguments.parse_args()
     tune_process()
     torch.set_num_threads(1)  # waiting threads use processor time, too
-    both = zip(
-        seconds_of_steps(given.config, ()),
-        seconds_of_steps(given.config, given.changes),
-        strict=True,
-    )
+    both = zip(seconds_of_steps(given.config, ()), seconds_of_steps(given.config, given.changes), strict=True)
     pairs = torch.tensor(list(islice(both, FIRST, FIRST + given.steps)))  # [steps, 2]
     low, high = interval(resampled([pairs], ratio, RESAMPLES, seed=0))
     unchanged, changed = (1000 * pairs.mean(0)).tolist()

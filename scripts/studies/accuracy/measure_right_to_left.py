@@ -145,9 +145,7 @@ def mirrored_opinion(opinion: Opinion) -> Opinion:
     tree, logs = opinion.tree, opinion.log_probabilities
     return opinion._replace(
         tree=tree._replace(
-            heads=mirrored_heads(tree.heads),
-            labels=tree.labels[::-1],
-            probabilities=probable(opinion)[::-1],
+            heads=mirrored_heads(tree.heads), labels=tree.labels[::-1], probabilities=probable(opinion)[::-1]
         ),
         own_heads=mirrored_heads(opinion.own_heads),
         log_probabilities=np.concatenate([logs[::-1, :1], logs[::-1, :0:-1]], axis=1),

@@ -38,11 +38,7 @@ from parser.speed.measuring.cells import SpeedConfig
 from parser.speed.tasks.experts.methods import CalledExperts, CallsByRun
 from parser.speed.tasks.experts.mixture_of_experts_plugin import MixtureOfExperts, MixtureOfExpertsSettings
 from parser.speed.tasks.operation_training import in_batches
-from parser.speed.tasks.programs.examples import (
-    ProgramExecutorSettings,
-    load_questions,
-    prepare_question,
-)
+from parser.speed.tasks.programs.examples import ProgramExecutorSettings, load_questions, prepare_question
 from parser.speed.tasks.programs.network import (
     LABELLINGS,
     ExecutorSizes,

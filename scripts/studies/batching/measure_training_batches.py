@@ -99,10 +99,7 @@ def making(loaded: data.TrainingData, settings: TrainingSettings) -> dict[str, A
             "bytes": mean(_bytes(make(rows)) for rows in chosen),
         }
 
-    return {
-        "batches": len(chosen),
-        "host": {"device": figures(selection), "host": figures(examples.batch)},
-    }
+    return {"batches": len(chosen), "host": {"device": figures(selection), "host": figures(examples.batch)}}
 
 
 def _bytes(whole: HasTensors) -> int:

@@ -39,14 +39,13 @@ def _run(*command: str) -> None:
 def parse(model: Path, test: Path, together: int) -> None:
     nlp = spacy.load(model)
     gold = trees(test.read_text(encoding="utf-8"))
-    docs = [Doc(nlp.vocab, tree.forms, sent_starts=_starts(len(tree.forms))) for tree in gold]
+    # Each is one sentence: only its first word starts one.
+    starts = ([number == 0 for number, _ in enumerate(tree.forms)] for tree in gold)
+    docs = [
+        Doc(nlp.vocab, tree.forms, sent_starts=of_tree) for tree, of_tree in zip(gold, starts, strict=True)
+    ]
     parsed, speed = timed(lambda group: list(nlp.pipe(group, batch_size=256)), docs, together)
     print(f"LAS {las(gold, list(map(_tree, parsed))):.2f}, {speed:,.1f} sentences/s")
-
-
-def _starts(words: int) -> list[bool]:
-    """Whether each word starts a sentence, for one sentence: only the first word does."""
-    return [number == 0 for number in range(words)]
 
 
 def _tree(doc: Doc) -> Tree:

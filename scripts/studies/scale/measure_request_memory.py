@@ -39,19 +39,8 @@ def bodies() -> Iterator[tuple[str, bytes]]:
 @contextmanager
 def serving(model: str) -> Iterator[tuple[int, int]]:
     """Yield the process and the port of a service."""
-    command = [
-        sys.executable,
-        "-m",
-        "parser",
-        "serve",
-        model,
-        "--port",
-        "0",
-        "--device",
-        "cpu",
-        "--timeout",
-        "30",
-    ]
+    options = ["--port", "0", "--device", "cpu", "--timeout", "30"]
+    command = [sys.executable, "-m", "parser", "serve", model, *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr
         port = re.search(r":(\d+)", json.loads(process.stderr.readline())["url"].removeprefix("http:"))
