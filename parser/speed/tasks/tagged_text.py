@@ -23,18 +23,17 @@ def read_tagged_text(path: Path) -> list[list[TaggedWord]]:
     """Read the sentences of a file. Raises ValueError, with the line, for a word without a label."""
     sentences = []
     for number, line in enumerate(utf8_lines(path), start=1):
-        if line:
-            sentences.append([_tagged(token, f"{path}:{number}") for token in line.split(" ")])
+        words = []
+        for token in line.split(" ") if line else ():
+            word, bar, label = token.rpartition("|")  # a word can contain a |
+            if not (bar and word and label):
+                raise ValueError(f"{path}:{number}: {token!r} is not a word, |, and its label")
+            words.append(TaggedWord(word, label))
+        if words:
+            sentences.append(words)
     if not sentences:
         raise ValueError(f"{path}: no sentences")
     return sentences
-
-
-def _tagged(token: str, place: str) -> TaggedWord:
-    word, bar, label = token.rpartition("|")  # a word can contain a |
-    if not (bar and word and label):
-        raise ValueError(f"{place}: {token!r} is not a word, |, and its label")
-    return TaggedWord(word, label)
 
 
 def numbered(items: Iterable[str], least: int = 1) -> dict[str, int]:

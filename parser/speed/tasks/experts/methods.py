@@ -96,28 +96,6 @@ def grouped(setup: Setup[Any], sizes: ExpertSizes) -> Experts:
     return CalledExperts(sizes, lambda expert: GroupedCalls(sizes.chosen, Groups.of(expert, sizes.experts)))
 
 
-@method(
-    TASK,
-    "loop",
-    modes=MODES,
-    skip=partial(too_large, gradients_of_all=True),
-    title="the loop of transformers",
-)
-def loop(setup: Setup[Any], sizes: ExpertSizes) -> Experts:
-    return LoopedExperts(sizes, fixed=setup.mode == "infer")
-
-
-@method(
-    TASK,
-    "library",
-    modes=MODES,
-    skip=partial(no_grouped_product, gradients_of_all=True),
-    title="PyTorch's grouped product with autograd",
-)
-def library(setup: Setup[Any], sizes: ExpertSizes) -> Experts:
-    return SortedExperts(sizes, fixed=setup.mode == "infer")
-
-
 class Calls(ABC):
     """The calls of experts for a batch, in execution order."""
 
@@ -347,10 +325,9 @@ class _ExpertsFunction(Function):
 class TransformersExperts(Experts):
     """Experts whose products are computed in the precision of the process, whatever their size."""
 
-    def __init__(self, sizes: ExpertSizes, fixed: bool):
-        """fixed: whether the weights never change, so that they are converted to the precision only once."""
+    def __init__(self, setup: Setup[Any], sizes: ExpertSizes):
         super().__init__(sizes)
-        self._fixed = fixed
+        self._fixed = setup.mode == "infer"  # the weights are converted to the precision only once
         self._converted: ExpertWeights | None = None
 
     def _factors(self) -> ExpertWeights:
@@ -362,6 +339,13 @@ class TransformersExperts(Experts):
         return factors
 
 
+@method(
+    TASK,
+    "loop",
+    modes=MODES,
+    skip=partial(too_large, gradients_of_all=True),
+    title="the loop of transformers",
+)
 class LoopedExperts(TransformersExperts):
     """The loop of Mixtral in `transformers`.
 
@@ -403,6 +387,13 @@ class LoopedExperts(TransformersExperts):
         return outputs
 
 
+@method(
+    TASK,
+    "library",
+    modes=MODES,
+    skip=partial(no_grouped_product, gradients_of_all=True),
+    title="PyTorch's grouped product with autograd",
+)
 class SortedExperts(TransformersExperts):
     """Sorted calls, as in `transformers` with `torch.nn.functional.grouped_mm`: sort, two grouped products,
     sort back.

@@ -152,10 +152,16 @@ class ListReducer(nn.Module):
 
         A cell gets one gradient per step of each instance.
         """
+
+        def tokens_of_steps(state: MessageState) -> list[tuple[MessageState, int]]:
+            """For the position (steps, lists), the states of all steps, each with one token per list."""
+            steps, lists = state.position
+            return [(state.at(step, steps), lists) for step in range(steps)]
+
         graph, loop, replicas = MessageGraph(), 1 % workers, len(self.cells)
         graph.add(CONTROLLER, Controller(outputs=3))
         graph.add("embedding", updates.of_table(self.tokens))
-        graph.add("each step", Ungroup(_tokens_of_steps))
+        graph.add("each step", Ungroup(tokens_of_steps))
         graph.add("with token", ConcatenatePayloads(), loop)
         graph.add("scores", updates.of(self.scores))
         graph.add("loss", Loss(losses_of))
@@ -178,12 +184,6 @@ class ListReducer(nn.Module):
     def _initial_state(self, lists: int) -> Tensor:
         """[lists, hidden]"""
         return torch.zeros(lists, self.hidden_size)
-
-
-def _tokens_of_steps(state: MessageState) -> list[tuple[MessageState, int]]:
-    """For the position (steps, lists), the states of all steps, each with one token per list."""
-    steps, lists = state.position
-    return [(state.at(step, steps), lists) for step in range(steps)]
 
 
 class ListReductionSettings(LoopMessageSettings):

@@ -246,19 +246,17 @@ def read_scenes(path: Path) -> dict[int, Scene]:
 
 
 def _thing(record: object, place: str) -> Thing:
-    color, shape, material, size = (_attribute(record, attribute, place) for attribute in THING_ATTRIBUTES)
+    values = []
+    for attribute, allowed in THING_ATTRIBUTES.items():
+        values.append(value := field(record, attribute, str, place))
+        if value not in allowed:
+            raise ValueError(f"{place}: the {attribute} {value!r} is none of {', '.join(allowed)}")
     pixels = field(record, "pixel_coords", list, place)
     if len(pixels) < 2:
         raise ValueError(f"{place}: 'pixel_coords' must hold x and y, and has {len(pixels)} numbers")
     x, y = _fraction(pixels[0], IMAGE_WIDTH, place), _fraction(pixels[1], IMAGE_HEIGHT, place)
+    color, shape, material, size = values
     return Thing(color, shape, material, size, x, y)
-
-
-def _attribute(record: object, attribute: str, place: str) -> str:
-    value, allowed = field(record, attribute, str, place), THING_ATTRIBUTES[attribute]
-    if value not in allowed:
-        raise ValueError(f"{place}: the {attribute} {value!r} is none of {', '.join(allowed)}")
-    return value
 
 
 def _fraction(pixel: object, pixels: int, place: str) -> float:
