@@ -4,7 +4,7 @@ import json
 import os
 import signal
 
-from parser.networks.stack_parser import StackParser
+from parser.training.training_step import TrainingStep
 
 RICH = [
     "training.average=0.9",
@@ -32,15 +32,14 @@ class Stops:
 
     def __init__(self, monkeypatch):
         self.batches, self.at = 0, set()
-        replay = StackParser.replay_words
 
-        def replay_and_signal(network, table, batch):
-            self.batches += network.training
-            if network.training and self.batches in self.at:
+        def update_and_signal(step, update=TrainingStep.update):
+            self.batches += 1
+            if self.batches in self.at:
                 os.kill(os.getpid(), signal.SIGTERM)
-            return replay(network, table, batch)
+            return update(step)
 
-        monkeypatch.setattr(StackParser, "replay_words", replay_and_signal)
+        monkeypatch.setattr(TrainingStep, "update", update_and_signal)
 
 
 def left_behind(run):

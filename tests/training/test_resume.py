@@ -291,21 +291,23 @@ def test_a_runs_config_trains_in_the_runs_folder(tmp_path, trained):
     assert left_behind(tmp_path / "run") == left_behind(tmp_path / "run.1")
 
 
+GRAPHS = ["training.cuda_graphs=true", "training.word_dropout=0.5"]
+LAYERS = ["parser.network.layers=2", "parser.network.sentence_encoder={hidden_size: 8, layers: 2}"]
+
+
 @pytest.mark.extended
-def test_a_stopped_run_goes_on_to_the_bit_on_a_gpu(config_file, tmp_path, monkeypatch):
-    """With dropout between the layers of all LSTMs. Each start has a new device, as each process has."""
-    changes = [
-        *LONG,
-        "parser.network.layers=2",
-        "parser.network.sentence_encoder={hidden_size: 8, layers: 2}",
-    ]
-    config = read_config(config_file, [*changes, "device=cuda", "training.epochs=2"])
+@pytest.mark.parametrize("changes", [LAYERS, GRAPHS], ids=["dropout between layers", "graphs"])
+def test_a_stopped_run_goes_on_to_the_bit_on_a_gpu(config_file, tmp_path, monkeypatch, changes):
+    """Each start has a new device, as each process has."""
+    config = read_config(config_file, [*LONG, *changes, "device=cuda", "training.epochs=3"])
     stops = Stops(monkeypatch)
     with SimulatedCuda() as cuda:
         train(config, tmp_path / "whole", cuda.name)
-    stops.batches, stops.at = 0, {3}
-    with SimulatedCuda() as cuda, pytest.raises(StoppedError):
-        train(config, tmp_path / "stopped", cuda.name)
+    assert (cuda.counts.operators["graph"] > 3) == (changes == GRAPHS)
+    stops.batches, stops.at = 0, {3, 8}
+    for number in range(len(stops.at)):
+        with SimulatedCuda() as cuda, pytest.raises(StoppedError):
+            train(config, tmp_path / "stopped", cuda.name, resume=number > 0)
     with SimulatedCuda() as cuda:
         train(config, tmp_path / "stopped", cuda.name, resume=True)
     assert left_behind(tmp_path / "stopped") == left_behind(tmp_path / "whole")
