@@ -26,14 +26,11 @@ def line(name, words, **scores):
     return ReportLine(f"UD_Toy-{name}", words, own, 1.5, None, "CC0")
 
 
+score = TreebankScore
 LINES = [
-    line(
-        "Large", 20_000, text=TreebankScore(80.0), tokens=TreebankScore(90.0, 0.3), others=TreebankScore(88.0)
-    ),
-    line("Small", 900, tokens=TreebankScore(50.0, 0.4)),
-    line(
-        "Middle", 9_000, text=TreebankScore(60.0), tokens=TreebankScore(70.0, 1.2), others=TreebankScore(71.0)
-    ),
+    line("Large", 20_000, text=score(80.0), tokens=score(90.0, 0.3), others=score(88.0)),
+    line("Small", 900, tokens=score(50.0, 0.4)),
+    line("Middle", 9_000, text=score(60.0), tokens=score(70.0, 1.2), others=score(71.0)),
 ]
 
 
@@ -48,26 +45,16 @@ def written(folder, lines=LINES):
 
 def test_lines_are_ordered_by_size_and_averages_say_of_how_many(tmp_path):
     header, _, *rows = rows_of(written(tmp_path))
-    assert header[1:5] == [
-        "words of train",
-        "raw text: LAS",
-        "gold tokens: LAS",
-        "gold tokens: LAS, Other 1",
+    assert header[1:5] == ["words of train", "raw text: LAS", "gold tokens: LAS", "gold tokens: LAS, Other 1"]
+    assert [row[:5] for row in rows] == [
+        ["UD_Toy-Small", "900", "", "50.00 ± 0.40", ""],
+        ["UD_Toy-Middle", "9,000", "60.00", "70.00 ± 1.20", "71.00"],
+        ["UD_Toy-Large", "20,000", "80.00", "90.00 ± 0.30", "88.00"],
+        # The error of a mean of independent scores: the root of the sum of the squares, over their number.
+        ["average (3)", "", "70.00", "70.00 ± 0.43", "79.50"],
+        ["average, below 10,000 words (2)", "", "60.00", "60.00 ± 0.63", "71.00"],
+        ["average, with Other 1 (2)", "", "70.00", "80.00 ± 0.62", "79.50"],
     ]
-    cells = {row[0]: row[1:5] for row in rows}
-    assert list(cells) == [
-        "UD_Toy-Small",
-        "UD_Toy-Middle",
-        "UD_Toy-Large",
-        "average (3)",
-        "average, below 10,000 words (2)",
-        "average, with Other 1 (2)",
-    ]
-    assert cells["UD_Toy-Small"] == ["900", "", "50.00 ± 0.40", ""]
-    # The error of a mean of independent scores: the root of the sum of the squares, over their number.
-    assert cells["average (3)"] == ["", "70.00", "70.00 ± 0.43", "79.50"]
-    assert cells["average, below 10,000 words (2)"] == ["", "60.00", "60.00 ± 0.63", "71.00"]
-    assert cells["average, with Other 1 (2)"] == ["", "70.00", "80.00 ± 0.62", "79.50"]
 
 
 def test_the_picture_has_a_panel_for_whatever_is_given_and_names_all(tmp_path):
@@ -82,7 +69,7 @@ def test_the_picture_has_a_panel_for_whatever_is_given_and_names_all(tmp_path):
 
 
 def test_many_points_have_no_names(tmp_path):
-    written(tmp_path, [line(f"Number{i}", 1000 + i, tokens=TreebankScore(50.0 + i, 0.5)) for i in range(30)])
+    written(tmp_path, [line(f"Number{i}", 1000 + i, tokens=score(50.0 + i, 0.5)) for i in range(30)])
     picture = (tmp_path / "plots" / "las-over-words.svg").read_text()
     assert "Number" not in picture
     assert "LAS, from gold tokens" in picture
