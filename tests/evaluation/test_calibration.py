@@ -1,12 +1,28 @@
-"""Measures of probabilities, compared with plain versions."""
+"""Measures of probabilities, compared with plain versions, and the calibration that is fitted to dev."""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parser.evaluation.calibration import area_of_errors, bins, brier_score, calibration_error, confidence_of
+from parser.evaluation.calibration import (
+    Confidence,
+    area_of_errors,
+    bins,
+    brier_score,
+    calibration_error,
+    confidence_of,
+    fitted,
+)
+from parser.models.model import Model
+from parser.models.settings import CalibrationSettings
 from parser.parsing.parsed_tree import ParsedTree
+from parser.parsing.probabilities import Calibration
+from parser.training.config import read_config
+from parser.training.run import train_and_score
 from parser.treebank.conllu import blocks, parse_block
 
 ARCS = st.lists(st.tuples(st.sampled_from([0.0, 0.1, 0.5, 0.7, 1.0]), st.booleans()), min_size=1, max_size=40)
@@ -59,3 +75,59 @@ def test_arcs_are_right_with_head_and_label_but_without_subtype(punctuation, lab
     by_label = dict(found.by_label())
     assert by_label["nsubj"].probabilities.tolist() == [0.5]
     assert set(by_label) == set(labels)
+
+
+def confidence(probabilities, is_right):
+    return Confidence(np.array(probabilities, float), np.array(is_right), np.array(["x"] * len(is_right)))
+
+
+def test_it_finds_what_the_shares_of_right_arcs_are():
+    random = np.random.default_rng(1)
+    true = CalibrationSettings(right=1.4, wrong=0.3, offset=0.4)
+    probabilities = random.beta(5, 0.5, 50_000)
+    is_right = random.random(50_000) < Calibration(true)(probabilities)
+    own = confidence(probabilities, is_right)
+    found = fitted(own)
+    assert (found.right, found.wrong, found.offset) == pytest.approx((1.4, 0.3, 0.4), abs=0.1)
+    after = np.array(Calibration(found)(probabilities))
+    assert calibration_error(after, is_right) < 0.01 < calibration_error(probabilities, is_right)
+
+
+@pytest.mark.parametrize("extreme", [1e-9, 0.0])
+def test_probabilities_of_almost_one_do_not_lead_astray(extreme):
+    random = np.random.default_rng(2)
+    probabilities = np.where(random.random(9_000) < 0.5, 1 - extreme, random.beta(5, 1, 9_000))
+    own = confidence(probabilities, random.random(9_000) < 0.05 + 0.9 * probabilities)
+    after = np.array(Calibration(fitted(own))(own.probabilities))
+    assert calibration_error(after, own.is_right) < 0.015
+
+
+@pytest.mark.parametrize("is_right", [True, False])
+def test_arcs_that_are_all_right_or_all_wrong_do_not_decide_everything(is_right):
+    found = Calibration(fitted(confidence([0.5, 0.9], [is_right, is_right])))([0.5, 0.9])
+    assert found == sorted(found)
+    assert all(0.05 < each < 0.99 for each in found)
+
+
+def test_probabilities_that_mean_the_opposite_become_equal():
+    random = np.random.default_rng(3)
+    probabilities = random.random(5_000)
+    own = confidence(probabilities, random.random(5_000) > probabilities)
+    found = fitted(own)
+    assert (found.right, found.wrong) == (0, 0)
+    assert Calibration(found)([0.1, 0.9]) == pytest.approx([own.is_right.mean()] * 2, abs=0.01)
+
+
+@pytest.mark.extended
+def test_a_run_keeps_it_with_the_model(tmp_path):
+    files = "treebank={train: data/quickstart/dev.conllu, dev: data/quickstart/dev.conllu, test: null}"
+    changes, kept = (
+        [files, "tokenizer=null", "training.epochs=1"],
+        "parser.calibration={right: 2, wrong: 0.5}",
+    )
+    found = []
+    for run, more in (("one", []), ("other", [kept])):
+        train_and_score(read_config(Path("configs/quickstart.yaml"), [*changes, *more]), tmp_path / run)
+        found.append(Model.load(tmp_path / run / "model", torch.device("cpu")).settings.calibration)
+    assert found[0] is not None
+    assert found[1] == CalibrationSettings(right=2, wrong=0.5)

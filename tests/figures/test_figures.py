@@ -82,10 +82,7 @@ def test_tables_of_figures(measured):
     columns = ("LAS", "test las"), ("gain", "test las over"), ("plain", "test las", "toys: plain")
     lines = kept.RunTable("toys", columns, base="plain", heading="runs", title="`{}`")().splitlines()
     assert lines[0] == "| runs | LAS | gain | plain |"
-    assert lines[2:] == [
-        "| `plain` | 81.00 | | 81.00 |",
-        "| `more` | 82.00 | +1.00 [+1.00, +1.00] | 81.00 |",
-    ]
+    assert lines[2:] == ["| `plain` | 81.00 | | 81.00 |", "| `more` | 82.00 | +1.00 [+1.00, +1.00] | 81.00 |"]
     assert kept.table(("", "a"), [("x", 1), ("", "")]) == "| | a |\n|---|---|\n| x | 1 |\n| | |"
     with pytest.raises(ValueError, match="1 cells in a table of 2 columns"):
         kept.table(("", "a"), [("x",)])

@@ -21,15 +21,16 @@ def tokens(rows):
     return Tokens(Ragged(torch.tensor(rows), torch.tensor([len(rows)])))
 
 
-def test_pretrained_vectors_are_frozen_by_default():
-    vectors = torch.randn(3, 5)
-    encoder = TokenEncoder(NetworkSettings(), {"form": 7, "upos": 4, PRETRAINED: 4}, vectors)
-    embedding = encoder.embeddings[PRETRAINED]
-    assert not embedding.weight.requires_grad
-    assert torch.equal(embedding.weight[1:], vectors)
-    assert not embedding.weight[0].any()
+@pytest.mark.parametrize("is_trained", [False, True])
+def test_pretrained_vectors_are_trained_if_asked(is_trained):
+    vectors, settings = torch.randn(3, 5), NetworkSettings(train_pretrained=is_trained)
+    encoder = TokenEncoder(settings, {"form": 7, "upos": 4, PRETRAINED: 4}, vectors)
+    weight = encoder.embeddings[PRETRAINED].weight
+    assert torch.equal(weight[1:].detach(), vectors)
+    assert is_trained or not weight[0].any()
     encoder(tokens([[1, 2, 3]])).sum().backward()
-    assert embedding.weight.grad is None
+    assert (weight.requires_grad, weight.grad is not None) == (is_trained, is_trained)
+    assert not is_trained or weight.grad[3].any()
 
 
 def test_root_and_end_come_after_the_words():
@@ -45,16 +46,6 @@ def test_embeddings_are_dropped_in_training_alone():
     encoder, words = TokenEncoder(settings, {"form": 7, "upos": 4}), tokens([[1, 2]] * 200)
     assert len(encoder(words).unique(dim=0)) == 4  # both embeddings, one of them, none
     assert len(encoder.eval()(words).unique(dim=0)) == 1
-
-
-def test_pretrained_vectors_can_be_trained():
-    vectors = torch.randn(3, 5)
-    settings = NetworkSettings(train_pretrained=True)
-    encoder = TokenEncoder(settings, {"form": 7, "upos": 4, PRETRAINED: 4}, vectors)
-    embedding = encoder.embeddings[PRETRAINED]
-    assert torch.equal(embedding.weight[1:].detach(), vectors)
-    encoder(tokens([[1, 2, 3]])).sum().backward()
-    assert embedding.weight.grad[3].any()
 
 
 @pytest.mark.parametrize("rows", [[[3, 1, 2]], [[5], [1, 1, 4], [5]], [[2]] * 3])
@@ -79,11 +70,26 @@ def test_characters_of_other_words_do_not_matter():
     torch.testing.assert_close(together, alone)
 
 
-LENGTHS = [3, 1, 5, 5, 2, 1]
+def packed(frames):
+    def run(*given):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "MAX_PADDED_FRAMES", frames)
+            return bilstm_packed(*given)
+
+    return run
 
 
-def assert_as_single_ones(run, lengths, device):
-    """Check that states and gradients of a batch equal those of each sequence alone, by `torch.nn.LSTM`."""
+RUNS = {
+    **{f"packed, {frames} frames": packed(frames) for frames in (1, 10, 1000)},
+    **{"by levels": bilstm_by_levels, "padded": bilstm_padded},
+    **{"padded in pairs": partial(bilstm_padded, together=2), "by the faster way": run_bilstm},
+}
+
+
+@pytest.mark.parametrize("lengths", [[3, 1, 5, 5, 2, 1], [4], [12, 9]])
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
+def test_batched_sequences_give_the_results_of_single_ones(run, lengths, device):
+    """States and gradients of a batch equal those of each sequence alone, by `torch.nn.LSTM`."""
     lstm = bilstm(4, 3, layers=2).double().to(device)
     inputs = torch.randn(sum(lengths), 4, dtype=torch.double, device=device, requires_grad=True)
     mixture = torch.randn(sum(lengths), 6, dtype=torch.double, device=device)
@@ -93,22 +99,6 @@ def assert_as_single_ones(run, lengths, device):
     states = run(lstm, inputs, lengths)
     torch.testing.assert_close(states, alone, rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(torch.autograd.grad((states * mixture).sum(), weights), expected)
-
-
-@pytest.mark.parametrize("together", [1, 10, 1000])
-def test_packed_sequences_give_the_results_of_single_ones(together, monkeypatch, device):
-    monkeypatch.setattr(module, "MAX_PADDED_FRAMES", together)
-    assert_as_single_ones(bilstm_packed, LENGTHS, device)
-
-
-@pytest.mark.parametrize("lengths", [LENGTHS, [4], [12, 9]])
-@pytest.mark.parametrize(
-    "run",
-    [bilstm_by_levels, bilstm_padded, partial(bilstm_padded, together=2), run_bilstm],
-    ids=["by levels", "padded", "padded in pairs", "by the faster way"],
-)
-def test_batched_sequences_give_the_results_of_single_ones(run, lengths, device):
-    assert_as_single_ones(run, lengths, device)
 
 
 @pytest.mark.parametrize(

@@ -37,10 +37,6 @@ def products(monkeypatch):
     return found
 
 
-def train(config_file, run, *arguments):
-    return main(["train", str(config_file), "--run", str(run), *arguments])
-
-
 TAGS = [
     "parser.network.sentence_encoder={hidden_size: 8, layers: 1}",
     "parser.network.tags={predict: [xpos, lemma], layers_above: 1}",
@@ -51,12 +47,11 @@ TAGS = [
 
 @pytest.mark.parametrize("changes", first_of([[], TAGS]), ids=["trees", "tags and trees"])
 def test_a_parser_is_trained_in_bfloat16_and_parses_in_float32(
-    changes, config_file, tmp_path, products, bfloat16
+    changes, tmp_path, products, bfloat16, trained
 ):
-    run, settings = tmp_path / "run", ["training.precision=bfloat16", *changes]
-    assert train(config_file, run, *(each for change in settings for each in ("--set", change))) == 0
+    trained("training.precision=bfloat16", *changes)
     assert products == {"training": {"bfloat16"}, "parsing": {"float32"}}
-    scores = json.loads((run / "model" / "scores.json").read_text())
+    scores = json.loads((tmp_path / "run" / "model" / "scores.json").read_text())
     assert scores["precision"] == "bfloat16"
     assert scores["dev"]["las"] == 100
     assert functional.present_precision() == "float32"
@@ -64,8 +59,8 @@ def test_a_parser_is_trained_in_bfloat16_and_parses_in_float32(
 
 @pytest.mark.extended
 @pytest.mark.parametrize("command", ["parse", "evaluate", "compare"])
-def test_commands_parse_in_bfloat16_if_asked(command, config_file, tmp_path, products, bfloat16):
-    assert train(config_file, tmp_path / "run") == 0
+def test_commands_parse_in_bfloat16_if_asked(command, tmp_path, products, bfloat16, trained):
+    trained()
     assert products == {"training": {"float32"}, "parsing": {"float32"}}
     products["parsing"].clear()
     model, treebank = str(tmp_path / "run" / "model"), str(tmp_path / "tiny.conllu")
@@ -75,17 +70,13 @@ def test_commands_parse_in_bfloat16_if_asked(command, config_file, tmp_path, pro
 
 
 @pytest.mark.extended
-def test_a_cpu_without_bfloat16_says_so(config_file, tmp_path, monkeypatch, capsys):
+def test_a_cpu_without_bfloat16_says_so(tmp_path, monkeypatch, capsys, trained, refused):
     monkeypatch.setattr("parser.batching.functional.processor", lambda: NONE)
-    on_cpu = "--set", "device=cpu"
-    assert train(config_file, tmp_path / "run", *on_cpu, "--set", "training.precision=bfloat16") == 2
-    message = "precision bfloat16: this CPU has neither of amx_bf16 and avx512_bf16; write float32"
-    assert message in capsys.readouterr().err
+    message = "precision bfloat16: this CPU has neither of amx_bf16 and avx512_bf16"
+    assert message in refused("device=cpu", "training.precision=bfloat16")
     assert not (tmp_path / "run").exists()
-    assert train(config_file, tmp_path / "run", *on_cpu) == 0
-    model, treebank = str(tmp_path / "run" / "model"), str(tmp_path / "tiny.conllu")
-    parse = "parse", model, treebank, "--device", "cpu", "--precision"
-    assert main([*parse, "bfloat16"]) == 2
-    assert message in capsys.readouterr().err
-    assert main([*parse, "tf32"]) == 2
-    assert "precision tf32: only GPUs have it" in capsys.readouterr().err
+    trained("device=cpu")
+    parse = "parse", str(tmp_path / "run" / "model"), str(tmp_path / "tiny.conllu"), "--device", "cpu"
+    for precision, told in (("bfloat16", message), ("tf32", "precision tf32: only GPUs have it")):
+        assert main([*parse, "--precision", precision]) == 2
+        assert told in capsys.readouterr().err

@@ -14,12 +14,7 @@ from parser.batching.ragged import Ragged
 from parser.networks.replay.examples import BatchSource, Examples
 from parser.networks.replay.flattened import counts_of, positions, ranks_and_counts
 
-KINDS = [
-    {"composition": False},
-    {"composition": True},
-    {"composition": False, "rich": True},
-    {"composition": True, "rich": True},
-]
+KINDS = [{"composition": composes, "rich": rich} for rich in (False, True) for composes in (False, True)]
 
 
 def prepared_trees(composition, rich=False):
@@ -32,6 +27,11 @@ def tensors_of(batch):
     return found
 
 
+def assert_same_tensors(batch, expected):
+    for ours, theirs in zip(tensors_of(batch), tensors_of(expected), strict=True):
+        assert torch.equal(ours, theirs)
+
+
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_a_batch_made_on_the_device_is_that_of_the_host(kind, cuda):
     prepared, rows = prepared_trees(**kind), torch.randperm(len(SOME_TREES))[:9]
@@ -41,8 +41,7 @@ def test_a_batch_made_on_the_device_is_that_of_the_host(kind, cuda):
     counts = cuda.counted()
     assert counts.uploads == 1
     assert not counts.synchronizations
-    for found, expected in zip(tensors_of(batch), tensors_of(prepared.batch(rows)), strict=True):
-        assert torch.equal(found, expected)
+    assert_same_tensors(batch, prepared.batch(rows))
     assert torch.equal(batch.tokens.lengths, prepared.tokens.lengths[rows])
 
 
@@ -50,12 +49,8 @@ def test_one_graph_serves_batches_with_and_without_padding():
     """The same work is done for both, by the same tensors."""
     prepared, rows = prepared_trees(composition=False), torch.arange(6)
     shape = prepared.shape(rows)
-    whole, part = (prepared.select(own, prepared.shape(own), shape) for own in (rows, rows[:4]))
-    assert whole.is_padded
-    assert part.is_padded
-    plain = prepared.batch(rows)
-    for found, expected in zip(tensors_of(padded(prepared, rows, shape)), tensors_of(plain), strict=True):
-        assert torch.equal(found, expected)
+    assert all(prepared.select(own, prepared.shape(own), shape).is_padded for own in (rows, rows[:4]))
+    assert_same_tensors(padded(prepared, rows, shape), prepared.batch(rows))
 
 
 def test_only_the_numbers_of_sentences_are_uploaded(cuda):
@@ -74,34 +69,26 @@ def test_a_padded_batch_made_on_the_device_is_that_of_the_host(cuda):
     counts = cuda.counted()
     assert not counts.uploads
     assert not counts.synchronizations
-    for found, expected in zip(tensors_of(batch), tensors_of(padded(prepared, rows, shape)), strict=True):
-        assert torch.equal(found, expected)
+    assert_same_tensors(batch, padded(prepared, rows, shape))
 
 
 @pytest.mark.parametrize("why", ["too large", "no memory left"])
 def test_without_room_on_the_device_batches_are_made_on_the_host(cuda, monkeypatch, why):
+    def fail(examples, device):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
     if why == "too large":
         monkeypatch.setattr("parser.networks.replay.examples.device_memory", lambda device: 1000)
     else:
-
-        def fail(examples, device):
-            raise torch.OutOfMemoryError("CUDA out of memory")
-
         monkeypatch.setattr(Examples, "to", fail)
     prepared, rows = prepared_trees(composition=False), torch.arange(5)
     shape = prepared.shape(torch.arange(len(SOME_TREES)))
     on_host = BatchSource(prepared, cuda.name)
-    made = [
-        (on_host.batch(rows), prepared.batch(rows)),
-        (
-            on_host.made(on_host.prepared(rows, prepared.shape(rows), shape).to(cuda.name)),
-            padded(prepared, rows, shape),
-        ),
-    ]
-    for batch, expected in made:
+    larger = on_host.made(on_host.prepared(rows, prepared.shape(rows), shape).to(cuda.name))
+    batches = (on_host.batch(rows), prepared.batch(rows)), (larger, padded(prepared, rows, shape))
+    for batch, expected in batches:
         assert batch.transitions.is_cuda
-        for one, other in zip(tensors_of(batch), tensors_of(expected), strict=True):
-            assert torch.equal(one, other)
+        assert_same_tensors(batch, expected)
 
 
 @st.composite

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from extended import first_of
+from extended import extended, first_of
 from hypothesis import given
 from hypothesis import strategies as st
 from plain_parser import make_inventory
@@ -50,19 +50,28 @@ def by_all(parser, inventory, batch, functions=None):
     ]
 
 
+RICH = {"rich": True}
+ABOVE_TAGS = {"predicts_upos": True, "reads_predicted": True, "word_features": True}
+NETWORKS = [
+    *((False, 2, {}), (True, 2, {}), (False, 1, RICH), (True, 2, RICH), (True, 1, ABOVE_TAGS)),
+    *extended((False, 1, {}), (False, 3, {}), (True, 1, {}), (True, 1, RICH), (False, 1, ABOVE_TAGS)),
+]
+
+
+@pytest.mark.parametrize(("composition", "layers", "kind"), NETWORKS)
 @pytest.mark.parametrize("system", SYSTEMS)
-@pytest.mark.parametrize("layers", first_of([2, 1, 3]))
-def test_replay_stepping_and_plain_python_agree(system, layers):
-    inventory = make_inventory(system)
-    parser, prepared = network(inventory, layers), examples(inventory, SOME_TREES)
-    batch = prepared.batch(torch.arange(len(prepared)))
-    results = by_all(parser, inventory, batch)
-    one_by_one = [prepared.batch(torch.tensor([row])) for row in range(len(prepared))]
-    losses = [
-        transition_loss(scores_of(score_sentence, parser, inventory, alone), alone, inventory)
-        for alone in one_by_one
-    ]
-    results.append(loss_and_gradients(parser, torch.stack(losses).sum()))
+def test_replay_stepping_and_plain_python_agree(system, composition, layers, kind):
+    inventory = make_inventory(system, composition=composition)
+    parser, prepared = network(inventory, layers, **kind), examples(inventory, SOME_TREES, kind == RICH)
+    results = by_all(parser, inventory, prepared.batch(torch.arange(len(prepared))))
+    mixed = prepared.batch(torch.randperm(len(prepared)), group=None if composition else 4)
+    results.append(loss_and_gradients(parser, parser(mixed, inventory).transitions))
+    if parser.is_of_ding_and_koehn:
+        losses = [
+            transition_loss(scores_of(score_sentence, parser, inventory, alone), alone, inventory)
+            for alone in (prepared.batch(torch.tensor([row])) for row in range(len(prepared)))
+        ]
+        results.append(loss_and_gradients(parser, torch.stack(losses).sum()))
     assert_equal([*results, loss_and_gradients(parser, plain_loss(parser, inventory, prepared))])
 
 
@@ -85,29 +94,6 @@ def test_batches_of_one_sentence(system, composition):
         loss.backward()
         assert all(weight.grad is None or weight.grad.isfinite().all() for weight in parser.parameters())
     assert_close(total, plain_loss(parser, inventory, prepared).detach())
-
-
-@pytest.mark.parametrize("rich", [False, True], ids=["words and tags", "characters, features, sentences"])
-@pytest.mark.parametrize("system", SYSTEMS)
-@pytest.mark.parametrize("layers", first_of([2, 1]))
-def test_composition_in_replay_stepping_and_plain_python(system, layers, rich):
-    inventory = make_inventory(system, composition=True)
-    parser, prepared = network(inventory, layers, rich=rich), examples(inventory, SOME_TREES, rich)
-    results = by_all(parser, inventory, prepared.batch(torch.arange(len(prepared))))
-    assert_equal([*results, loss_and_gradients(parser, plain_loss(parser, inventory, prepared))])
-
-
-@pytest.mark.parametrize("system", first_of(SYSTEMS))
-def test_all_columns_without_composition(system):
-    inventory = make_inventory(system)
-    parser, prepared = network(inventory, rich=True), examples(inventory, SOME_TREES, rich=True)
-    batch = prepared.batch(torch.randperm(len(prepared)), group=4)
-    whole = prepared.batch(torch.arange(len(prepared)))
-    results = [
-        *by_all(parser, inventory, batch, [parser.replay]),
-        *by_all(parser, inventory, whole, [lambda batch: stepped(parser, inventory, batch)]),
-    ]
-    assert_equal([*results, loss_and_gradients(parser, plain_loss(parser, inventory, prepared))])
 
 
 KINDS = [*((system, False, False) for system in SYSTEMS), (SYSTEM, False, True), (SYSTEM, True, True)]
@@ -232,21 +218,6 @@ def random_tree(length, draw):
     return tuple(heads)
 
 
-@pytest.mark.parametrize("composition", first_of([True, False]))
-@pytest.mark.parametrize("system", SYSTEMS)
-def test_layers_above_the_tags_read_their_probabilities(system, composition):
-    inventory = make_inventory(system, composition=composition)
-    parser = network(inventory, predicts_upos=True, reads_predicted=True, word_features=True)
-    prepared = examples(inventory, SOME_TREES)
-    batch = prepared.batch(torch.randperm(len(prepared)), group=None if composition else 4)
-    whole = prepared.batch(torch.arange(len(prepared)))
-    results = [
-        loss_and_gradients(parser, parser(batch, inventory).transitions),
-        loss_and_gradients(parser, transition_loss(stepped(parser, inventory, whole), whole, inventory)),
-    ]
-    assert_equal([*results, loss_and_gradients(parser, plain_loss(parser, inventory, prepared))])
-
-
 @pytest.mark.parametrize("reads_predicted", [False, True])
 def test_predicted_tags_are_not_inputs(reads_predicted):
     inventory = make_inventory("arc-hybrid")
@@ -264,18 +235,10 @@ def test_predicted_tags_are_not_inputs(reads_predicted):
     assert not network(inventory).tagging_loss([], tokens).any()
 
 
-def prepared_trees(system=SYSTEM):
-    return examples(make_inventory(system), SOME_TREES)
-
-
-def batches_of(prepared, size):
-    return list(torch.randperm(len(prepared)).split(size))
-
-
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("word_features", first_of([True, False]))
 def test_losses_and_gradients_stay_the_same(system, word_features, device):
-    inventory, prepared = make_inventory(system), prepared_trees(system)
+    inventory, prepared = make_inventory(system), examples(make_inventory(system), SOME_TREES)
     rows = torch.arange(0, len(prepared), 3)
     exact = prepared.shape(rows)
     [(buffer_frames, sentences)], [(history_frames, _)] = exact.buffers.shapes, exact.histories.shapes
@@ -288,9 +251,7 @@ def test_losses_and_gradients_stay_the_same(system, word_features, device):
             transitions=exact.transitions + 7,
             buffers=Padding(sentences + 2, ((buffer_frames + 1, sentences + 2),)),
             histories=Padding(sentences + 2, ((history_frames + 3, sentences + 2),)),
-            stack=LevelSizes(
-                (*[count + 4 for count in nodes], 2, 1), (*[count + 1 for count in parents], 1, 0)
-            ),
+            stack=LevelSizes((*(n + 4 for n in nodes), 2, 1), (*(n + 1 for n in parents), 1, 0)),
         ),
     ]
     inventory = inventory.to(device)
@@ -307,8 +268,8 @@ def sizes_of(batch):
 
 
 def test_batches_of_a_shape_have_tensors_of_the_same_shapes():
-    prepared = prepared_trees()
-    batches = batches_of(prepared, 7)
+    prepared = examples(make_inventory(SYSTEM), SOME_TREES)
+    batches = torch.randperm(len(prepared)).split(7)
     shape = Shape.around(map(prepared.shape, batches))
     found = [padded(prepared, rows, shape) for rows in batches]
     sizes = [(sizes_of(larger), larger.forest.levels) for larger in found]
@@ -316,17 +277,9 @@ def test_batches_of_a_shape_have_tensors_of_the_same_shapes():
     assert len(found[0].node_vectors) == sum(shape.stack.nodes)
 
 
-def test_a_padded_forest_is_a_forest():
-    prepared = prepared_trees()
-    forest = padded(prepared, torch.arange(5), prepared.shape(torch.arange(len(prepared)))).forest
-    for here, parents in forest.levels[1:]:
-        assert (forest.parent[here] >= 0).all()
-        assert (forest.parent[here] < parents.stop - parents.start).all()
-
-
 @pytest.mark.parametrize("missing", ["sentences", "a level of the stack"])
 def test_a_shape_that_is_too_small(missing):
-    prepared, rows = prepared_trees(), torch.arange(5)
+    prepared, rows = examples(make_inventory(SYSTEM), SOME_TREES), torch.arange(5)
     shape = prepared.shape(rows)
     small = shape._replace(stack=LevelSizes(*(sizes[:-1] for sizes in shape.stack)))
     with pytest.raises(ValueError, match="does not hold"):
@@ -368,7 +321,7 @@ def test_a_sentence_is_in_a_batch_as_it_is_alone(system, composition, size, seed
 
 
 def test_common_shapes_hold_their_batches_and_grow():
-    prepared = prepared_trees()
+    prepared = examples(make_inventory(SYSTEM), SOME_TREES)
     by_length = prepared.tokens.lengths.argsort()
     shapes = list(map(prepared.shape, by_length.split(3)))
     common = common_shapes(shapes)

@@ -66,12 +66,11 @@ def test_vectors_and_gradients_are_those_of_a_loop_over_sentences(kind, pooling,
     encoder = encoder_of(make_transformer(tmp_path, kind), pooling=pooling, train=train).eval()
     sentences = SENTENCES[:3]
     results = []
-    for compute in (
-        lambda: encoder(tokens_of(encoder, sentences)),
-        lambda: torch.cat([plain_vectors(encoder, sentence) for sentence in sentences]),
+    for vectors in (
+        encoder(tokens_of(encoder, sentences)),
+        torch.cat([plain_vectors(encoder, sentence) for sentence in sentences]),
     ):
         encoder.zero_grad()
-        vectors = compute()
         (vectors * torch.arange(vectors.numel()).view(vectors.shape).cos()).sum().backward()
         gradients = [weight.grad for weight in encoder.parameters() if weight.grad is not None]
         results.append([vectors.detach(), *gradients])
@@ -91,8 +90,7 @@ def test_checkpointing_changes_no_gradient(tmp_path):
         encoder.train()(tokens).square().sum().backward()
         assert len(runs) == (2 if checkpointing else 1)
         gradients.append({name: weight.grad for name, weight in encoder.named_parameters()})
-    for name, plain in gradients[0].items():
-        torch.testing.assert_close(gradients[1][name], plain, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(*gradients, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", first_of(KINDS))
@@ -140,29 +138,20 @@ def test_layers_learn_the_slower_the_lower_they_are(tmp_path):
     rates = {}
     for name, weight in encoder.model.named_parameters():
         rates.setdefault(round(encoder.learning_rates()[weight], 9), []).append(name)
-    assert {
+    layers = {
         rate: {name.split(".")[2] if "layer." in name else "" for name in own} for rate, own in rates.items()
-    } == {
-        1e-3: {"2"},
-        5e-4: {"1"},
-        2.5e-4: {"0"},
-        1.25e-4: {""},
     }
+    assert layers == {1e-3: {"2"}, 5e-4: {"1"}, 2.5e-4: {"0"}, 1.25e-4: {""}}
 
 
-@pytest.mark.parametrize(
-    ("name", "rate"),
-    [
-        ("layers.2.mlp.weight", 1),
-        ("layers.0.norm.weight", 0.25),
-        ("final_norm.weight", 1),
-        ("encoder.LayerNorm.bias", 1),
-        ("embeddings.norm.weight", 0.125),
-        ("embeddings.tok_embeddings.weight", 0.125),
-    ],
-)
-def test_weights_without_a_layer_stand_below_or_above_all_layers(name, rate):
-    assert 0.5 ** layers_above(name, 3) == rate
+LAYERS = {
+    **{"layers.2.mlp.weight": 0, "layers.0.norm.weight": 2, "final_norm.weight": 0},
+    **{"encoder.LayerNorm.bias": 0, "embeddings.norm.weight": 3, "embeddings.tok_embeddings.weight": 3},
+}
+
+
+def test_weights_without_a_layer_stand_below_or_above_all_layers():
+    assert {name: layers_above(name, 3) for name in LAYERS} == LAYERS
 
 
 @pytest.mark.parametrize(("mode", "shared"), [("frozen", True), ("lora", True), ("all", False)])
@@ -170,9 +159,8 @@ def test_weights_that_are_not_trained_are_in_memory_once(mode, shared, tmp_path)
     pretrained = read_pretrained(str(make_transformer(tmp_path)))
     settings = TransformerSettings.model_validate({"model": str(tmp_path), "layers": 2, "train": mode})
     own = weights_without_adapters(TransformerEncoder(settings, pretrained).model)
-    assert all(
-        (own[name].data_ptr() == weight.data_ptr()) is shared for name, weight in pretrained.weights.items()
-    )
+    for name, weight in pretrained.weights.items():
+        assert (own[name].data_ptr() == weight.data_ptr()) is shared
 
 
 def test_what_half_precision_can_not_hold_is_its_largest_number(tmp_path):
