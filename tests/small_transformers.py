@@ -1,5 +1,7 @@
 """Small transformers with random weights: BERT, RoBERTa (bytes) and XLM-R (sentencepiece)."""
 
+import json
+
 import pytest
 
 transformers = pytest.importorskip("transformers")
@@ -51,6 +53,12 @@ def make_transformer(folder, kind="bert", positions=POSITIONS, text=TEXT, **size
     )
     transformers.AutoModel.from_config(config).save_pretrained(folder)
     return folder
+
+
+def transformer_of(folder, **settings):
+    """The setting of a network with this transformer."""
+    settings = {"model": str(folder), "layers": 2, "learning_rate": 1e-3, **settings}
+    return f"parser.network.transformer={json.dumps(settings)}"
 
 
 def _tokenizer(kind, text):

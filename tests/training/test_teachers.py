@@ -252,10 +252,9 @@ def test_a_parser_learns_what_its_teachers_say_and_not_what_the_trees_say(config
     """The labels of the trees are all wrong. Only the teachers know the right labels."""
     good = ["training.epochs=12", "training.learning_rate={start: 2e-2, peak: 2e-2, warmup_epochs: 0}"]
     if transformer:
-        from small_transformers import make_transformer  # which skips the test without the library
+        from small_transformers import make_transformer, transformer_of  # skips the test without the library
 
-        told = f"model: {make_transformer(tmp_path / 'pretrained')}, layers: 2, train: {transformer}"
-        good.append(f"parser.network.transformer={{{told}, learning_rate: 1e-3}}")
+        good.append(transformer_of(make_transformer(tmp_path / "pretrained"), train=transformer))
     text = (tmp_path / "tiny.conllu").read_text().replace("nsubj", "punct")
     (tmp_path / "wrong.conllu").write_text(text + OTHER.replace("agent", "nsubj"))
     wrong = [*good, f"treebank.train={tmp_path}/wrong.conllu"]

@@ -11,7 +11,7 @@ import torch
 from extended import extended, first_of
 from programs import together
 from safetensors.torch import load_file, save_file
-from small_transformers import make_transformer, transformers
+from small_transformers import make_transformer, transformer_of, transformers
 from stopped_runs import Stops, left_behind
 from torch.testing import assert_close
 
@@ -34,11 +34,6 @@ CPU = torch.device("cpu")
 MODES = ["frozen", "lora", "all"]
 
 
-def with_transformer(folder, **settings):
-    own = {"model": str(folder), "layers": 2, "learning_rate": 1e-3, **settings}
-    return f"parser.network.transformer={json.dumps(own)}"
-
-
 @pytest.fixture
 def folder(tmp_path):
     """The folder of a small BERT."""
@@ -49,7 +44,7 @@ def folder(tmp_path):
 def configured(config_file, folder):
     """configured(*changes, **settings): the tiny config with that transformer and these settings of it."""
     return lambda *changes, **settings: read_config(
-        config_file, [with_transformer(folder, **settings), *changes]
+        config_file, [transformer_of(folder, **settings), *changes]
     )
 
 
@@ -67,7 +62,7 @@ CASES = [
 def test_the_model_in_the_folder_parses_as_the_one_that_was_trained(case, config_file, tmp_path):
     kind, mode, *changes = case
     folder, run = make_transformer(tmp_path / "pretrained", kind), tmp_path / "run"
-    changes += [with_transformer(folder, train=mode), "training.epochs=4", "training.average=0.9"]
+    changes += [transformer_of(folder, train=mode), "training.epochs=4", "training.average=0.9"]
     config = read_config(config_file, changes)
     scores = train(config, run, CPU)
     shutil.rmtree(folder)  # the model needs it no longer
@@ -315,9 +310,9 @@ def test_a_transformer_that_memory_can_not_hold_is_named(config_file, tmp_path, 
     folder = make_transformer(tmp_path / "pretrained", hidden_size=64, intermediate_size=128)
     monkeypatch.setattr(data, "device_memory", lambda _: 1_000_000)
     for mode in ("frozen", "lora"):
-        data.load(read_config(config_file, [with_transformer(folder, train=mode)]), CPU)
+        data.load(read_config(config_file, [transformer_of(folder, train=mode)]), CPU)
     with pytest.raises(ValueError, match=r"parser\.network\.transformer\.model is too large"):
-        data.load(read_config(config_file, [with_transformer(folder, train="all")]), CPU)
+        data.load(read_config(config_file, [transformer_of(folder, train="all")]), CPU)
 
 
 NOTHING_RANDOM = "training.unknown_probability=0.0"
@@ -331,7 +326,7 @@ def setting_of(tmp_path):
     """
     no_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     folder = make_transformer(tmp_path / "pretrained", **no_dropout)
-    return lambda mode: with_transformer(folder, train=mode)
+    return lambda mode: transformer_of(folder, train=mode)
 
 
 def trained(processes, path, changes, run):
