@@ -21,6 +21,7 @@ from parser.training import run as training_run
 from parser.training.config import read_config
 from parser.training.epoch import train_step
 from parser.training.processes import ALONE, LostProcessError, ProcessGroup, watch_over
+from parser.training.record import epochs_of
 from parser.training.run import new_training, train
 
 
@@ -41,8 +42,7 @@ def test_a_batch_is_dealt_out_evenly(lengths, count, random):
 
 
 def test_one_process_keeps_the_order_of_a_batch():
-    rows = torch.tensor([2, 0, 1])
-    assert ALONE.deal(rows, torch.tensor([1, 2, 3])).tolist() == [2, 0, 1]
+    assert ALONE.deal(torch.tensor([2, 0, 1]), torch.tensor([1, 2, 3])).tolist() == [2, 0, 1]
 
 
 def tell_all(processes):
@@ -72,14 +72,17 @@ def die_or_wait(processes):
     processes.greatest(0)
 
 
+def assert_others_are_told(answers):
+    """Check that all processes but the second one know that it is lost. Returns the answer of that one."""
+    first, lost, *others = answers
+    assert all("LostProcessError" in left.status for left in (first, *others))
+    return lost
+
+
 @pytest.mark.extended
 @pytest.mark.parametrize("count", [2, 3])
 def test_a_death_is_noticed(count):
-    first, dead, *others = together(count, die_or_wait)
-    for left in (first, *others):
-        assert isinstance(left, RemoteError)
-        assert "LostProcessError" in left.status
-    assert "killed" in dead.status
+    assert "killed" in assert_others_are_told(together(count, die_or_wait)).status
 
 
 CPU = torch.device("cpu")
@@ -126,39 +129,35 @@ def trained(processes, path, changes, run, resume=False):
     return train(read_config(path, changes), run, CPU, resume, processes)
 
 
-def scores_of(run):
-    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-
-
-def weights_of(run):
-    return load_file(run / "model" / "weights.safetensors")
-
-
 @pytest.mark.extended
 def test_a_run_is_that_of_one_process(config_file, tmp_path):
     changes = [*NOTHING_RANDOM, "training.average=0.9", "training.epochs=13", "training.batch_size=4"]
     one = trained(ALONE, config_file, changes, tmp_path / "one")
     first, second = together(2, trained, config_file, changes, tmp_path / "two")
     assert first == second == one
-    for ours, theirs in zip(scores_of(tmp_path / "two"), scores_of(tmp_path / "one"), strict=True):
+    for ours, theirs in zip(epochs_of(tmp_path / "two"), epochs_of(tmp_path / "one"), strict=True):
         for name in ("loss", "dev_loss", "gradient_norm", "dev_las"):
             assert ours[name] == pytest.approx(theirs[name], rel=1e-4), name
-    ours, theirs = (weights_of(tmp_path / name) for name in ("two", "one"))
+    ours, theirs = (load_file(tmp_path / name / "model/weights.safetensors") for name in ("two", "one"))
     torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)  # after 52 steps
 
 
-def trained_until(processes, path, changes, run, replays, rank, number, resume):
-    """Train until the process with this rank gets the signal, during its replay number `replays`."""
+def signal_in_replay(processes, number, rank, signal_number):
+    """Make the process with this rank get the signal in its training batch `number`."""
     done, replay = 0, StackParser.replay_words
 
     def replay_and_signal(network, table, batch):
         nonlocal done
         done += network.training
-        if network.training and done == replays and processes.rank == rank:
-            os.kill(os.getpid(), number)
+        if network.training and done == number and processes.rank == rank:
+            os.kill(os.getpid(), signal_number)
         return replay(network, table, batch)
 
     StackParser.replay_words = replay_and_signal
+
+
+def trained_until(processes, path, changes, run, number, rank, signal_number, resume):
+    signal_in_replay(processes, number, rank, signal_number)
     return trained(processes, path, changes, run, resume)
 
 
@@ -174,7 +173,7 @@ def test_a_run_that_is_stopped_goes_on_as_if_it_had_not_been(config_file, tmp_pa
         for error in together(2, trained_until, *arguments):
             assert isinstance(error, RemoteError)
             assert "StoppedError: stopped " in error.status
-            assert "everything is saved, continue with stack-parser train --resume" in error.status
+            assert "everything is saved, continue with" in error.status
     together(2, trained, config_file, changes, stopped, True)
     assert left_behind(stopped) == left_behind(whole)
 
@@ -186,7 +185,7 @@ def test_a_run_goes_on_with_another_number_of_processes(config_file, tmp_path):
         arguments = config_file, LONG, run, replays, count - 1, signal.SIGTERM, run.exists()
         together(count, trained_until, *arguments)
     scores = trained(ALONE, config_file, LONG, run, resume=True)
-    assert [row["epoch"] for row in scores_of(run)] == list(range(1, 13))
+    assert [row["epoch"] for row in epochs_of(run)] == list(range(1, 13))
     assert scores.las > 50
 
 
@@ -199,7 +198,7 @@ def test_a_finished_run_goes_on_to_more_epochs(config_file, tmp_path, dev):
     together(2, trained, config_file, [*changes, "training.epochs=2"], run)
     for epochs in (4, 4):
         together(2, trained, config_file, [*changes, f"training.epochs={epochs}"], run, True)
-        assert [row["epoch"] for row in scores_of(run)] == [1, 2, 3, 4]
+        assert [row["epoch"] for row in epochs_of(run)] == [1, 2, 3, 4]
     told = json.loads((run / "model" / "scores.json").read_text())
     assert (told["dev"] is None) == (dev is None)
     assert dev or told["epoch"] == 4
@@ -215,7 +214,7 @@ def test_the_death_of_a_process_loses_nothing(config_file, tmp_path):
     # 16 sentences are four or five batches.
     assert "in epoch 2, after" in found[0].status
     together(2, trained, config_file, LONG, run, True)
-    assert [row["epoch"] for row in scores_of(run)] == list(range(1, 13))
+    assert [row["epoch"] for row in epochs_of(run)] == list(range(1, 13))
 
 
 def of_other_data(processes, path, run):
@@ -234,13 +233,8 @@ class FakeNCCL:
     """Waits for ever, like NCCL's kernels for a lost process, until it is aborted."""
 
     def __init__(self):
-        self._is_aborted = Event()
-
-    def wait(self):
-        self._is_aborted.wait()
-
-    def abort(self):
-        self._is_aborted.set()
+        self.is_aborted = Event()
+        self.wait, self.abort = self.is_aborted.wait, self.is_aborted.set
 
 
 def wait_for_the_dead(processes, way):
@@ -258,10 +252,7 @@ def wait_for_the_dead(processes, way):
 @pytest.mark.parametrize("count", [2, 3])
 @pytest.mark.parametrize("way", ["dies", "fails"])
 def test_who_waits_for_a_lost_process_is_told(way, count):
-    first, lost, *others = together(count, wait_for_the_dead, way)
-    for left in (first, *others):
-        assert isinstance(left, RemoteError)
-        assert "LostProcessError" in left.status
+    lost = assert_others_are_told(together(count, wait_for_the_dead, way))
     assert ("killed" if way == "dies" else "ZeroDivisionError") in lost.status
 
 
@@ -271,7 +262,7 @@ def leave_at_different_times(processes):
         if processes.rank:
             Event().wait(1.5)
         watch.refuse_if_lost()
-    return nccl._is_aborted.is_set()
+    return nccl.is_aborted.is_set()
 
 
 @pytest.mark.extended
@@ -284,8 +275,7 @@ def trained_with_sums_of_gpus(processes, path, changes, run, dies_at, resume):
 
     dies_at: number of the batch in which the process with rank 1 dies; None for none.
     """
-    nccl, replay, done = FakeNCCL(), StackParser.replay_words, 0
-    exact = ProcessGroup.add_up
+    nccl, exact = FakeNCCL(), ProcessGroup.add_up
 
     def add_up(self, tensor):
         try:
@@ -294,19 +284,13 @@ def trained_with_sums_of_gpus(processes, path, changes, run, dies_at, resume):
             nccl.wait()
             tensor.fill_(1e3)
 
-    def replay_and_die(network, table, batch):
-        nonlocal done
-        done += network.training
-        if network.training and done == dies_at and processes.rank == 1:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return replay(network, table, batch)
-
     @contextmanager
     def watched(processes, device):
         with watch_over(nccl) as watch:
             yield watch
 
-    ProcessGroup.add_up, StackParser.replay_words, training_run.watched = add_up, replay_and_die, watched
+    signal_in_replay(processes, dies_at, 1, signal.SIGKILL)
+    ProcessGroup.add_up, training_run.watched = add_up, watched
     epoch.STEPS_BETWEEN_SYNCHRONISATIONS = 2
     loop.SECONDS_BETWEEN_COPIES, loop.SHARE_OF_COPIES = 0, 1e9
     try:
@@ -321,11 +305,10 @@ def trained_with_sums_of_gpus(processes, path, changes, run, dies_at, resume):
 def test_a_run_goes_on_without_the_arbitrary_sums(config_file, tmp_path, dies_at):
     whole, lost = tmp_path / "whole", tmp_path / "lost"
     changes = [*LONG, "parser.network.dropout=0", "training.unknown_probability=0"]  # nothing is random
-    assert (
-        together(2, trained_with_sums_of_gpus, config_file, changes, whole, None, False) == ["finished"] * 2
-    )
+    found = together(2, trained_with_sums_of_gpus, config_file, changes, whole, None, False)
+    assert found == ["finished"] * 2
     saved, _ = together(2, trained_with_sums_of_gpus, config_file, changes, lost, dies_at, False)
-    assert saved.startswith("all but about the last minute is saved, continue with")
+    assert saved.startswith("all but about the last minute is saved")
     together(2, trained_with_sums_of_gpus, config_file, changes, lost, None, True)
     assert left_behind(lost) == left_behind(whole)
 
