@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 from message_graphs import Checked, examples, instances, layers_in_a_row, two_layers
@@ -130,41 +132,40 @@ def test_a_transform_is_differentiated_where_somebody_wants_it():
 
 
 def test_who_wants_gradients_is_known_beyond_groups():
-    wanted = Message((torch.ones(1, requires_grad=True),), MessageState(1, (0,)))
-    node = Group(MessageState.at, lambda state: 1)
-    ((_, _, grouped),) = node.forward(0, wanted)
-    assert grouped.payload[0].requires_grad
-    assert grouped.payload[0].grad_fn is None
-    ((_, _, single),) = Ungroup(lambda state: [(state.at(0), 1)]).forward(0, grouped)
-    assert single.payload[0].requires_grad
-    assert single.payload[0].grad_fn is None
+    passed = Message((torch.ones(1, requires_grad=True),), MessageState(1, (0,)))
+    for node in (Group(MessageState.at, lambda _: 1), Ungroup(lambda state: [(state.at(0), 1)])):
+        ((_, _, passed),) = node.forward(0, passed)
+        assert passed.payload[0].requires_grad
+        assert passed.payload[0].grad_fn is None
+
+
+def one_weight(value: float) -> nn.Linear:
+    layer = nn.Linear(1, 1, bias=False)
+    layer.weight.data.fill_(value)
+    return layer
+
+
+def trained(module: nn.Module, update_after: int = 1, backward_weights: str = "forward") -> Parameterised:
+    return Parameterised(module, partial(torch.optim.SGD, lr=1.0), update_after, backward_weights)
 
 
 def test_gradients_belong_to_the_weights_by_which_the_values_came():
-    layer = nn.Linear(1, 1, bias=False)
-    layer.weight.data.fill_(2.0)
-    node = Checked(Parameterised(layer, lambda weights: torch.optim.SGD(weights, lr=1.0), update_after=1))
-
-    def rows(value: float) -> tuple[Tensor]:
-        return (torch.tensor([[value]], requires_grad=True),)
-
+    layer = one_weight(2.0)
+    node = Checked(trained(layer))
     for state in (ONE, TWO):
-        node.forward(0, Message(rows(5.0), state))
+        node.forward(0, Message((torch.tensor([[5.0]], requires_grad=True),), state))
     assert sent(node.backward(0, message(ONE, [[1.0]]))) == [(0, ONE, [[[2.0]]])]
     assert layer.weight.item() == 2 - 5
     # The weight has changed, but the second value was computed with the first weight.
     assert sent(node.backward(0, message(TWO, [[1.0]]))) == [(0, TWO, [[[2.0]]])]
     assert layer.weight.item() == 2 - 5 - 5
     assert node.node.staleness == {0: 1, 1: 1}
-    assert sent(node.forward(0, Message(rows(1.0), ONE))) == [(0, ONE, [[[-8.0]]])]
+    assert sent(node.forward(0, message(ONE, [[1.0]]))) == [(0, ONE, [[[-8.0]]])]
 
 
 def test_present_weights_meet_the_activations_of_the_forward_pass():
-    first, second = nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False)
-    first.weight.data.fill_(2.0)
-    second.weight.data.fill_(3.0)
-    layers = nn.Sequential(first, nn.Tanh(), second)
-    node = Checked(Parameterised(layers, lambda weights: torch.optim.SGD(weights, lr=1.0), 1, "present"))
+    first, second = one_weight(2.0), one_weight(3.0)
+    node = Checked(trained(nn.Sequential(first, nn.Tanh(), second), 1, "present"))
     for state in (ONE, TWO):
         node.forward(0, Message((torch.tensor([[0.5]], requires_grad=True),), state))
     node.backward(0, message(ONE, [[1.0]]))
@@ -192,14 +193,12 @@ def test_both_weights_are_the_same_with_one_instance_at_a_time():
 
 
 def test_updates_wait_for_enough_gradients():
-    layer = nn.Linear(1, 1, bias=False)
-    layer.weight.data.fill_(2.0)
-    node = Parameterised(layer, lambda weights: torch.optim.SGD(weights, lr=1.0), update_after=2)
+    layer = one_weight(2.0)
+    node = trained(layer, update_after=2)
     for number, weight in ((1, 2.0), (2, -8.0), (3, -8.0)):
-        node.forward(0, Message((torch.tensor([[5.0]]),), MessageState(number)))
-        assert sent(node.backward(0, message(MessageState(number), [[1.0]]))) == [
-            (0, MessageState(number), [None])
-        ]
+        state = MessageState(number)
+        node.forward(0, message(state, [[5.0]]))
+        assert sent(node.backward(0, message(state, [[1.0]]))) == [(0, state, [None])]
         assert layer.weight.item() == weight
     node.update()
     assert layer.weight.item() == -13
@@ -208,22 +207,37 @@ def test_updates_wait_for_enough_gradients():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "says"),
+    ("node", "wrong", "says"),
     [
-        (lambda node: node.backward(0, message(ONE, [1.0])), "was not sent"),
-        (lambda node: [node.forward(0, message(ONE, [1.0])) for _ in range(2)], "was sent here twice"),
+        (Broadcast(2), lambda node: node.backward(0, message(ONE, [1.0])), "was not sent"),
+        (
+            Broadcast(2),
+            lambda node: [node.forward(0, message(ONE, [1.0])) for _ in range(2)],
+            "was sent here twice",
+        ),
+        (
+            ChangeState(lambda _: ONE, lambda state: state),
+            lambda node: [node.forward(0, message(state, [1.0])) for state in (ONE, TWO)],
+            "is sent twice",
+        ),
     ],
 )
-def test_what_breaks_the_rules_is_told(wrong, says):
+def test_what_breaks_the_rules_is_told(node, wrong, says):
     with pytest.raises(AssertionError, match=says):
-        wrong(Checked(Broadcast(2)))
+        wrong(Checked(node))
 
 
-def test_a_state_that_is_sent_twice_is_told():
-    node = Checked(ChangeState(lambda _: ONE, lambda state: state))
-    node.forward(0, message(ONE, [1.0]))
-    with pytest.raises(AssertionError, match="is sent twice"):
-        node.forward(0, message(TWO, [1.0]))
+@pytest.mark.parametrize(
+    ("node", "payload", "says"),
+    [
+        (FlatMap(lambda state: []), [[1.0]], "to no states"),
+        (Ungroup(lambda state: []), [[1.0]], "into no parts"),
+        (Group(MessageState.at, lambda state: 2), [[1.0], [1.0, 2.0]], r"rows, not \[1, 2\]"),
+    ],
+)
+def test_payloads_that_can_not_be_sent_on(node, payload, says):
+    with pytest.raises(ValueError, match=says):
+        node.forward(0, message(ONE, *payload))
 
 
 def test_gradients_that_belong_to_others_are_left_as_they_are():
@@ -235,7 +249,7 @@ def test_gradients_that_belong_to_others_are_left_as_they_are():
         def forward(self, rows: Tensor) -> Tensor:
             return rows + self.shift
 
-    node = Parameterised(Shift(), lambda weights: torch.optim.SGD(weights, lr=1.0), update_after=9)
+    node = trained(Shift(), update_after=9)
     sent_back = []
     for number in (1, 2, 3):
         node.forward(0, Message((torch.ones(1, requires_grad=True),), MessageState(number)))
@@ -249,7 +263,7 @@ def test_what_is_frozen_is_not_trained():
     layer = nn.Linear(1, 1)
     layer.weight.requires_grad_(False)
     before = layer.weight.item()
-    node = Parameterised(layer, lambda weights: torch.optim.SGD(weights, lr=1.0), update_after=1)
+    node = trained(layer)
     node.forward(0, Message((torch.ones(1, 1),), ONE))
     node.backward(0, message(ONE, [[1.0]]))
     assert layer.weight.item() == before
@@ -262,17 +276,6 @@ def test_where_nothing_flows_beside_something_are_zeros():
     node.forward(0, message(ONE, [1.0, 2.0, 3.0]))
     assert node.backward(0, Message((None,), MessageState(1, (1,)))) == []
     assert sent(node.backward(0, message(MessageState(1, (0,)), [4.0]))) == [(0, ONE, [[4.0, 0.0, 0.0]])]
-
-
-def test_groups_need_equally_many_rows_of_all_tensors():
-    with pytest.raises(ValueError, match=r"number of rows, not \[1, 2\]"):
-        Group(MessageState.at, lambda state: 2).forward(0, message(ONE, [1.0], [1.0, 2.0]))
-
-
-@pytest.mark.parametrize("node", [FlatMap(lambda state: []), Ungroup(lambda state: [])])
-def test_nothing_is_made_of_nothing(node):
-    with pytest.raises(ValueError, match=r"into no parts|to no states"):
-        node.forward(0, message(ONE, [1.0]))
 
 
 def test_computes_what_functional_call_does():

@@ -34,7 +34,7 @@ from parser.batching.messages.tcp_connections import (
     delivery_from_bytes,
     delivery_to_bytes,
 )
-from parser.batching.messages.workers import Delivery, Instance, LostError, NodeError, run
+from parser.batching.messages.workers import Delivery, LostError, NodeError, run
 from parser.system.remote import start_server
 
 
@@ -54,27 +54,28 @@ def train(rank: int, folder: Path) -> None:
         for epoch in range(2):
             renumbered = [each._replace(number=12 * epoch + each.number) for each in data]
             processes.run(graph, renumbered, max_active=1, report=lambda report: losses.append(report.loss))
-        processes.run(
-            graph,
-            [each._replace(training=False) for each in data],
-            5,
-            lambda report: losses.append(report.loss),
-        )
+        held_out = [each._replace(training=False) for each in data]
+        processes.run(graph, held_out, 5, lambda report: losses.append(report.loss))
         assert graph.outstanding() == {}
         processes.share(graph)
     torch.save((losses, [layer.state_dict() for layer in layers]), folder / f"{rank}.pt")
     dist.destroy_process_group()
 
 
+def graph_of_three_workers():
+    graph = layers_in_a_row(*two_layers())
+    graph.worker["second"] = graph.worker["loss"] = 2
+    return graph
+
+
 def raise_in_the_middle(rank: int, folder: Path) -> None:
     """In the second of three processes a node cannot process its message; the others are notified."""
     begin(rank, folder, size=3)
-    graph = layers_in_a_row(*two_layers())
-    graph.worker["second"] = graph.worker["loss"] = 2
     wrong = torch.zeros(4, 5, dtype=torch.double), torch.full((4,), 99)
+    data = instances([*examples(3), wrong, *examples(3)])
     try:
         with Processes() as processes:
-            processes.run(graph, instances([*examples(3), wrong, *examples(3)]), 2, lambda _: None)
+            processes.run(graph_of_three_workers(), data, 2, lambda _: None)
     except (NodeError, LostError) as error:
         (folder / f"{rank}.error").write_text(str(error))
 
@@ -82,33 +83,26 @@ def raise_in_the_middle(rank: int, folder: Path) -> None:
 def take_time(rank: int, folder: Path) -> None:
     """Several consecutive runs in three processes that take longer than the group's timeout."""
     begin(rank, folder, size=3)
-    graph = layers_in_a_row(*two_layers())
-    graph.worker["second"] = graph.worker["loss"] = 2
-
-    def report(_) -> None:
-        time.sleep(0.5)
+    graph = graph_of_three_workers()
 
     with Processes() as processes:
         dist.distributed_c10d._set_pg_timeout(timedelta(seconds=0.3))  # now that all processes have joined
         for number in range(5):
             data = [each._replace(number=10 * number + each.number) for each in instances(examples(1))]
-            processes.run(graph, data, 1, report)
+            processes.run(graph, data, 1, lambda _: time.sleep(0.5))
     (folder / f"{rank}.done").touch()
 
 
 def fail(rank: int, folder: Path) -> None:
     """The second process is killed in the middle."""
     begin(rank, folder)
-
-    def endless() -> list[Instance]:
-        for number in range(10**9):
-            yield instances(examples(1))[0]._replace(number=number)
-
+    [instance] = instances(examples(1))
+    endless = (instance._replace(number=number) for number in range(10**9))
     graph = layers_in_a_row(*two_layers())
     with Processes() as processes:
         (folder / f"{rank}.ready").touch()
         try:
-            processes.run(graph, endless(), 4, lambda _: None)
+            processes.run(graph, endless, 4, lambda _: None)
         except RuntimeError as error:
             (folder / "error").write_text(str(error))
             os._exit(3)
@@ -181,11 +175,6 @@ def test_silence_is_no_death_and_runs_follow_each_other(tmp_path):
     assert len(list(tmp_path.glob("*.done"))) == 3
 
 
-def test_processes_must_be_there():
-    with pytest.raises(ValueError, match="init_process_group"):
-        Processes()
-
-
 def enter_late(rank: int, folder: Path) -> None:
     begin(rank, folder)
     processes = Processes()
@@ -194,6 +183,15 @@ def enter_late(rank: int, folder: Path) -> None:
     with processes:
         pass
     dist.destroy_process_group()
+
+
+def test_the_group_must_be_there_and_the_controller_in_the_process_that_starts_the_others():
+    with pytest.raises(ValueError, match="init_process_group"):
+        Processes()
+    graph = layers_in_a_row(*two_layers())
+    graph.worker["controller"] = 1
+    with pytest.raises(ValueError, match="on the first worker, not on 1"):
+        LocalProcesses(graph, lambda: graph)
 
 
 @pytest.mark.extended
@@ -223,13 +221,6 @@ def test_they_do_what_threads_do_and_end_with_an_error_when_one_is_lost():
         processes.run(graph, instances(examples(12)), 1, lambda _: None)
     processes.close()
     assert processes._others[0].returncode is not None
-
-
-def test_the_controller_must_be_in_the_process_that_starts_the_others():
-    graph = layers_in_a_row(*two_layers())
-    graph.worker["controller"] = 1
-    with pytest.raises(ValueError, match="must be on the first worker, not on 1"):
-        LocalProcesses(graph, lambda: graph)
 
 
 SECRET = bytes(range(SECRET_BYTES))
@@ -316,8 +307,5 @@ def test_what_is_unpacked_is_what_was_packed(dtype, shape):
     assert payload[2].requires_grad
     assert payload[2].is_leaf
     assert payload[3].tolist() == [True]
-
-
-def test_a_message_without_values():
     delivery = Delivery(False, Port("loss"), Message((), MessageState(0)))
     assert delivery_from_bytes(delivery_to_bytes(delivery)) == delivery

@@ -40,10 +40,7 @@ def test_ports_are_connected_once_and_names_are_different():
     graph.add("together", Join(2), worker=3)
     graph.connect("apart", "together")
     for change, says in (
-        (
-            lambda: graph.connect("apart", ("together", 1)),
-            r"apart\[0\] is connected already, with together\[0\]",
-        ),
+        (lambda: graph.connect("apart", ("together", 1)), r"apart\[0\] .* with together\[0\]"),
         (lambda: graph.connect(("apart", 1), "together"), r"input together\[0\] is connected already"),
         (lambda: graph.connect("nobody", "together"), "there is no node nobody"),
         (lambda: graph.connect(("apart", 2), "together"), "apart has no output 2"),
@@ -79,13 +76,16 @@ def test_one_instance_at_a_time_is_plain_gradient_descent(update_after):
     assert graph.outstanding() == {}
 
 
-def test_many_at_a_time_are_late_and_are_counted():
-    layers = two_layers()
-    graph = layers_in_a_row(*layers)
-    run(graph, instances(examples(50)), max_active=8, report=lambda _: None)
-    first = graph.nodes["first"]
-    assert sum(first.staleness.values()) == first.updates == 50
-    assert 0 < max(first.staleness) < 8
+@pytest.mark.parametrize(("update_after", "most_active", "latest"), [(1, 8, 7), (3, 6, 2)])
+def test_many_at_a_time_are_late_and_are_counted_in_updates(update_after, most_active, latest):
+    graph = layers_in_a_row(*two_layers(), update_after=update_after)
+    run(graph, instances(examples(60)), most_active, report=lambda _: None)
+    for name in ("first", "second"):
+        node = graph.nodes[name]
+        assert node.updates == 60 // update_after
+        assert sum(node.staleness.values()) == 60
+        assert max(node.staleness) <= latest
+    assert update_after > 1 or max(graph.nodes["first"].staleness) > 0
     assert graph.outstanding() == {}
 
 
@@ -112,9 +112,7 @@ def recurrent(cell: nn.Module, out: nn.Module, lengths: dict[int, int], update_a
     graph.add("step", ChangeState(lambda s: s.at(s.position[0] + 1), lambda s: s.at(s.position[0] - 1)))
     graph.add("done", Condition(lambda state: int(state.position[0] == lengths[state.instance])))
     graph.add("out", Parameterised(out, SGD, 1))
-    graph.add(
-        "forget", ChangeState(lambda state: state.at(), lambda state: state.at(lengths[state.instance]))
-    )
+    graph.add("forget", ChangeState(lambda s: s.at(), lambda s: s.at(lengths[s.instance])))
     graph.add("loss", Loss(losses_of))
     graph.chain(CONTROLLER, "again", "cell", "step", "done")
     graph.connect("done", ("again", 1))
@@ -162,30 +160,13 @@ def test_a_loop_is_an_edge_back(max_active):
         torch.testing.assert_close(list(found.parameters()), list(expected.parameters()))
 
 
-def test_a_node_that_fails_ends_the_run_and_is_named():
+def test_a_node_that_fails_ends_the_run_and_is_named_and_its_graph_is_not_run_again():
     graph = layers_in_a_row(*two_layers())
     wrong = torch.zeros(4, 6, dtype=torch.double)
     data = [*examples(3), (wrong, torch.zeros(4, dtype=torch.long)), *examples(3)]
     with pytest.raises(NodeError, match="first, worker 0, instance 3, position"):
         run(graph, instances(data), max_active=2, report=lambda _: None)
-
-
-def test_no_two_instances_with_one_number():
-    twice = instances(examples(1)) * 2
-    with pytest.raises(ValueError, match="instance 0 is in flight already"):
-        run(layers_in_a_row(*two_layers()), twice, max_active=2, report=lambda _: None)
-
-
-def test_nothing_to_do():
-    run(layers_in_a_row(*two_layers()), [], max_active=2, report=lambda _: None)
-
-
-def test_a_graph_that_failed_is_not_run_again():
-    graph = layers_in_a_row(*two_layers())
-    wrong = (torch.zeros(4, 6, dtype=torch.double), torch.zeros(4, dtype=torch.long))
-    with pytest.raises(NodeError):
-        run(graph, instances([*examples(1), wrong]), max_active=2, report=lambda _: None)
-    with pytest.raises(ValueError, match="build the graph again; nodes that still wait"):
+    with pytest.raises(ValueError, match="build the graph again"):
         run(graph, instances(examples(1)), max_active=2, report=lambda _: None)
 
 
@@ -197,23 +178,23 @@ def test_whoever_listens_may_stop_it_all():
         run(layers_in_a_row(*two_layers()), instances(examples(9)), max_active=2, report=report)
 
 
+ONE = instances(examples(1))[0]
+
+
 @pytest.mark.parametrize(
-    ("changed", "error", "says"),
+    ("given", "most_active", "error", "says"),
     [
-        ({"reports": 2}, NodeError, "messages are missing; nodes that wait for some: {'controller': 1}"),
-        ({"reports": 0}, ValueError, "instance 0 needs at least one entry and one report"),
-        ({"entries": []}, ValueError, "instance 0 needs at least one entry"),
+        ([ONE._replace(reports=2)], 2, NodeError, "messages are missing.*{'controller': 1}"),
+        ([ONE._replace(reports=0)], 2, ValueError, "instance 0 needs at least one entry and one report"),
+        ([ONE._replace(entries=[])], 2, ValueError, "instance 0 needs at least one entry"),
+        ([ONE, ONE], 2, ValueError, "instance 0 is in flight already"),
+        ([ONE], 0, ValueError, "max_active must be at least 1, not 0"),
     ],
 )
-def test_instances_that_can_not_end(changed, error, says):
-    wrong = instances(examples(1))[0]._replace(**changed)
+def test_instances_that_can_not_be_run(given, most_active, error, says):
     with pytest.raises(error, match=says):
-        run(layers_in_a_row(*two_layers()), [wrong], max_active=2, report=lambda _: None)
-
-
-def test_some_instances_must_be_on_their_way():
-    with pytest.raises(ValueError, match="max_active must be at least 1, not 0"):
-        run(layers_in_a_row(*two_layers()), instances(examples(1)), max_active=0, report=lambda _: None)
+        run(layers_in_a_row(*two_layers()), given, most_active, report=lambda _: None)
+    run(layers_in_a_row(*two_layers()), [], 2, report=lambda _: None)
 
 
 def test_gradients_come_before_anything_else():
@@ -286,15 +267,6 @@ def test_messages_are_counted_before_others_can_work_on_them():
 
     Worker(0, graph, mailbox, post, order.append, count=order.append).run()
     assert order == [1, "posted", "posted"]
-
-
-def test_staleness_counts_updates_and_not_gradients():
-    graph = layers_in_a_row(*two_layers(), update_after=3)
-    run(graph, instances(examples(60)), max_active=6, report=lambda _: None)
-    second = graph.nodes["second"]
-    assert second.updates == 20
-    assert max(second.staleness) <= 2
-    assert sum(second.staleness.values()) == 60
 
 
 def test_validation_goes_on_beside_training():
