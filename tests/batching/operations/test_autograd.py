@@ -83,6 +83,9 @@ def loss_of(
 @pytest.mark.parametrize("method", GRAPH_METHODS)
 def test_a_module_between_layers_learns_as_one_by_one(method: str) -> None:
     plain, batched = Reader(None), Reader(method)
+    asked = [torch.autograd.grad(loss_of(model), list(model.parameters())) for model in (plain, batched)]
+    torch.testing.assert_close(*asked, rtol=1e-12, atol=1e-12)
+    assert not gradients_of(batched)
     optimizers = [torch.optim.Adam(model.parameters()) for model in (plain, batched)]
     for _ in range(3):
         losses = []
@@ -94,14 +97,6 @@ def test_a_module_between_layers_learns_as_one_by_one(method: str) -> None:
             losses.append(loss.detach())
         torch.testing.assert_close(*losses, rtol=1e-12, atol=1e-12)
         torch.testing.assert_close(gradients_of(batched), gradients_of(plain), rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("method", GRAPH_METHODS)
-def test_gradients_are_asked_for_and_none_is_stored(method: str) -> None:
-    plain, batched = Reader(None), Reader(method)
-    expected, found = (torch.autograd.grad(loss_of(m), list(m.parameters())) for m in (plain, batched))
-    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
-    assert not gradients_of(batched)
 
 
 @pytest.mark.parametrize("method", GRAPH_METHODS)
@@ -172,27 +167,25 @@ def test_levels_are_differentiated_too() -> None:
 
 def test_calls_of_a_static_structure_take_what_their_template_takes() -> None:
     template = Template.trace(lambda writer, value: writer.tanh(value), (SIZE,))
+    picking = Template.trace(lambda writer, value, place: value[place], (SIZE,), 1)
     one, nothing = np.zeros(1, np.int64), np.empty((1, 0), np.int64)
 
-    def schedule(arguments: Integers, template: Template = template, indices: Integers = nothing) -> None:
+    def schedule(arguments: list[int], template: Template = template, indices: Integers = nothing) -> None:
         computation = StaticComputation(CPU, torch.double)
         computation.add_values(0, torch.ones(1, SIZE, dtype=torch.double))
         computation.add_values(3, torch.ones(1, 2, dtype=torch.double))
-        computation.schedule([StaticApplications(template, one + 4, arguments, indices, one)])
+        computation.schedule([StaticApplications(template, one + 4, np.array([arguments]), indices, one)])
 
-    schedule(np.array([[0]]))
-    with pytest.raises(
-        ValueError, match=r"values of widths \[2\] given, but the template takes widths \[3\]"
+    schedule([0])
+    for arguments, message in (
+        ([3], r"widths \[2\] given, but the template takes widths \[3\]"),
+        ([0, 0], "2 values given, but the template takes 1"),
+        *(([missing], f"there is no value {missing}") for missing in (-1, 1, 9)),
     ):
-        schedule(np.array([[3]]))
-    with pytest.raises(ValueError, match="2 values given, but the template takes 1"):
-        schedule(np.array([[0, 0]]))
-    picking = Template.trace(lambda writer, value, place: value[place], (SIZE,), 1)
+        with pytest.raises(ValueError, match=message):
+            schedule(arguments)
     with pytest.raises(ValueError, match="index 3 of Pick is out of range: it must be from 0 to 2"):
-        schedule(np.array([[0]]), picking, np.array([[SIZE]]))
-    for missing in (-1, 1, 9):
-        with pytest.raises(ValueError, match=f"there is no value {missing}"):
-            schedule(np.array([[missing]]))
+        schedule([0], picking, np.array([[SIZE]]))
 
 
 def test_without_gradients_a_tensor_belongs_to_no_graph() -> None:
@@ -229,10 +222,7 @@ def test_errors_say_which_type_is_meant() -> None:
         (lambda: graph.add_values(torch.ones(1, 2, 3)), r"not of one of shape \[1, 2, 3\]$"),
         (lambda: graph.add_values(torch.ones(1, 2, dtype=torch.int64)), r"by `rows.to\(torch.float32\)`$"),
         (lambda: graph.add_values(torch.ones(3, 2, dtype=torch.double)), "with dtype=torch.float64"),
-        (
-            lambda: graph.operate(module, (value,)),
-            r"parameters of torch\.float64, .* with dtype=torch.float64",
-        ),
+        (lambda: graph.operate(module, (value,)), "parameters of torch.float64, .* with dtype=torch.float64"),
         (lambda: graph.backward([value], torch.ones(1, SIZE).double()), "a gradient of torch.float64"),
         (lambda: graph.backward([value], torch.ones(SIZE)), r"must be \[1, width\], .*, not \[3\]"),
     ):
@@ -270,47 +260,36 @@ def product(weight: Tensor) -> tuple[Graph, Value]:
     return graph, weight @ value
 
 
-def halved(weight: nn.Parameter) -> None:
-    with torch.no_grad():
-        weight.mul_(0.5)
-
-
-def test_a_second_backward_pass_is_refused_unless_the_graph_is_retained() -> None:
-    weight = nn.Parameter(torch.ones(SIZE, SIZE))
+def test_gradients_are_not_taken_twice_unless_the_graph_is_retained() -> None:
+    weight, ones = nn.Parameter(torch.ones(SIZE, SIZE)), torch.ones(1, SIZE)
     graph, result = product(weight)
     total = graph.values([result]).sum()
     total.backward(retain_graph=True)
     total.backward()
-    assert (weight.grad == 2).all()
     with pytest.raises(RuntimeError, match="backward through the graph a second time"):
         total.backward()
     assert (weight.grad == 2).all()
-
-
-def test_the_two_ways_of_taking_gradients_are_not_mixed() -> None:
-    weight = nn.Parameter(torch.ones(SIZE, SIZE))
     graph, result = product(weight)
     total = graph.values([result]).sum()
-    graph.backward([result], torch.ones(1, SIZE))
-    with pytest.raises(RuntimeError, match=r"`backward` of the graph was called before, .* `torch.no_grad"):
+    graph.backward([result], ones)
+    with pytest.raises(RuntimeError, match="`backward` of the graph was called before"):
         total.backward()
-    with pytest.raises(ValueError, match=r"backward was called before, .*: give it all losses at once"):
-        graph.backward([result], torch.ones(1, SIZE))
-    assert (weight.grad == 1).all()
+    with pytest.raises(ValueError, match="backward was called before"):
+        graph.backward([result], ones)
+    assert (weight.grad == 3).all()
 
 
 def test_parameters_must_not_change_between_values_and_their_gradients() -> None:
     """As with autograd, this holds only for the parameters from which the values were computed."""
     weight, other = (nn.Parameter(torch.ones(SIZE, SIZE)) for _ in range(2))
-    message = r"a parameter of Linear, of shape \[3, 3\], was changed in place .* before the optimizer's step"
     for direct in (False, True):
         graph, result = product(weight)
         other @ result
         total = graph.values([result]).sum()
-        halved(other)
+        other.detach().mul_(0.5)
         total.backward(retain_graph=True)
-        halved(weight)
-        with pytest.raises(RuntimeError, match=message):
+        weight.detach().mul_(0.5)
+        with pytest.raises(RuntimeError, match=r"of shape \[3, 3\], was changed in place"):
             graph.backward([result], torch.ones(1, SIZE)) if direct else total.backward()
 
 
@@ -318,7 +297,7 @@ def test_a_graph_that_goes_on_after_a_change_is_differentiated_from_there_on() -
     weight = nn.Parameter(torch.ones(SIZE, SIZE))
     graph, before = product(weight)
     graph.forward()
-    halved(weight)
+    weight.detach().mul_(0.5)
     after = weight @ graph.add_values(torch.ones(1, SIZE))[0]
     values = graph.values([after])
     assert values.tolist() == [[SIZE / 2] * SIZE]
@@ -369,26 +348,19 @@ def test_gradients_that_share_memory_are_added_up_apart(method: str) -> None:
 
 @pytest.mark.parametrize("sparse_first", [True, False])
 def test_a_table_may_be_a_weight_too(sparse_first: bool) -> None:
-    table, found = torch.randn(SIZE, SIZE, dtype=torch.double), []
-    for recorded in (True, False):
-        tied = nn.Parameter(table.clone())
-        if recorded:
-            graph = Graph("agenda", CPU, torch.double)
-            read, product = (
-                lambda graph=graph, tied=tied: graph.lookup(tied, 1, sparse=True),
-                lambda graph=graph, tied=tied: graph.linear(
-                    tied, graph.add_values(torch.ones(1, SIZE, dtype=torch.double))[0]
-                ),
-            )
-            order = (read, product) if sparse_first else (product, read)
-            for record in order:
-                graph.values([record()]).square().sum().backward()
-            gradient = tied.grad.to_dense()
-        else:
-            (tied[1].square().sum() + (tied @ torch.ones(SIZE, dtype=torch.double)).square().sum()).backward()
-            gradient = tied.grad
-        found.append(gradient)
-    torch.testing.assert_close(*found)
+    tied, ones = (
+        nn.Parameter(torch.randn(SIZE, SIZE, dtype=torch.double)),
+        torch.ones(SIZE, dtype=torch.double),
+    )
+    graph = Graph("agenda", CPU, torch.double)
+    records = [
+        lambda: graph.lookup(tied, 1, sparse=True),
+        lambda: graph.linear(tied, graph.add_values(ones[None])[0]),
+    ]
+    for record in records if sparse_first else records[::-1]:
+        graph.values([record()]).square().sum().backward()
+    expected = torch.autograd.grad(tied[1].square().sum() + (tied @ ones).square().sum(), tied)
+    torch.testing.assert_close(tied.grad.to_dense(), *expected)
 
 
 def test_a_template_must_not_depend_on_the_number_of_an_index() -> None:
