@@ -11,31 +11,19 @@ from parser.speed.tasks.tagged_text import (
 )
 
 
-def test_words_may_hold_bars(tmp_path: Path) -> None:
+def test_a_file_of_tagged_text(tmp_path: Path) -> None:
+    """Words may hold bars, but no byte order mark."""
     path = tmp_path / "text.txt"
-    path.write_text("either|or|O Paris|I-LOC\n\n.|O\n", encoding="utf-8")
+    path.write_text("\ufeffeither|or|O Paris|I-LOC\n\n.|O\n", encoding="utf-8")
     sentences = read_tagged_text(path)
     assert sentences == [[TaggedWord("either|or", "O"), TaggedWord("Paris", "I-LOC")], [TaggedWord(".", "O")]]
-
-
-def test_a_byte_order_mark_is_no_part_of_a_word(tmp_path: Path) -> None:
-    path = tmp_path / "text.txt"
-    path.write_text("\ufefffine|O\n", encoding="utf-8")
-    assert read_tagged_text(path) == [[TaggedWord("fine", "O")]]
-
-
-def test_a_word_without_a_label(tmp_path: Path) -> None:
-    path = tmp_path / "text.txt"
-    path.write_text("fine|O\nnot fine|O\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"text.txt:2: 'not' is not a word, \|, and its label"):
-        read_tagged_text(path)
-
-
-def test_an_empty_file(tmp_path: Path) -> None:
-    path = tmp_path / "text.txt"
-    path.write_text("\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"text.txt: no sentences"):
-        read_tagged_text(path)
+    for content, message in (
+        ("\n", "text.txt: no sentences"),
+        ("fine|O\nnot fine|O\n", "text.txt:2: 'not' is not a word"),
+    ):
+        path.write_text(content, encoding="utf-8")
+        with pytest.raises(ValueError, match=message):
+            read_tagged_text(path)
 
 
 def test_rare_items_have_no_number() -> None:

@@ -8,14 +8,8 @@ from parser.speed.tasks.tree_lstm.tree_lstm_plugin import LabelledTree, parse_tr
 def test_a_tree() -> None:
     tree = parse_tree("(3 (2 It) (4 (2 works) (1 .)))")
     assert tree == LabelledTree(["It", "works", "."], [2, 2, 1, 4, 3], [1, 0], [2, 3])
-
-
-def test_a_single_word() -> None:
     assert parse_tree("(2 word)") == LabelledTree(["word"], [2], [], [])
-
-
-def test_words_may_hold_white_space_that_is_no_blank() -> None:
-    assert parse_tree("(2 (2 8\xa01\\/2) (2 miles))").words == ["8\xa01\\/2", "miles"]
+    assert parse_tree("(2 (2 8\xa01\\/2) (2 miles))").words == ["8\xa01\\/2", "miles"]  # only blanks separate
 
 
 @pytest.mark.parametrize(
@@ -36,17 +30,11 @@ def test_what_is_no_binary_tree(text: str, message: str) -> None:
         parse_tree(text)
 
 
-def test_errors_name_the_line(tmp_path: Path) -> None:
-    path = tmp_path / "trees.txt"
-    path.write_text("(2 fine)\n(2 not fine)\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"trees.txt:2: a node must hold"):
-        read_labelled_trees(path)
-
-
-def test_a_file_of_trees_and_one_without(tmp_path: Path) -> None:
+def test_a_file_of_trees_and_the_lines_of_its_errors(tmp_path: Path) -> None:
     path = tmp_path / "trees.txt"
     path.write_text("\ufeff(2 one)\n\n(1 two)\n", encoding="utf-8")
     assert [tree.words for tree in read_labelled_trees(path)] == [["one"], ["two"]]
-    path.write_text("\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"trees.txt: no trees"):
-        read_labelled_trees(path)
+    for content, message in (("\n", "trees.txt: no trees"), ("(2 fine)\n(2 not fine)\n", "trees.txt:2: ")):
+        path.write_text(content, encoding="utf-8")
+        with pytest.raises(ValueError, match=message):
+            read_labelled_trees(path)
