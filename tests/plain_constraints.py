@@ -70,7 +70,7 @@ class PlainConstrainedParser(PlainParser):
                 if given_head == NO_HEAD or given_label == "_":
                     exceeded = self.counts(after.heads[word], label)
                     is_lifted = MARK in label
-                    within[number] = not any(self.counted[own] or is_lifted for own in exceeded)
+                    within[number] = not any(self.counted[pair] or is_lifted for pair in exceeded)
         within &= legal
         return within if within.any() else legal
 

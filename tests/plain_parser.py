@@ -37,11 +37,7 @@ def is_tree(heads: Sequence[int]) -> bool:
 
 def is_projective(heads: Sequence[int]) -> bool:
     """By the definition: a head dominates every word between it and its dependent."""
-    return all(
-        dominates(heads, head, between)
-        for dependent, head in enumerate(heads, 1)
-        for between in range(min(head, dependent) + 1, max(head, dependent))
-    )
+    return not crossing(heads)
 
 
 def crossing(heads: Sequence[int]) -> list[int]:
@@ -58,11 +54,11 @@ def crossing(heads: Sequence[int]) -> list[int]:
 
 def lifted_heads(heads: Sequence[int]) -> tuple[int, ...]:
     """The definition of `projectivize`: repeatedly lift the shortest arc."""
-    found = list(heads)
-    while dependents := crossing(found):
-        dependent = min(dependents, key=lambda word: abs(found[word - 1] - word))
-        found[dependent - 1] = found[found[dependent - 1] - 1]
-    return tuple(found)
+    lifted = list(heads)
+    while dependents := crossing(lifted):
+        dependent = min(dependents, key=lambda word: abs(lifted[word - 1] - word))
+        lifted[dependent - 1] = lifted[lifted[dependent - 1] - 1]
+    return tuple(lifted)
 
 
 def level_by_level(heads: Sequence[int], top: int) -> list[int]:
@@ -77,16 +73,16 @@ def deprojectivized_heads(
     heads: Sequence[int], labels: Sequence[str], wanted: Sequence[str]
 ) -> tuple[int, ...]:
     """The definition of `deprojectivize`: words nearest to the root move first."""
-    found = list(heads)
-    lifted = {word for word, label in enumerate(wanted, 1) if label and found[word - 1]}
-    while lifted:
-        word = next(word for word in level_by_level(found, 0) if word in lifted)
-        lifted.remove(word)
-        head = found[word - 1]
-        below = [other for other in level_by_level(found, head) if not dominates(found, word, other)]
+    moved = list(heads)
+    waiting = {word for word, label in enumerate(wanted, 1) if label and moved[word - 1]}
+    while waiting:
+        word = next(word for word in level_by_level(moved, 0) if word in waiting)
+        waiting.remove(word)
+        head = moved[word - 1]
+        below = [other for other in level_by_level(moved, head) if not dominates(moved, word, other)]
         fitting = [other for other in below if labels[other - 1] == wanted[word - 1]]
-        found[word - 1] = fitting[0] if fitting else head
-    return tuple(found)
+        moved[word - 1] = fitting[0] if fitting else head
+    return tuple(moved)
 
 
 @cache
@@ -205,13 +201,13 @@ class PlainProbabilities:
         self.of_arcs: dict[int, float] = {}
         self._left = dict.fromkeys(range(1, length + 1), 1.0)
 
-    def add(self, before: Configuration, of_kinds: Mapping[str, float], name: str, own: float) -> None:
-        """of_kinds: the probabilities of all unlabelled transitions. name: the transition that is taken. own:
-        its probability with its label."""
+    def add(self, before: Configuration, of_kinds: Mapping[str, float], name: str, labelled: float) -> None:
+        """of_kinds: the probabilities of all unlabelled transitions. name: the transition that is taken.
+        labelled: its probability with its label."""
         after = {kind: before.after(kind) for kind in before.legal()}
         for word in after[name].heads.keys() - before.heads.keys():
             is_from_root = after[name].heads[word] == 0
-            self.of_arcs[word] = own * self._left[word] if is_from_root else own
+            self.of_arcs[word] = labelled * self._left[word] if is_from_root else labelled
         for word in self._left:
             self._left[word] *= sum(of_kinds[kind] for kind in after if after[kind].may_have_root(word))
 
@@ -404,19 +400,21 @@ class PlainParser:
     def parse(self) -> tuple[tuple[int, ...], list[int], list[float]]:
         """Parse greedily: heads, label numbers, and the probabilities of the labelled arcs."""
         labels: dict[int, int] = {}
-        found = PlainProbabilities(self.configuration.length)
+        probabilities = PlainProbabilities(self.configuration.length)
         while not self.configuration.finished():
             scores = self.scores()
             transition = int(scores.argmax())
             before = set(self.configuration.heads)
-            all_probabilities = scores.softmax(0).tolist()
+            of_transitions = scores.softmax(0).tolist()
             of_kinds: Counter[str] = Counter()
-            for number, probability in enumerate(all_probabilities):
+            for number, probability in enumerate(of_transitions):
                 of_kinds[self.name(number)] += probability
-            found.add(self.configuration, of_kinds, self.name(transition), all_probabilities[transition])
+            probabilities.add(
+                self.configuration, of_kinds, self.name(transition), of_transitions[transition]
+            )
             self.take(transition)
             for dependent in self.configuration.heads.keys() - before:
                 labels[dependent] = int(self.inventory.label[transition])
         heads = self.configuration.tree()
         words = range(1, len(heads) + 1)
-        return heads, [labels[word] for word in words], [found.of_arcs[word] for word in words]
+        return heads, [labels[word] for word in words], [probabilities.of_arcs[word] for word in words]

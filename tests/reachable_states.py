@@ -18,13 +18,13 @@ def key(configuration):
 
 def reachable_states(system, length):
     """All unfinished states that the parser can reach."""
-    found, waiting = {}, [Configuration(system, length)]
+    states, waiting = {}, [Configuration(system, length)]
     while waiting:
         configuration = waiting.pop()
-        if key(configuration) not in found and not configuration.finished():
-            found[key(configuration)] = configuration
+        if key(configuration) not in states and not configuration.finished():
+            states[key(configuration)] = configuration
             waiting += [configuration.after(move) for move in configuration.legal()]
-    return list(found.values())
+    return list(states.values())
 
 
 def as_state(configurations, length):
@@ -77,8 +77,9 @@ class Completions:
         name = key(configuration)
         if name not in self._known:
             if configuration.finished():
-                found = np.array([tree == configuration.tree() for tree in self.trees])
+                can_follow = np.array([tree == configuration.tree() for tree in self.trees])
             else:
-                found = np.any([self.of(configuration.after(move)) for move in configuration.legal()], axis=0)
-            self._known[name] = found
+                later = [self.of(configuration.after(move)) for move in configuration.legal()]
+                can_follow = np.any(later, axis=0)
+            self._known[name] = can_follow
         return self._known[name]

@@ -55,6 +55,7 @@ def network(
         "sentence_encoder": RICH["sentence_encoder"],
         "tags": TagSettings(predict=("upos",), layers_above=1, embedding_size=2),
     }
+    plain = {"tag_sizes": dict.fromkeys(read.keys() - {"form"}, 3), "word_features": word_features}
     settings = NetworkSettings(
         word_size=5,
         token_size=6,
@@ -65,18 +66,11 @@ def network(
         composition=inventory.system.composes,
         arcs=ArcSettings(size=5, loss_weight=0.25) if arcs else None,
         **(layers_above_tags if reads_predicted else {}),
-        **(
-            RICH
-            if rich
-            else {"tag_sizes": dict.fromkeys(read.keys() - {"form"}, 3), "word_features": word_features}
-        ),
+        **(RICH if rich else plain),
     )
     columns, predicted = (RICH_COLUMNS if rich else read), COLUMNS.items() - read.items()
-    parser = (
-        StackParser(settings, columns, len(inventory), predicted_sizes=dict(predicted), labels=LABELS)
-        .to(dtype)
-        .to(device)
-    )
+    parser = StackParser(settings, columns, len(inventory), predicted_sizes=dict(predicted), labels=LABELS)
+    parser = parser.to(device, dtype)
     for weight in parser.parameters():  # large weights, so that errors are visible
         if weight.requires_grad:
             torch.nn.init.uniform_(weight, -0.8, 0.8)
@@ -122,7 +116,7 @@ def plain_loss(parser, inventory, prepared):
     steps = prepared.trajectories.steps.unflatten()
     rows = torch.arange(len(prepared))
     sentences = [PlainParser(parser, inventory, prepared.tokens.select(row[None])) for row in rows]
-    return sum(plain.loss(own[:, 0].tolist()) for plain, own in zip(sentences, steps, strict=True))
+    return sum(plain.loss(taken[:, 0].tolist()) for plain, taken in zip(sentences, steps, strict=True))
 
 
 def padded(prepared, rows, shape):

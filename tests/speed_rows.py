@@ -15,9 +15,9 @@ PROVENANCE = {
 
 
 def cell(**changed):
-    own = {"experiment": "first", "plugin": "reading", "mode": "train", "device": "cpu", "threads": 1}
-    own |= {"precision": "float32", "method": "none", "batch_size": 8, "seed": 1, "settings": {}}
-    return Cell(**{**own, **changed})
+    usual = {"experiment": "first", "plugin": "reading", "mode": "train", "device": "cpu", "threads": 1}
+    usual |= {"precision": "float32", "method": "none", "batch_size": 8, "seed": 1, "settings": {}}
+    return Cell(**{**usual, **changed})
 
 
 def speed_row(speed=100.0, **changed):
@@ -26,7 +26,7 @@ def speed_row(speed=100.0, **changed):
               if name not in Cell.__dataclass_fields__}  # fmt: skip
     measured = cell(**changed)
     size = measured.batch_size
-    own = {
+    usual = {
         "sentences_per_second": speed,
         "interval": (speed - 1, speed + 1),
         "quartiles": (speed, speed),
@@ -48,7 +48,7 @@ def speed_row(speed=100.0, **changed):
         "seconds": [size / speed, size / speed],
         "tokens": [10 * size, 10 * size],
     }
-    return SpeedRow(**vars(measured), **PROVENANCE, **{**own, **of_row})
+    return SpeedRow(**vars(measured), **PROVENANCE, **{**usual, **of_row})
 
 
 def failed_row(status="skipped: no reason", **changed):

@@ -32,29 +32,26 @@ def given_to(giver, release=lambda: None):
     return given
 
 
-def test_a_server_answers_what_it_is_given_and_tells_when_it_is_done(giver, connect):
+async def test_a_server_answers_what_it_is_given_and_tells_when_it_is_done(giver, connect):
     async def answer(reader, writer):
         writer.write(await reader.readline())
         writer.close()
 
-    async def serve():
-        async with await asyncio.start_server(answer, sock=given_to(giver)):
-            assert giver.hear() == [READY]
-            for text in (b"one\n", b"two\n"):
-                client, connection = connect()
-                with client, connection:
-                    assert giver.give(connection)
-                    connection.close()
-                    client.sendall(text)
-                    assert await asyncio.to_thread(client.recv, 100) == text
-                heard = []
-                while not heard:
-                    await asyncio.sleep(0)
-                    with suppress(BlockingIOError):
-                        heard = giver.hear()
-                assert heard == [CLOSED]
-
-    asyncio.run(serve())
+    async with await asyncio.start_server(answer, sock=given_to(giver)):
+        assert giver.hear() == [READY]
+        for text in (b"one\n", b"two\n"):
+            client, connection = connect()
+            with client, connection:
+                assert giver.give(connection)
+                connection.close()
+                client.sendall(text)
+                assert await asyncio.to_thread(client.recv, 100) == text
+            heard = []
+            while not heard:
+                await asyncio.sleep(0)
+                with suppress(BlockingIOError):
+                    heard = giver.hear()
+            assert heard == [CLOSED]
 
 
 def test_what_a_dead_process_has_not_taken_can_be_given_to_another(giver, connect):

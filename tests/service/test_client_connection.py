@@ -27,46 +27,37 @@ async def answer_to(port, request):
 
 
 @pytest.mark.parametrize("size", [70_000, 200_000, 5_000_000])
-def test_long_addresses_and_headers_are_refused_with_advice(size):
-    async def run():
-        async with served() as (_, port):
-            status, text = await answer_to(port, b"GET /?%s HTTP/1.1\r\n%s\r\n" % (b"a" * size, HEADERS))
-            assert (status, "the address has more than 65,536 bytes" in text) == (414, True)
-            assert "POST" in text
-            long = b"GET / HTTP/1.1\r\n%sA: %s\r\n\r\n" % (HEADERS, b"a" * size)
-            status, text = await answer_to(port, long)
-            assert (status, "the headers have more than 65,536 bytes" in text) == (431, True)
-            almost = b"a" * 65_000
-            assert (await answer_to(port, b"GET /?%s HTTP/1.1\r\n%s\r\n" % (almost, HEADERS)))[0] == 200
-
-    asyncio.run(run())
+async def test_long_addresses_and_headers_are_refused_with_advice(size):
+    async with served() as (_, port):
+        status, text = await answer_to(port, b"GET /?%s HTTP/1.1\r\n%s\r\n" % (b"a" * size, HEADERS))
+        assert (status, "the address has more than 65,536 bytes" in text) == (414, True)
+        assert "POST" in text
+        long = b"GET / HTTP/1.1\r\n%sA: %s\r\n\r\n" % (HEADERS, b"a" * size)
+        status, text = await answer_to(port, long)
+        assert (status, "the headers have more than 65,536 bytes" in text) == (431, True)
+        almost = b"a" * 65_000
+        assert (await answer_to(port, b"GET /?%s HTTP/1.1\r\n%s\r\n" % (almost, HEADERS)))[0] == 200
 
 
-def test_headers_that_come_in_parts_are_counted_together():
-    async def run():
-        async with served() as (_, port):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(b"GET / HTTP/1.1\r\n%sA: %s" % (HEADERS, b"a" * 65_000))
-            await writer.drain()
-            await asyncio.sleep(0.2)
-            writer.write(b"%s\r\n\r\n" % (b"a" * 60_000))
-            assert (await reader.readline()).split()[1] == b"431"
-            writer.close()
-
-    asyncio.run(run())
+async def test_headers_that_come_in_parts_are_counted_together():
+    async with served() as (_, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET / HTTP/1.1\r\n%sA: %s" % (HEADERS, b"a" * 65_000))
+        await writer.drain()
+        await asyncio.sleep(0.2)
+        writer.write(b"%s\r\n\r\n" % (b"a" * 60_000))
+        assert (await reader.readline()).split()[1] == b"431"
+        writer.close()
 
 
-def test_a_client_reads_the_answer_although_its_body_is_not_read():
-    async def run():
-        async with served() as (_, port):
-            head = b"POST / HTTP/1.1\r\n%sContent-Length: %d\r\n\r\n" % (HEADERS, 8 * len(MEGABYTE))
-            assert await answer_to(port, head + 8 * MEGABYTE) == (200, "4\r\ndone\r\n0\r\n\r\n")
-
-    asyncio.run(run())
+async def test_a_client_reads_the_answer_although_its_body_is_not_read():
+    async with served() as (_, port):
+        head = b"POST / HTTP/1.1\r\n%sContent-Length: %d\r\n\r\n" % (HEADERS, 8 * len(MEGABYTE))
+        assert await answer_to(port, head + 8 * MEGABYTE) == (200, "4\r\ndone\r\n0\r\n\r\n")
 
 
 @pytest.mark.parametrize("has_begun", [False, True])
-def test_a_body_that_is_no_http_ends_its_request(has_begun, caplog):
+async def test_a_body_that_is_no_http_ends_its_request(has_begun, caplog):
     """The application is told that the client is gone, and the log has no error."""
     heard = []
 
@@ -81,18 +72,15 @@ def test_a_body_that_is_no_http_ends_its_request(has_begun, caplog):
             heard.append((await receive())["type"])
         await at_once(scope, receive, send)
 
-    async def run():
-        async with served(application) as (_, port):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
-            begin = await reader.readuntil(b"part\r\n") if has_begun else b""
-            writer.write(b"no number\r\n")
-            answer = begin + await reader.read()
-            writer.close()
-        assert answer.startswith(b"HTTP/1.1 200 " if has_begun else b"HTTP/1.1 400 ")
-        assert answer.endswith(b"part\r\n" if has_begun else b"Invalid HTTP request received.\n")
-
-    asyncio.run(run())
+    async with served(application) as (_, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
+        begin = await reader.readuntil(b"part\r\n") if has_begun else b""
+        writer.write(b"no number\r\n")
+        answer = begin + await reader.read()
+        writer.close()
+    assert answer.startswith(b"HTTP/1.1 200 " if has_begun else b"HTTP/1.1 400 ")
+    assert answer.endswith(b"part\r\n" if has_begun else b"Invalid HTTP request received.\n")
     assert heard[-1] == "http.disconnect"
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
@@ -107,40 +95,34 @@ def test_a_body_that_is_no_http_ends_its_request(has_begun, caplog):
     ],
     ids=["nothing", "a part of the headers", "a part of the next headers", "a part of the body"],
 )
-def test_a_client_that_goes_on_sending_slowly_is_not_waited_for(sent, received, monkeypatch):
+async def test_a_client_that_goes_on_sending_slowly_is_not_waited_for(sent, received, monkeypatch):
     monkeypatch.setattr("parser.service.server.SECONDS_TO_READ", 0.1)
 
-    async def run():
-        async with served(seconds=0.2, grace=1) as (server, port), asyncio.timeout(60):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(sent)
-            await writer.drain()
-            while not server.server_state.connections:
-                await asyncio.sleep(0)
-            while server.server_state.connections:
-                await asyncio.sleep(0.05)
-                writer.write(b"a" if sent else b"")  # one byte after the other, without an end
-            assert (await reader.read(len(received))) == received
-            writer.close()
-
-    asyncio.run(run())
+    async with served(seconds=0.2, grace=1) as (server, port), asyncio.timeout(60):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(sent)
+        await writer.drain()
+        while not server.server_state.connections:
+            await asyncio.sleep(0)
+        while server.server_state.connections:
+            await asyncio.sleep(0.05)
+            writer.write(b"a" if sent else b"")  # one byte after the other, without an end
+        assert (await reader.read(len(received))) == received
+        writer.close()
 
 
-def test_a_connection_may_wait_for_longer_than_a_request():
-    async def run():
-        async with served(seconds=0.1) as (_, port):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            for _ in range(3):
-                writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-                assert b"200" in await reader.readuntil(b"done\r\n0\r\n\r\n")
-                await asyncio.sleep(0.3)
-            writer.close()
-
-    asyncio.run(run())
+async def test_a_connection_may_wait_for_longer_than_a_request():
+    async with served(seconds=0.1) as (_, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for _ in range(3):
+            writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert b"200" in await reader.readuntil(b"done\r\n0\r\n\r\n")
+            await asyncio.sleep(0.3)
+        writer.close()
 
 
 @pytest.mark.parametrize("gives_up", [False, True])
-def test_a_client_that_does_not_read_is_not_waited_for(gives_up, monkeypatch):
+async def test_a_client_that_does_not_read_is_not_waited_for(gives_up, monkeypatch):
     """gives_up: whether the application ends the answer before it is complete, as it does after the time."""
     monkeypatch.setattr("parser.service.server.SECONDS_TO_READ", 0.1)
     ended = asyncio.Event()
@@ -154,13 +136,10 @@ def test_a_client_that_does_not_read_is_not_waited_for(gives_up, monkeypatch):
             await send({"type": "http.response.body", "body": 16 * MEGABYTE, "more_body": True})
         ended.set()
 
-    async def run():
-        async with served(application, seconds=0.2, grace=1) as (server, port), asyncio.timeout(60):
-            _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1)
-            writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-            await ended.wait()
-            while server.server_state.connections:
-                await asyncio.sleep(0.05)
-            writer.close()
-
-    asyncio.run(run())
+    async with served(application, seconds=0.2, grace=1) as (server, port), asyncio.timeout(60):
+        _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1)
+        writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        await ended.wait()
+        while server.server_state.connections:
+            await asyncio.sleep(0.05)
+        writer.close()

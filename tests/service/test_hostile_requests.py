@@ -108,31 +108,28 @@ def test_limits_that_contradict_each_other_are_refused(model, capsys):
     assert "--max-total-bytes 5000 is less than --max-bytes 4194304" in capsys.readouterr().err
 
 
-def test_together_requests_read_no_more_ahead_than_a_few(model):
+async def test_together_requests_read_no_more_ahead_than_a_few(model):
     """Sentences that wait take a hundred times the memory of their bytes."""
     served = ServedModel.load("tiny", Path(model), torch.device("cpu"), 64)
     clients, waiting = 8, []
 
-    async def run():
-        limits = Limits(1 << 22, 1 << 25, 1_000, 1_000_000, 128, 300.0)
-        service = Service(ServedModels([served]), limits)
+    limits = Limits(1 << 22, 1 << 25, 1_000, 1_000_000, 128, 300.0)
+    service = Service(ServedModels([served]), limits)
 
-        def sentences():
-            return word_sentences(({"words": ["a"]} for _ in range(40_000)), lambda _: [])
+    def sentences():
+        return word_sentences(({"words": ["a"]} for _ in range(40_000)), lambda _: [])
 
-        def parsed():
-            return aclosing(service.parse(served, Input(sentences, 10_000), RequestRecord("POST")))
+    def parsed():
+        return aclosing(service.parse(served, Input(sentences, 10_000), RequestRecord("POST")))
 
-        async def ask():
-            with service.admission.slot():
-                await asyncio.sleep(0)
-                async with parsed() as trees:
-                    for _ in range(3):
-                        await anext(trees)
-                        waiting.append(served.engine.load.waiting_words)
+    async def ask():
+        with service.admission.slot():
+            await asyncio.sleep(0)
+            async with parsed() as trees:
+                for _ in range(3):
+                    await anext(trees)
+                    waiting.append(served.engine.load.waiting_words)
 
-        await asyncio.gather(*(ask() for _ in range(clients)))
-        service.close()
-
-    asyncio.run(run())
+    await asyncio.gather(*(ask() for _ in range(clients)))
+    service.close()
     assert max(waiting) <= READ_AHEAD_OF_ALL < clients * READ_AHEAD

@@ -62,16 +62,13 @@ def process(pairs, number):
         yield metrics, metrics.told(lambda: asyncio.sleep(0, metrics_of(number).encode()))
 
 
-def test_processes_that_do_not_answer_are_left_out(pairs):
-    async def ask():
-        with process(pairs, 1) as (one, tells_one), process(pairs, 2) as (two, tells_two):
-            async with tells_one, tells_two:
-                assert samples_of((await one.text()).decode()) == EXPECTED
-                with process(pairs, 3) as (_, tells_three):  # it has been asked before it was there
-                    async with tells_three:
-                        assert 'fill{process="3"} 1.5' in samples_of((await two.text()).decode())
-
-    asyncio.run(ask())
+async def test_processes_that_do_not_answer_are_left_out(pairs):
+    with process(pairs, 1) as (one, tells_one), process(pairs, 2) as (two, tells_two):
+        async with tells_one, tells_two:
+            assert samples_of((await one.text()).decode()) == EXPECTED
+            with process(pairs, 3) as (_, tells_three):  # it has been asked before it was there
+                async with tells_three:
+                    assert 'fill{process="3"} 1.5' in samples_of((await two.text()).decode())
 
 
 def test_one_that_never_answers_may_be_asked_again_and_again(pairs, monkeypatch):
