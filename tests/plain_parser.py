@@ -42,14 +42,12 @@ def is_projective(heads: Sequence[int]) -> bool:
 
 def crossing(heads: Sequence[int]) -> list[int]:
     """By the definition: the dependents of arcs over a word that does not descend from the head."""
-    return [
-        dependent
-        for dependent, head in enumerate(heads, 1)
-        if not all(
-            dominates(heads, head, between)
-            for between in range(min(head, dependent) + 1, max(head, dependent))
-        )
-    ]
+
+    def dominates_all_between(head: int, dependent: int) -> bool:
+        between = range(min(head, dependent) + 1, max(head, dependent))
+        return all(dominates(heads, head, word) for word in between)
+
+    return [word for word, head in enumerate(heads, 1) if not dominates_all_between(head, word)]
 
 
 def lifted_heads(heads: Sequence[int]) -> tuple[int, ...]:
@@ -402,16 +400,13 @@ class PlainParser:
         labels: dict[int, int] = {}
         probabilities = PlainProbabilities(self.configuration.length)
         while not self.configuration.finished():
-            scores = self.scores()
-            transition = int(scores.argmax())
+            shares = self.scores().softmax(0).tolist()
+            transition = shares.index(max(shares))
             before = set(self.configuration.heads)
-            of_transitions = scores.softmax(0).tolist()
             of_kinds: Counter[str] = Counter()
-            for number, probability in enumerate(of_transitions):
-                of_kinds[self.name(number)] += probability
-            probabilities.add(
-                self.configuration, of_kinds, self.name(transition), of_transitions[transition]
-            )
+            for number, share in enumerate(shares):
+                of_kinds[self.name(number)] += share
+            probabilities.add(self.configuration, of_kinds, self.name(transition), shares[transition])
             self.take(transition)
             for dependent in self.configuration.heads.keys() - before:
                 labels[dependent] = int(self.inventory.label[transition])

@@ -82,17 +82,8 @@ def is_mentioned(path: Path) -> bool:
     return False
 
 
-ABSENT = (
-    "torch",
-    "conllu",
-    "yaml",
-    "tensorboard",
-    "safetensors",
-    "matplotlib",
-    "networkx",
-    "scipy",
-    "transformers",
-)
+ABSENT = ("torch", "conllu", "yaml", "tensorboard", "safetensors", "matplotlib", "networkx", "scipy")
+ABSENT += ("transformers",)
 """What an environment other than the program's lacks. spaCy itself needs pydantic, numpy and tqdm."""
 
 

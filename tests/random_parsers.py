@@ -14,20 +14,12 @@ TRAIN = [
 ]
 
 
+SIZES = {"word_size": 5, "tag_sizes": {"upos": 3}, "token_size": 6, "hidden_size": 7, "layers": 2}
+
+
 def model(system="arc-hybrid", scale=0.8, dtype=torch.float32, device="cpu", train=TRAIN, **options):
-    settings = ParserSettings(
-        system=system,
-        network=NetworkSettings(
-            word_size=5,
-            tag_sizes={"upos": 3},
-            token_size=6,
-            hidden_size=7,
-            layers=2,
-            transition_size=4,
-            dropout=0.3,
-            **options,
-        ),
-    )
+    network = NetworkSettings(**SIZES, transition_size=4, dropout=0.3, **options)
+    settings = ParserSettings(system=system, network=network)
     built = Model.build(settings, Vocabulary.build(train, ["form", "upos"]), torch.device(device))
     for weight in built.network.parameters():
         torch.nn.init.normal_(weight, std=scale)

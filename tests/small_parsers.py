@@ -56,18 +56,12 @@ def network(
         "tags": TagSettings(predict=("upos",), layers_above=1, embedding_size=2),
     }
     plain = {"tag_sizes": dict.fromkeys(read.keys() - {"form"}, 3), "word_features": word_features}
-    settings = NetworkSettings(
-        word_size=5,
-        token_size=6,
-        hidden_size=7,
-        layers=layers,
-        transition_size=4,
-        dropout=dropout,
-        composition=inventory.system.composes,
-        arcs=ArcSettings(size=5, loss_weight=0.25) if arcs else None,
-        **(layers_above_tags if reads_predicted else {}),
-        **(RICH if rich else plain),
-    )
+    sizes = {"word_size": 5, "token_size": 6, "hidden_size": 7, "layers": layers, "transition_size": 4}
+    parts = (layers_above_tags if reads_predicted else {}) | (RICH if rich else plain)
+    if arcs:
+        parts["arcs"] = ArcSettings(size=5, loss_weight=0.25)
+    composition = inventory.system.composes
+    settings = NetworkSettings(**{**sizes, "dropout": dropout, "composition": composition, **parts})
     columns, predicted = (RICH_COLUMNS if rich else read), COLUMNS.items() - read.items()
     parser = StackParser(settings, columns, len(inventory), predicted_sizes=dict(predicted), labels=LABELS)
     parser = parser.to(device, dtype)

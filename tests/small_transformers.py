@@ -31,21 +31,11 @@ def make_transformer(folder, kind="bert", positions=POSITIONS, text=TEXT, **size
     """Write a transformer and its tokenizer as the library does."""
     tokenizer = _tokenizer(kind, text)
     pad, unknown, begin, end, mask = SPECIAL[kind]
-    transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        pad_token=pad,
-        unk_token=unknown,
-        cls_token=begin,
-        sep_token=end,
-        mask_token=mask,
-    ).save_pretrained(folder)
-    configs = {
-        "bert": transformers.BertConfig,
-        "roberta": transformers.RobertaConfig,
-        "xlm-roberta": transformers.XLMRobertaConfig,
-    }
+    names = {"pad_token": pad, "unk_token": unknown, "cls_token": begin, "sep_token": end, "mask_token": mask}
+    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names).save_pretrained(folder)
     offset = 0 if kind == "bert" else tokenizer.token_to_id(pad) + 1
-    config = configs[kind](
+    config = transformers.AutoConfig.for_model(
+        kind,
         vocab_size=tokenizer.get_vocab_size(),
         max_position_embeddings=positions + offset,
         pad_token_id=tokenizer.token_to_id(pad),

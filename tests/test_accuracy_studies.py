@@ -84,12 +84,8 @@ def test_the_tree_of_several_parsers_has_the_greatest_sum(voting, seed, way):
 
 
 def test_labels_are_those_of_most_of_the_parsers_with_the_arc(voting):
-    members = [
-        opinion(voting, (2, 0), labels=["obj", "root"]),
-        opinion(voting, (2, 0), labels=["iobj", "root"]),
-        opinion(voting, (2, 0), labels=["iobj", "root"]),
-        *(opinion(voting, (0, 1), labels=["root", "nsubj"]) for _ in range(2)),
-    ]
+    members = [opinion(voting, (2, 0), labels=[label, "root"]) for label in ("obj", "iobj", "iobj")]
+    members += [opinion(voting, (0, 1), labels=["root", "nsubj"]) for _ in range(2)]
     assert voting.labelled((2, 0), members, voting.equal).labels == ("iobj", "root")
     assert voting.labelled((0, 1), members[:3], voting.equal).labels == ("root", "dep")
     surer = [opinion(voting, (2, 0), [0.9, 1.0], ["obj", "root"]), *members[1:2]]
@@ -162,12 +158,9 @@ def tagging(monkeypatch):
         return run
 
     def tagged(model, sentences):
-        return [
-            with_tags(sentence, {"upos": ["X"] * len(sentence)}, "all")[0]
-            if sentence.identifier not in seen[model]
-            else sentence
-            for sentence in sentences
-        ]
+        retagged = [with_tags(one, {"upos": ["X"] * len(one)}, "all")[0] for one in sentences]
+        pairs = zip(sentences, retagged, strict=True)
+        return [one if one.identifier in seen[model] else other for one, other in pairs]
 
     monkeypatch.setattr(program, "tagger", tagger)
     monkeypatch.setattr(program, "tagged", tagged)

@@ -38,11 +38,9 @@ def limited(model):
     ],
 )
 def test_too_much_is_refused(text, told, path, limited):
-    by_path = {
-        "v1/parse": {"json": {"texts": [text]}},
-        "process": {"data": {"data": text, "tokenizer": "", "parser": ""}},
-    }
-    answer = httpx.post(f"{limited.url}/{path}", **by_path[path])
+    form = {"data": text, "tokenizer": "", "parser": ""}
+    body = {"json": {"texts": [text]}} if path == "v1/parse" else {"data": form}
+    answer = httpx.post(f"{limited.url}/{path}", **body)
     assert (answer.status_code, told in answer.text) == (413, True)
 
 
