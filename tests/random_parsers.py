@@ -6,6 +6,8 @@ from plain_parser import sentence
 from parser.models.model import Model
 from parser.models.settings import ParserSettings
 from parser.networks.settings import NetworkSettings
+from parser.parsing import engine
+from parser.parsing.running import DeviceRunner, HostRunner
 from parser.treebank.vocabulary import Vocabulary
 
 TRAIN = [
@@ -36,13 +38,22 @@ def numbered_sentence(number, length):
     return sentence((0, *range(1, length)), forms=forms)
 
 
+RUNNERS = {"arrays": HostRunner, "PyTorch": DeviceRunner}
+
+
+def run_by(monkeypatch, runner):
+    """Let engines on a CPU parse by arrays, or by PyTorch as on a GPU."""
+    monkeypatch.setattr(engine, "HostRunner", RUNNERS[runner])
+
+
 def refuse_bad_words(monkeypatch):
     """Make sentences fail that contain the word `bad`."""
-    encode = Vocabulary.encode_tokens
+    for runner in RUNNERS.values():
+        encode = runner.encode
 
-    def encode_or_fail(vocabulary, sentences):
-        if any("bad" in one.forms for one in sentences):
-            raise RuntimeError("no such word")
-        return encode(vocabulary, sentences)
+        def encode_or_fail(this, requests, encode=encode):
+            if any("bad" in request.sentence.forms for request in requests):
+                raise RuntimeError("no such word")
+            return encode(this, requests)
 
-    monkeypatch.setattr(Vocabulary, "encode_tokens", encode_or_fail)
+        monkeypatch.setattr(runner, "encode", encode_or_fail)

@@ -168,10 +168,9 @@ class LabelScorer(nn.Module):
         rows = torch.where(heads > 0, starts + heads - 1, len(heads))  # [W] ROOT follows the words
         return self._output(gather_rows(as_heads, rows) + as_dependents)
 
-    def scores(self, heads: Tensor, dependents: Tensor) -> Tensor:
-        """[arcs, labels] Like `forward`, for given arcs. heads, dependents: [arcs, inputs] word vectors."""
-        as_heads = linear(heads, self.head.weight, self.head.bias)
-        return self._output(as_heads + linear(dependents, self.dependent.weight))
+    def of_words(self, table: Tensor) -> tuple[Tensor, Tensor]:
+        """[W + 2, size] each: what words add to the hidden layer as heads, and as dependents."""
+        return linear(table, self.head.weight, self.head.bias), linear(table, self.dependent.weight)
 
     def _output(self, hidden: Tensor) -> Tensor:
         hidden = dropout(F.relu(hidden), self.dropout, self.training)

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from parser.batching.device import to_device
-from parser.networks.stepping.array_steps import Array, array
 from parser.networks.stepping.stepper import with_room
 from parser.parsing.constraints import ANY_LABEL, KEPT_LIMITS, OF_LABELS, LabelChoices, SentenceConstraints
 from parser.transitions.given_arcs import NOTHING_GIVEN, Obstacles, obstacles_alone
@@ -182,14 +182,10 @@ class TransitionArrays:
         self.of_kinds = [int(each.obstacles or 0) for each in inventory.system.transitions]
         """The obstacles of transitions without labels."""
         effects = inventory.effects(inventory.kind.new_tensor(range(len(inventory))))
-        self.kinds, self.labels = array(inventory.kind[:-1]), array(inventory.label[:-1])
-        self.heads, self.dependents = array(effects.head), array(effects.dependent)
-        self.allowed = array(choices.table)[:, self.labels]
+        self.kinds, self.labels = inventory.kind[:-1].numpy(), inventory.label[:-1].numpy()
+        self.heads, self.dependents = effects.head.numpy(), effects.dependent.numpy()
+        self.allowed = choices.table.numpy()[:, self.labels]
         """[rows, transitions]"""
-
-    def without(self, legal: Sequence[int], blocked: int) -> Array:
-        """[n] The indices in `legal` of transitions whose kinds, bits of a number, are not blocked."""
-        return np.flatnonzero(blocked >> self.kinds[list(legal)] & 1 == 0)
 
 
 class ConstrainedSentence:
@@ -208,7 +204,7 @@ class ConstrainedSentence:
         obstacles = obstacles_alone(stack, front, heads, headless, self._facts)
         return sum(1 << kind for kind, any_of in enumerate(self._transitions.of_kinds) if any_of & obstacles)
 
-    def choose(self, legal: Sequence[int], words: Sequence[int]) -> Array | None:
+    def choose(self, legal: Sequence[int], words: Sequence[int]) -> NDArray[np.intp] | None:
         """[n] The indices in `legal` of the transitions that labels and limits allow; None for all of them.
 
         legal: transitions without obstacles. words: those at the places.

@@ -5,75 +5,44 @@ from __future__ import annotations
 import math
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import groupby
 from queue import Full
 from threading import Lock
 from time import monotonic
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 
 from parser.batching.device import compute_alone_after_fork, one_memory_error
 from parser.models.model import Model
-from parser.networks.stack_parser import EncodedSentences
 from parser.parsing import BATCH_SIZE
-from parser.parsing.alone import AloneParser
 from parser.parsing.beam_search import WIDTH, best_of, search
-from parser.parsing.constraints import ConstraintReader, SentenceConstraints
 from parser.parsing.options import TREE_ALONE, ParseOptions
 from parser.parsing.parsed_tree import Arcs, ParsedTree
-from parser.parsing.predicted_tags import predicted_tags, votes_of
 from parser.parsing.probabilities import Calibration
-from parser.parsing.reparsing import Alternatives, Reparser, SecondOpinion, Wanted, alternatives
-from parser.parsing.running_batch import RunningBatch
+from parser.parsing.reparsing import Alternatives, Reparser, Wanted, alternatives
+from parser.parsing.running import (
+    GROUP_WORDS,
+    DeviceRunner,
+    Done,
+    Encoding,
+    HostRunner,
+    Running,
+    encode_by_pytorch,
+)
 from parser.parsing.scheduler import READ_AHEAD, WINDOW, ReadAhead, Request, RequestSource, Scheduler
 from parser.system.console import warn
 from parser.system.exit_lock import ExitLock
+from parser.system.machine import is_of_memory
 from parser.treebank.projectivity import deprojectivize
 from parser.treebank.sentence import Sentence
 
-GROUP_SENTENCES, GROUP_WORDS = 256, 4_096
-"""Most sentences and words that are encoded together. More gain little, and let others wait longer."""
-FEW = 32
-"""Sentences that are parsed one after the other on a CPU, which is faster than a batch of them."""
-LATE_STEPS = 2
-"""Most steps that a few sentences wait for others on a CPU: encoding few takes almost as long as many."""
-SHARE_ALONE, MAX_CREDIT = 1 / 20, 200.0
-"""Words that can be parsed alone for each word that the batch has parsed: a tenth of the time, because a word
-alone takes twice as long. The second value limits how many of them accumulate."""
 MAX_WAITING = 16 * WINDOW
 """The default for the number of words that may wait."""
 SLOW = 0.05
 """In seconds. If reading a sentence takes longer, the trees of earlier ones come before more is read."""
-Tags = Mapping[str, tuple[str, ...]]
-
-
-class _Running(NamedTuple):
-    request: Request
-    tags: Tags
-    opinion: SecondOpinion | None
-    constraints: SentenceConstraints | None
-
-
-class _Alone(NamedTuple):
-    running: _Running
-    tables: Sequence[Tensor]
-    """See `AloneParser.parse`."""
-
-
-class _Encoded(NamedTuple):
-    """Sentences with what the models made of their words before the first step."""
-
-    requests: Sequence[Request]
-    by_model: list[EncodedSentences]
-    tags: list[Tags]
-    opinions: Sequence[SecondOpinion | None]
-    constraints: Sequence[SentenceConstraints | None]
-
-    def running(self) -> Iterator[_Running]:
-        return map(_Running, self.requests, self.tags, self.opinions, self.constraints)
 
 
 class EngineLoad(NamedTuple):
@@ -97,23 +66,19 @@ class Engine:
     def __init__(self, model: Model, batch_size: int = BATCH_SIZE, max_waiting: int = MAX_WAITING):
         """batch_size: sentences that are parsed at the same time. max_waiting: words that may wait."""
         self._model, self._batch_size, self._max_waiting = model, batch_size, max_waiting
-        self._is_on_gpu = model.device.type == "cuda"
-        self._batch: RunningBatch | None = None
-        self._running: dict[int, _Running] = {}
-        """Keyed by the slot in the batch."""
-        self._alone: deque[_Alone] = deque()
-        """Encoded sentences, which are parsed one after the other."""
-        self._joining: list[Request] = []
-        """Requests taken from the scheduler and not stored elsewhere yet; after an error they wait again."""
-        self._credit = MAX_CREDIT
-        """Words that can still be parsed alone next to the batch."""
-        self._late = 0
-        """Steps that the next sentences have waited for others."""
-        self._most_words = math.inf
-        """The limit on the words of the batch, which is lowered when memory runs out."""
         self._reparser, self._calibration = Reparser.of(model), Calibration.of(model)
+        self._encoding = Encoding(model, self._reparser)
         self._scheduler, self._source = Scheduler(), RequestSource()
+        self._running: dict[Request, None] = {}
+        """Requests taken from the scheduler that have not ended; after an error they wait again."""
+        self._most_words = math.inf
+        """The limit on the words that run together, which is lowered when memory runs out."""
         self._scheduling, self._computing, self._ending = Lock(), ExitLock(self), Lock()
+
+    @cached_property
+    def _runner(self) -> HostRunner | DeviceRunner:
+        kind = DeviceRunner if self._model.device.type == "cuda" else HostRunner
+        return kind(self._model, self._encoding, self._batch_size)
 
     def add(
         self,
@@ -146,14 +111,14 @@ class Engine:
     def is_idle(self) -> bool:
         """Whether there is nothing to compute. To be called by the thread that computes."""
         with self._scheduling:
-            return not (self._running or self._alone or len(self._scheduler))
+            return not (self._running or len(self._scheduler))
 
     @property
     def load(self) -> EngineLoad:
         """The work left. Any thread can ask for it, without waiting for a step."""
         with self._scheduling:
             waiting, words = len(self._scheduler), self._scheduler.words
-        return EngineLoad(waiting + len(self._alone), words, len(self._running), self._batch_size)
+        return EngineLoad(waiting, words, len(self._running), self._batch_size)
 
     def result(self, request: Request) -> ParsedTree:
         """The tree of a request, computed by this thread or by another one.
@@ -173,18 +138,19 @@ class Engine:
             if wanted and wanted.has_ended:
                 return
             compute_alone_after_fork()
+            is_memory_short = False
             try:
-                with torch.inference_mode():
-                    for slot, running in self._running.items():
-                        if running.request.state == "cancelled" and self._batch:
-                            self._batch.cancel(slot)
-                    if not self._parse_few():
-                        self._admit()
-                        self._advance()
-                        self._parse_beside()
+                with one_memory_error(), torch.inference_mode():
+                    for requests in self._schedule():
+                        self._start(requests)
+                    self._finish(self._runner.advance())
+            except torch.OutOfMemoryError:
+                is_memory_short = True
             except BaseException:
                 self._start_over()
                 raise
+            if is_memory_short:  # here, because the handler's traceback keeps the tensors of the failed step
+                self._relieve()
 
     def stream(
         self,
@@ -225,232 +191,78 @@ class Engine:
             for request in pending:
                 request.cancel()
 
-    @cached_property
-    def _alone_parser(self) -> AloneParser:
-        return AloneParser(self._model.members)
-
-    def _parse_few(self) -> bool:
-        """Parse the next sentence alone if there are few. Returns whether there are."""
-        if self._running or self._is_on_gpu:
-            return False
-        if not self._alone:
-            most = min(GROUP_WORDS, self._most_words)
-            with self._scheduling:
-                group = self._scheduler.take(FEW, most) if len(self._scheduler) <= FEW else []
-            self._encode_alone(group)
-        return self._parse_alone()
-
-    def _parse_beside(self) -> None:
-        """Parse a sentence alone if its source has few sentences and the batch has no room for it."""
-        if self._batch and self._batch.waiting and self._credit > 0 and not self._is_on_gpu:
-            with self._scheduling:
-                group = self._scheduler.take_of_small(FEW)
-            self._credit -= sum(len(request.sentence) for request in group)
-            self._encode_alone(group)
-            self._parse_alone()
-
-    def _encode_alone(self, group: Sequence[Request]) -> None:
-        """Encode sentences for `_parse_alone`. Requests whose sentences cannot be encoded fail."""
-        self._joining = list(group)
-        for encoded in self._encoded(group):
-            tables = zip(*(by_model.tables() for by_model in encoded.by_model), strict=True)
-            self._alone.extend(map(_Alone, encoded.running(), tables))
-            self._forget_joining(encoded)
-        self._joining = []
-
-    def _parse_alone(self) -> bool:
-        """Parse the next of the encoded sentences. Returns whether there was one."""
-        if not self._alone:
-            return False
-        running, tables = self._alone[0]
-        request = running.request
-        if not request.has_ended:
-            try:
-                arcs = self._alone_parser.parse(tables, request.options.probabilities, running.constraints)
-            except Exception as error:
-                request.fail(error)
-            else:
-                self._finish_all([(running, arcs)])
-        self._alone.popleft()
-        return True
-
-    def _admit(self) -> None:
-        """Let waiting sentences join the batch if it will have room for them."""
-        if (self._batch and 2 * self._batch.waiting >= self._batch_size) or self._waits_for_others():
+    def _schedule(self) -> Iterator[list[Request]]:
+        """Yield requests that begin now, in groups for which equally many trees are requested."""
+        if 2 * self._runner.waiting >= self._batch_size:
             return
-        room = self._most_words - sum(len(running.request.sentence) for running in self._running.values())
+        room = self._most_words - sum(len(request.sentence) for request in self._running)
         with self._scheduling:
-            group = self._scheduler.take(
-                GROUP_SENTENCES, min(GROUP_WORDS, room), room if self._running else math.inf
-            )
-        self._joining = group
-        for encoded in self._encoded(group):
-            self._join(encoded)
-        self._joining = []
+            limit = room if self._running else math.inf
+            taken = self._scheduler.take(self._runner.group, min(GROUP_WORDS, room), limit)
+        self._running |= dict.fromkeys(taken)
+        for _, alike in groupby(sorted(taken, key=_trees), key=_trees):
+            yield list(alike)
 
-    def _waits_for_others(self) -> bool:
-        """Whether few sentences are about to join a large batch, and can do so later."""
-        with self._scheduling:
-            waiting = len(self._scheduler)
-        is_few = 0 < 2 * waiting < len(self._running) and not self._is_on_gpu
-        self._late = self._late + 1 if is_few and self._late < LATE_STEPS else 0
-        return self._late > 0
+    def _start(self, requests: Sequence[Request]) -> None:
+        """Encode sentences and let them run. If that fails, each half is tried, so that each fails alone.
 
-    def _encoded(self, group: Sequence[Request]) -> Iterator[_Encoded]:
-        """Yield the sentences as the models encode them.
-
-        Sentences for which several trees are requested are not yielded, but searched immediately.
+        Sentences for which several trees are requested are searched immediately.
         """
-        alike: dict[int, list[Request]] = {}
-        for request in group:
-            alike.setdefault(request.options.trees, []).append(request)
-        for trees, requests in alike.items():
-            for encoded in self._encoded_parts(requests):
-                if trees == 1:
-                    yield encoded
-                else:
-                    self._search(encoded, trees)
-
-    def _encoded_parts(self, group: Sequence[Request]) -> Iterator[_Encoded]:
-        """Like `_encoded`. If encoding fails, each half is tried, so that each sentence fails alone."""
-        if not group or not self._joining:  # the requests wait again because the memory was too small
-            return
+        trees = requests[0].options.trees
         try:
-            with one_memory_error():
-                encoded = self._encode(group)
-        except torch.OutOfMemoryError:
-            encoded = None
-        except Exception as error:
-            if len(group) == 1:
-                group[0].fail(error)
+            if trees == 1:
+                encoded = self._runner.encode(requests)
             else:
-                yield from self._encoded_parts(group[: len(group) // 2])
-                yield from self._encoded_parts(group[len(group) // 2 :])
-            return
-        if encoded is None:
-            self._relieve()
-        else:
-            yield encoded
-
-    def _encode(self, group: Sequence[Request]) -> _Encoded:
-        """The sentences as the models encode them, and the tags that the models choose together."""
-        sentences = [request.sentence for request in group]
-        by_model, votes = [], []
-        for model in self._model.members:
-            tokens = model.vocabulary.encode_tokens(sentences)
-            words, tag_scores = model.network.encode_distinct(tokens)
-            by_model.append(EncodedSentences(tokens, words))
-            votes.append(votes_of(model.vocabulary, words, tag_scores))
-        tags = predicted_tags(votes, sentences)
-        constraints = [
-            self._constraints.read(request.sentence, request.options, tags_of_words)
-            if request.options.are_constrained
-            else None
-            for request, tags_of_words in zip(group, tags, strict=True)
-        ]
-        return _Encoded(group, by_model, tags, self._opinions(group, by_model, constraints), constraints)
-
-    @cached_property
-    def _constraints(self) -> ConstraintReader:
-        return ConstraintReader(self._model)
-
-    def _opinions(
-        self,
-        group: Sequence[Request],
-        by_model: Sequence[EncodedSentences],
-        constraints: Sequence[SentenceConstraints | None],
-    ) -> Sequence[SecondOpinion | None]:
-        """The opinion of the scorers of arcs on each sentence; None for all if nothing needs them."""
-        reparser = self._reparser
-        is_asked = any(request.options.needs_scorers for request in group)
-        if not reparser or not (reparser.changes_trees or is_asked):
-            return [None] * len(group)
-        pairs = zip(self._model.members, by_model, strict=True)
-        words = [encoded.words for model, encoded in pairs if model.network.arcs]
-        opinions = reparser.opinions(by_model[0].tokens.lengths, words)
-        return [
-            opinion.among(constraint.possible_heads()) if opinion and constraint else opinion
-            for opinion, constraint in zip(opinions, constraints, strict=True)
-        ]
-
-    def _search(self, encoded: _Encoded, trees: int) -> None:
-        """Finish requests for several trees by a beam search. trees: how many are requested."""
-        try:
-            with one_memory_error():
-                beams = search(self._model.members, encoded.by_model, encoded.constraints, WIDTH * trees)
-        except torch.OutOfMemoryError:
-            beams = None
-        if beams is None:
-            self._relieve()
-            return
-        for running, hypotheses in zip(encoded.running(), beams, strict=True):
-            if not running.request.has_ended:
-                self._finish(running, hypotheses)
-        self._forget_joining(encoded)
-
-    def _join(self, encoded: _Encoded) -> None:
-        try:
-            with one_memory_error():
-                if not self._batch:
-                    models, in_graph = self._model.members, self._is_on_gpu
-                    self._batch = RunningBatch(models, self._batch_size, in_graph=in_graph)
-                has_probabilities = any(request.options.probabilities for request in encoded.requests)
-                slots = self._batch.join(encoded.by_model, has_probabilities, encoded.constraints)
-        except torch.OutOfMemoryError:
-            slots = None
-        if slots is None:
-            self._relieve()
-            return
-        self._running |= dict(zip(slots, encoded.running(), strict=True))
-        self._forget_joining(encoded)
-
-    def _forget_joining(self, encoded: _Encoded) -> None:
-        """Remove the requests that are stored elsewhere now."""
-        joined = set(encoded.requests)
-        self._joining = [request for request in self._joining if request not in joined]
-
-    def _advance(self) -> None:
-        """Take steps with the sentences in the batch, and finish the requests whose sentences are done."""
-        if not self._batch or not self._running:
-            return
-        try:
-            with one_memory_error():
-                self._batch.work()
-                done = self._batch.done()
-        except torch.OutOfMemoryError:
-            done = None
-        if done is None:
-            self._relieve()
-            return
-        for arcs in done.values():
-            self._credit = min(MAX_CREDIT, self._credit + SHARE_ALONE * len(arcs.heads))
-        self._finish_all([(self._running[slot], arcs) for slot, arcs in done.items()])
-        for slot in done:
-            del self._running[slot]
-        if not self._running and not self._is_on_gpu:  # a GPU keeps the batch, whose graph is reused
-            self._batch = None
-
-    def _finish_all(self, done: Sequence[tuple[_Running, Arcs]]) -> None:
-        """Finish requests with the trees that parser and scorers find together. Each request fails alone."""
-        wanted = [(running, arcs) for running, arcs in done if not running.request.has_ended]
-        opinions = [running.opinion for running, _ in wanted if running.opinion]
-        trees = [arcs for running, arcs in wanted if running.opinion]
-        constraints = [running.constraints for running, _ in wanted if running.opinion]
-        try:
-            reparsed = iter(self._reparser.reparse(opinions, trees, constraints) if self._reparser else ())
-            others = self._alternatives([running for running, _ in wanted])
+                encoded = encode_by_pytorch(self._model, self._encoding, requests)
         except Exception as error:
-            if len(wanted) == 1:
-                wanted[0][0].request.fail(error)
+            if is_of_memory(error):
+                raise
+            if len(requests) == 1:
+                requests[0].fail(error)
+                del self._running[requests[0]]
                 return
-            for pair in wanted:
-                self._finish_all([pair])
+            self._start(requests[: len(requests) // 2])
+            self._start(requests[len(requests) // 2 :])
+            return
+        if trees == 1:
+            self._runner.join(encoded)
+        else:
+            constraints = [running.constraints for running in encoded.running]
+            beams = search(self._model.members, encoded.words, constraints, WIDTH * trees)
+            for running, hypotheses in zip(encoded.running, beams, strict=True):
+                self._finish_one(running, hypotheses)
+
+    def _finish(self, done: Sequence[Done]) -> None:
+        """Finish requests with the trees that parser and scorers find together. Each request fails alone."""
+        wanted = []
+        for each in done:
+            if each.running.request.has_ended:  # it was cancelled
+                del self._running[each.running.request]
+            else:
+                wanted.append(each)
+        scored = [each for each in wanted if each.running.opinion]
+        try:
+            reparsed = iter(())
+            if scored and self._reparser:
+                opinions = [each.running.opinion for each in scored if each.running.opinion]
+                constraints = [each.running.constraints for each in scored]
+                reparsed = iter(self._reparser.reparse(opinions, [each.arcs for each in scored], constraints))
+            others = self._alternatives([each.running for each in wanted])
+        except Exception as error:
+            if is_of_memory(error):
+                raise
+            if len(wanted) == 1:
+                wanted[0].running.request.fail(error)
+                del self._running[wanted[0].running.request]
+                return
+            for each in wanted:
+                self._finish([each])
             return
         for running, arcs in wanted:
             tree = next(reparsed) if running.opinion else arcs
-            self._finish(running, [tree], others.get(running.request, ()))
+            self._finish_one(running, [tree], others.get(running.request, ()))
 
-    def _alternatives(self, done: Sequence[_Running]) -> dict[Request, Alternatives]:
+    def _alternatives(self, done: Sequence[Running]) -> dict[Request, Alternatives]:
         """The alternatives of the sentences for which they are requested."""
         wanted = {
             running.request: Wanted(
@@ -463,7 +275,7 @@ class Engine:
             return {}
         return dict(zip(wanted, alternatives(self._reparser, list(wanted.values())), strict=True))
 
-    def _finish(self, running: _Running, several: Sequence[Arcs], others: Alternatives = ()) -> None:
+    def _finish_one(self, running: Running, several: Sequence[Arcs], others: Alternatives = ()) -> None:
         request = running.request
         try:
             trees: Sequence[ParsedTree] = [self._tree(running, arcs, others) for arcs in several]
@@ -474,8 +286,9 @@ class Engine:
             request.fail(error)
         else:
             request.finish(first._replace(others=tuple(next_best)))
+        del self._running[request]
 
-    def _tree(self, running: _Running, arcs: Arcs, others: Alternatives) -> ParsedTree:
+    def _tree(self, running: Running, arcs: Arcs, others: Alternatives) -> ParsedTree:
         labels = tuple(map(self._model.vocabulary.labels.string, arcs.labels))
         heads, labels = deprojectivize(arcs.heads, labels)
         violations: tuple[str, ...] = ()
@@ -491,15 +304,12 @@ class Engine:
         return ParsedTree(heads, labels, as_tuple, running.tags, violations, others, arcs.score)
 
     def _relieve(self) -> None:
-        """Continue with fewer sentences at a time, because the memory is too small for so many.
-
-        It is called after the handler of the error, whose traceback keeps the tensors of the failed step.
-        """
-        together = [*self._joining, *(running.request for running in self._running.values())]
+        """Continue with fewer sentences at a time, because the memory is too small for so many."""
+        together = list(self._running)
         if len(together) == 1:
-            self._batch, self._running, self._joining = None, {}, []
-            [request] = together
-            request.fail(MemoryError())
+            self._runner.start_over()
+            self._running = {}
+            together[0].fail(MemoryError())
         else:
             words = sum(len(request.sentence) for request in together)
             self._most_words = min(self._most_words, words // 2)
@@ -511,18 +321,18 @@ class Engine:
         torch.cuda.empty_cache()  # CUDA's libraries cannot use what PyTorch keeps
 
     def _start_over(self) -> None:
-        """Discard the batch. All unfinished requests wait again."""
-        unfinished = [
-            *self._joining,
-            *(alone.running.request for alone in self._alone),
-            *(running.request for running in self._running.values()),
-        ]
-        self._batch, self._running, self._joining = None, {}, []
-        self._alone.clear()
+        """Discard what runs. All unfinished requests wait again."""
+        unfinished = list(self._running)
+        self._runner.start_over()
+        self._running = {}
         with self._scheduling:
             for request in reversed(unfinished):
                 if request.wait_again():
                     self._scheduler.put_back(request)
+
+
+def _trees(request: Request) -> int:
+    return request.options.trees
 
 
 class ProcessEngine:

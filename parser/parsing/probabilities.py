@@ -26,7 +26,6 @@ from torch import Tensor
 
 from parser.models.model import Model
 from parser.models.settings import CalibrationSettings
-from parser.networks.stepping.array_steps import Array
 from parser.networks.stepping.stepper import with_room
 from parser.transitions.inventory import Effects, Inventory
 from parser.transitions.system import Place, State
@@ -96,39 +95,35 @@ class ArcProbabilities:
         rootless[sentence] *= kept[-1]
 
 
-class AloneProbabilities:
-    """Like `ArcProbabilities`, for one sentence."""
+def arc_probabilities(
+    inventory: Inventory, transitions: Sequence[int], scores: NDArray[np.float32], words: int
+) -> list[float]:
+    """Those of the arcs to the words of one sentence, like `ArcProbabilities`.
 
-    def __init__(self, words: int):
-        self.of_arcs = [1.0] * (words + 2)
-        self._kept = [1.0] * (words + 2)
-        self._rootless = 1.0
-
-    def add(
-        self,
-        keeps_root: Array,
-        scores: Array | None,
-        best: int,
-        effects: Effects[int],
-        words: tuple[int, int, int, int],
-    ) -> None:
-        """Add a transition before it is taken.
-
-        scores: [legal]; None if only one transition is legal. best: the index of the transition among the
-        legal ones. words: those at the places, before it is taken.
-        """
-        probabilities: Array = np.ones(1)
-        if scores is not None:
-            powers = np.exp(scores - scores.max())
-            probabilities = powers / powers.sum()
+    transitions: [steps]. scores: [steps, transitions] before each step; -infinity for illegal transitions.
+    """
+    powers = np.exp(scores.astype(float) - scores.max(1, keepdims=True))
+    probabilities = powers / powers.sum(1, keepdims=True)
+    of_taken = probabilities[np.arange(len(transitions)), transitions].tolist()
+    # [2, places, steps] with and without words on the stack
+    kept = (inventory.keeps_root.numpy().astype(float) @ probabilities.T).tolist()
+    of_arcs, of_root, rootless = [1.0] * (words + 2), [1.0] * (words + 2), 1.0
+    stack, front = [0], 1
+    for step, transition in enumerate(transitions):
+        effects = Effects(*inventory.effect_table[:, transition].tolist())
+        at = (stack[-1], stack[-2] if len(stack) > 1 else 0, front, -1)
         if effects.dependent != Place.NOWHERE:
-            of_best, dependent = float(probabilities[best]), words[effects.dependent]
-            from_root = of_best * self._kept[dependent] * self._rootless
-            self.of_arcs[dependent] = from_root if words[effects.head] == 0 else of_best
-        *kept, rootless = keeps_root.dot(probabilities).tolist()
-        for word, share in zip(words, kept, strict=False):
-            self._kept[word] *= share
-        self._rootless *= rootless
+            dependent = at[effects.dependent]
+            is_of_root = at[effects.head] == 0
+            of_arcs[dependent] = of_taken[step] * (of_root[dependent] * rootless if is_of_root else 1.0)
+        *by_place, elsewhere = kept[len(stack) == 1]
+        for word, share in zip(at, by_place, strict=False):
+            of_root[word] *= share[step]
+        rootless *= elsewhere[step]
+        del stack[len(stack) + effects.stack_move - 1 :]
+        stack.append(at[effects.top])
+        front += effects.buffer_move
+    return of_arcs[1:-1]
 
 
 @dataclass(frozen=True)

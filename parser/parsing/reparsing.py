@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, groupby
 from statistics import mean
 from typing import NamedTuple
 
@@ -28,6 +27,10 @@ from parser.networks.stack_parser import WordVectors
 from parser.parsing.constraints import SentenceConstraints
 from parser.parsing.eisner import is_projective_tree, projective_trees
 from parser.parsing.parsed_tree import Alternative, Arcs
+from parser.runtime.arcs import ArcScorer as HostScorer
+from parser.runtime.kernels import kernels
+from parser.runtime.layers import Linear
+from parser.runtime.words import EncodedWords
 from parser.treebank.sentence import BLANK, MARK
 
 MAX_WORDS = 500
@@ -42,10 +45,10 @@ class SecondOpinion(NamedTuple):
     """[n, n + 1] The log probabilities of the heads of each word, the first of which is ROOT."""
     greatest: Floats
     """[n] The greatest log probability of each word."""
-    table: Tensor
-    """[W + 2, token] The word vectors of this sentence and others, from which labels are scored."""
-    start: int
-    """The row of the first word."""
+    as_heads: Floats
+    """[n + 1, size] What ROOT and each word add to the hidden layer of the scorer of labels as a head."""
+    as_dependents: Floats
+    """[n, size] What each word adds as a dependent."""
 
     def among(self, possible: NDArray[np.bool_]) -> SecondOpinion:
         """The opinion if only some heads are possible; their probabilities sum to 1 for each word.
@@ -69,12 +72,6 @@ class ArcsOfSentence(NamedTuple):
     """The dependents, from 0."""
     heads: Sequence[int]
     """From 1; 0 for ROOT."""
-
-    def rows(self) -> Iterator[tuple[int, int]]:
-        """Yield the table rows of head and dependent of each arc."""
-        start, root = self.opinion.start, len(self.opinion.table) - 2
-        for head, word in zip(self.heads, self.words, strict=True):
-            yield start + head - 1 if head else root, start + word
 
 
 @dataclass(frozen=True)
@@ -118,17 +115,36 @@ class Reparser:
             (torch.stack(logs).mean(0).log_softmax(2) if len(logs) > 1 else logs[0]).float()
             for logs in zip(*of_models, strict=True)
         ]
+        as_heads, as_dependents = _on_host([each.float() for each in self._labels.of_words(tables[0])])
         starts = (lengths.cumsum(0) - lengths).tolist()
         opinions: list[SecondOpinion | None] = [None] * len(lengths)
         for group, together in zip(groups, _on_host(of_groups), strict=True):
-            greatest = together.max(2)
             for row, sentence in enumerate(group.sentences.tolist()):
-                length = int(lengths[sentence])
+                length, start = int(lengths[sentence]), starts[sentence]
                 logs = together[row, :length, : length + 1]
-                opinions[sentence] = SecondOpinion(logs, greatest[row, :length], tables[0], starts[sentence])
+                rows = np.r_[len(as_heads) - 2, start : start + length]
+                of_words = as_heads[rows], as_dependents[start : start + length]
+                opinions[sentence] = SecondOpinion(logs, logs.max(1), *of_words)
         return opinions
 
-    @torch.inference_mode()
+    def opinions_on_host(
+        self, scoring: Sequence[tuple[HostScorer, EncodedWords]]
+    ) -> list[SecondOpinion | None]:
+        """Like `opinions`, in arrays. scoring: the scorer of each model that has one, and its words."""
+        of_models = (scorer(words.vectors, words.lengths, MAX_WORDS) for scorer, words in scoring)
+        opinions: list[SecondOpinion | None] = []
+        for of_sentence in zip(*of_models, strict=True):
+            first = of_sentence[0]
+            if first is None:
+                opinions.append(None)
+                continue
+            logs = first.log_probabilities
+            if len(of_sentence) > 1:
+                logs = np.mean([each.log_probabilities for each in of_sentence if each], axis=0)
+                logs -= np.logaddexp.reduce(logs, 1, keepdims=True)
+            opinions.append(SecondOpinion(logs, logs.max(1), first.as_heads, first.as_dependents))
+        return opinions
+
     def reparse(
         self,
         opinions: Sequence[SecondOpinion],
@@ -185,24 +201,21 @@ class Reparser:
                 labels[word] = self.numbers[next(best)]
             after[number] = after[number]._replace(labels=labels)
 
-    @torch.inference_mode()
     def label_scores(self, arcs: Sequence[ArcsOfSentence]) -> Floats:
         """[arcs, labels] The scores of all arcs, in their order; -inf for impossible labels."""
-        if not any(each.words for each in arcs):
+        hidden = [each.opinion.as_heads[each.heads] + each.opinion.as_dependents[each.words] for each in arcs]
+        if not any(map(len, hidden)):
             return np.zeros((0, self._possible.shape[1]), np.float32)
-        heads, dependents = [], []
-        for _, together in groupby(arcs, lambda each: id(each.opinion.table)):
-            of_table = list(together)
-            table = of_table[0].opinion.table
-            numbers = [*chain.from_iterable(each.rows() for each in of_table)]
-            rows = torch.tensor(numbers, dtype=torch.long).view(-1, 2)  # [arcs, 2]
-            of_heads, of_dependents = to_device(rows, table.device).unbind(1)
-            heads.append(table.index_select(0, of_heads))
-            dependents.append(table.index_select(0, of_dependents))
-        scores = self._labels.scores(torch.cat(heads), torch.cat(dependents))  # [arcs, labels]
+        scores = self._label_output(np.maximum(np.concatenate(hidden), 0))  # [arcs, labels]
         possible = self._possible[np.array([head == 0 for each in arcs for head in each.heads], int)]
-        allowed: Floats = np.where(possible, scores.float().cpu().numpy(), np.float32(-np.inf))
+        allowed: Floats = np.where(possible, scores, np.float32(-np.inf))
         return allowed
+
+    @cached_property
+    def _label_output(self) -> Linear:
+        output = self._labels.labels
+        weights = (each.detach().float().cpu().numpy() for each in (output.weight, output.bias))
+        return Linear(kernels(), *weights)
 
     @cached_property
     def _arcs(self) -> list[ArcScorer]:

@@ -12,13 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from parsing.test_reparsing import model_of
 from plain_parser import PlainParser, is_tree
-from random_parsers import model, numbered_sentence
+from random_parsers import RUNNERS, model, numbered_sentence, run_by
 
 from parser import load
 from parser.cli import main
 from parser.models.model import Model
 from parser.networks.stack_parser import EncodedSentences
-from parser.parsing import engine
 from parser.parsing.beam_search import WIDTH, search
 from parser.parsing.engine import Engine, parse
 from parser.parsing.options import ParseOptions
@@ -150,11 +149,11 @@ def all_of(tree):
     return [tree, *tree.others]
 
 
-@pytest.mark.parametrize("few", first_of([0, 32]), ids=["batch", "alone"])
+@pytest.mark.parametrize("runner", first_of([*RUNNERS]))
 @pytest.mark.parametrize("way", first_of(WAYS))
-def test_trees_are_different_and_ordered_in_any_company(way, few, monkeypatch):
+def test_trees_are_different_and_ordered_in_any_company(way, runner, monkeypatch):
     """The first tree is the one found with greater width; for a single tree it is the greedy parser's."""
-    monkeypatch.setattr(engine, "FEW", few)
+    run_by(monkeypatch, runner)
     torch.manual_seed(5)
     parser = ensemble_of(*way, 1)
     sentences = [numbered_sentence(number, length) for number, length in enumerate(LENGTHS)]

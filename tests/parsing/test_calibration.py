@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from parsing.test_reparsing import model_of
+from random_parsers import RUNNERS, run_by
 
 from parser.models.settings import CalibrationSettings
-from parser.parsing.engine import FEW, parse
+from parser.parsing.engine import parse
 from parser.parsing.options import ParseOptions
 from parser.parsing.probabilities import Calibration, with_calibration
 from parser.treebank.conllu import read_treebank
@@ -26,8 +27,10 @@ def plain(probability, settings=SETTINGS):
     return 1 / (1 + math.exp(-value - settings.offset))
 
 
-@pytest.mark.parametrize("sentences", [SENTENCES[: FEW // 2], SENTENCES], ids=["alone", "batch"])
-def test_trees_stay_and_their_probabilities_are_calibrated(sentences):
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_trees_stay_and_their_probabilities_are_calibrated(runner, monkeypatch):
+    run_by(monkeypatch, runner)
+    sentences = SENTENCES
     before = parse(MODEL, sentences, options=ParseOptions(probabilities=True))
     after = parse(with_calibration(MODEL, SETTINGS), sentences, options=ParseOptions(probabilities=True))
     for own, calibrated in zip(before, after, strict=True):

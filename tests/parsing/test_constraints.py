@@ -12,12 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain_constraints import plain_tree
 from plain_parser import all_trees, is_tree, projective_trees, sentence
-from random_parsers import model, numbered_sentence
+from random_parsers import RUNNERS, model, numbered_sentence, run_by
 
 from parser.models.model import Model
 from parser.models.settings import CalibrationSettings
 from parser.networks.stack_parser import EncodedSentences
-from parser.parsing import engine
 from parser.parsing.constrained_steps import ConstrainedBatch
 from parser.parsing.constraints import ConstraintReader, LabelChoices
 from parser.parsing.engine import Engine, parse
@@ -76,10 +75,9 @@ def assert_kept(one, tree):
         assert given_label in ("_", label), (one.labels, tree.labels)
 
 
-@pytest.fixture(params=[0, 1000], ids=["batch", "alone"])
-def few(request, monkeypatch):
-    """The number of sentences up to which they are parsed alone."""
-    monkeypatch.setattr(engine, "FEW", request.param)
+@pytest.fixture(params=RUNNERS)
+def runner(request, monkeypatch):
+    run_by(monkeypatch, request.param)
     return request.param
 
 
@@ -100,9 +98,9 @@ def test_trees_are_those_of_a_plain_parser_that_looks_at_all_trees(
     torch.manual_seed(seed)
     parser = constrained_model(system, composition)
     options = ParseOptions(keep="given", at_most_one=at_most_one, not_root=not_root)
-    for few in (0, 1000):
+    for runner in RUNNERS:
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(engine, "FEW", few)
+            run_by(patched, runner)
             found = parse(parser, sentences, batch_size=3, options=options)
         for one, tree in zip(sentences, found, strict=True):
             no_roots = {word for word, tag in enumerate(one.upos, 1) if tag in not_root}
@@ -129,7 +127,7 @@ def violations(tree, at_most_one, no_roots):
 
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("words", first_of(range(1, 7), 3))
-def test_all_subsets_of_the_arcs_of_all_trees_are_kept(system, words, few):
+def test_all_subsets_of_the_arcs_of_all_trees_are_kept(system, words, runner):
     sentences = [
         partial(heads, with_labels(heads, number)) for number, heads in enumerate(subsets_of_trees(words))
     ]
@@ -139,7 +137,7 @@ def test_all_subsets_of_the_arcs_of_all_trees_are_kept(system, words, few):
 
 
 @pytest.mark.parametrize("words", [1, 2, 3, *extended((4,))])
-def test_arcs_that_cross_are_put_back(words, few):
+def test_arcs_that_cross_are_put_back(words, runner):
     sentences = [
         partial(
             [head if (chosen >> place) % 2 else NO_HEAD for place, head in enumerate(tree)], ["_"] * words
@@ -153,7 +151,7 @@ def test_arcs_that_cross_are_put_back(words, few):
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_a_whole_tree_stays_as_it_is(system, few):
+def test_a_whole_tree_stays_as_it_is(system, runner):
     parser = constrained_model(system)
     sentences = [
         partial(tree, ["det" if head else "root" for head in tree])
@@ -186,7 +184,7 @@ def test_random_subsets_of_random_trees_are_kept(system, sentences):
         assert_kept(one, tree)
 
 
-def test_what_is_not_constrained_is_parsed_as_ever(few):
+def test_what_is_not_constrained_is_parsed_as_ever(runner):
     parser = constrained_model("arc-eager")
     free = [sentence((0, *range(1, words))) for words in (3, 9, 1, 14, 6, 2, 8, 20)]
     expected = parse(parser, free, batch_size=3, options=ParseOptions(probabilities=True))
@@ -204,7 +202,7 @@ def test_what_is_not_constrained_is_parsed_as_ever(few):
 
 def test_sentences_that_begin_anew_count_anew(monkeypatch):
     """Sentences are removed from a batch while they are parsed."""
-    monkeypatch.setattr(engine, "FEW", 0)
+    run_by(monkeypatch, "PyTorch")
     parser = constrained_model()
     limits = ParseOptions(keep="given", at_most_one=("det", "obj"))
     sentences = [partial([NO_HEAD] * words, ["_"] * (words - 1) + ["obj"]) for words in (9, 4, 12, 30, 7, 5)]
@@ -267,7 +265,7 @@ def test_new_limits_move_tensors_seldom():
     assert not any(join(limits) for limits in permutations(WORD_LABELS, 3))
 
 
-def test_the_probability_of_what_is_given_is_one(few):
+def test_the_probability_of_what_is_given_is_one(runner):
     """Even if an arc is put back after parsing, and although calibration never gives 1."""
     parser = with_calibration(constrained_model(), CalibrationSettings(right=0.5, wrong=0.5, offset=-1))
     sentences = [
@@ -317,7 +315,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("heads", "labels", "word", "message"), FAULTS)
-def test_what_no_tree_can_have_is_told(heads, labels, word, message, few):
+def test_what_no_tree_can_have_is_told(heads, labels, word, message, runner):
     one, parser = partial(heads, labels), constrained_model()
     [(place, told)] = ConstraintReader(parser).faults(one, KEEP)
     assert place == word
@@ -329,7 +327,7 @@ def test_what_no_tree_can_have_is_told(heads, labels, word, message, few):
     assert told in str(refused._error)
 
 
-def test_a_label_of_the_root_alone_makes_the_root(few):
+def test_a_label_of_the_root_alone_makes_the_root(runner):
     [tree] = parse(constrained_model(), [partial([NO_HEAD] * 3, ["_", "_", "root"])], options=KEEP)
     assert tree.heads[2] == 0
 
@@ -365,7 +363,7 @@ def test_a_system_without_obstacles_refuses_given_arcs(wanted):
         parse(parser, [partial([NO_HEAD, 1], "__")], options=KEEP)
 
 
-def test_any_system_limits_dependents(few):
+def test_any_system_limits_dependents(runner):
     torch.manual_seed(1)
     parser, limits = constrained_model("arc-standard"), ParseOptions(at_most_one=("nsubj", "obj", "punct"))
     sentences = [numbered_sentence(number, 2 + number) for number in range(20)]
@@ -376,7 +374,7 @@ def test_any_system_limits_dependents(few):
     assert any(violations(tree, limits.at_most_one, ()) for tree in free)
 
 
-def test_an_ensemble_keeps_what_is_given(few):
+def test_an_ensemble_keeps_what_is_given(runner):
     torch.manual_seed(4)
     first, other = constrained_model(), constrained_model()
     together = replace(first, others=(other,))

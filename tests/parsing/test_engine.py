@@ -1,6 +1,5 @@
 """Sentences that arrive at any time, are cancelled or fail, compared with each sentence parsed alone."""
 
-import gc
 import threading
 from concurrent.futures import CancelledError
 from queue import Full
@@ -10,14 +9,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from plain_parser import sentence
-from random_parsers import model, refuse_bad_words
+from random_parsers import RUNNERS, model, refuse_bad_words, run_by
 from random_parsers import numbered_sentence as of
 
 from parser.parsing import engine as engine_module
-from parser.parsing.alone import AloneParser
+from parser.parsing import running
 from parser.parsing.engine import Engine, parse
 from parser.parsing.options import TREE_ALONE, ParseOptions
-from parser.parsing.running_batch import RunningBatch, _Blocks
+from parser.parsing.running import HostRunner
+from parser.parsing.running_batch import _Blocks
 from parser.parsing.scheduler import Request, RequestSource
 
 
@@ -34,12 +34,13 @@ ACTIONS = st.one_of(
 )
 
 
-@given(actions=st.lists(ACTIONS, max_size=40), batch_size=st.integers(1, 5), few=st.integers(0, 3))
+@pytest.mark.parametrize("runner", RUNNERS)
+@given(actions=st.lists(ACTIONS, max_size=40), batch_size=st.integers(1, 5))
 def test_any_order_of_arrivals_and_cancellations_gives_the_trees_of_sentences_alone(
-    parser, actions, batch_size, few
+    parser, runner, actions, batch_size
 ):
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(engine_module, "FEW", few)
+        run_by(patched, runner)
         _hand_in_and_cancel(parser, actions, batch_size)
 
 
@@ -90,35 +91,24 @@ def test_a_sentence_that_can_not_be_read_fails_alone(parser, monkeypatch):
             assert engine.result(request) == parse(parser, [given[number]])[0]
 
 
-def test_what_was_in_the_batch_when_the_user_interrupted_is_parsed_later(parser, monkeypatch):
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_what_ran_when_the_user_interrupted_is_parsed_later(parser, monkeypatch, runner):
+    run_by(monkeypatch, runner)
     engine = Engine(parser, batch_size=4)
     requests = [engine.add(of(number, 5)) for number in range(90)]
     engine.step()
-    work = RunningBatch.work
+    kind = RUNNERS[runner]
+    advance = kind.advance
 
-    def interrupted(batch):
-        work(batch)
+    def interrupted(this):
+        advance(this)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(RunningBatch, "work", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        engine.step()
-    monkeypatch.setattr(RunningBatch, "work", work)
-    assert [engine.result(each) for each in requests] == parse(parser, [each.sentence for each in requests])
-
-
-def test_a_sentence_alone_that_the_user_interrupted_is_parsed_later(parser, monkeypatch):
-    engine = Engine(parser)
-    requests = [engine.add(of(number, 5)) for number in range(3)]
     with monkeypatch.context() as patch:
-        patch.setattr(AloneParser, "parse", interrupt)
+        patch.setattr(kind, "advance", interrupted)
         with pytest.raises(KeyboardInterrupt):
             engine.step()
     assert [engine.result(each) for each in requests] == parse(parser, [each.sentence for each in requests])
-
-
-def interrupt(*_):
-    raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("count", [3, 90])
@@ -128,8 +118,8 @@ def test_a_sentence_that_cannot_be_parsed_again_fails_alone(parser, monkeypatch,
     class Failing:
         changes_trees = True
 
-        def opinions(self, lengths, words):
-            return lengths.tolist()
+        def opinions_on_host(self, scoring):
+            return lengths
 
         def reparse(self, opinions, trees, constraints):
             if 7 in opinions:
@@ -137,6 +127,14 @@ def test_a_sentence_that_cannot_be_parsed_again_fails_alone(parser, monkeypatch,
             return trees
 
     monkeypatch.setattr(engine_module.Reparser, "of", lambda model: Failing())
+    lengths = []
+    encode = HostRunner.encode
+
+    def encode_and_note(runner, requests):
+        lengths[:] = [len(request.sentence) for request in requests]
+        return encode(runner, requests)
+
+    monkeypatch.setattr(HostRunner, "encode", encode_and_note)
     engine = Engine(parser, batch_size=8)
     requests = [engine.add(of(number, 7 if number % 3 == 1 else 5)) for number in range(count)]
     for number, request in enumerate(requests):
@@ -147,19 +145,19 @@ def test_a_sentence_that_cannot_be_parsed_again_fails_alone(parser, monkeypatch,
             assert len(engine.result(request).heads) == 5
 
 
-def test_few_sentences_that_are_too_much_for_the_memory_are_encoded_in_smaller_groups(parser, monkeypatch):
-    encode, sizes = Engine._encode, []
+def test_sentences_that_are_too_much_for_the_memory_are_encoded_in_smaller_groups(parser, monkeypatch):
+    encode, sizes = HostRunner.encode, []
 
-    def with_little_memory(engine, group):
+    def with_little_memory(runner, group):
         words = sum(len(request.sentence) for request in group)
         if words > 50:
-            raise torch.OutOfMemoryError
+            raise MemoryError
         sizes.append(words)
-        return encode(engine, group)
+        return encode(runner, group)
 
     engine = Engine(parser)
     requests = [engine.add(of(number, 10)) for number in range(30)]
-    monkeypatch.setattr(Engine, "_encode", with_little_memory)
+    monkeypatch.setattr(HostRunner, "encode", with_little_memory)
     found = [engine.result(each) for each in requests]
     monkeypatch.undo()
     assert found == parse(parser, [each.sentence for each in requests])
@@ -184,7 +182,7 @@ def test_weights_divide_the_words(parser):
         for source in (light, heavy)
     }
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(engine_module, "GROUP_SENTENCES", 8)
+        patched.setattr(running, "GROUP_ON_CPU", 8)
         while sum(each.state == "done" for own in requests.values() for each in own) < 100:
             engine.step()
     done = {source: sum(each.state == "done" for each in own) for source, own in requests.items()}
@@ -222,36 +220,6 @@ def test_a_stream_that_is_closed_leaves_nothing_behind(parser):
     next(stream)
     stream.close()
     assert engine.result(engine.add(of(3, 7))) == parse(parser, [of(3, 7)])[0]
-
-
-def test_few_that_come_one_after_the_other_are_encoded_together(parser, monkeypatch):
-    monkeypatch.setattr(engine_module, "MAX_CREDIT", 0.0)  # so that all join the batch
-    encode, sizes = Engine._encode, []
-    monkeypatch.setattr(
-        Engine, "_encode", lambda engine, group: sizes.append(len(group)) or encode(engine, group)
-    )
-    engine = Engine(parser, batch_size=64)
-    requests = [engine.add(of(number, 40)) for number in range(64)]
-    for number in range(12):
-        engine.step()
-        requests.append(engine.add(of(number, 40)))
-    assert sum(sizes) > 64 + 8
-    assert len(sizes) < 6
-    monkeypatch.undo()
-    assert [engine.result(each) for each in requests] == parse(parser, [each.sentence for each in requests])
-
-
-def test_a_batch_that_is_done_is_freed_at_once(parser):
-    """Python counts objects, not the memory of tensors, so it would collect those in cycles too late."""
-    engine = Engine(parser)
-    gc.collect()
-    gc.disable()
-    try:
-        requests = [engine.add(of(number, 5)) for number in range(90)]
-        list(map(engine.result, requests))
-        assert not any(type(each) is RunningBatch for each in gc.get_objects())
-    finally:
-        gc.enable()
 
 
 @given(st.lists(st.one_of(st.integers(1, 9), st.none()), max_size=30), st.integers(0, 1000))

@@ -17,10 +17,9 @@ from extended import extended
 from hypothesis import given
 from hypothesis import strategies as st
 from plain_parser import sentence
-from random_parsers import model, refuse_bad_words
+from random_parsers import RUNNERS, model, refuse_bad_words, run_by
 from random_parsers import numbered_sentence as of
 
-from parser.parsing import engine as engine_module
 from parser.parsing.engine import Engine, parse
 from parser.parsing.engine_thread import AwaitedRequest, EngineThread
 from parser.parsing.options import ParseOptions
@@ -77,12 +76,14 @@ WISHES = st.fixed_dictionaries(
     of_threads=st.lists(st.lists(WISHES, max_size=6), max_size=3),
     of_loops=st.lists(st.lists(WISHES, max_size=12), max_size=2),
     batch_size=st.integers(1, 5),
-    few=st.integers(0, 3),
+    runner=st.sampled_from([*RUNNERS]),
     max_waiting=st.integers(1, 60),
 )
-def test_nothing_is_lost_swapped_or_left_hanging(parser, of_threads, of_loops, batch_size, few, max_waiting):
+def test_nothing_is_lost_swapped_or_left_hanging(
+    parser, of_threads, of_loops, batch_size, runner, max_waiting
+):
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(engine_module, "FEW", few)
+        run_by(patched, runner)
         refuse_bad_words(patched)
         with EngineThread(Engine(parser, batch_size, max_waiting)) as engine:
             clients = Clients(engine, [*of_threads, *of_loops])
@@ -420,7 +421,7 @@ def test_many_that_cancel_and_fail(parser, monkeypatch, cancelled, failing):
     """Requests come from 64 tasks and 8 threads, and equally many others wait for their trees."""
     refuse_bad_words(monkeypatch)
     chosen = Random(1)
-    patience = [chosen.randrange(400) for _ in range(cancelled)] + [None] * (cancelled + failing)
+    patience = [chosen.randrange(100) for _ in range(cancelled)] + [None] * (cancelled + failing)
     wishes = [
         {
             "length": 0 if number < failing else chosen.randint(1, 12),

@@ -10,11 +10,10 @@ from extended import extended, first_of
 from hypothesis import given
 from hypothesis import strategies as st
 from plain_parser import PlainParser, is_tree, sentence
-from random_parsers import model
+from random_parsers import RUNNERS, model, run_by
 
 from parser.models.model import Model
 from parser.networks.stepping import stepper
-from parser.parsing import engine
 from parser.parsing.engine import Engine, parse
 from parser.parsing.options import ParseOptions
 from parser.parsing.running_batch import RunningBatch
@@ -28,8 +27,6 @@ def words(length):
     return sentence((0, *range(1, length)))
 
 
-ALONE = 2
-"""Stands for sentences that are parsed one after the other in plain numbers."""
 LENGTHS = [5, 1, 17, 3, 2, 2, 40, 9, 1, 6]
 
 
@@ -38,11 +35,12 @@ LENGTHS = [5, 1, 17, 3, 2, 2, 40, 9, 1, 6]
     [(False, False), (True, True), *extended((False, True), (True, False))],
 )
 @pytest.mark.parametrize("system", SYSTEMS)
-@pytest.mark.parametrize("batch_size", [3, ALONE, *first_of([1, 64])[1:]])
+@pytest.mark.parametrize("batch_size", [3, *first_of([1, 64])[1:]])
+@pytest.mark.parametrize("runner", RUNNERS)
 def test_each_way_of_parsing_gives_the_trees_of_a_plain_greedy_parser(
-    system, batch_size, composition, word_features, monkeypatch
+    system, runner, batch_size, composition, word_features, monkeypatch
 ):
-    monkeypatch.setattr(engine, "FEW", len(LENGTHS) if batch_size == ALONE else 0)
+    run_by(monkeypatch, runner)
     parser = model(system, dtype=torch.double, composition=composition, word_features=word_features)
     sentences = [words(length) for length in LENGTHS]
     found = parse(parser, sentences, batch_size, ParseOptions(probabilities=True))
@@ -56,12 +54,12 @@ def test_each_way_of_parsing_gives_the_trees_of_a_plain_greedy_parser(
 
 
 @pytest.mark.parametrize("system", first_of(SYSTEMS))
-@pytest.mark.parametrize("few", [0, 32])
+@pytest.mark.parametrize("runner", RUNNERS)
 @given(seed=st.integers(0, 1000), scale=st.sampled_from([0.0, 0.1, 3.0, 1e4]))
-def test_outputs_are_trees_with_one_root_for_any_weights(system, few, seed, scale):
+def test_outputs_are_trees_with_one_root_for_any_weights(system, runner, seed, scale):
     torch.manual_seed(seed)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(engine, "FEW", few)
+        run_by(patched, runner)
         trees = parse(model(system, scale), [words(length) for length in LENGTHS], batch_size=4)
     for tree in trees:
         assert is_tree(tree.heads)
@@ -83,7 +81,7 @@ def test_the_device_gives_the_trees_of_the_cpu(system, device):
 @pytest.mark.parametrize("composition", first_of([True, False]))
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_what_a_gpu_computes_in_vain_changes_nothing(monkeypatch, system, composition):
-    monkeypatch.setattr(engine, "FEW", 0)
+    run_by(monkeypatch, "PyTorch")
     parser = model(system, dtype=torch.double, composition=composition, word_features=True)
     sentences = [words(length) for length in LENGTHS]
     expected = parse(parser, sentences, batch_size=3)
@@ -107,13 +105,18 @@ def test_static_batches_and_single_sentences_give_the_same_trees(system, device)
         assert torch.equal(torch.cat([getattr(state, name)[:-1] for state in unbatched]).cpu(), expected)
 
 
-@given(st.lists(st.integers(1, 9), max_size=16), st.integers(1, 32), st.integers(1, 5), st.integers(0, 8))
-def test_streams_keep_the_order_for_any_read_ahead(lengths, read_ahead, batch_size, few):
+@given(
+    st.lists(st.integers(1, 9), max_size=16),
+    st.integers(1, 32),
+    st.integers(1, 5),
+    st.sampled_from([*RUNNERS]),
+)
+def test_streams_keep_the_order_for_any_read_ahead(lengths, read_ahead, batch_size, runner):
     torch.manual_seed(0)
     parser = model(dtype=torch.double)
     sentences = [words(length) for length in lengths]
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(engine, "FEW", few)
+        run_by(patched, runner)
         streamed = list(Engine(parser, batch_size).stream(iter(sentences), read_ahead=read_ahead))
     assert [one for one, _ in streamed] == sentences
     assert [tree for _, tree in streamed] == parse(parser, sentences)
@@ -152,18 +155,20 @@ def test_a_sentence_of_ten_thousand_words():
 @pytest.mark.parametrize(
     ("room", "message"), [(10, None), (4, "sentence made up: .* too little memory for a sentence of 5 words")]
 )
-def test_too_little_memory(monkeypatch, capsys, room, message):
-    monkeypatch.setattr(engine, "FEW", 0)
-    join = RunningBatch.join
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_too_little_memory(monkeypatch, capsys, runner, room, message):
+    run_by(monkeypatch, runner)
+    kind = RUNNERS[runner]
+    join = kind.join
 
-    def join_or_fail(batch, read, *options):
-        if read[0].tokens.words > room:
-            raise torch.OutOfMemoryError("too much")
-        return join(batch, read, *options)
+    def join_or_fail(this, encoded):
+        if sum(len(each.request.sentence) for each in encoded.running) > room:
+            raise MemoryError("too much")
+        join(this, encoded)
 
     parser, sentences = model(dtype=torch.double), [words(length) for length in (5, 9, 2, 4)]
     whole = parse(parser, sentences)
-    monkeypatch.setattr(RunningBatch, "join", join_or_fail)
+    monkeypatch.setattr(kind, "join", join_or_fail)
     if message:
         with pytest.raises(ValueError, match=message):
             parse(parser, sentences)
@@ -209,9 +214,9 @@ def test_a_batch_frees_its_tensors_and_its_graph_at_once(device):
 
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("number", first_of([float("nan"), float("inf"), float("-inf")]))
-@pytest.mark.parametrize("few", [0, 32])
-def test_outputs_are_trees_for_scores_that_are_not_finite(system, number, few, monkeypatch):
-    monkeypatch.setattr(engine, "FEW", few)
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_outputs_are_trees_for_scores_that_are_not_finite(system, number, runner, monkeypatch):
+    run_by(monkeypatch, runner)
     broken = model(system)
     torch.nn.init.constant_(broken.network.scores.bias, number)
     for tree in parse(broken, [words(length) for length in LENGTHS], batch_size=4):

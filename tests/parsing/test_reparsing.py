@@ -10,6 +10,7 @@ from extended import first_of
 from hypothesis import given
 from hypothesis import strategies as st
 from plain_parser import plain_label_scores, projective_trees, sentence
+from random_parsers import RUNNERS, run_by
 from small_parsers import SMALL
 
 from parser.api.parser import Parser
@@ -20,7 +21,7 @@ from parser.networks.scorers import ArcSettings
 from parser.networks.settings import NetworkSettings
 from parser.parsing import reparsing
 from parser.parsing.constraints import ConstraintReader
-from parser.parsing.engine import FEW, Engine, parse, parse_stream
+from parser.parsing.engine import Engine, parse, parse_stream
 from parser.parsing.engine_thread import EngineThread
 from parser.parsing.options import ParseOptions
 from parser.parsing.parsed_tree import Alternative, Arcs
@@ -55,10 +56,11 @@ def random_opinion(words, random):
     scores = random.normal(size=(words, words + 1), scale=2).astype(np.float32)
     scores[np.arange(words), np.arange(1, words + 1)] = -np.inf
     logs = scores - np.log(np.exp(scores).sum(1, keepdims=True))
-    table = torch.from_numpy(
-        random.normal(size=(words + 5, SMALL["sentence_encoder"].hidden_size * 2)).astype(np.float32)
+    size = MODEL.network.labels.head.out_features
+    as_heads, as_dependents = (
+        random.normal(size=(count, size)).astype(np.float32) for count in (words + 1, words)
     )
-    return SecondOpinion(logs, logs.max(1), table, start=2)
+    return SecondOpinion(logs, logs.max(1), as_heads, as_dependents)
 
 
 def trees_of(words):
@@ -67,9 +69,8 @@ def trees_of(words):
 
 def plain_label(opinion, head, word):
     scorer, vocabulary = MODEL.network.labels, MODEL.vocabulary
-    *words, root, _ = opinion.table
-    hidden = scorer.head(words[opinion.start + head - 1] if head else root)
-    scores = scorer.labels((hidden + scorer.dependent(words[opinion.start + word])).relu()).tolist()
+    hidden = torch.from_numpy(opinion.as_heads[head] + opinion.as_dependents[word])
+    scores = scorer.labels(hidden.relu()).tolist()
     possible = vocabulary.word_labels if head else vocabulary.root_labels
     return max(possible, key=lambda label: scores[label])
 
@@ -134,9 +135,10 @@ def test_opinions_are_those_of_one_sentence_after_the_other(count):
             logs, labels = plain_opinions(models, sentence)
             np.testing.assert_allclose(opinion.log_probabilities, logs, rtol=1e-4, atol=1e-4)
             np.testing.assert_allclose(opinion.greatest, logs.max(1).values, rtol=1e-4, atol=1e-4)
-            own = opinion.table[opinion.start : opinion.start + len(sentence)]
-            heads = torch.cat([opinion.table[-2:-1], own[:-1]])  # for each word, the one before it
-            found_labels = MODEL.network.labels.scores(heads, own)
+            hidden = torch.from_numpy(
+                opinion.as_heads[:-1] + opinion.as_dependents
+            )  # each word below the last
+            found_labels = MODEL.network.labels.labels(hidden.relu())
             torch.testing.assert_close(found_labels, labels, rtol=1e-4, atol=1e-4)
 
 
@@ -265,8 +267,10 @@ def plain_alternatives(sentence, count):
     return of_words
 
 
-@pytest.mark.parametrize("sentences", [SENTENCES[: FEW // 4], SENTENCES], ids=["alone", "batch"])
-def test_alternatives_are_the_most_probable_heads_with_their_best_labels(sentences):
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_alternatives_are_the_most_probable_heads_with_their_best_labels(runner, monkeypatch):
+    run_by(monkeypatch, runner)
+    sentences = SENTENCES
     for one, tree in parse_stream(MODEL, sentences, options=ParseOptions(alternatives=3)):
         for best, wanted in zip(tree.alternatives, plain_alternatives(one, 3), strict=True):
             assert [each[:2] for each in best] == [each[:2] for each in wanted]

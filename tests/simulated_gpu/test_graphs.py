@@ -15,7 +15,6 @@ from stopped_runs import left_behind
 
 from parser.batching.cuda_graph import CudaGraphs, GraphedWork, LostGeneratorError, refuse_without_generator
 from parser.networks.stack_parser import StackParser
-from parser.parsing import engine
 from parser.parsing.engine import parse
 from parser.parsing.running_batch import RunningBatch
 from parser.training.config import read_config
@@ -237,7 +236,6 @@ def test_without_memory_for_a_launch_or_the_first_run(cuda, monkeypatch, replays
 
 @pytest.mark.parametrize("recovers", [True, False])
 def test_parsing_goes_on_without_graphs(cuda, recovers, monkeypatch, capsys):
-    monkeypatch.setattr(engine, "FEW", 0)
     parser = model(device=CUDA)
     expected = parsed(parser)
     replays = cuda.counts.operators["graph"]
@@ -252,7 +250,6 @@ def test_parsing_goes_on_without_graphs(cuda, recovers, monkeypatch, capsys):
 
 
 def test_parsing_goes_on_without_memory_for_graphs(cuda, monkeypatch, capsys):
-    monkeypatch.setattr(engine, "FEW", 0)
     parser = model(device=CUDA)
     expected = parsed(parser)
     cuda.pools.clear()

@@ -5,6 +5,7 @@ import json
 import pytest
 import torch
 from extended import first_of
+from random_parsers import run_by
 
 from parser.batching import functional
 from parser.batching.functional import Processor
@@ -17,7 +18,7 @@ NONE = Processor("AuthenticAMD", 23, frozenset({"avx2"}))
 def products(monkeypatch):
     """The precision at each step of training and of parsing."""
     from parser.networks.stack_parser import StackParser
-    from parser.parsing import engine, running_batch
+    from parser.parsing import running_batch
 
     found = {"training": set(), "parsing": set()}
     forward, stepper = StackParser.forward, running_batch.inference_stepper
@@ -33,7 +34,7 @@ def products(monkeypatch):
 
     monkeypatch.setattr(StackParser, "forward", in_training)
     monkeypatch.setattr(running_batch, "inference_stepper", in_parsing)
-    monkeypatch.setattr(engine, "FEW", 0)  # so that a batch parses
+    run_by(monkeypatch, "PyTorch")
     return found
 
 

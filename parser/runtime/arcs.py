@@ -1,0 +1,58 @@
+"""Scorers of arcs and of labels, as in parser/networks/scorers.py, in arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from parser.runtime.kernels import Kernels
+from parser.runtime.layers import Linear
+from parser.runtime.reference import Floats, Integers
+
+
+class ScoredArcs(NamedTuple):
+    """Of a sentence of n words."""
+
+    log_probabilities: Floats
+    """[n, n + 1] Those of the heads of each word, the first of which is ROOT."""
+    as_heads: Floats
+    """[n + 1, size] What ROOT and each word add to the hidden layer of the scorer of labels as a head."""
+    as_dependents: Floats
+    """[n, size] What each word adds as a dependent."""
+
+
+class ArcScorer:
+    def __init__(self, weights: Mapping[str, Floats], kernels: Kernels, is_int8: bool):
+        """weights: of the model's file."""
+        names = ("arcs.head", "arcs.dependent", "labels.head", "labels.dependent")
+        matrices = [weights[f"{name}.weight"] for name in names]
+        biases = [weights.get(f"{name}.bias", np.zeros(len(matrices[0]), np.float32)) for name in names]
+        self._project = Linear(kernels, np.concatenate(matrices), np.concatenate(biases), is_int8)
+        self._attend = Linear(
+            kernels, weights["arcs.attention.weight"], weights["arcs.attention.bias"], is_int8
+        )
+        self._root = weights["tokens.root"]
+
+    def __call__(self, vectors: Floats, lengths: Integers, longest: int) -> Iterator[ScoredArcs | None]:
+        """Yield the scores of each sentence; None if it is longer than `longest`.
+
+        vectors: [W, token] of all words. lengths: [sentences] in words.
+        """
+        projected = self._project(np.concatenate([vectors, self._root[None]]))
+        heads, dependents, label_heads, label_dependents = np.split(projected, 4, axis=1)
+        heads, attended = np.maximum(heads, 0), self._attend(np.maximum(dependents[:-1], 0))
+        for start, end in pairwise([0, *lengths.cumsum().tolist()]):
+            count = end - start
+            if count > longest:
+                yield None
+                continue
+            rows = np.r_[len(vectors), start:end]
+            scores = attended[start:end] @ heads[rows].T  # [n, n + 1]
+            word = np.arange(count)
+            scores[word, word + 1] = -np.inf
+            scores -= scores.max(1, keepdims=True)
+            scores -= np.log(np.exp(scores).sum(1, keepdims=True))
+            yield ScoredArcs(scores, label_heads[rows], label_dependents[start:end])

@@ -1,0 +1,89 @@
+"""Layers of a trained network, made from its weights by their names in the file of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from parser.runtime.kernels import Kernels
+from parser.runtime.reference import Floats, Integers
+
+DIRECTIONS = ("", "_reverse")
+"""The ends of the names of an LSTM's weights, forwards and backwards."""
+
+
+class Linear:
+    def __init__(self, kernels: Kernels, weight: Floats, bias: Floats | None = None, is_int8: bool = False):
+        """weight: [outputs, inputs]. bias: [outputs]. is_int8: whether products round to 8 bits."""
+        self._kernels: Any = kernels
+        self.packed: Any = kernels.pack(weight, bias, is_int8)
+
+    def __call__(self, inputs: Floats) -> Floats:
+        """[rows, outputs] inputs: [rows, inputs]."""
+        outputs: Floats = self._kernels.linear(self.packed, inputs)
+        return outputs
+
+
+class LSTMWeights(NamedTuple):
+    """Those of one layer and direction. The gates are in the order input, forget, cell, output."""
+
+    of_input: Floats
+    """[4 * hidden, inputs]"""
+    recurrent: Floats
+    """[4 * hidden, hidden]"""
+    bias: Floats
+    """[4 * hidden]"""
+
+    @classmethod
+    def of(cls, weights: Mapping[str, Floats], name: str, layer: int, direction: str = "") -> LSTMWeights:
+        end = f"l{layer}{direction}"
+        of_input, recurrent, *biases = (
+            weights[f"{name}.{kind}_{end}"] for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        )
+        return cls(of_input, recurrent, sum(biases, np.zeros_like(biases[0])))
+
+
+def layers_of(weights: Mapping[str, Floats], name: str) -> int:
+    """The number of layers of an LSTM."""
+    layers = 0
+    while f"{name}.weight_ih_l{layers}" in weights:
+        layers += 1
+    return layers
+
+
+class BiLSTM:
+    """A bidirectional LSTM over sentences."""
+
+    def __init__(self, kernels: Kernels, weights: Mapping[str, Floats], name: str, is_int8: bool):
+        self._kernels: Any = kernels
+        self._layers = [
+            [
+                (
+                    Linear(kernels, each.of_input, each.bias, is_int8),
+                    Linear(kernels, each.recurrent, None, is_int8),
+                )
+                for each in (LSTMWeights.of(weights, name, layer, direction) for direction in DIRECTIONS)
+            ]
+            for layer in range(layers_of(weights, name))
+        ]
+        self.size = 2 * weights[f"{name}.weight_hh_l0"].shape[1]
+
+    def __call__(self, words: Floats, lengths: Integers) -> Floats:
+        """[W, size] The states of both directions. words: [W, inputs]. lengths: [sentences] in words."""
+        hidden = self.size // 2
+        for layer in self._layers:
+            states = np.empty((len(words), self.size), np.float32)
+            for direction, (of_input, recurrent) in enumerate(layer):
+                part = states[:, direction * hidden : (direction + 1) * hidden]
+                self._kernels.lstm(recurrent.packed, of_input(words), lengths, part, backward=direction == 1)
+            words = states
+        return words
+
+
+def softmax(scores: Floats) -> Floats:
+    """[rows, n] Over each row of scores [rows, n]."""
+    powers = np.exp(scores - scores.max(1, keepdims=True))
+    probabilities: Floats = powers / powers.sum(1, keepdims=True)
+    return probabilities

@@ -1,0 +1,147 @@
+"""What `kernels.c` computes, in NumPy: the reference, and what runs where the library is missing.
+
+Sums of numbers of 8 bits are exact also in float32 or float64, and the functions below take the same steps
+as those in C. So both give the same bits, except for products of float weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats: TypeAlias = NDArray[np.float32]
+Integers: TypeAlias = NDArray[np.integer[Any]]
+LARGEST = np.float32(127)
+EXACT_INPUTS = 2**24 // 127**2
+"""Products of so many numbers of 8 bits can be added up in float32 without rounding."""
+STATE = 6
+"""The size of a layer's state, in hidden sizes: 4 that it adds to the next gates, 1 that it adds to the input of
+the scores (last layer), and 1 of its cells."""
+
+
+class Weights(NamedTuple):
+    """Those of a product, packed for one kind of kernels."""
+
+    matrix: Any
+    """NumPy: [inputs, outputs] float32, with whole numbers if the product rounds to 8 bits."""
+    scales: Floats | None
+    """[outputs] What a whole number stands for; None if the product does not round."""
+    bias: Floats
+    """[outputs]"""
+
+
+class LSTM(NamedTuple):
+    """The layers of an LSTM in one direction. The gates are in PyTorch's order: input, forget, cell, output."""
+
+    inputs: Sequence[Weights]
+    """Of each layer but the first, [hidden] to [4 * hidden]. The first layer's are applied beforehand."""
+    recurrent: Sequence[Weights]
+    """Of each layer, [hidden] to [4 * hidden]; those of the last can have further outputs, see `STATE`."""
+
+
+def rounded_weights(weight: Floats) -> tuple[NDArray[np.int8], Floats]:
+    """Weights [outputs, inputs] as numbers of 8 bits, and what 1 stands for in each output."""
+    greatest = np.abs(weight).max(1, initial=0)
+    factor = np.divide(LARGEST, greatest, out=np.zeros_like(greatest), where=greatest > 0)
+    return np.rint(weight * factor[:, None]).astype(np.int8), greatest / LARGEST
+
+
+def exponential(x: Floats) -> Floats:
+    """A power of 2 with a whole exponent, times a polynomial."""
+    x = np.clip(x, np.float32(-60), np.float32(60)) * np.float32(1.44269504088896341)
+    whole = np.rint(x)
+    part = x - whole
+    power = np.full_like(part, 1.54035304e-4)
+    for coefficient in (1.33335581e-3, 9.61812911e-3, 5.55041087e-2, 2.40226507e-1, 6.93147181e-1, 1.0):
+        power = power * part + np.float32(coefficient)
+    return power * ((whole.astype(np.int32) + 127) << 23).view(np.float32)
+
+
+def sigmoid(x: Floats) -> Floats:
+    return np.float32(1) / (np.float32(1) + exponential(-x))
+
+
+def tanh(x: Floats) -> Floats:
+    return np.float32(1) - np.float32(2) / (exponential(np.float32(2) * x) + np.float32(1))
+
+
+def cell(gates: Floats, cells: Floats) -> tuple[Floats, Floats]:
+    """[..., hidden] The hidden state and the cells after a step. gates: [..., 4 * hidden]."""
+    of_in, of_forget, of_candidate, of_out = np.split(gates, 4, axis=-1)
+    cells = sigmoid(of_forget) * cells + sigmoid(of_in) * tanh(of_candidate)
+    return sigmoid(of_out) * tanh(cells), cells
+
+
+class NumPyKernels:
+    """The same interface as `CompiledKernels`."""
+
+    name = "numpy"
+
+    def pack(self, weight: Floats, bias: Floats | None = None, is_int8: bool = False) -> Weights:
+        """weight: [outputs, inputs]. bias: [outputs]. is_int8: whether products round to 8 bits."""
+        bias = np.zeros(len(weight), np.float32) if bias is None else bias
+        if not is_int8:
+            return Weights(np.ascontiguousarray(weight.T), None, bias)
+        rounded, scales = rounded_weights(weight)
+        exact = np.float32 if weight.shape[1] <= EXACT_INPUTS else np.float64
+        return Weights(np.ascontiguousarray(rounded.T, exact), scales, bias)
+
+    def pack_lstm(self, inputs: Sequence[Weights], recurrent: Sequence[Weights]) -> LSTM:
+        return LSTM(inputs, recurrent)
+
+    def linear(self, weights: Weights, inputs: Floats) -> Floats:
+        """[rows, outputs] = inputs [rows, inputs] times the weights, plus the bias."""
+        if weights.scales is None:
+            return inputs @ weights.matrix + weights.bias
+        greatest = np.abs(inputs).max(1, initial=0)
+        factor = np.divide(LARGEST, greatest, out=np.zeros_like(greatest), where=greatest > 0)
+        sums = np.rint(inputs * factor[:, None]).astype(weights.matrix.dtype) @ weights.matrix
+        return sums.astype(np.float32) * (weights.scales * (greatest / LARGEST)[:, None]) + weights.bias
+
+    def lstm(
+        self,
+        recurrent: Weights,
+        gates: Floats,
+        lengths: Integers,
+        hidden: Floats,
+        backward: bool = False,
+        begin: Floats | None = None,
+    ) -> None:
+        """Run one layer and direction over sequences, and write its states into `hidden` [frames, size].
+
+        gates: [frames, 4 * size] the part that depends on the inputs. lengths: [sequences] in frames. begin:
+        [5 * size] what the state before the first frame adds to the gates, and its cells; default: zeros.
+        """
+        size, starts = hidden.shape[1], lengths.cumsum() - lengths
+        order = np.argsort(-lengths, kind="stable")
+        first = np.zeros(5 * size, np.float32) if begin is None else begin
+        of_hidden, cells = (
+            np.tile(first[: 4 * size], (len(order), 1)),
+            np.tile(first[4 * size :], (len(order), 1)),
+        )
+        for step in range(lengths.max(initial=0)):
+            active = order[lengths[order] > step]
+            frames = starts[active] + (lengths[active] - 1 - step if backward else step)
+            states, cells = cell(gates[frames] + of_hidden[: len(active)], cells[: len(active)])
+            hidden[frames] = states
+            of_hidden = self.linear(recurrent, states)
+
+    def step(self, lstm: LSTM, gates: Floats, before: Floats) -> Floats:
+        """[layers, 6 * hidden] The states after one more input, see `STATE`.
+
+        gates: [4 * hidden] of the first layer. before: the states before, like the result.
+        """
+        after = np.zeros_like(before)
+        size = before.shape[1] // STATE
+        hidden = np.zeros(0, np.float32)
+        for layer, recurrent in enumerate(lstm.recurrent):
+            if layer:
+                gates = self.linear(lstm.inputs[layer - 1], hidden[None])[0]
+            hidden, cells = cell(gates + before[layer, : 4 * size], before[layer, 5 * size :])
+            after[layer, 5 * size :] = cells
+            added = self.linear(recurrent, hidden[None])[0]
+            after[layer, : len(added)] = added
+        return after
