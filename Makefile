@@ -59,7 +59,7 @@ setup: $(READY)
 
 # What the commands of README need; tests and checks bring their own packages when they are first called. pip leaves
 # a folder that makes every Python which is started here believe that the program is installed for it.
-.venv/ready: pyproject.toml constraints.txt
+.venv/ready: pyproject.toml constraints.txt setup.py parser/runtime/build.py parser/runtime/kernels.c
 	$(BASE_PYTHON) -m venv .venv
 	$(INSTALL) --no-compile '$(TORCH)' 2>/dev/null || $(INSTALL) --no-compile --extra-index-url $(CPU_BUILDS) '$(TORCH)'
 	$(INSTALL) --no-compile -e '.[text]'

@@ -21,12 +21,13 @@ NOT_SOURCE = (
     "dist",
     "runs",
     "*.egg-info",
+    "compiled",
     "__pycache__",
     ".*_cache",
     ".hypothesis",
 )
 EPOCHS = 4
-SUFFIXES = (".py", ".typed", ".js", ".css", ".html", ".svg")
+SUFFIXES = (".py", ".c", ".so", ".typed", ".js", ".css", ".html", ".svg")
 """Suffixes of the files that are installed."""
 
 

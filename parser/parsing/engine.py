@@ -242,7 +242,7 @@ class Engine:
                 wanted.append(each)
         scored = [each for each in wanted if each.running.opinion]
         try:
-            reparsed = iter(())
+            reparsed: Iterator[Arcs] = iter(())
             if scored and self._reparser:
                 opinions = [each.running.opinion for each in scored if each.running.opinion]
                 constraints = [each.running.constraints for each in scored]

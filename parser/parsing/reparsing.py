@@ -214,8 +214,8 @@ class Reparser:
     @cached_property
     def _label_output(self) -> Linear:
         output = self._labels.labels
-        weights = (each.detach().float().cpu().numpy() for each in (output.weight, output.bias))
-        return Linear(kernels(), *weights)
+        weight, bias = (each.detach().float().cpu().numpy() for each in (output.weight, output.bias))
+        return Linear(kernels(), weight, bias)
 
     @cached_property
     def _arcs(self) -> list[ArcScorer]:

@@ -1,4 +1,4 @@
-"""Compiles `kernels.c`, once for each set of instructions: `python -m parser.runtime.build [FOLDER]`.
+"""Compiles `kernels.c`, once for each set of instructions: `python -m parser.runtime.build`.
 
 It needs a C compiler: that of the variable CC, `cc`, or the one in the package ziglang. Without the compiled
 libraries, NumPy computes the same, which takes longer.
@@ -18,7 +18,7 @@ from pathlib import Path
 SOURCE = Path(__file__).with_name("kernels.c")
 FOLDER = Path(__file__).with_name("compiled")
 # Contracted or reordered operations would give other bits on other processors.
-OPTIONS = (
+OPTIONS = [
     "-std=gnu11",
     "-O3",
     "-ffp-contract=off",
@@ -26,40 +26,44 @@ OPTIONS = (
     "-fno-trapping-math",
     "-fPIC",
     "-shared",
-)
+]
 ON_X86 = {
-    "avx512": ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vnni", "-mavx2", "-mfma"),
-    "avxvnni": ("-mavx2", "-mfma", "-mavxvnni"),
-    "avx2": ("-mavx2", "-mfma"),
+    "avx512": "-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx2 -mfma",
+    "avxvnni": "-mavx2 -mfma -mavxvnni",
+    "avx2": "-mavx2 -mfma",
 }
-"""The options for each set of instructions beyond those that every processor of the kind has, the best first."""
+"""The options for each set of instructions that not every processor has, the best first."""
 ANY = "any"
-"""The name of the library without further instructions."""
+"""The name of the library that every processor can run."""
 
 
-def compiler() -> list[str]:
-    """The command of a C compiler. Raises FileNotFoundError if there is none."""
+def compiler() -> list[str] | None:
+    """The command of a C compiler; None if there is none."""
     if given := os.environ.get("CC"):
         return shlex.split(given)
     if path := shutil.which("cc") or shutil.which("gcc") or shutil.which("clang"):
         return [path]
     if importlib.util.find_spec("ziglang"):
-        return [sys.executable, "-m", "ziglang", "cc"]
-    raise FileNotFoundError("no C compiler: neither CC, cc, gcc, clang nor the package ziglang")
+        target = f"{platform.machine()}-linux-gnu.2.17"  # else it would be this processor
+        return [sys.executable, "-m", "ziglang", "cc", "-target", target]
+    return None
 
 
 def build(folder: Path = FOLDER) -> list[Path]:
     """Compile into a folder. Returns the libraries; raises OSError or CalledProcessError if it fails."""
     command, libraries = compiler(), []
+    if command is None:
+        raise FileNotFoundError("no C compiler: neither CC, cc, gcc, clang nor the package ziglang")
     folder.mkdir(parents=True, exist_ok=True)
     is_x86 = platform.machine().lower() in ("x86_64", "amd64")
-    for name, options in {**(ON_X86 if is_x86 else {}), ANY: ()}.items():
+    for name, options in {**(ON_X86 if is_x86 else {}), ANY: ""}.items():
         library = folder / f"{name}.so"
-        temporary = library.with_suffix(f".{os.getpid()}")  # another process may be reading the library
-        subprocess.run([*command, *OPTIONS, *options, str(SOURCE), "-o", str(temporary)], check=True)
+        temporary = library.with_suffix(f".{os.getpid()}")  # another process may be using the library
+        arguments = [*OPTIONS, *options.split(), str(SOURCE), "-o", str(temporary)]
+        subprocess.run([*command, *arguments], check=True)
         libraries.append(temporary.replace(library))
     return libraries
 
 
 if __name__ == "__main__":
-    build(*map(Path, sys.argv[1:2]))
+    build()

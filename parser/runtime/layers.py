@@ -44,6 +44,11 @@ class LSTMWeights(NamedTuple):
         )
         return cls(of_input, recurrent, sum(biases, np.zeros_like(biases[0])))
 
+    def layers(self, kernels: Kernels, is_int8: bool) -> tuple[Linear, Linear]:
+        """What the inputs, and what the hidden state adds to the gates."""
+        of_input = Linear(kernels, self.of_input, self.bias, is_int8)
+        return of_input, Linear(kernels, self.recurrent, None, is_int8)
+
 
 def layers_of(weights: Mapping[str, Floats], name: str) -> int:
     """The number of layers of an LSTM."""

@@ -68,7 +68,7 @@ class RuntimeModel:
         numbers: Sequence[int] | None = None,
         transform: Callable[[Sequence[Sentence]], Floats] | None = None,
     ) -> RuntimeModel:
-        """inventory, numbers: see `StackNetwork`. weights: of the model's file. transform: see `WordEncoder`."""
+        """weights: of the model's file. inventory, numbers: see `StackNetwork`. transform: `WordEncoder`."""
         network = settings.network
         return cls(
             vocabulary,

@@ -18,8 +18,8 @@ LARGEST = np.float32(127)
 EXACT_INPUTS = 2**24 // 127**2
 """Products of so many numbers of 8 bits can be added up in float32 without rounding."""
 STATE = 6
-"""The size of a layer's state, in hidden sizes: 4 that it adds to the next gates, 1 that it adds to the input of
-the scores (last layer), and 1 of its cells."""
+"""The size of a layer's state, in hidden sizes: 4 that it adds to the next gates, 1 that it adds to the input
+of the scores (last layer), and 1 of its cells."""
 
 
 class Weights(NamedTuple):
@@ -34,7 +34,7 @@ class Weights(NamedTuple):
 
 
 class LSTM(NamedTuple):
-    """The layers of an LSTM in one direction. The gates are in PyTorch's order: input, forget, cell, output."""
+    """The layers of an LSTM. The gates are in PyTorch's order: input, forget, cell, output."""
 
     inputs: Sequence[Weights]
     """Of each layer but the first, [hidden] to [4 * hidden]. The first layer's are applied beforehand."""

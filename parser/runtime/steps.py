@@ -71,8 +71,8 @@ class OfWords(NamedTuple):
     """What the words of sentences add to the steps, without composition."""
 
     pushed: Floats
-    """[W + 1, 6 * hidden] Of each word and of ROOT: to the gates of the stack's LSTM, and to the scores' input
-    as S0 and as S1."""
+    """[W + 1, 6 * hidden] Of each word and of ROOT: to the gates of the stack's LSTM, and to the input of the
+    scores as S0 and as S1."""
     fronts: Floats
     """[W + 1, hidden] What each word, and the end of the buffer, adds as B0."""
 
@@ -108,9 +108,7 @@ class StackNetwork:
         """[layers, 6 * hidden] The state of an LSTM before its first input."""
         self._buffer_layers = []
         for layer in range(self.layers):
-            each = LSTMWeights.of(weights, "buffer", layer)
-            matrices = (each.of_input, each.bias), (each.recurrent, None)
-            self._buffer_layers.append([Linear(kernels, *matrix, is_int8) for matrix in matrices])
+            self._buffer_layers.append(LSTMWeights.of(weights, "buffer", layer).layers(kernels, is_int8))
         self._buffer = self._lstm(weights, "buffer", "from_buffer", is_int8)
         self._from_buffer = Linear(kernels, weights["from_buffer.weight"], None, is_int8)
         self._as_front = (

@@ -98,8 +98,11 @@ class WordEncoder:
         names = list(vocabulary.predicted)
         self._columns = np.cumsum([0, *(len(vocabulary.predicted[name]) for name in names)]).tolist()
         if names:
-            of_tags = ([weights[f"tags.{name}.{kind}"] for name in names] for kind in ("weight", "bias"))
-            self._tags = Linear(kernels, *map(np.concatenate, of_tags), is_int8)
+            weight, bias = (
+                np.concatenate([weights[f"tags.{name}.{kind}"] for name in names])
+                for kind in ("weight", "bias")
+            )
+            self._tags = Linear(kernels, weight, bias, is_int8)
         if settings.tags.layers_above:
             self._above = BiLSTM(kernels, weights, "layers_above_tags.lstm", is_int8)
             self._tag_embeddings = [

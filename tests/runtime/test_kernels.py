@@ -1,0 +1,171 @@
+"""The compiled kernels, for each set of instructions of this processor, compared with NumPy."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from parser.runtime import build
+from parser.runtime.kernels import CompiledKernels, instruction_sets, kernels
+from parser.runtime.reference import STATE, NumPyKernels, exponential
+
+COMPILED = [
+    pytest.param(name, marks=() if name in instruction_sets() else pytest.mark.skip(f"{name} is not there"))
+    for name in (*build.ON_X86, build.ANY)
+]
+NUMPY = NumPyKernels()
+SIZES = st.one_of(st.integers(1, 20), st.sampled_from([63, 64, 65, 128, 200]))
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def assert_equal(found, expected, is_int8):
+    """Whole numbers are exact, and the rest takes the same steps."""
+    if is_int8:
+        np.testing.assert_array_equal(found, expected)
+    else:
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def drawn(random, *shape, scale=1.0):
+    return random.normal(size=shape, scale=scale).astype(np.float32)
+
+
+@pytest.mark.parametrize("is_int8", [True, False])
+@pytest.mark.parametrize("name", COMPILED)
+@given(rows=st.integers(0, 60), inputs=SIZES, outputs=SIZES, seed=SEEDS)
+def test_products(name, is_int8, rows, inputs, outputs, seed):
+    random = np.random.default_rng(seed)
+    weight, bias, given_rows = (
+        drawn(random, outputs, inputs),
+        drawn(random, outputs),
+        drawn(random, rows, inputs),
+    )
+    given_rows *= random.choice([0, 1e-20, 1, 1e20], size=(rows, 1)).astype(np.float32)
+    found, expected = (
+        each.linear(each.pack(weight, bias, is_int8), given_rows) for each in (kernels(name), NUMPY)
+    )
+    size = 1 + np.abs(given_rows) @ np.abs(weight).T  # of all terms of a sum
+    assert_equal(found / size, expected / size, is_int8)
+
+
+@given(inputs=SIZES, outputs=SIZES, seed=SEEDS)
+def test_rounded_products_are_near_exact_ones(inputs, outputs, seed):
+    random = np.random.default_rng(seed)
+    weight, given_rows = drawn(random, outputs, inputs), drawn(random, 3, inputs)
+    found = NUMPY.linear(NUMPY.pack(weight, None, is_int8=True), given_rows)
+    most = np.abs(weight).max(1) * np.abs(given_rows).max(1)[:, None] * inputs / 100
+    assert (abs(found - given_rows @ weight.T) <= most).all()
+
+
+@pytest.mark.parametrize("is_int8", [True, False])
+@pytest.mark.parametrize("name", COMPILED)
+@given(
+    lengths=st.lists(st.integers(1, 9), max_size=70),
+    size=st.integers(1, 40),
+    backward=st.booleans(),
+    seed=SEEDS,
+)
+def test_lstms_over_sequences(name, is_int8, lengths, size, backward, seed):
+    random = np.random.default_rng(seed)
+    weight, begin = drawn(random, 4 * size, size, scale=size**-0.5), drawn(random, 5 * size)
+    gates = drawn(random, sum(lengths), 4 * size)
+    states = []
+    for each in (kernels(name), NUMPY):
+        table = np.zeros((sum(lengths), 3 * size), np.float32)
+        recurrent = each.pack(weight, None, is_int8)
+        each.lstm(recurrent, gates, np.array(lengths, int), table[:, size : 2 * size], backward, begin)
+        assert not table[:, :size].any()
+        assert not table[:, 2 * size :].any()
+        states.append(table)
+    assert_equal(*states, is_int8)
+
+
+@pytest.mark.parametrize("is_int8", [True, False])
+@pytest.mark.parametrize("name", COMPILED)
+@given(layers=st.integers(1, 3), size=st.integers(1, 40), seed=SEEDS)
+def test_a_step_of_layers(name, is_int8, layers, size, seed):
+    random = np.random.default_rng(seed)
+    inputs = [drawn(random, 4 * size, size) for _ in range(layers - 1)]
+    recurrent = [drawn(random, (5 if layer == layers - 1 else 4) * size, size) for layer in range(layers)]
+    gates, before = drawn(random, 4 * size), drawn(random, layers, STATE * size)
+    after = []
+    for each in (kernels(name), NUMPY):
+        packed = ([each.pack(weight, None, is_int8) for weight in weights] for weights in (inputs, recurrent))
+        after.append(each.step(each.pack_lstm(*packed), gates, before))
+        after[-1][:-1, 4 * size : 5 * size] = 0  # only the last layer has an output
+    assert_equal(*after, is_int8)
+
+
+@given(arrays(np.float32, 20, elements=st.floats(-100, 100, width=32)))
+def test_the_exponential(values):
+    exact = np.exp(np.clip(values.astype(float), -60, 60))
+    np.testing.assert_allclose(exponential(values), exact, rtol=5e-6)
+
+
+def test_the_variable_chooses(monkeypatch):
+    monkeypatch.setenv("STACK_PARSER_KERNELS", "numpy")
+    kernels.cache_clear()
+    assert isinstance(kernels(), NumPyKernels)
+    monkeypatch.setenv("STACK_PARSER_KERNELS", "mmx")
+    kernels.cache_clear()
+    with pytest.raises(ValueError, match=r"STACK_PARSER_KERNELS: mmx .*numpy"):
+        kernels()
+    monkeypatch.undo()
+    kernels.cache_clear()
+
+
+def needs_compiler():
+    if not build.compiler():
+        pytest.skip("no C compiler")
+
+
+@pytest.mark.extended
+def test_nothing_is_read_or_written_beside_arrays(tmp_path):
+    """The tests above, by a library that checks addresses and arithmetic."""
+    needs_compiler()
+    [compiler, *_] = build.compiler()
+    runtime = subprocess.run(
+        [compiler, "-print-file-name=libasan.so"], capture_output=True, text=True, check=False
+    )
+    preloaded = runtime.stdout.strip()
+    if not Path(preloaded).is_absolute():
+        pytest.skip("no AddressSanitizer")
+    checks = "-g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all"
+    for name in instruction_sets():
+        options = build.ON_X86.get(name, "")
+        command = [compiler, *build.OPTIONS, *options.split(), *checks.split(), str(build.SOURCE)]
+        subprocess.run([*command, "-o", str(tmp_path / f"{name}.so")], check=True)
+    program = (
+        "import sys, pathlib, pytest; from parser.runtime import build, kernels;"
+        "kernels.FOLDER = pathlib.Path(sys.argv[1]);"
+        "sys.exit(pytest.main([sys.argv[2], '-q', '-p', 'no:cacheprovider', '-m', 'not extended']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path), __file__],
+        env={"LD_PRELOAD": preloaded, "ASAN_OPTIONS": "detect_leaks=0", "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+def test_compiling_makes_what_is_there(tmp_path):
+    needs_compiler()
+    for library in build.build(tmp_path):
+        assert library.exists()
+    assert {each.stem for each in tmp_path.iterdir()} >= {build.ANY}
+
+
+def test_without_a_library_numpy_computes(monkeypatch, tmp_path):
+    monkeypatch.setattr("parser.runtime.kernels.FOLDER", tmp_path)
+    kernels.cache_clear()
+    assert isinstance(kernels(), NumPyKernels)
+    monkeypatch.undo()
+    kernels.cache_clear()
+    assert isinstance(kernels(), CompiledKernels) == bool(instruction_sets())
