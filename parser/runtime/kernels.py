@@ -13,6 +13,7 @@ import numpy as np
 
 from parser.runtime.build import ANY, FOLDER, ON_X86
 from parser.runtime.reference import STATE, Floats, Integers, NumPyKernels, rounded_weights
+from parser.system.console import warn
 
 VARIABLE = "STACK_PARSER_KERNELS"
 """The environment variable that chooses kernels: a set of instructions, or `numpy`."""
@@ -281,6 +282,8 @@ def kernels(name: str | None = None) -> Kernels:
     known = instruction_sets()
     if name is None and known:
         name = known[0]
+    if name is None:
+        warn("the kernels are not compiled, so parsing takes longer: see docs/troubleshooting.md")
     if name is None or name == NumPyKernels.name:
         return NumPyKernels()
     if name not in known:
