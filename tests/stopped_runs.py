@@ -4,7 +4,7 @@ import json
 import os
 import signal
 
-from parser.training.training_step import TrainingStep
+from parser.training import epoch
 
 RICH = [
     "training.average=0.9",
@@ -33,13 +33,13 @@ class Stops:
     def __init__(self, monkeypatch):
         self.batches, self.at = 0, set()
 
-        def update_and_signal(step, update=TrainingStep.update):
+        def signal_and_train(*arguments, train_step=epoch.train_step):
             self.batches += 1
             if self.batches in self.at:
                 os.kill(os.getpid(), signal.SIGTERM)
-            return update(step)
+            return train_step(*arguments)
 
-        monkeypatch.setattr(TrainingStep, "update", update_and_signal)
+        monkeypatch.setattr(epoch, "train_step", signal_and_train)
 
 
 def left_behind(run):

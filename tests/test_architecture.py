@@ -19,6 +19,7 @@ ORDER = [
     {"parser.config"},
     {"parser.networks"},
     {"parser.models"},
+    {"parser.runtime"},
     {"parser.parsing"},
     {"parser.evaluation"},
     {"parser.pages"},

@@ -151,7 +151,7 @@ def _runtime_model(model: Model, first: Model) -> RuntimeModel:
             return vectors
 
     return RuntimeModel.of(
-        *(model.settings, model.vocabulary, first.inventory, weights, kernels()),
+        *(model.settings, model.vocabulary, model.inventory, weights, kernels()),
         is_int8=False,
         numbers=numbers,
         transform=transform,

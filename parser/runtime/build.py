@@ -6,13 +6,11 @@ libraries, NumPy computes the same, which takes longer.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import platform
 import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 SOURCE = Path(__file__).with_name("kernels.c")
@@ -43,9 +41,8 @@ def compiler() -> list[str] | None:
         return shlex.split(given)
     if path := shutil.which("cc") or shutil.which("gcc") or shutil.which("clang"):
         return [path]
-    if importlib.util.find_spec("ziglang"):
-        target = f"{platform.machine()}-linux-gnu.2.17"  # else it would be this processor
-        return [sys.executable, "-m", "ziglang", "cc", "-target", target]
+    if path := shutil.which("python-zig"):
+        return [path, "cc", "-target", f"{platform.machine()}-linux-gnu.2.17"]  # else for this processor alone
     return None
 
 

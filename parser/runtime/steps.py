@@ -88,7 +88,7 @@ class StackNetwork:
         numbers: Sequence[int] | None = None,
     ):
         """weights: of the model's file. is_int8: whether products round to 8 bits. numbers: [transitions + 1]
-        the numbers in the weights of the transitions of `inventory`, if it is that of another model."""
+        those of the transitions of another model, whose order is used, and of `no_op`."""
         self.kernels: Any = kernels
         hidden, self.root, end = settings.hidden_size, weights["tokens.root"], weights["tokens.end"]
         self.end = end
@@ -130,7 +130,7 @@ class StackNetwork:
             self._join = Linear(kernels, weights["composition.join.weight"], None, is_int8)
             self._of_composed = weights["composition.transitions.weight"][order]
         legality = Legality.of(inventory)
-        self.effects: list[Effects[int]] = [Effects(*each) for each in inventory.effect_table.T.tolist()]
+        self.effects: list[Effects[int]] = [Effects(*each) for each in inventory.effect_table.T.numpy()[order].tolist()]
         self._tables = Transitions(
             *(self.stack, self.history, self.scores.packed, self.of_transitions),
             np.where(legality.legal, np.float32(0), np.float32(-np.inf)),
