@@ -27,10 +27,10 @@ from parser.networks.stack_parser import WordVectors
 from parser.parsing.constraints import SentenceConstraints
 from parser.parsing.eisner import is_projective_tree, projective_trees
 from parser.parsing.parsed_tree import Alternative, Arcs
-from parser.runtime.arcs import ArcScorer as HostScorer
+from parser.runtime.arcs import HeadScorer
 from parser.runtime.kernels import kernels
-from parser.runtime.layers import Linear
-from parser.runtime.words import EncodedWords
+from parser.runtime.layers import LinearLayer
+from parser.runtime.words import EncodedArrays
 from parser.treebank.sentence import BLANK, MARK
 
 MAX_WORDS = 500
@@ -128,7 +128,7 @@ class Reparser:
         return opinions
 
     def opinions_on_host(
-        self, scoring: Sequence[tuple[HostScorer, EncodedWords]]
+        self, scoring: Sequence[tuple[HeadScorer, EncodedArrays]]
     ) -> list[SecondOpinion | None]:
         """Like `opinions`, in arrays. scoring: the scorer of each model that has one, and its words."""
         of_models = (scorer(words.vectors, words.lengths, MAX_WORDS) for scorer, words in scoring)
@@ -212,10 +212,10 @@ class Reparser:
         return allowed
 
     @cached_property
-    def _label_output(self) -> Linear:
+    def _label_output(self) -> LinearLayer:
         output = self._labels.labels
         weight, bias = (each.detach().float().cpu().numpy() for each in (output.weight, output.bias))
-        return Linear(kernels(), weight, bias)
+        return LinearLayer(kernels(), weight, bias)
 
     @cached_property
     def _arcs(self) -> list[ArcScorer]:

@@ -45,7 +45,7 @@ class Running(NamedTuple):
 
 class Encoded(NamedTuple):
     words: Any
-    """The words of all sentences as each model encodes them: `EncodedWords`, or `EncodedSentences`."""
+    """The words of all sentences as each model encodes them: `EncodedArrays`, or `EncodedSentences`."""
     running: list[Running]
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from parser.runtime.kernels import Kernels
-from parser.runtime.layers import Linear
+from parser.runtime.layers import LinearLayer
 from parser.runtime.reference import Floats, Integers
 
 
@@ -24,14 +24,14 @@ class ScoredArcs(NamedTuple):
     """[n, size] What each word adds as a dependent."""
 
 
-class ArcScorer:
+class HeadScorer:
     def __init__(self, weights: Mapping[str, Floats], kernels: Kernels, is_int8: bool):
         """weights: of the model's file."""
         names = ("arcs.head", "arcs.dependent", "labels.head", "labels.dependent")
         matrices = [weights[f"{name}.weight"] for name in names]
         biases = [weights.get(f"{name}.bias", np.zeros(len(matrices[0]), np.float32)) for name in names]
-        self._project = Linear(kernels, np.concatenate(matrices), np.concatenate(biases), is_int8)
-        self._attend = Linear(
+        self._project = LinearLayer(kernels, np.concatenate(matrices), np.concatenate(biases), is_int8)
+        self._attend = LinearLayer(
             kernels, weights["arcs.attention.weight"], weights["arcs.attention.bias"], is_int8
         )
         self._root = weights["tokens.root"]

@@ -42,7 +42,12 @@ def compiler() -> list[str] | None:
     if path := shutil.which("cc") or shutil.which("gcc") or shutil.which("clang"):
         return [path]
     if path := shutil.which("python-zig"):
-        return [path, "cc", "-target", f"{platform.machine()}-linux-gnu.2.17"]  # else for this processor alone
+        return [
+            path,
+            "cc",
+            "-target",
+            f"{platform.machine()}-linux-gnu.2.17",
+        ]  # else for this processor alone
     return None
 
 

@@ -14,7 +14,7 @@ DIRECTIONS = ("", "_reverse")
 """The ends of the names of an LSTM's weights, forwards and backwards."""
 
 
-class Linear:
+class LinearLayer:
     def __init__(self, kernels: Kernels, weight: Floats, bias: Floats | None = None, is_int8: bool = False):
         """weight: [outputs, inputs]. bias: [outputs]. is_int8: whether products round to 8 bits."""
         self._kernels: Any = kernels
@@ -44,10 +44,10 @@ class LSTMWeights(NamedTuple):
         )
         return cls(of_input, recurrent, sum(biases, np.zeros_like(biases[0])))
 
-    def layers(self, kernels: Kernels, is_int8: bool) -> tuple[Linear, Linear]:
+    def layers(self, kernels: Kernels, is_int8: bool) -> tuple[LinearLayer, LinearLayer]:
         """What the inputs, and what the hidden state adds to the gates."""
-        of_input = Linear(kernels, self.of_input, self.bias, is_int8)
-        return of_input, Linear(kernels, self.recurrent, None, is_int8)
+        of_input = LinearLayer(kernels, self.of_input, self.bias, is_int8)
+        return of_input, LinearLayer(kernels, self.recurrent, None, is_int8)
 
 
 def layers_of(weights: Mapping[str, Floats], name: str) -> int:
@@ -66,8 +66,8 @@ class BiLSTM:
         self._layers = [
             [
                 (
-                    Linear(kernels, each.of_input, each.bias, is_int8),
-                    Linear(kernels, each.recurrent, None, is_int8),
+                    LinearLayer(kernels, each.of_input, each.bias, is_int8),
+                    LinearLayer(kernels, each.recurrent, None, is_int8),
                 )
                 for each in (LSTMWeights.of(weights, name, layer, direction) for direction in DIRECTIONS)
             ]

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from parser.models.settings import ParserSettings
-from parser.runtime.arcs import ArcScorer
+from parser.runtime.arcs import HeadScorer
 from parser.runtime.kernels import FINISHED, Kernels
 from parser.runtime.reference import Floats, Integers
 from parser.runtime.steps import Legality, SentenceSteps, StackNetwork, situation_of
-from parser.runtime.words import EncodedWords, WordEncoder
+from parser.runtime.words import EncodedArrays, WordEncoder
 from parser.transitions.inventory import Inventory
 from parser.transitions.system import Place
 from parser.treebank.sentence import NO_HEAD, Sentence
@@ -54,7 +54,7 @@ class RuntimeModel:
     vocabulary: Vocabulary
     encode: WordEncoder
     network: StackNetwork
-    arcs: ArcScorer | None
+    arcs: HeadScorer | None
 
     @classmethod
     def of(
@@ -74,7 +74,7 @@ class RuntimeModel:
             vocabulary,
             WordEncoder(network, vocabulary, weights, kernels, is_int8, transform),
             StackNetwork(network, inventory, weights, kernels, is_int8, numbers),
-            ArcScorer(weights, kernels, is_int8) if network.arcs else None,
+            HeadScorer(weights, kernels, is_int8) if network.arcs else None,
         )
 
 
@@ -86,13 +86,13 @@ class RuntimeParser:
         self._legality, self._labels = Legality.of(inventory), inventory.label.tolist()
         self._kinds = inventory.kind[:-1].numpy()
 
-    def encode(self, sentences: Sequence[Sentence]) -> list[EncodedWords]:
+    def encode(self, sentences: Sequence[Sentence]) -> list[EncodedArrays]:
         """The words as each model encodes them."""
         return [model.encode(sentences) for model in self.models]
 
     def parse(
         self,
-        encoded: Sequence[EncodedWords],
+        encoded: Sequence[EncodedArrays],
         restrictions: Sequence[Restrictions | None],
         with_scores: bool = False,
     ) -> list[Steps]:

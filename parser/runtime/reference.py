@@ -22,7 +22,7 @@ STATE = 6
 of the scores (last layer), and 1 of its cells."""
 
 
-class Weights(NamedTuple):
+class NumPyWeights(NamedTuple):
     """Those of a product, packed for one kind of kernels."""
 
     matrix: Any
@@ -36,14 +36,14 @@ class Weights(NamedTuple):
 class LSTM(NamedTuple):
     """The layers of an LSTM. The gates are in PyTorch's order: input, forget, cell, output."""
 
-    inputs: Sequence[Weights]
+    inputs: Sequence[NumPyWeights]
     """Of each layer but the first, [hidden] to [4 * hidden]. The first layer's are applied beforehand."""
-    recurrent: Sequence[Weights]
+    recurrent: Sequence[NumPyWeights]
     """Of each layer, [hidden] to [4 * hidden]; those of the last can have further outputs, see `STATE`."""
 
 
 def rounded_weights(weight: Floats) -> tuple[NDArray[np.int8], Floats]:
-    """Weights [outputs, inputs] as numbers of 8 bits, and what 1 stands for in each output."""
+    """NumPyWeights [outputs, inputs] as numbers of 8 bits, and what 1 stands for in each output."""
     greatest = np.abs(weight).max(1, initial=0)
     factor = np.divide(LARGEST, greatest, out=np.zeros_like(greatest), where=greatest > 0)
     return np.rint(weight * factor[:, None]).astype(np.int8), greatest / LARGEST
@@ -80,19 +80,19 @@ class NumPyKernels:
 
     name = "numpy"
 
-    def pack(self, weight: Floats, bias: Floats | None = None, is_int8: bool = False) -> Weights:
+    def pack(self, weight: Floats, bias: Floats | None = None, is_int8: bool = False) -> NumPyWeights:
         """weight: [outputs, inputs]. bias: [outputs]. is_int8: whether products round to 8 bits."""
         bias = np.zeros(len(weight), np.float32) if bias is None else bias
         if not is_int8:
-            return Weights(np.ascontiguousarray(weight.T), None, bias)
+            return NumPyWeights(np.ascontiguousarray(weight.T), None, bias)
         rounded, scales = rounded_weights(weight)
         exact = np.float32 if weight.shape[1] <= EXACT_INPUTS else np.float64
-        return Weights(np.ascontiguousarray(rounded.T, exact), scales, bias)
+        return NumPyWeights(np.ascontiguousarray(rounded.T, exact), scales, bias)
 
-    def pack_lstm(self, inputs: Sequence[Weights], recurrent: Sequence[Weights]) -> LSTM:
+    def pack_lstm(self, inputs: Sequence[NumPyWeights], recurrent: Sequence[NumPyWeights]) -> LSTM:
         return LSTM(inputs, recurrent)
 
-    def linear(self, weights: Weights, inputs: Floats) -> Floats:
+    def linear(self, weights: NumPyWeights, inputs: Floats) -> Floats:
         """[rows, outputs] = inputs [rows, inputs] times the weights, plus the bias."""
         if weights.scales is None:
             return inputs @ weights.matrix + weights.bias
@@ -103,7 +103,7 @@ class NumPyKernels:
 
     def lstm(
         self,
-        recurrent: Weights,
+        recurrent: NumPyWeights,
         gates: Floats,
         lengths: Integers,
         hidden: Floats,

@@ -15,7 +15,7 @@ import torch
 
 from parser.networks.settings import NetworkSettings
 from parser.runtime.kernels import FINISHED, SEVERAL, CompiledKernels, Kernels, Taken, Transitions
-from parser.runtime.layers import Linear, LSTMWeights, layers_of
+from parser.runtime.layers import LinearLayer, LSTMWeights, layers_of
 from parser.runtime.reference import STATE, Floats, Integers
 from parser.transitions.inventory import Effects, Inventory
 from parser.transitions.system import Place, State
@@ -97,7 +97,7 @@ class StackNetwork:
         if settings.word_features:
             of_words = weights["from_words.weight"]
         lowest = LSTMWeights.of(weights, "stack", 0)
-        self.push = Linear(
+        self.push = LinearLayer(
             kernels,
             np.concatenate([lowest.of_input, of_words[: 2 * hidden]]),
             np.concatenate([lowest.bias, np.zeros(2 * hidden, np.float32)]),
@@ -110,16 +110,16 @@ class StackNetwork:
         for layer in range(self.layers):
             self._buffer_layers.append(LSTMWeights.of(weights, "buffer", layer).layers(kernels, is_int8))
         self._buffer = self._lstm(weights, "buffer", "from_buffer", is_int8)
-        self._from_buffer = Linear(kernels, weights["from_buffer.weight"], None, is_int8)
+        self._from_buffer = LinearLayer(kernels, weights["from_buffer.weight"], None, is_int8)
         self._as_front = (
-            Linear(kernels, of_words[2 * hidden :], None, is_int8) if settings.word_features else None
+            LinearLayer(kernels, of_words[2 * hidden :], None, is_int8) if settings.word_features else None
         )
-        self.scores = Linear(
+        self.scores = LinearLayer(
             kernels, weights["scores.weight"][order[:-1]], weights["scores.bias"][order[:-1]], is_int8
         )
         of_history = LSTMWeights.of(weights, "history", 0)
         embeddings = weights["transition_embeddings.weight"][order]
-        self.of_transitions = Linear(kernels, of_history.of_input, of_history.bias)(embeddings)
+        self.of_transitions = LinearLayer(kernels, of_history.of_input, of_history.bias)(embeddings)
         """[transitions + 1, 4 * hidden] What each adds to the gates of the history; the last is `no_op`."""
         self.stack = self._lstm(weights, "stack", "from_stack", is_int8)
         self.history = self._lstm(weights, "history", "from_history", is_int8)
@@ -127,15 +127,16 @@ class StackNetwork:
         self.is_compiled = isinstance(kernels, CompiledKernels) and not self.composes
         """Whether `parse` can be called."""
         if self.composes:
-            self._join = Linear(kernels, weights["composition.join.weight"], None, is_int8)
+            self._join = LinearLayer(kernels, weights["composition.join.weight"], None, is_int8)
             self._of_composed = weights["composition.transitions.weight"][order]
         legality = Legality.of(inventory)
-        self.effects: list[Effects[int]] = [Effects(*each) for each in inventory.effect_table.T.numpy()[order].tolist()]
+        effects = inventory.effect_table.T.numpy()[order]  # [transitions + 1, effects]
+        self.effects: list[Effects[int]] = [Effects(*each) for each in effects.tolist()]
         self._tables = Transitions(
             *(self.stack, self.history, self.scores.packed, self.of_transitions),
             np.where(legality.legal, np.float32(0), np.float32(-np.inf)),
             legality.only,
-            np.array(self.effects[:-1], np.int32),
+            np.ascontiguousarray(effects[:-1], np.int32),
             np.ascontiguousarray(inventory.label[:-1].numpy(), np.int32),
         )
         self.first_history = self.step(self.history, self.of_transitions[-1], self.nothing)

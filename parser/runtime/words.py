@@ -13,7 +13,7 @@ import numpy as np
 
 from parser.networks.settings import NetworkSettings
 from parser.runtime.kernels import Kernels
-from parser.runtime.layers import BiLSTM, Linear, softmax
+from parser.runtime.layers import BiLSTM, LinearLayer, softmax
 from parser.runtime.reference import Floats, Integers
 from parser.treebank.sentence import Sentence
 from parser.treebank.vocabulary import CHARACTERS, TREEBANK, Vocabulary, division_of, strings_of
@@ -23,7 +23,7 @@ MAX_KEPT = 16_384
 PREFIX = "tokens."
 
 
-class EncodedWords(NamedTuple):
+class EncodedArrays(NamedTuple):
     """The words of several sentences, one after the other."""
 
     vectors: Floats
@@ -87,7 +87,7 @@ class WordEncoder:
         if settings.characters:
             name = f"{PREFIX}embeddings.{CHARACTERS}"
             self._characters = CharacterTable(weights, name, settings.characters.widths)
-        self._join = Linear(kernels, weights[f"{PREFIX}join.weight"], weights[f"{PREFIX}join.bias"])
+        self._join = LinearLayer(kernels, weights[f"{PREFIX}join.weight"], weights[f"{PREFIX}join.bias"])
         self._joined_size = settings.token_size
         self._rows: dict[tuple[str, ...], int] = {}
         self._kept = np.empty((0, self._joined_size), np.float32)
@@ -102,14 +102,14 @@ class WordEncoder:
                 np.concatenate([weights[f"tags.{name}.{kind}"] for name in names])
                 for kind in ("weight", "bias")
             )
-            self._tags = Linear(kernels, weight, bias, is_int8)
+            self._tags = LinearLayer(kernels, weight, bias, is_int8)
         if settings.tags.layers_above:
             self._above = BiLSTM(kernels, weights, "layers_above_tags.lstm", is_int8)
             self._tag_embeddings = [
-                Linear(kernels, weights[f"layers_above_tags.embeddings.{name}.weight"]) for name in names
+                LinearLayer(kernels, weights[f"layers_above_tags.embeddings.{name}.weight"]) for name in names
             ]
 
-    def __call__(self, sentences: Sequence[Sentence]) -> EncodedWords:
+    def __call__(self, sentences: Sequence[Sentence]) -> EncodedArrays:
         lengths = np.array(list(map(len, sentences)), np.int32)
         words = self._read(sentences)
         if self._lstm:
@@ -125,7 +125,7 @@ class WordEncoder:
                 for of_column, embed in zip(scores.values(), self._tag_embeddings, strict=True)
             )
             words = self._above(np.concatenate([words, *tags], axis=1), lengths)
-        return EncodedWords(words, scores, lengths)
+        return EncodedArrays(words, scores, lengths)
 
     def _read(self, sentences: Sequence[Sentence]) -> Floats:
         """[W, token] The vectors of words on their own, those of a transformer included."""
