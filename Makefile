@@ -148,7 +148,8 @@ docs: $(DOCS_READY)
 shipped-model: $(READY)
 	$(PYTHON) -m parser train-all "$(TREEBANKS)" configs/ud-untagged.yaml -o runs/shipped --only UD_English-EWT
 	mkdir -p models
-	$(PYTHON) -m parser pack runs/shipped/english-ewt.stackparser --precision float16 -o models/english-ewt.stackparser
+	$(PYTHON) -m parser pack runs/shipped/english-ewt.stackparser -o models/english-ewt.stackparser \
+		--precision int8 --dev $(TREEBANKS)/UD_English-EWT/en_ewt-ud-dev.conllu
 	$(PYTHON) -m zipfile --extract models/english-ewt.stackparser runs/shipped/content
 	cp runs/shipped/content/README.md runs/shipped/content/LICENSE.txt models/
 

@@ -333,9 +333,11 @@ def _add_pack(commands: Commands) -> None:
     add_ensemble(command)
     command.add_argument(
         "--precision",
-        choices=["float16"],
-        help="store the weights in 16 bits, at half the size (default: unchanged)",
+        choices=["float16", "int8"],
+        help="float16: store the weights in 16 bits, at half the size. int8: also round products to 8 bits "
+        "on a CPU, which takes half the time, if the trees of --dev stay as good (default: unchanged)",
     )
+    command.add_argument("--dev", metavar="FILE", help="treebank for --precision int8")
     forms = command.add_mutually_exclusive_group()
     forms.add_argument(
         "--wheel", action="store_true", help="make a wheel, so that pip can install the model by its name"

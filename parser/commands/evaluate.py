@@ -10,7 +10,15 @@ from itertools import chain
 from pathlib import Path
 
 from parser.commands.arguments import OF_TREEBANK
-from parser.commands.options import model_of, models_of, prepared_device, warning_of, with_column_warnings
+from parser.commands.options import (
+    model_of,
+    models_of,
+    precision_of_pytorch,
+    prepared_device,
+    rounds_to_int8,
+    warning_of,
+    with_column_warnings,
+)
 from parser.evaluation.calibration import confidence_of
 from parser.evaluation.errors import find_errors
 from parser.evaluation.evaluate import PartEvaluator, evaluate, evaluate_text
@@ -105,7 +113,7 @@ def _by_processes(options: argparse.Namespace, model: Model) -> Scores:
         PartEvaluator,
         models=models_of(options),
         threads=options.threads,
-        precision=options.precision,
+        precision=precision_of_pytorch(options),
         batch_size=options.batch_size,
         roots=options.roots,
         punctuation=not options.no_punct,
@@ -126,7 +134,7 @@ def compare_models(options: argparse.Namespace) -> None:
     device = prepared_device(options)
     gold = read_treebank(options.treebank, options.roots)
     folders = options.first, options.model
-    loaded = [load_models(ModelChoice((folder,)), device) for folder in folders]
+    loaded = [load_models(ModelChoice((folder,), int8=rounds_to_int8(options)), device) for folder in folders]
     models = of_treebank(loaded, options.treebank_name)
     for folder, model in zip(folders, models, strict=True):
         gold = list(with_column_warnings(model, gold, f"{folder}: {options.treebank}"))

@@ -9,6 +9,7 @@ import torch
 
 from parser.commands.errors import message_of
 from parser.commands.treebank_table import table
+from parser.evaluation.rounding import Rounding
 from parser.models.model import ModelChoice, load_models
 from parser.models.model_card import OF_TAGS, OF_TEXT, OF_TOKENS, ModelCard, read_card
 from parser.models.model_files import (
@@ -20,11 +21,13 @@ from parser.models.model_files import (
     members_of,
     model_files,
     pack,
+    with_rounded_products,
 )
 from parser.models.named_models import SUFFIX, models_in, name_of
 from parser.models.wheel import extras_of, wheel_of
 from parser.system.console import LinesError, counted, say, shortened
 from parser.system.files import real_path, refuse_to_overwrite, write_atomically
+from parser.treebank.conllu import read_treebank
 
 MEGABYTE = 1_000_000
 COLUMNS = ["MB", f"LAS, {OF_TEXT}", f"LAS, {OF_TOKENS}", f"LAS, {OF_TAGS}", "licence"]
@@ -122,7 +125,17 @@ def _checked(options: argparse.Namespace) -> tuple[dict[str, bytes], ModelCard]:
 
 def _contents(options: argparse.Namespace) -> dict[str, bytes]:
     """Return the files of the models. Raises ValueError if they cannot be read, or do not fit together."""
+    if bool(options.dev) != (options.precision == "int8"):
+        raise ValueError("--precision int8 and --dev FILE go together: the file shows what rounding changes")
     paths = (options.model, *options.ensemble)
-    load_models(ModelChoice(paths), torch.device("cpu"))
+    model = load_models(ModelChoice(paths), torch.device("cpu"))
     files = contents(paths)
-    return in_half_precision(files) if options.precision else files
+    if not options.precision:
+        return files
+    if options.precision == "float16":
+        return in_half_precision(files)
+    rounding = Rounding.of(model, read_treebank(options.dev))
+    if rounding.fault:
+        raise ValueError(f"{options.model}: products should not round to 8 bits: {rounding.fault}")
+    say(f"{options.dev}: {rounding}")
+    return with_rounded_products(files, f"On {Path(options.dev).name}, {rounding}")

@@ -8,6 +8,7 @@ from dataclasses import fields
 
 import torch
 
+from parser.batching import Precision
 from parser.batching.functional import set_precision
 from parser.models.column_shares import AnySentence
 from parser.models.model import Model, ModelChoice, load_models
@@ -27,7 +28,18 @@ WORKER_MODULES = ("parser.parsing.part_parser", "parser.evaluation.evaluate")
 
 def models_of(options: argparse.Namespace) -> ModelChoice:
     """Return the models of a command with `--ensemble` and `--treebank`."""
-    return ModelChoice((options.model, *options.ensemble), options.treebank_name)
+    return ModelChoice((options.model, *options.ensemble), options.treebank_name, rounds_to_int8(options))
+
+
+def rounds_to_int8(options: argparse.Namespace) -> bool | None:
+    """Return `ModelChoice.int8` of a command with `--precision`."""
+    return None if options.precision == "auto" else options.precision == "int8"
+
+
+def precision_of_pytorch(options: argparse.Namespace) -> Precision:
+    """Return the precision of products that PyTorch computes."""
+    precision: Precision = "float32" if options.precision in ("auto", "int8") else options.precision
+    return precision
 
 
 def prepared_device(options: argparse.Namespace) -> torch.device:
@@ -36,7 +48,9 @@ def prepared_device(options: argparse.Namespace) -> torch.device:
     warn_of_unused_gpu(options.device)
     device = choose_device(options.device)
     torch.set_num_threads(options.threads)
-    set_precision(options.precision, device)
+    if options.precision == "int8" and device.type != "cpu":
+        raise ValueError(f"--precision int8 is for CPUs, not for {device}: add --device cpu")
+    set_precision(precision_of_pytorch(options), device)
     return device
 
 
@@ -76,7 +90,7 @@ def part_settings(options: argparse.Namespace, models: ModelChoice, wanted: Pars
     return PartSettings(
         models=models,
         threads=options.threads,
-        precision=options.precision,
+        precision=precision_of_pytorch(options),
         batch_size=options.batch_size,
         options=wanted,
         tags=options.tags,

@@ -84,9 +84,10 @@ def add_computing(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--precision",
-        choices=PRECISIONS,
-        default="float32",
-        help="precision of matrix products (default: %(default)s); tf32 is for GPUs",
+        choices=["auto", "int8", *PRECISIONS],
+        default="auto",
+        help="precision of matrix products (default: int8 on a CPU if the model was packed for it, else "
+        "float32); tf32 is for GPUs, and int8 for CPUs",
     )
 
 

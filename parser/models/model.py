@@ -312,6 +312,8 @@ class ModelChoice(NamedTuple):
     """Folders and packages."""
     treebank: str | None = None
     """The treebank to parse for, if models were trained on several; by default the first one."""
+    int8: bool | None = None
+    """`ParserSettings.int8`; None leaves it as it is saved."""
 
 
 def load_models(models: ModelChoice, device: torch.device) -> Model:
@@ -325,7 +327,13 @@ def load_models(models: ModelChoice, device: torch.device) -> Model:
         if fault := _contradiction(first, other):
             raise ValueError(f"{other_name}: cannot parse together with {name}: {fault}")
     [loaded] = of_treebank([replace(first, others=tuple(other for _, other in others))], models.treebank)
-    return loaded
+    return loaded if models.int8 is None else with_int8(loaded, models.int8)
+
+
+def with_int8(model: Model, int8: bool) -> Model:
+    """The parser, or each parser of an ensemble, with another `ParserSettings.int8`."""
+    others = tuple(with_int8(each, int8) for each in model.others)
+    return replace(model, settings=model.settings.model_copy(update={"int8": int8}), others=others)
 
 
 def load_each(paths: Sequence[Path], device: torch.device) -> list[tuple[str, Model]]:

@@ -79,7 +79,8 @@ MAX_BYTES = {
 }
 """Size limits of the texts. Vocabularies with pretrained vectors, and tokenizers, take some ten million."""
 ROUNDED = b"\nThe weights were rounded to float16 after these scores were measured.\n"
-"""Appended to the card."""
+"""Appended to the card, like a line that begins with the next one."""
+ROUNDED_PRODUCTS = b"\nOn a CPU, products of matrices round to 8 bits. "
 MEMBER = "model-"
 DATE = (1980, 1, 1, 0, 0, 0)
 """The date of all members, so that packages of equal models are equal."""
@@ -303,6 +304,24 @@ def in_half_precision(files: Mapping[str, bytes]) -> dict[str, bytes]:
     """
     changes = {WEIGHTS: _halved, CARD: lambda card: card.removesuffix(ROUNDED) + ROUNDED}
     return {name: changes.get(name_in_model(name), bytes)(content) for name, content in files.items()}
+
+
+def with_rounded_products(files: Mapping[str, bytes], comparison: str) -> dict[str, bytes]:
+    """Like `in_half_precision`; and products round to 8 bits on a CPU, see `ParserSettings.int8`.
+
+    comparison: what that changes, for the card.
+    """
+
+    def settings(content: bytes) -> bytes:
+        parser = settings_from_json(content.decode())
+        return settings_as_json(parser.model_copy(update={"int8": True})).encode()
+
+    def card(content: bytes) -> bytes:
+        return content.partition(ROUNDED_PRODUCTS)[0] + ROUNDED_PRODUCTS + comparison.encode() + b".\n"
+
+    changes = {SETTINGS: settings, CARD: card}
+    halved = in_half_precision(files)
+    return {name: changes.get(name_in_model(name), bytes)(content) for name, content in halved.items()}
 
 
 def _halved(content: bytes) -> bytes:

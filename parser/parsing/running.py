@@ -152,7 +152,7 @@ def _runtime_model(model: Model, first: Model) -> RuntimeModel:
 
     return RuntimeModel.of(
         *(model.settings, model.vocabulary, model.inventory, weights, kernels()),
-        is_int8=False,
+        is_int8=model.settings.int8,
         numbers=numbers,
         transform=transform,
     )

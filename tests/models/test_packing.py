@@ -72,6 +72,35 @@ def test_weights_are_stored_in_16_bits_and_read_in_32(model, half):
         assert torch.equal(loaded[name], weight.half().float()), name
 
 
+def test_products_round_to_8_bits_if_trees_stay_as_good(model, tmp_path, capsys, monkeypatch):
+    output = tmp_path / "rounded.stackparser"
+    pack = "pack", str(model), "-o", str(output)
+    for incomplete in (("--precision", "int8"), ("--dev", TREES)):
+        assert main([*pack, *incomplete]) == 2
+        assert "--precision int8 and --dev FILE go together" in capsys.readouterr().err
+    complete = [*pack, "--precision", "int8", "--dev", TREES]
+    for limit, value, fault in (("LEAST_EQUAL_TAGS", 100, "only 9"), ("MOST_LOST_LAS", -1, "LAS is")):
+        with monkeypatch.context() as patched:
+            patched.setattr(f"parser.evaluation.rounding.{limit}", value)
+            assert main(complete) == 2
+        assert f"products should not round to 8 bits: {fault}" in capsys.readouterr().err
+        assert not output.exists()
+    monkeypatch.setattr("parser.evaluation.rounding.LEAST_EQUAL_TAGS", 99)  # of few words
+    assert main(complete) == 0
+    assert Model.load(output, CPU).settings.int8
+    comparison = capsys.readouterr().out.splitlines()[0]
+    assert comparison.startswith(f"{TREES}: LAS is ")
+    assert (
+        f"products of matrices round to 8 bits. On {Path(TREES).name}, LAS is"
+        in Package(output).content("README.md").decode()
+    )
+    for int8, expected in ((None, True), (True, True), (False, False)):
+        assert load_models(ModelChoice((output,), int8=int8), CPU).settings.int8 == expected
+    parsed = tmp_path / "parsed.conllu"
+    for precision in ("auto", "int8", "float32"):
+        assert main(["parse", str(output), TREES, "-o", str(parsed), "--precision", precision]) == 0
+
+
 def test_all_else_is_the_same(model, half):
     for path in model.iterdir():
         if path.name not in (WEIGHTS, "README.md", "parsed.conllu"):

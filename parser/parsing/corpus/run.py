@@ -267,6 +267,7 @@ def _refuse_other_start(source: Path, target: Path, store: Path, settings: PartS
         "tags": settings.tags,
         "deps": settings.deps,
         **({"treebank": settings.models.treebank} if settings.models.treebank else {}),
+        **({"int8": settings.models.int8} if settings.models.int8 is not None else {}),
     }
     path = store / SETTINGS
     has_trees = (store / PARTS).exists() or any(child != store for child in target.iterdir())

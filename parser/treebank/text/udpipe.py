@@ -146,16 +146,16 @@ def _has_long_stretch(text: str) -> bool:
 
 def _tokens(lines: str, offset: int) -> Iterator[Token]:
     """The tokens of a sentence in CoNLL-U. offset: number of characters before the start of the ranges."""
-    rows = iter([line.split("\t") for line in lines.split("\n") if line and not line.startswith("#")])
+    rows = iter([line.split("\t") for line in lines.split("\n") if line and line[0] != "#"])
     for row in rows:
-        first, _, last = row[ID].partition("-")
-        count = int(last) - int(first) + 1 if last else 0
-        words = _cut(row[FORM], [next(rows)[FORM] for _ in range(count)] or [row[FORM]])
-        values = row[MISC].split("|")
-        [span] = (value for value in values if value.startswith(RANGE))
-        start, _, end = span.removeprefix(RANGE).partition(":")
-        space_after = NO_SPACE not in values
-        yield Token(row[FORM], int(start) + offset, int(end) + offset, words, space_after)
+        form, values = row[FORM], row[MISC].split("|")
+        words: tuple[str, ...] = (form,)
+        if "-" in row[ID]:
+            first, _, last = row[ID].partition("-")
+            words = _cut(form, [next(rows)[FORM] for _ in range(int(first), int(last) + 1)])
+        [span] = [value for value in values if value.startswith(RANGE)]
+        start, _, end = span[len(RANGE) :].partition(":")
+        yield Token(form, int(start) + offset, int(end) + offset, words, NO_SPACE not in values)
 
 
 def _cut(token: str, words: Sequence[str]) -> tuple[str, ...]:
