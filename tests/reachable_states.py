@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from plain_parser import Configuration, projective_trees
 
-from parser.transitions.system import State
+from parser.transitions.state import State
 from parser.treebank.sentence import NO_HEAD
 
 

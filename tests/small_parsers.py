@@ -17,7 +17,7 @@ from parser.networks.scorers import ArcSettings
 from parser.networks.settings import NetworkSettings, TagSettings
 from parser.networks.stack_parser import StackParser
 from parser.speed.tasks.stack_parser.stepper import score_by_stepping
-from parser.transitions.inventory import UNKNOWN_LABEL
+from parser.transitions.labelled import UNKNOWN_LABEL
 from parser.treebank.conllu import read_treebank
 from parser.treebank.sentence import NO_HEAD
 from parser.treebank.vocabulary import Tokens, Vocabulary

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from parser.batching.groups import Groups
     from parser.batching.levels import batches, depths, heights
     from parser.batching.ragged import Ragged
-    from parser.batching.stack import HOLD, POP, PUSH, REDUCE_AND_REPLACE, REPLACE, Stack, StackOperation
+    from parser.batching.stack import Stack
     from parser.batching.stack_lstm import StackLSTM
+    from parser.batching.stack_operations import HOLD, POP, PUSH, REDUCE_AND_REPLACE, REPLACE, StackOperation
 
 __all__ = [
     "HOLD",
@@ -46,8 +47,9 @@ _HOMES = {
     "groups": ("Groups",),
     "levels": ("batches", "depths", "heights"),
     "ragged": ("Ragged",),
-    "stack": ("HOLD", "POP", "PUSH", "REDUCE_AND_REPLACE", "REPLACE", "Stack", "StackOperation"),
+    "stack": ("Stack",),
     "stack_lstm": ("StackLSTM",),
+    "stack_operations": ("HOLD", "POP", "PUSH", "REDUCE_AND_REPLACE", "REPLACE", "StackOperation"),
 }
 Precision: TypeAlias = Literal["float32", "tf32", "bfloat16"]
 """The precision of matrix products. float32: exact. tf32: factors of 10 bits, on CUDA. bfloat16: factors of

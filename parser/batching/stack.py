@@ -11,29 +11,11 @@ and hold. The two replace operations extend it to transition systems with reduce
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
-
-
-class StackOperation(NamedTuple):
-    """The offset of the previous row below the top, and the change of the top.
-
-    >>> PUSH, REDUCE_AND_REPLACE
-    (StackOperation(read=0, move=1), StackOperation(read=2, move=-1))
-    """
-
-    read: int
-    move: int
-
-
-PUSH = StackOperation(0, 1)
-POP = StackOperation(0, -1)
-HOLD = StackOperation(0, 0)
-REPLACE = StackOperation(1, 0)
-REDUCE_AND_REPLACE = StackOperation(2, -1)
 
 
 class Stack:

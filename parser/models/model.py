@@ -54,6 +54,7 @@ from parser.system.files import write_atomically
 from parser.system.settings import FAULTS_SHOWN, fault_lines, more_faults
 from parser.transitions import transition_system
 from parser.transitions.inventory import Inventory
+from parser.transitions.labelled import LabelledTransitions
 from parser.transitions.system import TransitionSystem
 from parser.treebank.vocabulary import PRETRAINED, TREEBANK, Lexicon, Vocabulary
 
@@ -286,6 +287,12 @@ def _refuse_other_sizes(
     ]
     if wrong:
         raise ValueError("; ".join([*wrong[:FAULTS_SHOWN], *more_faults(len(wrong) - FAULTS_SHOWN)]))
+
+
+def labelled_transitions(model: Model) -> LabelledTransitions:
+    """The labelled transitions of a parser, in the order of its inventory."""
+    vocabulary = model.vocabulary
+    return LabelledTransitions.of(model.inventory.system, vocabulary.word_labels, vocabulary.root_labels)
 
 
 def numbered_transitions(inventory: Inventory, vocabulary: Vocabulary) -> dict[Transition, int]:

@@ -30,7 +30,7 @@ from parser.parsing.running_batch import (
     steps_at_once,
 )
 from parser.transitions.inventory import Inventory
-from parser.transitions.system import State
+from parser.transitions.state import State
 
 WIDTH = 2
 """Hypotheses for each requested tree: some lead to equal trees, and more of them find better trees."""

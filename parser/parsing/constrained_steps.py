@@ -15,7 +15,9 @@ from parser.networks.stepping.stepper import with_room
 from parser.parsing.constraints import ANY_LABEL, KEPT_LIMITS, OF_LABELS, LabelChoices, SentenceConstraints
 from parser.transitions.given_arcs import NOTHING_GIVEN, Obstacles, obstacles_alone
 from parser.transitions.inventory import Inventory
-from parser.transitions.system import Place, State
+from parser.transitions.labelled import Effects, LabelledTransitions
+from parser.transitions.state import State
+from parser.transitions.system import Place
 
 NOWHERE = {Place.NOWHERE}
 LIMITS_ROOM = 8
@@ -178,12 +180,11 @@ class ConstrainedBatch:
 class TransitionArrays:
     """The properties of labelled transitions that constraints need; [transitions] each. Immutable."""
 
-    def __init__(self, inventory: Inventory, choices: LabelChoices):
-        self.of_kinds = [int(each.obstacles or 0) for each in inventory.system.transitions]
+    def __init__(self, labelled: LabelledTransitions, choices: LabelChoices):
+        self.of_kinds = [int(each.obstacles or 0) for each in labelled.system.transitions]
         """The obstacles of transitions without labels."""
-        effects = inventory.effects(inventory.kind.new_tensor(range(len(inventory))))
-        self.kinds, self.labels = inventory.kind[:-1].numpy(), inventory.label[:-1].numpy()
-        self.heads, self.dependents = effects.head.numpy(), effects.dependent.numpy()
+        effects = Effects(*labelled.effects[:-1].T)
+        self.labels, self.heads, self.dependents = labelled.label[:-1], effects.head, effects.dependent
         self.allowed = choices.table.numpy()[:, self.labels]
         """[rows, transitions]"""
 

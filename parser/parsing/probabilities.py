@@ -27,8 +27,10 @@ from torch import Tensor
 from parser.models.model import Model
 from parser.models.settings import CalibrationSettings
 from parser.networks.stepping.stepper import with_room
-from parser.transitions.inventory import Effects, Inventory
-from parser.transitions.system import Place, State
+from parser.transitions.inventory import Inventory
+from parser.transitions.labelled import Effects, LabelledTransitions
+from parser.transitions.state import State
+from parser.transitions.system import Place
 
 Floats = NDArray[np.float64]
 LEAST = 1e-6
@@ -96,7 +98,7 @@ class ArcProbabilities:
 
 
 def arc_probabilities(
-    inventory: Inventory, transitions: Sequence[int], scores: NDArray[np.float32], words: int
+    labelled: LabelledTransitions, transitions: Sequence[int], scores: NDArray[np.float32], words: int
 ) -> list[float]:
     """Those of the arcs to the words of one sentence, like `ArcProbabilities`.
 
@@ -106,11 +108,11 @@ def arc_probabilities(
     probabilities = powers / powers.sum(1, keepdims=True)
     of_taken = probabilities[np.arange(len(transitions)), transitions].tolist()
     # [2, places, steps] with and without words on the stack
-    kept = (inventory.keeps_root.numpy().astype(float) @ probabilities.T).tolist()
+    kept = (labelled.keeps_root.astype(float) @ probabilities.T).tolist()
     of_arcs, of_root, rootless = [1.0] * (words + 2), [1.0] * (words + 2), 1.0
     stack, front = [0], 1
     for step, transition in enumerate(transitions):
-        effects = Effects(*inventory.effect_table[:, transition].tolist())
+        effects = Effects(*labelled.effects[transition].tolist())
         at = (stack[-1], stack[-2] if len(stack) > 1 else 0, front, -1)
         if effects.dependent != Place.NOWHERE:
             dependent = at[effects.dependent]

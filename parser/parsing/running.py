@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from parser.models.model import Model, numbers_in
+from parser.models.model import Model, labelled_transitions, numbers_in
 from parser.networks.stack_parser import EncodedSentences
 from parser.parsing.constrained_steps import ConstrainedSentence, TransitionArrays
 from parser.parsing.constraints import ConstraintReader, LabelChoices, SentenceConstraints
@@ -93,8 +93,9 @@ class HostRunner:
     def __init__(self, model: Model, encoding: Encoding, batch_size: int):
         self._model, self._encoding = model, encoding
         self.group = min(batch_size, GROUP_ON_CPU)
-        self._parser = RuntimeParser([_runtime_model(each, model) for each in model.members], model.inventory)
-        self._transitions = TransitionArrays(model.inventory, LabelChoices.of(model.vocabulary))
+        self._labelled = labelled_transitions(model)
+        self._parser = RuntimeParser([_runtime_model(each, model) for each in model.members], self._labelled)
+        self._transitions = TransitionArrays(self._labelled, LabelChoices.of(model.vocabulary))
         self._encoded: list[Encoded] = []
 
     def encode(self, requests: Sequence[Request]) -> Encoded:
@@ -130,8 +131,8 @@ class HostRunner:
         for running, steps, wanted in zip(encoded.running, parsed, wants_probabilities, strict=True):
             probabilities: list[float] = []
             if wanted and steps.scores is not None:
-                inventory, words = self._model.inventory, len(steps.heads)
-                probabilities = arc_probabilities(inventory, steps.transitions, steps.scores, words)
+                words = len(steps.heads)
+                probabilities = arc_probabilities(self._labelled, steps.transitions, steps.scores, words)
             yield Done(running, Arcs(steps.heads, steps.labels, probabilities))
 
     def start_over(self) -> None:
@@ -151,7 +152,7 @@ def _runtime_model(model: Model, first: Model) -> RuntimeModel:
             return vectors
 
     return RuntimeModel.of(
-        *(model.settings, model.vocabulary, model.inventory, weights, kernels()),
+        *(model.settings, model.vocabulary, labelled_transitions(model), weights, kernels()),
         is_int8=model.settings.int8,
         numbers=numbers,
         transform=transform,

@@ -36,7 +36,7 @@ from parser.parsing.constraints import LabelChoices, SentenceConstraints
 from parser.parsing.parsed_tree import Arcs
 from parser.parsing.probabilities import ArcProbabilities
 from parser.transitions.inventory import Inventory
-from parser.transitions.system import State
+from parser.transitions.state import State, legal_kinds
 from parser.treebank.sentence import NO_HEAD
 
 STEPS_BETWEEN_SYNCHRONISATIONS = 16
@@ -55,7 +55,7 @@ def mask_illegal(
     inventory: Inventory, state: State, scores: Tensor, constraints: ConstrainedBatch | None = None
 ) -> Tensor:
     """[batch, transitions] The scores, with -inf for transitions that are not legal."""
-    kinds = inventory.system.legal(state)
+    kinds = legal_kinds(inventory.system, state)
     legal = constraints.legal(state, kinds) if constraints else inventory.with_labels(kinds)
     # Clamping keeps legal scores of -inf above those of illegal transitions.
     return scores.clamp(min=torch.finfo(scores.dtype).min).masked_fill_(~legal, ILLEGAL_SCORE)

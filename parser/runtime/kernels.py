@@ -216,7 +216,10 @@ class CompiledKernels:
             network.history.inputs,
             network.history.recurrent,
         )
-        tables = (network.of_transitions, network.blocked, network.only, network.effects, network.labels)
+        tables = [
+            *(_contiguous(each) for each in (network.of_transitions, network.blocked)),
+            *(_contiguous(each, np.int32) for each in (network.only, network.effects, network.labels)),
+        ]
         size = pushed.shape[1] // STATE
         of_network = NetworkStructure(
             *(network.stack.layers, size, transitions, transitions),

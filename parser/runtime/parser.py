@@ -15,7 +15,7 @@ from parser.runtime.kernels import FINISHED, Kernels
 from parser.runtime.reference import Floats, Integers
 from parser.runtime.steps import Legality, SentenceSteps, StackNetwork, situation_of
 from parser.runtime.words import EncodedArrays, WordEncoder
-from parser.transitions.inventory import Inventory
+from parser.transitions.labelled import LabelledTransitions
 from parser.transitions.system import Place
 from parser.treebank.sentence import NO_HEAD, Sentence
 from parser.treebank.vocabulary import Vocabulary
@@ -61,30 +61,30 @@ class RuntimeModel:
         cls,
         settings: ParserSettings,
         vocabulary: Vocabulary,
-        inventory: Inventory,
+        labelled: LabelledTransitions,
         weights: Mapping[str, Floats],
         kernels: Kernels,
         is_int8: bool,
         numbers: Sequence[int] | None = None,
         transform: Callable[[Sequence[Sentence]], Floats] | None = None,
     ) -> RuntimeModel:
-        """weights: of the model's file. inventory, numbers: see `StackNetwork`. transform: `WordEncoder`."""
+        """weights: of the model's file. labelled, numbers: see `StackNetwork`. transform: `WordEncoder`."""
         network = settings.network
         return cls(
             vocabulary,
             WordEncoder(network, vocabulary, weights, kernels, is_int8, transform),
-            StackNetwork(network, inventory, weights, kernels, is_int8, numbers),
+            StackNetwork(network, labelled, weights, kernels, is_int8, numbers),
             HeadScorer(weights, kernels, is_int8) if network.arcs else None,
         )
 
 
 class RuntimeParser:
-    """Models whose scores are averaged at each transition. All have the inventory of the first."""
+    """Models whose scores are averaged at each transition. All have the transitions of the first."""
 
-    def __init__(self, models: Sequence[RuntimeModel], inventory: Inventory):
+    def __init__(self, models: Sequence[RuntimeModel], labelled: LabelledTransitions):
         self.models = models
-        self._legality, self._labels = Legality.of(inventory), inventory.label.tolist()
-        self._kinds = inventory.kind[:-1].numpy()
+        self._legality, self._labels = Legality.of(labelled), labelled.label.tolist()
+        self._kinds = labelled.kind[:-1]
 
     def encode(self, sentences: Sequence[Sentence]) -> list[EncodedArrays]:
         """The words as each model encodes them."""

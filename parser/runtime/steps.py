@@ -11,14 +11,13 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from parser.networks.settings import NetworkSettings
 from parser.runtime.kernels import FINISHED, SEVERAL, CompiledKernels, Kernels, Taken, Transitions
 from parser.runtime.layers import LinearLayer, LSTMWeights, layers_of
 from parser.runtime.reference import STATE, Floats, Integers
-from parser.transitions.inventory import Effects, Inventory
-from parser.transitions.system import Place, State
+from parser.transitions.labelled import Effects, LabelledTransitions
+from parser.transitions.system import Place
 from parser.treebank.sentence import NO_HEAD
 
 DEPTHS, WORDS_LEFT, HEADS, HEADLESS = (1, 2, 3), (0, 1, 2), (NO_HEAD, 0, 1), (0, 1)
@@ -35,19 +34,45 @@ class Legality(NamedTuple):
     """[situations] int32: the only legal transition, `SEVERAL` or `FINISHED`."""
 
     @classmethod
-    def of(cls, inventory: Inventory) -> Legality:
+    def of(cls, labelled: LabelledTransitions) -> Legality:
         """The transition system itself decides what is legal."""
-        cases = list(product(DEPTHS, WORDS_LEFT, HEADS, HEADLESS))
-        length = max(DEPTHS) + max(WORDS_LEFT)
-        state = State.initial(torch.full((len(cases),), length))
-        state.stack[:, : max(DEPTHS)] = torch.arange(max(DEPTHS))
-        for row, (depth, left, head, headless) in enumerate(cases):
-            state.depth[row], state.front[row], state.headless[row] = depth, length + 1 - left, headless
-            if depth > 1:
-                state.heads[state.base[row] + depth - 1] = head
-        legal = inventory.with_labels(inventory.system.legal(state)).numpy()
+        depth, left, head, headless = np.array([*product(DEPTHS, WORDS_LEFT, HEADS, HEADLESS)]).T
+        situations: Any = Situations(depth, left, head, headless)
+        of_kinds = np.stack(labelled.system.legal(situations), 1)  # [situations, kinds]
+        legal = of_kinds[:, labelled.kind[:-1]] & labelled.known
         only = np.where(legal.sum(1) == 1, legal.argmax(1), SEVERAL)
-        return cls(legal, np.where(inventory.system.finished(state).numpy(), FINISHED, only).astype(np.int32))
+        only = np.where(labelled.system.finished(situations), FINISHED, only)
+        return cls(legal, only.astype(np.int32))
+
+
+class Situations(NamedTuple):
+    """The properties of states, as in `View` and `State`, on which rules depend; [situations] each."""
+
+    depth: Integers
+    words_left: Integers
+    s0_head: Integers
+    headless: Integers
+    front: int = 1
+
+    @property
+    def state(self) -> Situations:
+        return self
+
+    @property
+    def length(self) -> Integers:
+        return self.words_left
+
+    @property
+    def has_buffer(self) -> Any:
+        return self.words_left > 0
+
+    @property
+    def s0_is_word(self) -> Any:
+        return self.depth >= 2
+
+    @property
+    def s1_is_word(self) -> Any:
+        return self.depth >= 3
 
 
 def situation_of(depth: int, left: int, head: int, headless: int) -> int:
@@ -81,7 +106,7 @@ class StackNetwork:
     def __init__(
         self,
         settings: NetworkSettings,
-        inventory: Inventory,
+        labelled: LabelledTransitions,
         weights: Mapping[str, Floats],
         kernels: Kernels,
         is_int8: bool,
@@ -92,7 +117,7 @@ class StackNetwork:
         self.kernels: Any = kernels
         hidden, self.root, end = settings.hidden_size, weights["tokens.root"], weights["tokens.end"]
         self.end = end
-        order = np.arange(len(inventory) + 1) if numbers is None else np.array(numbers)
+        order = np.arange(len(labelled) + 1) if numbers is None else np.array(numbers)
         of_words = np.zeros((3 * hidden, len(self.root)), np.float32)  # S0, S1 and B0
         if settings.word_features:
             of_words = weights["from_words.weight"]
@@ -129,15 +154,15 @@ class StackNetwork:
         if self.composes:
             self._join = LinearLayer(kernels, weights["composition.join.weight"], None, is_int8)
             self._of_composed = weights["composition.transitions.weight"][order]
-        legality = Legality.of(inventory)
-        effects = inventory.effect_table.T.numpy()[order]  # [transitions + 1, effects]
+        legality = Legality.of(labelled)
+        effects = labelled.effects[order]  # [transitions + 1, effects]
         self.effects: list[Effects[int]] = [Effects(*each) for each in effects.tolist()]
         self._tables = Transitions(
             *(self.stack, self.history, self.scores.packed, self.of_transitions),
-            np.where(legality.legal, np.float32(0), np.float32(-np.inf)),
+            np.where(np.ascontiguousarray(legality.legal), np.float32(0), np.float32(-np.inf)),
             legality.only,
-            np.ascontiguousarray(effects[:-1], np.int32),
-            np.ascontiguousarray(inventory.label[:-1].numpy(), np.int32),
+            effects[:-1].astype(np.int32),
+            labelled.label[:-1].astype(np.int32),
         )
         self.first_history = self.step(self.history, self.of_transitions[-1], self.nothing)
         self.first_entry = self.entry(self.root, self.push(self.root[None])[0], self.nothing)

@@ -20,10 +20,15 @@ the transitions of least cost are optimal.
 
 from __future__ import annotations
 
-from torch import Tensor
+from typing import TYPE_CHECKING
 
-from parser.batching.stack import POP, PUSH
-from parser.transitions.system import Obstacle, Place, State, Transition, TransitionSystem, View, always
+from parser.batching.stack_operations import POP, PUSH
+from parser.transitions.system import Obstacle, Place, Transition, TransitionSystem, always
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from parser.transitions.state import State, View
 
 
 def _may_attach_front(view: View) -> Tensor:

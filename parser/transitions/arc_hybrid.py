@@ -14,10 +14,15 @@ The costs follow Goldberg & Nivre 2013: the gold arcs that a transition makes un
 
 from __future__ import annotations
 
-from torch import Tensor
+from typing import TYPE_CHECKING
 
-from parser.batching.stack import POP, PUSH
-from parser.transitions.system import Obstacle, Place, State, Transition, TransitionSystem, View, always
+from parser.batching.stack_operations import POP, PUSH
+from parser.transitions.system import Obstacle, Place, Transition, TransitionSystem, always
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from parser.transitions.state import State, View
 
 
 def _left_cost(view: View) -> Tensor:

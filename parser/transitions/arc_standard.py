@@ -11,7 +11,7 @@ Right-Arc, Root-Arc and Shift are the same as in arc-hybrid: a word is reduced a
 
 from __future__ import annotations
 
-from parser.batching.stack import REDUCE_AND_REPLACE
+from parser.batching.stack_operations import REDUCE_AND_REPLACE
 from parser.transitions import arc_hybrid
 from parser.transitions.system import Place, Transition, TransitionSystem
 

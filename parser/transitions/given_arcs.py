@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from parser.batching.device import to_device
-from parser.transitions.system import Obstacle, State, TransitionSystem
+from parser.transitions.state import State
+from parser.transitions.system import Obstacle, TransitionSystem
 from parser.treebank.partial_trees import words_above_last
 from parser.treebank.sentence import NO_HEAD
 

@@ -3,51 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
-from parser.transitions.system import NO_OP, Place, State, Transition, TransitionSystem
+from parser.transitions.labelled import UNKNOWN_LABEL, Effects, LabelledTransitions
+from parser.transitions.state import State
+from parser.transitions.system import TransitionSystem
 from parser.treebank.vocabulary import Vocabulary
 
-UNKNOWN_LABEL = 0
 NOT_OPTIMAL = -1
 """Used instead of a label if a kind of transition is not optimal with any label."""
 
 
-Number = TypeVar("Number", Tensor, int)
-
-
-class Effects(NamedTuple, Generic[Number]):
-    """The effects of transitions, as tensors of the same shape; or of one transition, as numbers."""
-
-    top: Number
-    """`Place` of the word that is on top of the stack afterwards."""
-    head: Number
-    """`Place` of the head."""
-    dependent: Number
-    """`Place` of the dependent."""
-    composes: Number
-    """`Place` of the word whose vector is replaced by the composed one."""
-    stack_read: Number
-    """`StackOperation.read` of the stack."""
-    stack_move: Number
-    """`StackOperation.move` of the stack."""
-    buffer_move: Number
-    """1 if B0 leaves the buffer, else 0."""
-    headless_change: Number
-    """Change of `State.headless`."""
-
-
 @dataclass(frozen=True)
 class Inventory:
-    """The labelled transitions: each transition of a system ("kind") with each of its possible labels.
-
-    Labelled transitions have numbers from 0; the number after the last one is `no_op`, the transition of
-    finished sentences. Label 0 stands for labels that do not occur in training. It can occur in a gold tree,
-    but transitions with it are never legal.
-    """
+    """`LabelledTransitions` as tensors, with tables for batches of states."""
 
     system: TransitionSystem
     kind: Tensor
@@ -83,39 +54,29 @@ class Inventory:
         cls, system: TransitionSystem, labels: int, word_labels: frozenset[int], root_labels: frozenset[int]
     ) -> Inventory:
         """labels: number of labels, including the unknown one. word_labels, root_labels: see `Vocabulary`."""
-        pairs: list[tuple[int, int]] = []
+        labelled = LabelledTransitions.of(system, word_labels, root_labels)
+        kind, label, known = (
+            torch.from_numpy(each) for each in (labelled.kind, labelled.label, labelled.known)
+        )
         number = torch.zeros(len(system.transitions), labels, dtype=torch.long)
-        for kind, transition in enumerate(system.transitions):
-            seen = sorted(root_labels if transition.from_root else word_labels)
-            number[kind] = len(pairs)  # the transition with the unknown label, unless replaced below
-            for label in [UNKNOWN_LABEL, *seen] if transition.makes_arc else [UNKNOWN_LABEL]:
-                number[kind, label] = len(pairs)
-                pairs.append((kind, label))
-        kinds = (*system.transitions, NO_OP)
-        kind_of = torch.tensor([kind for kind, _ in pairs] + [len(system.transitions)])
-        known = torch.tensor([label != UNKNOWN_LABEL or not kinds[kind].makes_arc for kind, label in pairs])
-        by_kind = torch.tensor([_effects(each, system.composes) for each in kinds])  # [kinds + 1, effects]
+        is_unknown = label[:-1] == UNKNOWN_LABEL
+        number[kind[:-1][is_unknown]] = is_unknown.nonzero()  # unless replaced below
+        number[kind[:-1], label[:-1]] = torch.arange(len(labelled))
         kind_sets = torch.arange(2 ** len(system.transitions))[:, None]
-        legal = ((kind_sets >> kind_of[:-1]) % 2 == 1) & known
+        legal = ((kind_sets >> kind[:-1]) % 2 == 1) & known
         bits = 1 << torch.arange(len(system.transitions))
-        keeps_root = torch.tensor(
-            [
-                [[system.keeps_root(each, place, is_alone) for each in system.transitions] for place in Place]
-                for is_alone in (False, True)
-            ]
-        )  # [2, places, kinds]
         return cls(
             system=system,
-            kind=kind_of,
-            label=torch.tensor([label for _, label in pairs] + [UNKNOWN_LABEL]),
+            kind=kind,
+            label=label,
             known=known,
             number=number,
-            effect_table=by_kind[kind_of].T.contiguous(),
+            effect_table=torch.from_numpy(labelled.effects).T.contiguous(),
             labelled=legal,
             bits=bits,
             optimal=_optimal(number, known, of_kind=legal[bits]),
             optimal_row=torch.arange(len(bits)) * (labels + 1) - NOT_OPTIMAL,
-            keeps_root=keeps_root[:, :, kind_of[:-1]],
+            keeps_root=torch.from_numpy(labelled.keeps_root),
         )
 
     def __len__(self) -> int:
@@ -177,17 +138,3 @@ def _optimal(number: Tensor, known: Tensor, of_kind: Tensor) -> Tensor:
     with_label = torch.where(known[number][:, :, None], is_chosen, of_kind[:, None])
     none = torch.zeros_like(with_label[:, :1])
     return torch.cat([none, with_label], dim=1).flatten(0, 1)
-
-
-def _effects(transition: Transition, composes: bool) -> list[int]:
-    """The values of `Effects`, in its order."""
-    return [
-        transition.top,
-        transition.head,
-        transition.dependent,
-        transition.composes if composes else Place.NOWHERE,
-        transition.stack.read,
-        transition.stack.move,
-        int(transition.pops_buffer),
-        int(transition.pops_buffer) - int(transition.makes_arc),
-    ]

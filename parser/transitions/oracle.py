@@ -12,8 +12,10 @@ from torch import Tensor
 from parser.batching.device import to_device
 from parser.batching.ragged import Ragged
 from parser.transitions.given_arcs import NOTHING_GIVEN, Obstacles, word_facts
-from parser.transitions.inventory import NOT_OPTIMAL, UNKNOWN_LABEL, Inventory
-from parser.transitions.system import OF_WHOLE_TREE, Gold, State
+from parser.transitions.inventory import NOT_OPTIMAL, Inventory
+from parser.transitions.labelled import UNKNOWN_LABEL
+from parser.transitions.state import Gold, State, costs_of_kinds, legal_kinds, oracle_kinds
+from parser.transitions.system import OF_WHOLE_TREE
 from parser.treebank.partial_trees import possible_roots
 from parser.treebank.sentence import NO_HEAD
 
@@ -63,7 +65,7 @@ def record(
         finished = inventory.system.finished(state)
         if len(steps) % interval == 0 and finished.all():
             break
-        legal = inventory.system.legal(state)
+        legal = legal_kinds(inventory.system, state)
         chosen, optimal = choose(state, legal)
         transitions = chosen.masked_fill(finished, inventory.no_op)
         front = state.front.clone()
@@ -110,7 +112,7 @@ def oracle_trajectory(inventory: Inventory, heads: Ragged, labels: Ragged) -> Tr
     state = State.initial(heads.lengths)
 
     def choose(state: State, legal: Tensor) -> tuple[Tensor, Tensor]:
-        wanted = inventory.system.oracle(state, gold) & legal
+        wanted = oracle_kinds(inventory.system, state, gold) & legal
         # The first transition of the oracle or, if there is none (non-projective trees), the first legal one.
         kind = (2 * wanted.int() + legal.int()).argmax(1)  # [batch]
         place = inventory.effects(inventory.number[kind, UNKNOWN_LABEL]).dependent
@@ -156,7 +158,7 @@ def partial_trajectory(inventory: Inventory, heads: Ragged, labels: Ragged, fact
     def choose(state: State, legal: Tensor) -> tuple[Tensor, Tensor]:
         right = oracle.optimal_labels(state, legal)
         may = right != NOT_OPTIMAL
-        wanted = inventory.system.oracle(state, oracle.gold) & may
+        wanted = oracle_kinds(inventory.system, state, oracle.gold) & may
         kind = (2 * wanted.int() + may.int()).argmax(1, keepdim=True)
         label = right.gather(1, kind).clamp(min=UNKNOWN_LABEL)  # finished sentences have no right label
         return inventory.number[kind, label].squeeze(1), right
@@ -204,7 +206,7 @@ class DynamicOracle:
         is optimal. legal: [batch, kinds] bool.
         """
         words = state.words()  # [places, batch]
-        costs = self._inventory.system.costs(state, self.gold)  # [batch, kinds]
+        costs = costs_of_kinds(self._inventory.system, state, self.gold)  # [batch, kinds]
         if self._facts is not None:
             costs = 2 * costs + (~self._obstacles.free(state, words, self._facts)).long()
         costs = costs.masked_fill(~legal, ILLEGAL_COST)

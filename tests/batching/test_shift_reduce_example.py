@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from parser.batching.stack import HOLD, PUSH, REDUCE_AND_REPLACE
+from parser.batching.stack_operations import HOLD, PUSH, REDUCE_AND_REPLACE
 
 FILE = Path(__file__).parents[2] / "docs/examples/shift_reduce.py"
 TEXTS = [

@@ -4,7 +4,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parser.batching.stack import HOLD, POP, PUSH, REDUCE_AND_REPLACE, REPLACE, Stack
+from parser.batching.stack import Stack
+from parser.batching.stack_operations import HOLD, POP, PUSH, REDUCE_AND_REPLACE, REPLACE
 
 OPERATIONS = [PUSH, POP, HOLD, REPLACE, REDUCE_AND_REPLACE]
 LEAST_DEPTH = {PUSH: 0, POP: 1, HOLD: 0, REPLACE: 1, REDUCE_AND_REPLACE: 2}

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from parser.batching.stack import HOLD, POP, PUSH, REDUCE_AND_REPLACE, StackOperation
 from parser.batching.stack_lstm import StackLSTM
+from parser.batching.stack_operations import HOLD, POP, PUSH, REDUCE_AND_REPLACE, StackOperation
 
 from .test_stack import programs
 

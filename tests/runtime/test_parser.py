@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from plain_parser import sentence
 from random_parsers import numbered_sentence
 
-from parser.models.model import Model
+from parser.models.model import Model, labelled_transitions
 from parser.models.settings import ParserSettings
 from parser.networks.settings import NetworkSettings
 from parser.runtime.kernels import instruction_sets, kernels
@@ -61,8 +61,9 @@ def model_with(name):
 
 def in_arrays(model, name=None, is_int8=False):
     weights = {name: weight.detach().numpy() for name, weight in model.network.state_dict().items()}
-    parts = (model.settings, model.vocabulary, model.inventory, weights, kernels(name))
-    return RuntimeParser([RuntimeModel.of(*parts, is_int8)], model.inventory)
+    labelled = labelled_transitions(model)
+    parts = (model.settings, model.vocabulary, labelled, weights, kernels(name))
+    return RuntimeParser([RuntimeModel.of(*parts, is_int8)], labelled)
 
 
 @pytest.mark.parametrize("name", NETWORKS)

@@ -8,9 +8,10 @@ from plain_parser import make_inventory, projective_trees
 from reachable_states import as_state, key, reachable_states
 
 from parser.batching.ragged import Ragged
-from parser.transitions.inventory import NOT_OPTIMAL, UNKNOWN_LABEL
+from parser.transitions.inventory import NOT_OPTIMAL
+from parser.transitions.labelled import UNKNOWN_LABEL
 from parser.transitions.oracle import DynamicOracle, gold_trees
-from parser.transitions.system import State
+from parser.transitions.state import State, costs_of_kinds, legal_kinds, oracle_kinds
 from parser.treebank.sentence import NO_HEAD
 
 SYSTEMS = ("arc-hybrid", "arc-eager")
@@ -66,7 +67,7 @@ def test_costs_are_the_arcs_that_a_transition_makes_unreachable(system):
         reachable = Reachable(system, length)
         configurations = reachable_states(system, length)
         state = as_state(configurations, length)
-        legal = rules.legal(state)
+        legal = legal_kinds(rules, state)
         expected = torch.zeros(len(configurations), len(names), len(reachable.trees), dtype=torch.long)
         for row, configuration in enumerate(configurations):
             assert {name for name, yes in zip(names, legal[row], strict=True) if yes} == configuration.legal()
@@ -74,7 +75,7 @@ def test_costs_are_the_arcs_that_a_transition_makes_unreachable(system):
                 lost = reachable.best(configuration) - reachable.best(configuration.after(name))
                 expected[row, names.index(name)] = torch.from_numpy(lost)
         for number, tree in enumerate(reachable.trees):
-            costs = rules.costs(state, gold_trees(same_tree(tree, len(configurations))))
+            costs = costs_of_kinds(rules, state, gold_trees(same_tree(tree, len(configurations))))
             assert torch.equal(costs.where(legal, 0), expected[:, :, number]), (system, tree)
             checked += int(legal.sum())
     assert checked > 50_000
@@ -89,9 +90,9 @@ def test_arc_hybrid_always_has_a_transition_of_cost_zero_and_arc_eager_mostly():
         for length in range(1, MOST_WORDS + 1):
             configurations = reachable_states(system, length)
             state = as_state(configurations, length)
-            legal = rules.legal(state)
+            legal = legal_kinds(rules, state)
             for tree in projective_trees(length):
-                costs = rules.costs(state, gold_trees(same_tree(tree, len(configurations))))
+                costs = costs_of_kinds(rules, state, gold_trees(same_tree(tree, len(configurations))))
                 free += int(((costs == 0) & legal).any(1).sum())
                 total += len(configurations)
         shares[system] = free / total
@@ -106,10 +107,10 @@ def test_the_oracle_returns_gold_labels_for_transitions_of_least_cost(system):
     configurations = reachable_states(system, len(tree))
     count = len(configurations)
     state = as_state(configurations, len(tree))
-    legal = inventory.system.legal(state)
+    legal = legal_kinds(inventory.system, state)
     heads, gold_labels = same_tree(tree, count), same_tree(labels, count)
     right = DynamicOracle(inventory, heads, gold_labels, torch.device("cpu")).optimal_labels(state, legal)
-    costs = inventory.system.costs(state, gold_trees(heads))
+    costs = costs_of_kinds(inventory.system, state, gold_trees(heads))
     for row, configuration in enumerate(configurations):
         least = min(int(cost) for cost, yes in zip(costs[row], legal[row], strict=True) if yes)
         for kind, transition in enumerate(inventory.system.transitions):
@@ -140,8 +141,9 @@ def test_along_the_gold_trajectory_the_oracles_agree():
             oracle = DynamicOracle(inventory, heads, labels, torch.device("cpu"))
             state, gold = State.initial(heads.lengths), gold_trees(heads)
             while not inventory.system.finished(state).all():
-                legal = inventory.system.legal(state)
-                kind = int((2 * (inventory.system.oracle(state, gold) & legal).int() + legal.int()).argmax(1))
+                legal = legal_kinds(inventory.system, state)
+                wanted = oracle_kinds(inventory.system, state, gold) & legal
+                kind = int((2 * wanted.int() + legal.int()).argmax(1))
                 right = oracle.optimal_labels(state, legal)
                 assert right[0, kind] != NOT_OPTIMAL
                 inventory.apply(state, inventory.number[kind, right[0, kind]][None])

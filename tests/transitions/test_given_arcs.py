@@ -13,6 +13,7 @@ from parser.batching.ragged import Ragged
 from parser.transitions import transition_system
 from parser.transitions.given_arcs import NOTHING_GIVEN, obstacles, obstacles_alone, word_facts
 from parser.transitions.oracle import gold_trees
+from parser.transitions.state import costs_of_kinds, legal_kinds
 from parser.transitions.system import Obstacle
 from parser.treebank.partial_trees import possible_roots
 from parser.treebank.sentence import NO_HEAD
@@ -91,12 +92,12 @@ def test_in_arc_hybrid_obstacles_are_costs_and_what_leaves_no_root(length):
     without_roots = Obstacle.NO_ROOT_IN_BUFFER | Obstacle.NO_ROOT_AT_BOTTOM
     configurations = reachable_states("arc-hybrid", length)
     state = as_state(configurations, length)
-    legal = rules.legal(state)
+    legal = legal_kinds(rules, state)
     for heads, roots in all_constraints(completions.trees, all_roots=False):
         fitting = ((np.array(heads) == trees) | (np.array(heads) == NO_HEAD)).all(1)
         is_open = torch.tensor([bool(fitting @ completions.of(each)) for each in configurations])
         of_all = Ragged(torch.tensor(heads * len(configurations)), torch.full((len(configurations),), length))
-        costs = rules.costs(state, gold_trees(of_all))
+        costs = costs_of_kinds(rules, state, gold_trees(of_all))
         found = obstacles_of(state, flat_facts([(heads, roots)] * len(configurations)))
         for kind, transition in enumerate(rules.transitions):
             breaks = found & (transition.obstacles & ~without_roots) != 0

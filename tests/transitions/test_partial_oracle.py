@@ -11,8 +11,10 @@ from plain_parser import Configuration, make_inventory, projective_trees
 from reachable_states import Completions, copies_of_state, known_in_part, reachable_states
 from small_parsers import gold_of
 
-from parser.transitions.inventory import NOT_OPTIMAL, UNKNOWN_LABEL
+from parser.transitions.inventory import NOT_OPTIMAL
+from parser.transitions.labelled import UNKNOWN_LABEL
 from parser.transitions.oracle import DynamicOracle, known_facts, partial_trajectory
+from parser.transitions.state import legal_kinds
 from parser.treebank.sentence import NO_HEAD
 
 KEEPING = ("arc-hybrid", "arc-eager")
@@ -33,7 +35,7 @@ def test_right_is_what_a_tree_with_all_known_arcs_can_follow(system, length):
     for configuration in reachable_states(system, length):
         is_open = fitting @ completions.of(configuration).astype(np.float32) > 0  # [known]
         state = copies_of_state(configuration, length, len(known))
-        legal = inventory.system.legal(state)
+        legal = legal_kinds(inventory.system, state)
         found = oracle.optimal_labels(state, legal).numpy()
         assert (found != NOT_OPTIMAL).any(1).all()
         for kind, transition in enumerate(inventory.system.transitions):
@@ -101,6 +103,6 @@ def test_complete_trees_among_others_have_the_right_transitions_that_they_have_a
         of_one = DynamicOracle(inventory, *alone, CPU, known_facts(alone[0]))
         for configuration in reachable_states(system, 4):
             state, own = (copies_of_state(configuration, 4, count) for count in (3, 1))
-            found = of_both.optimal_labels(state, inventory.system.legal(state))
-            expected = of_one.optimal_labels(own, inventory.system.legal(own))
+            found = of_both.optimal_labels(state, legal_kinds(inventory.system, state))
+            expected = of_one.optimal_labels(own, legal_kinds(inventory.system, own))
             assert torch.equal(found[::2], expected.expand(2, -1))

@@ -10,7 +10,7 @@ from parser.batching.ragged import Ragged
 from parser.transitions import SYSTEMS
 from parser.transitions.inventory import Inventory
 from parser.transitions.oracle import oracle_trajectory, record
-from parser.transitions.system import State
+from parser.transitions.state import State
 from parser.treebank.conllu import read_treebank
 from parser.treebank.projectivity import is_projective as is_projective_fast
 from parser.treebank.vocabulary import Vocabulary

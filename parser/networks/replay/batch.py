@@ -15,7 +15,7 @@ from torch import Tensor
 from parser.batching.device import all_to_device
 from parser.batching.forest_lstm import Forest
 from parser.batching.ragged import Padding
-from parser.transitions.system import front_positions
+from parser.transitions.state import front_positions
 from parser.treebank.vocabulary import Tokens
 
 

@@ -19,7 +19,7 @@ from parser.batching.ragged import Padding, Ragged, slices_of
 from parser.networks.replay.batch import Batch, Compositions, SoftTargets, buffer_rows
 from parser.networks.replay.flattened import counts_of, positions
 from parser.networks.replay.shapes import LevelSizes, Shape
-from parser.transitions.inventory import UNKNOWN_LABEL
+from parser.transitions.labelled import UNKNOWN_LABEL
 from parser.treebank.vocabulary import Tokens
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import PackedSequence
 from parser.batching.device import to_device
 from parser.batching.lstm import InferenceLSTM, LSTMStates
 from parser.networks.stack_parser import StackParser, WordVectors
-from parser.transitions.system import front_positions
+from parser.transitions.state import front_positions
 
 GROUP_ON_CPU = 256
 """Sentences whose buffers run together. With more, the gates of a frame do not fit into the cache."""

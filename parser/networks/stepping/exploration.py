@@ -21,7 +21,7 @@ from parser.networks.stepping.stepper import Positions, inference_stepper
 from parser.system.settings import Count, Settings
 from parser.transitions.inventory import Inventory
 from parser.transitions.oracle import DynamicOracle, Trajectory, record
-from parser.transitions.system import State
+from parser.transitions.state import State
 from parser.treebank.vocabulary import Tokens
 
 MARGIN = 1.0

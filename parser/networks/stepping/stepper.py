@@ -20,8 +20,10 @@ from parser.batching.lstm import InferenceLSTM, LSTMStates, write_tanh
 from parser.networks.replay.batch import front_rows
 from parser.networks.stack_parser import FEATURE_WORDS, EncodedSentences, StackParser, WordVectors
 from parser.networks.stepping.buffers import Buffers, FrontOutputs
-from parser.transitions.inventory import Effects, Inventory
-from parser.transitions.system import Place, State
+from parser.transitions.inventory import Inventory
+from parser.transitions.labelled import Effects
+from parser.transitions.state import State
+from parser.transitions.system import Place
 from parser.treebank.vocabulary import Tokens
 
 AS_TOP, AS_BELOW, AS_FRONT = range(FEATURE_WORDS)

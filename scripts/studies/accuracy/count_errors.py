@@ -27,7 +27,7 @@ from parser.networks.stepping.exploration import ExplorationSettings, explore
 from parser.system.machine import tune_process
 from parser.transitions.inventory import Inventory
 from parser.transitions.oracle import DynamicOracle, Trajectory, record
-from parser.transitions.system import State
+from parser.transitions.state import State
 from parser.treebank.batches import batches_by_length
 from parser.treebank.conllu import read_treebank
 from parser.treebank.projectivity import projectivized

@@ -19,7 +19,7 @@ from parser.networks.stack_parser import StackParser
 from parser.parsing.running_batch import best_transitions, mask_illegal
 from parser.speed.tasks.stack_parser.stepper import StatePositions, stepper
 from parser.transitions.inventory import Inventory
-from parser.transitions.system import State
+from parser.transitions.state import State
 from parser.treebank.vocabulary import Tokens
 
 

@@ -36,7 +36,7 @@ from parser.speed.tasks.stack_parser.stepper import score_by_stepping
 from parser.training.graphed_gradients import GraphedGradients, PaddedBatch, why_no_common_shapes
 from parser.training.training_step import TrainingStep
 from parser.transitions.inventory import Inventory
-from parser.transitions.system import State
+from parser.transitions.state import State
 from parser.treebank.batches import length_buckets
 from parser.treebank.vocabulary import Tokens
 

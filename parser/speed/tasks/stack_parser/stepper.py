@@ -15,12 +15,14 @@ from torch import Tensor
 
 from parser.batching.device import to_device
 from parser.batching.ragged import Padding, gather_rows
-from parser.batching.stack import PUSH, Stack
+from parser.batching.stack import Stack
 from parser.batching.stack_lstm import States, SteppedLSTM, join, output
+from parser.batching.stack_operations import PUSH
 from parser.networks.replay.batch import Batch, buffer_rows, front_rows
 from parser.networks.stack_parser import FEATURE_WORDS, StackParser
 from parser.transitions.inventory import Inventory
-from parser.transitions.system import Place, State, front_positions
+from parser.transitions.state import State, front_positions
+from parser.transitions.system import Place
 from parser.treebank.batches import split_by_words
 from parser.treebank.vocabulary import Tokens
 

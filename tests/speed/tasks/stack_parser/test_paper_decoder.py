@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from parser.batching.stack import HOLD, POP, PUSH, REDUCE_AND_REPLACE, REPLACE
+from parser.batching.stack_operations import HOLD, POP, PUSH, REDUCE_AND_REPLACE, REPLACE
 from parser.speed.tasks.stack_parser.baselines import FilledStackLSTM, PaperStackLSTM
 
 INPUT, HIDDEN = 3, 4
