@@ -302,7 +302,7 @@ def in_half_precision(files: Mapping[str, bytes]) -> dict[str, bytes]:
     than a range that none of them needs (`scripts/studies/accuracy/compare_precisions.py`). They are read as
     float32. A frozen transformer stays as it is. Raises ValueError for a weight outside the range of float16.
     """
-    changes = {WEIGHTS: _halved, CARD: lambda card: card.removesuffix(ROUNDED) + ROUNDED}
+    changes = {WEIGHTS: _halved, CARD: lambda card: card if ROUNDED in card else card + ROUNDED}
     return {name: changes.get(name_in_model(name), bytes)(content) for name, content in files.items()}
 
 

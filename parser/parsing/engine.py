@@ -138,6 +138,7 @@ class Engine:
             if wanted and wanted.has_ended:
                 return
             compute_alone_after_fork()
+            _ = self._runner  # is made here, where nothing runs that an error could harm
             is_memory_short = False
             try:
                 with one_memory_error(), torch.inference_mode():
@@ -234,29 +235,33 @@ class Engine:
 
     def _finish(self, done: Sequence[Done]) -> None:
         """Finish requests with the trees that parser and scorers find together. Each request fails alone."""
-        wanted = []
+        wanted: list[tuple[Running, Arcs]] = []
         for each in done:
-            if each.running.request.has_ended:  # it was cancelled
-                del self._running[each.running.request]
-            else:
-                wanted.append(each)
-        scored = [each for each in wanted if each.running.opinion]
+            request = each.running.request
+            if isinstance(each.arcs, Exception):
+                request.fail(each.arcs)
+            elif not request.has_ended:
+                wanted.append((each.running, each.arcs))
+                continue
+            del self._running[request]  # it failed, or was cancelled
+        scored = [(running, arcs) for running, arcs in wanted if running.opinion]
         try:
             reparsed: Iterator[Arcs] = iter(())
-            if scored and self._reparser:
-                opinions = [each.running.opinion for each in scored if each.running.opinion]
-                constraints = [each.running.constraints for each in scored]
-                reparsed = iter(self._reparser.reparse(opinions, [each.arcs for each in scored], constraints))
-            others = self._alternatives([each.running for each in wanted])
+            if self._reparser:
+                opinions = [running.opinion for running, _ in scored if running.opinion]
+                constraints = [running.constraints for running, _ in scored]
+                reparsed = iter(self._reparser.reparse(opinions, [arcs for _, arcs in scored], constraints))
+            others = self._alternatives([running for running, _ in wanted])
         except Exception as error:
             if is_of_memory(error):
                 raise
             if len(wanted) == 1:
-                wanted[0].running.request.fail(error)
-                del self._running[wanted[0].running.request]
+                [(running, _)] = wanted
+                running.request.fail(error)
+                del self._running[running.request]
                 return
-            for each in wanted:
-                self._finish([each])
+            for pair in wanted:
+                self._finish([Done(*pair)])
             return
         for running, arcs in wanted:
             tree = next(reparsed) if running.opinion else arcs
@@ -306,6 +311,8 @@ class Engine:
     def _relieve(self) -> None:
         """Continue with fewer sentences at a time, because the memory is too small for so many."""
         together = list(self._running)
+        if not together:
+            raise MemoryError
         if len(together) == 1:
             self._runner.start_over()
             self._running = {}

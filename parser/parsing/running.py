@@ -25,6 +25,7 @@ from parser.parsing.scheduler import Request
 from parser.runtime.kernels import kernels
 from parser.runtime.parser import RuntimeModel, RuntimeParser
 from parser.runtime.reference import Floats
+from parser.system.machine import is_of_memory
 from parser.treebank.sentence import Sentence
 
 GROUP_ON_CPU, GROUP_ON_GPU = 32, 256
@@ -51,7 +52,7 @@ class Encoded(NamedTuple):
 
 class Done(NamedTuple):
     running: Running
-    arcs: Arcs
+    arcs: Arcs | Exception
 
 
 class Encoding:
@@ -116,9 +117,25 @@ class HostRunner:
         self._encoded.append(encoded)
 
     def advance(self) -> list[Done]:
-        """Parse all sentences."""
-        done = [each for encoded in self._encoded for each in self._parsed(encoded)]
+        """Parse all sentences. If that fails, each is parsed alone, so that each fails alone."""
+        done: list[Done] = []
+        for encoded in self._encoded:
+            try:
+                done += self._parsed(encoded)
+            except Exception as error:
+                if is_of_memory(error):
+                    raise
+                done += [self._parsed_alone(running) for running in encoded.running]
         self._encoded = []
+        return done
+
+    def _parsed_alone(self, running: Running) -> Done:
+        try:
+            [done] = self._parsed(self.encode([running.request]))
+        except Exception as error:
+            if is_of_memory(error):
+                raise
+            return Done(running, error)
         return done
 
     def _parsed(self, encoded: Encoded) -> Iterator[Done]:
@@ -141,7 +158,9 @@ class HostRunner:
 
 
 def _runtime_model(model: Model, first: Model) -> RuntimeModel:
-    weights = {name: weight.detach().float().numpy() for name, weight in model.network.state_dict().items()}
+    weights = {
+        name: weight.detach().float().cpu().numpy() for name, weight in model.network.state_dict().items()
+    }
     numbers = None if model is first else numbers_in(model, first).tolist()
     transform = None
     if transformer := model.network.tokens.transformer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,7 @@ class HeadScorer:
             kernels, weights["arcs.attention.weight"], weights["arcs.attention.bias"], is_int8
         )
         self._root = weights["tokens.root"]
+        self._kernels: Any = kernels
 
     def __call__(self, vectors: Floats, lengths: Integers, longest: int) -> Iterator[ScoredArcs | None]:
         """Yield the scores of each sentence; None if it is longer than `longest`.
@@ -50,7 +51,8 @@ class HeadScorer:
                 yield None
                 continue
             rows = np.r_[len(vectors), start:end]
-            scores = attended[start:end] @ heads[rows].T  # [n, n + 1]
+            # [n, n + 1] By the kernels, in one thread and always in the same order.
+            scores = self._kernels.linear(self._kernels.pack(heads[rows]), attended[start:end])
             word = np.arange(count)
             scores[word, word + 1] = -np.inf
             scores -= scores.max(1, keepdims=True)

@@ -11,6 +11,7 @@ import platform
 import shlex
 import shutil
 import subprocess
+from hashlib import sha256
 from pathlib import Path
 
 SOURCE = Path(__file__).with_name("kernels.c")
@@ -42,17 +43,21 @@ def compiler() -> list[str] | None:
     if path := shutil.which("cc") or shutil.which("gcc") or shutil.which("clang"):
         return [path]
     if path := shutil.which("python-zig"):
-        return [
-            path,
-            "cc",
-            "-target",
-            f"{platform.machine()}-linux-gnu.2.17",
-        ]  # else for this processor alone
+        target = f"{platform.machine()}-linux-gnu.2.17"  # the default is this very processor
+        return [path, "cc", "-target", target]
     return None
 
 
+def source_hash() -> str:
+    """The hash of `kernels.c`, which its libraries contain."""
+    return sha256(SOURCE.read_bytes()).hexdigest()
+
+
 def build(folder: Path = FOLDER) -> list[Path]:
-    """Compile into a folder. Returns the libraries; raises OSError or CalledProcessError if it fails."""
+    """Compile into a folder. Returns the libraries; raises OSError or CalledProcessError if there is none.
+
+    Sets of instructions that the compiler does not know are left out.
+    """
     command, libraries = compiler(), []
     if command is None:
         raise FileNotFoundError("no C compiler: neither CC, cc, gcc, clang nor the package ziglang")
@@ -61,9 +66,16 @@ def build(folder: Path = FOLDER) -> list[Path]:
     for name, options in {**(ON_X86 if is_x86 else {}), ANY: ""}.items():
         library = folder / f"{name}.so"
         temporary = library.with_suffix(f".{os.getpid()}")  # another process may be using the library
-        arguments = [*OPTIONS, *options.split(), str(SOURCE), "-o", str(temporary)]
-        subprocess.run([*command, *arguments], check=True)
-        libraries.append(temporary.replace(library))
+        identity = f'-DSOURCE="{source_hash()}"'
+        arguments = [*OPTIONS, *options.split(), identity, str(SOURCE), "-o", str(temporary)]
+        try:
+            subprocess.run([*command, *arguments], check=True)
+        except subprocess.CalledProcessError:
+            library.unlink(missing_ok=True)
+            if name == ANY:
+                raise
+        else:
+            libraries.append(temporary.replace(library))
     return libraries
 
 

@@ -3,7 +3,7 @@
    Every row of a product is computed on its own, and always in the same order, so a sentence gets the same tree
    whatever is parsed with it. Weights of 8 bits are multiplied with inputs that are rounded to 8 bits, row by
    row: such sums are whole numbers and exact. The rest uses neither fused nor reordered operations, so that
-   every set of instructions, and NumPy in layers.py, computes the same bits. Only products of float weights
+   every set of instructions, and NumPy in reference.py, computes the same bits. Only products of float weights
    differ among them, in the last digits.
 
    This file is compiled once for each set of instructions, see build.py. */
@@ -73,6 +73,13 @@ enum { GROUP = 4 / sizeof(Value), PANEL = LANES * VECTORS, TOGETHER = 48, MOST_R
 typedef float Floats __attribute__((vector_size(4 * LANES), aligned(4)));
 typedef int32_t Sums __attribute__((vector_size(4 * LANES)));
 
+#ifndef SOURCE
+#define SOURCE "" /* its hash, see build.py */
+#endif
+
+/* Which source this library is compiled from, so that another one is not loaded by mistake. */
+const char *source(void) { return SOURCE; }
+
 /* Products of matrices */
 
 typedef struct {
@@ -122,10 +129,11 @@ static Rounded round_to_8_bits(const float *inputs, int count, Value *values) {
         float size = fabsf(inputs[j]);
         greatest = size > greatest ? size : greatest;
     }
-    float factor = greatest > 0 ? 127.0f / greatest : 0.0f;
+    float factor = greatest > 1e-35f ? 127.0f / greatest : 0.0f; /* which is finite */
     int32_t sum = 0;
     for (int j = 0; j < count; j++) {
-        int32_t value = (int32_t)rounded(inputs[j] * factor);
+        float scaled = rounded(inputs[j] * factor);
+        int32_t value = scaled == scaled ? (int32_t)scaled : 0;
         values[j] = (Value)value;
         sum += value;
     }
@@ -277,12 +285,13 @@ int lstm(const Weights *recurrent, int sequences, const int32_t *order, const in
          int is_backward, const float *begin, const float *gates, float *hidden, long stride) {
     int size = recurrent->inputs;
     Value *values = room_for_values(size);
-    float *cells = malloc(sizeof(float) * TOGETHER * 5 * size), *of_hidden = cells + TOGETHER * size;
+    float *cells = malloc(sizeof(float) * TOGETHER * 5 * size);
     if (!values || !cells) {
         free(values);
         free(cells);
         return -1;
     }
+    float *of_hidden = cells + TOGETHER * size;
     for (int first = 0; first < sequences; first += TOGETHER) {
         int active = sequences - first < TOGETHER ? sequences - first : TOGETHER;
         const float *before[TOGETHER];
@@ -413,7 +422,7 @@ static int best_transition(int count, float *scores, const float *blocked) {
     for (int j = 0; j < count; j++)
         if (scores[j] == best && blocked[j] == 0) return j;
     int first = 0; /* no score is a number */
-    while (blocked[first] != 0) first++;
+    while (first < count - 1 && blocked[first] != 0) first++;
     return first;
 }
 
@@ -544,7 +553,7 @@ int parse(const Network *net, const Sentences *all) {
                 memcpy(scores, net->blocked + (size_t)row->situation * net->transitions,
                        sizeof(float) * net->transitions);
             }
-            if (effects->stack_move == 1 - effects->stack_read) {
+            if (effects->stack_move == 1 - effects->stack_read) { /* a push, perhaps in place of other words */
                 int below = row->stack[kept - 1], top = words[effects->top];
                 pushed[pushes] = row->first + top - 1;
                 inputs[pushes] = all->pushed + (size_t)pushed[pushes] * STATE * size;

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from ctypes import CDLL, Structure, addressof, byref, c_int32, c_long, c_size_t, c_void_p
+from contextlib import suppress
+from ctypes import CDLL, Structure, addressof, byref, c_char_p, c_int32, c_long, c_size_t, c_void_p
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from parser.runtime.build import ANY, FOLDER, ON_X86
+from parser.runtime.build import ANY, FOLDER, ON_X86, SOURCE, source_hash
 from parser.runtime.reference import STATE, Floats, Integers, NumPyKernels, rounded_weights
 from parser.system.console import warn
 
@@ -126,11 +127,16 @@ class CompiledKernels:
     """The library compiled for one set of instructions. Threads can share it."""
 
     def __init__(self, path: Path):
+        """Raises OSError if it is no library of this `kernels.c`."""
         self.name, self._library = path.stem, CDLL(str(path))
+        self._library.source.restype = c_char_p
+        if self._library.source().decode() != source_hash():
+            raise OSError(f"{path}: is compiled from another {SOURCE.name}")
         self._library.packed_bytes.restype = c_size_t
 
     def pack(self, weight: Floats, bias: Floats | None = None, is_int8: bool = False) -> PackedWeights:
         """weight: [outputs, inputs]. bias: [outputs]. is_int8: whether products round to 8 bits."""
+        weight = _contiguous(weight)
         outputs, inputs = weight.shape
         room = np.empty(self._library.packed_bytes(outputs, inputs, is_int8) + ALIGNMENT, np.uint8)
         packed = room[-room.ctypes.data % ALIGNMENT :]
@@ -141,7 +147,7 @@ class CompiledKernels:
             rounded, scales[:outputs] = rounded_weights(weight)
             self._library.pack_int8(_pointer(rounded), outputs, inputs, _pointer(packed))
         else:
-            self._library.pack_float(_pointer(_contiguous(weight)), outputs, inputs, _pointer(packed))
+            self._library.pack_float(_pointer(weight), outputs, inputs, _pointer(packed))
         of_scales = _pointer(scales) if is_int8 else None
         structure = WeightsStructure(_pointer(packed), of_scales, _pointer(biases), outputs, inputs)
         return PackedWeights(structure, outputs, (room, biases, scales))
@@ -178,11 +184,13 @@ class CompiledKernels:
         starts = (lengths.cumsum() - lengths).astype(np.int32)
         order = np.argsort(-lengths, kind="stable").astype(np.int32)
         begin = np.zeros(5 * recurrent.structure.inputs, np.float32) if begin is None else _contiguous(begin)
+        assert hidden[:1].flags.c_contiguous
         stride = c_long(hidden.strides[0] // hidden.itemsize)
+        first_row = c_void_p(hidden.ctypes.data)
         self._call(
             "lstm",
             *(recurrent.structure, len(lengths), order, starts, lengths, backward),
-            *(begin, gates, hidden, stride),
+            *(begin, gates, first_row, stride),
         )
 
     def step(self, lstm: PackedLSTM, gates: Floats, before: Floats) -> Floats:
@@ -249,6 +257,7 @@ class CompiledKernels:
 
 
 def _pointer(array: np.ndarray[Any, Any]) -> c_void_p:
+    assert array.flags.c_contiguous
     return c_void_p(array.ctypes.data)
 
 
@@ -281,13 +290,15 @@ def kernels(name: str | None = None) -> Kernels:
 
     Raises ValueError if there are none of this name.
     """
-    name = name or os.environ.get(VARIABLE)
+    name = name or os.environ.get(VARIABLE) or None
     known = instruction_sets()
-    if name is None and known:
-        name = known[0]
     if name is None:
-        warn("the kernels are not compiled, so parsing takes longer: see docs/troubleshooting.md")
-    if name is None or name == NumPyKernels.name:
+        for each in known:
+            with suppress(OSError):
+                return CompiledKernels(_library(each))
+        warn("the kernels are not compiled, so parsing takes many times as long: see docs/troubleshooting.md")
+        return NumPyKernels()
+    if name == NumPyKernels.name:
         return NumPyKernels()
     if name not in known:
         names = ", ".join([*known, NumPyKernels.name])

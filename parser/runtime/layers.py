@@ -65,11 +65,8 @@ class BiLSTM:
         self._kernels: Any = kernels
         self._layers = [
             [
-                (
-                    LinearLayer(kernels, each.of_input, each.bias, is_int8),
-                    LinearLayer(kernels, each.recurrent, None, is_int8),
-                )
-                for each in (LSTMWeights.of(weights, name, layer, direction) for direction in DIRECTIONS)
+                LSTMWeights.of(weights, name, layer, direction).layers(kernels, is_int8)
+                for direction in DIRECTIONS
             ]
             for layer in range(layers_of(weights, name))
         ]

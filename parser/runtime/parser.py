@@ -144,7 +144,12 @@ class RuntimeParser:
             depth, s0 = len(stack), stack[-1]
             situation = situation_of(depth, length + 1 - front, heads[s0], headless)
             if self._legality.only[situation] == FINISHED:
-                return Steps(heads[1:-1], labels[1:-1], taken, np.stack(kept) if with_scores else None)
+                return Steps(
+                    heads[1:-1],
+                    labels[1:-1],
+                    taken,
+                    np.array(kept, np.float32).reshape(len(kept), len(self._kinds)) if with_scores else None,
+                )
             words = (s0, stack[-2] if depth > 1 else 0, front, NO_HEAD)
             legal = np.flatnonzero(self._legality.legal[situation])
             if restricted:

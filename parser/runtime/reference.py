@@ -42,11 +42,17 @@ class LSTM(NamedTuple):
     """Of each layer, [hidden] to [4 * hidden]; those of the last can have further outputs, see `STATE`."""
 
 
+def _factors(greatest: Floats) -> Floats:
+    """By what rows are multiplied before they are rounded. greatest: [rows] their greatest sizes."""
+    # So that the quotient is finite.
+    return np.divide(LARGEST, greatest, out=np.zeros_like(greatest), where=greatest > np.float32(1e-35))
+
+
 def rounded_weights(weight: Floats) -> tuple[NDArray[np.int8], Floats]:
-    """NumPyWeights [outputs, inputs] as numbers of 8 bits, and what 1 stands for in each output."""
+    """Weights [outputs, inputs] as numbers of 8 bits, and what 1 stands for in each output."""
     greatest = np.abs(weight).max(1, initial=0)
-    factor = np.divide(LARGEST, greatest, out=np.zeros_like(greatest), where=greatest > 0)
-    return np.rint(weight * factor[:, None]).astype(np.int8), greatest / LARGEST
+    rounded = np.rint(weight * _factors(greatest)[:, None])
+    return np.ascontiguousarray(rounded, np.int8), greatest / LARGEST
 
 
 def exponential(x: Floats) -> Floats:
@@ -97,8 +103,7 @@ class NumPyKernels:
         if weights.scales is None:
             return inputs @ weights.matrix + weights.bias
         greatest = np.abs(inputs).max(1, initial=0)
-        factor = np.divide(LARGEST, greatest, out=np.zeros_like(greatest), where=greatest > 0)
-        sums = np.rint(inputs * factor[:, None]).astype(weights.matrix.dtype) @ weights.matrix
+        sums = np.rint(inputs * _factors(greatest)[:, None]).astype(weights.matrix.dtype) @ weights.matrix
         return sums.astype(np.float32) * (weights.scales * (greatest / LARGEST)[:, None]) + weights.bias
 
     def lstm(

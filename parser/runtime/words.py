@@ -20,6 +20,8 @@ from parser.treebank.vocabulary import CHARACTERS, TREEBANK, Vocabulary, divisio
 
 MAX_KEPT = 16_384
 """Most distinct words whose vectors are kept."""
+MAX_KEPT_LENGTH = 1_000
+"""Longest word that is kept, in characters of all columns."""
 PREFIX = "tokens."
 
 
@@ -48,7 +50,8 @@ class CharacterTable:
             self._widths.append(by_place)  # [width, characters + 1, filters]
 
     def __call__(self, strings: Sequence[Sequence[int]]) -> Floats:
-        """[strings, size] strings: the numbers of characters, at least one in each string."""
+        """[strings, size] strings: the numbers of the characters of each string."""
+        strings = [each or (self._outside,) for each in strings]
         lengths = np.array(list(map(len, strings)))
         margin = max(map(len, self._widths))
         # Between strings there are as many characters outside of words as the widest window can reach.
@@ -141,15 +144,20 @@ class WordEncoder:
         if len(self._rows) > MAX_KEPT:
             self._rows, self._kept = {}, self._kept[:0]
         rows = self._rows
-        if new := [word for word in dict.fromkeys(words) if word not in rows]:
-            joined = self._joined(new, None)
-            rows.update(zip(new, range(len(rows), len(rows) + len(new)), strict=True))
-            if len(rows) > len(self._kept):
-                room = np.empty((2 * len(rows), self._joined_size), np.float32)
-                room[: len(rows) - len(new)] = self._kept[: len(rows) - len(new)]
-                self._kept = room
-            self._kept[len(rows) - len(new) : len(rows)] = joined
-        return self._kept[[rows[word] for word in words]]
+        new = [word for word in dict.fromkeys(words) if word not in rows]
+        vectors = self._joined(new, None) if new else self._kept[:0]
+        start = len(rows)
+        if start + len(new) > len(self._kept):
+            room = np.empty((2 * (start + len(new)), self._joined_size), np.float32)
+            room[:start] = self._kept[:start]
+            self._kept = room
+        self._kept[start : start + len(new)] = vectors
+        numbered = dict(zip(new, range(start, start + len(new)), strict=True))
+        found = self._kept[[rows[word] if word in rows else numbered[word] for word in words]]
+        # Long words stay unknown, so that strangers cannot fill the memory.
+        if all(sum(map(len, word)) <= MAX_KEPT_LENGTH for word in new):
+            rows.update(numbered)  # last, because anything before can be interrupted
+        return found
 
     def _joined(self, words: Sequence[tuple[str, ...]], transformed: Floats | None) -> Floats:
         """[words, token] words: the strings of all columns. transformed: [words, size]."""

@@ -19,6 +19,7 @@ from parser.parsing.options import TREE_ALONE, ParseOptions
 from parser.parsing.running import HostRunner
 from parser.parsing.running_batch import _Blocks
 from parser.parsing.scheduler import Request, RequestSource
+from parser.runtime.parser import RuntimeParser
 
 
 @pytest.fixture(scope="module")
@@ -162,6 +163,25 @@ def test_sentences_that_are_too_much_for_the_memory_are_encoded_in_smaller_group
     monkeypatch.undo()
     assert found == parse(parser, [each.sentence for each in requests])
     assert len(sizes) < 20
+
+
+def test_a_sentence_whose_transitions_fail_fails_alone(parser, monkeypatch):
+    parse_group = RuntimeParser.parse
+
+    def fail_for_seven_words(this, encoded, *options):
+        if 7 in encoded[0].lengths:
+            raise ZeroDivisionError
+        return parse_group(this, encoded, *options)
+
+    monkeypatch.setattr(RuntimeParser, "parse", fail_for_seven_words)
+    engine = Engine(parser)
+    requests = [engine.add(of(number, 6 + number % 3)) for number in range(20)]
+    for request in requests:
+        if len(request.sentence) == 7:
+            with pytest.raises(ZeroDivisionError):
+                engine.result(request)
+        else:
+            assert len(engine.result(request).heads) == len(request.sentence)
 
 
 def test_a_small_source_is_not_behind_a_large_one(parser):

@@ -119,6 +119,27 @@ def test_the_variable_chooses(monkeypatch):
     kernels.cache_clear()
 
 
+@pytest.mark.parametrize("is_int8", [True, False])
+@pytest.mark.parametrize("name", COMPILED)
+def test_arrays_in_any_order_of_memory(name, is_int8):
+    random = np.random.default_rng(0)
+    weight, rows = drawn(random, 30, 20), drawn(random, 7, 20)
+    kernel = kernels(name)
+    expected = kernel.linear(kernel.pack(weight, None, is_int8), rows)
+    found = kernel.linear(kernel.pack(np.asfortranarray(weight), None, is_int8), np.asfortranarray(rows))
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize("scale", [0, 1e-45, 1e-37, 1e30])
+def test_inputs_of_extreme_sizes(name, scale):
+    weight, rows = np.ones((3, 4), np.float32), np.full((2, 4), scale, np.float32)
+    expected = NUMPY.linear(NUMPY.pack(weight, None, is_int8=True), rows)
+    np.testing.assert_array_equal(
+        kernels(name).linear(kernels(name).pack(weight, None, True), rows), expected
+    )
+
+
 def needs_compiler():
     if not build.compiler():
         pytest.skip("no C compiler")
@@ -138,7 +159,8 @@ def test_nothing_is_read_or_written_beside_arrays(tmp_path):
     checks = "-g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all"
     for name in instruction_sets():
         options = build.ON_X86.get(name, "")
-        command = [compiler, *build.OPTIONS, *options.split(), *checks.split(), str(build.SOURCE)]
+        identity = f'-DSOURCE="{build.source_hash()}"'
+        command = [compiler, *build.OPTIONS, *options.split(), *checks.split(), identity, str(build.SOURCE)]
         subprocess.run([*command, "-o", str(tmp_path / f"{name}.so")], check=True)
     program = (
         "import sys, pathlib, pytest; from parser.runtime import build, kernels;"
@@ -155,11 +177,28 @@ def test_nothing_is_read_or_written_beside_arrays(tmp_path):
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
 
-def test_compiling_makes_what_is_there(tmp_path):
+def test_a_compiler_that_does_not_know_some_instructions(tmp_path, monkeypatch, capfd):
     needs_compiler()
-    for library in build.build(tmp_path):
-        assert library.exists()
-    assert {each.stem for each in tmp_path.iterdir()} >= {build.ANY}
+    monkeypatch.setitem(build.ON_X86, "avxvnni", "-mno-such-instructions")
+    libraries = {each.stem for each in build.build(tmp_path)}
+    assert libraries == {each.stem for each in tmp_path.iterdir()}
+    assert build.ANY in libraries
+    assert "avxvnni" not in libraries
+    capfd.readouterr()
+
+
+def test_a_library_of_another_source_is_not_loaded(tmp_path, monkeypatch, capsys):
+    needs_compiler()
+    with monkeypatch.context() as patched:
+        patched.setattr(build, "source_hash", lambda: "other")
+        patched.setattr(build, "ON_X86", {})
+        build.build(tmp_path)
+    monkeypatch.setattr("parser.runtime.kernels.FOLDER", tmp_path)
+    kernels.cache_clear()
+    assert isinstance(kernels(), NumPyKernels)
+    assert "not compiled" in capsys.readouterr().err
+    monkeypatch.undo()
+    kernels.cache_clear()
 
 
 def test_without_a_library_numpy_computes_and_that_is_said_once(monkeypatch, tmp_path, capsys):

@@ -93,6 +93,47 @@ def test_words_are_forgotten_when_there_are_many(monkeypatch):
         np.testing.assert_array_equal(parser.encode(sentences)[0].vectors, fresh.encode(sentences)[0].vectors)
 
 
+class NoRestrictions:
+    """With them, sentences are parsed a transition at a time."""
+
+    def blocked(self, stack, front, heads, headless):
+        return 0
+
+    def choose(self, legal, words):
+        return None
+
+    def count(self, head, label):
+        pass
+
+
+@pytest.mark.parametrize("is_int8", [True, False])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_transitions_are_the_same_together_and_one_at_a_time(name, is_int8):
+    sentences = [made(number, 1 + number % 9) for number in range(30)]
+    parser = in_arrays(model_with(name), is_int8=is_int8)
+    encoded = parser.encode(sentences)
+    together, alone = (
+        parser.parse(encoded, [each] * len(sentences), with_scores=True) for each in (None, NoRestrictions())
+    )
+    for one, other in zip(together, alone, strict=True):
+        assert [*one[:2], [*one.transitions]] == [*other[:2], [*other.transitions]]
+        np.testing.assert_allclose(one.scores, other.scores, rtol=1e-5, atol=1e-5)
+
+
+def test_a_word_without_characters_is_read():
+    parser, one = in_arrays(model_with("characters")), sentence((0, 1, 1), forms=["a", "b", ""])
+    [words] = parser.encode([one])
+    [alone] = parser.encode([sentence((0,), forms=["b"])])
+    np.testing.assert_array_equal(words.vectors[1], alone.vectors[0])
+
+
+def test_long_words_are_not_kept():
+    parser = in_arrays(model_with("characters"))
+    one = sentence((0, 1), forms=["x" * 2_000, "y"])
+    np.testing.assert_array_equal(*(parser.encode([one])[0].vectors for _ in range(2)))
+    assert not parser.models[0].encode._rows
+
+
 MODELS = {name: model_with(name) for name in ("columns", "tags")}
 LENGTHS = st.lists(st.integers(1, 12), min_size=1, max_size=60)
 
