@@ -115,10 +115,11 @@ class Reparser:
             (torch.stack(logs).mean(0).log_softmax(2) if len(logs) > 1 else logs[0]).float()
             for logs in zip(*of_models, strict=True)
         ]
-        as_heads, as_dependents = _on_host([each.float() for each in self._labels.of_words(tables[0])])
+        projected = [each.float() for each in self._labels.of_words(tables[0])]
+        as_heads, as_dependents, *on_host = _on_host([*projected, *of_groups])
         starts = (lengths.cumsum(0) - lengths).tolist()
         opinions: list[SecondOpinion | None] = [None] * len(lengths)
-        for group, together in zip(groups, _on_host(of_groups), strict=True):
+        for group, together in zip(groups, on_host, strict=True):
             for row, sentence in enumerate(group.sentences.tolist()):
                 length, start = int(lengths[sentence]), starts[sentence]
                 logs = together[row, :length, : length + 1]

@@ -9,14 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import IntEnum, IntFlag, auto
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from parser.batching.stack_operations import HOLD, POP, REDUCE_AND_REPLACE, StackOperation
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from parser.transitions.state import View
 
 
 class Obstacle(IntFlag):
@@ -65,11 +60,11 @@ Rule = Callable[[Any], Any]
 """A property [batch] of a transition in each state. The argument is a `View`, or an object like it."""
 
 
-def never(view: View) -> Tensor:
+def never(view: Any) -> Any:
     return view.words_left < 0
 
 
-def always(view: View) -> Tensor:
+def always(view: Any) -> Any:
     return view.words_left >= 0
 
 
@@ -147,15 +142,15 @@ class TransitionSystem:
         """Whether it is known which transitions keep given arcs possible."""
         return all(transition.obstacles is not None for transition in self.transitions)
 
-    def legal(self, view: View) -> list[Any]:
+    def legal(self, view: Any) -> list[Any]:
         """For each transition, whether it may be taken, [batch] bool."""
         return [transition.legal(view) for transition in self.transitions]
 
-    def oracle(self, view: View) -> list[Any]:
+    def oracle(self, view: Any) -> list[Any]:
         """[batch] bool for each transition. The first one that is true is that of the static oracle."""
         return [transition.oracle(view) for transition in self.transitions]
 
-    def costs(self, view: View) -> list[Any]:
+    def costs(self, view: Any) -> list[Any]:
         """[batch] for each transition its costs, valid if it is legal. The system must have costs."""
         assert self.has_costs
         return [transition.cost(view) for transition in self.transitions if transition.cost]
