@@ -279,7 +279,7 @@ COMMANDS = [
     if '__name__ == "__main__"' in (text := path.read_text())
     and ("parse_args" in text or "batch_sizes(" in text)
 ]
-ELSEWHERE = {"pyg_graph_network.py"}
+ELSEWHERE = {"jax_tagger.py", "jax_tree_lstm.py", "pyg_graph_network.py"}
 """Scripts that run only in environments of peers."""
 
 
