@@ -119,11 +119,11 @@ def test_too_many_requests_are_told_to_come_again(model):
 @pytest.mark.extended
 def test_what_takes_too_long_is_broken_off(model):
     """A client that got a part of the answer notices that it is incomplete."""
-    with serving(model, "--timeout=1", "--max-sentence-words=100000") as service:
+    with serving(model, "--timeout=1", "--max-sentence-words=300000") as service:
         url, lines = f"{service.url}/v1/parse", {"Accept": "application/x-ndjson"}
         with pytest.raises(httpx.RemoteProtocolError):
             httpx.post(url, json={"texts": [LONG * 10]}, headers=lines, timeout=60)
-        answer = httpx.post(url, json={"sentences": [{"words": ["dog"] * 50_000}]}, timeout=60)
+        answer = httpx.post(url, json={"sentences": [{"words": ["dog"] * 300_000}]}, timeout=60)
         assert answer.status_code == 503
         assert "not done within 1 seconds" in answer.json()["detail"]
         ended = [service.next("request") for _ in range(2)]
