@@ -21,7 +21,7 @@ httpx = pytest.importorskip("httpx")
 pytest.importorskip("fastapi")
 
 CLIENTS = 32
-LONG = "It was round. " * 9_000
+LONG = "It was round. " * 3_000
 """A text that takes seconds."""
 SERVE = [sys.executable, "-m", "parser", "serve", "--port", "0", "--device", "cpu", "--processes", "2"]
 
