@@ -21,7 +21,8 @@ httpx = pytest.importorskip("httpx")
 pytest.importorskip("fastapi")
 
 CLIENTS = 32
-LONG = "It was round. " * 3_000
+SENTENCES = 9_000
+LONG = "It was round. " * SENTENCES
 """A text that takes seconds."""
 SERVE = [sys.executable, "-m", "parser", "serve", "--port", "0", "--device", "cpu", "--processes", "2"]
 
@@ -147,7 +148,7 @@ def test_at_a_signal_running_requests_end_and_nothing_is_left(number, model):
             time.sleep(0.05)
         assert not any(one.done() for one in running)
         service.process.send_signal(number)
-        assert {len(one.result().json()["sentences"]) for one in running} == {3_000}
+        assert {len(one.result().json()["sentences"]) for one in running} == {SENTENCES}
         assert service.process.wait() == 0
         psutil.wait_procs(workers)
 
