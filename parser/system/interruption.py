@@ -92,9 +92,10 @@ def interruptible() -> Iterator[None]:
     """Let a signal raise Interrupted inside the block, so that files are cleaned up; a second one kills.
 
     The block exits with Interrupted even if cleaning up raises another error, such as in context managers of
-    PyTorch that were interrupted on entry.
+    PyTorch that were interrupted on entry, or if a library turns it into another error.
     """
     terminals = _terminals()
+    raised: list[Interrupted] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
         for each in SIGNALS:
@@ -102,17 +103,15 @@ def interruptible() -> Iterator[None]:
                 signal.signal(each, signal.SIG_IGN if each == signal.SIGHUP else signal.SIG_DFL)
         if number == signal.SIGHUP:
             _leave(terminals)
-        raise Interrupted(number)
+        raised.append(Interrupted(number))
+        raise raised[0]
 
     with _handled_by(stop):
         try:
             yield
-        except Exception as error:
-            behind = error.__context__  # the error may have been raised while an interruption was handled
-            while behind:
-                if isinstance(behind, Interrupted):
-                    raise behind from None
-                behind = behind.__context__
+        except Exception:
+            if raised:
+                raise raised[0] from None
             raise
 
 

@@ -106,6 +106,10 @@ def test_an_error_of_cleaning_up_does_not_hide_the_interruption():
 
     with pytest.raises(Interrupted), interruptible():
         load()
+    with pytest.raises(Interrupted), interruptible():
+        with suppress(Interrupted):
+            signal.raise_signal(signal.SIGTERM)
+        raise RuntimeError("by a library that has caught it")
     with pytest.raises(RuntimeError, match="of itself"), interruptible():
         raise RuntimeError("of itself")
 
