@@ -104,12 +104,15 @@ def test_an_error_of_cleaning_up_does_not_hide_the_interruption():
         finally:
             raise RuntimeError("trying to pop from empty mode stack")
 
+    def load_by_another():
+        with suppress(Interrupted):
+            signal.raise_signal(signal.SIGTERM)
+        raise RuntimeError("of a library that has caught it")
+
     with pytest.raises(Interrupted), interruptible():
         load()
     with pytest.raises(Interrupted), interruptible():
-        with suppress(Interrupted):
-            signal.raise_signal(signal.SIGTERM)
-        raise RuntimeError("by a library that has caught it")
+        load_by_another()
     with pytest.raises(RuntimeError, match="of itself"), interruptible():
         raise RuntimeError("of itself")
 
