@@ -92,8 +92,7 @@ class HostRunner:
     """Sentences that have joined and do not run yet."""
 
     def __init__(self, model: Model, encoding: Encoding, batch_size: int):
-        self._model, self._encoding = model, encoding
-        self.group = min(batch_size, GROUP_ON_CPU)
+        self._encoding, self.group = encoding, min(batch_size, GROUP_ON_CPU)
         self._labelled = labelled_transitions(model)
         self._parser = RuntimeParser([_runtime_model(each, model) for each in model.members], self._labelled)
         self._transitions = TransitionArrays(self._labelled, LabelChoices.of(model.vocabulary))

@@ -62,11 +62,11 @@ def build(folder: Path = FOLDER) -> list[Path]:
     if command is None:
         raise FileNotFoundError("no C compiler: neither CC, cc, gcc, clang nor the package ziglang")
     folder.mkdir(parents=True, exist_ok=True)
+    identity = f'-DSOURCE="{source_hash()}"'
     is_x86 = platform.machine().lower() in ("x86_64", "amd64")
     for name, options in {**(ON_X86 if is_x86 else {}), ANY: ""}.items():
         library = folder / f"{name}.so"
         temporary = library.with_suffix(f".{os.getpid()}")  # another process may be using the library
-        identity = f'-DSOURCE="{source_hash()}"'
         arguments = [*OPTIONS, *options.split(), identity, str(SOURCE), "-o", str(temporary)]
         try:
             subprocess.run([*command, *arguments], check=True)

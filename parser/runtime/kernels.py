@@ -74,7 +74,6 @@ class PackedWeights(NamedTuple):
     """Weights in the order in which the library reads them."""
 
     structure: WeightsStructure
-    outputs: int
     arrays: tuple[Any, ...]
     """What the structure points to."""
 
@@ -150,7 +149,7 @@ class CompiledKernels:
             self._library.pack_float(_pointer(weight), outputs, inputs, _pointer(packed))
         of_scales = _pointer(scales) if is_int8 else None
         structure = WeightsStructure(_pointer(packed), of_scales, _pointer(biases), outputs, inputs)
-        return PackedWeights(structure, outputs, (room, biases, scales))
+        return PackedWeights(structure, (room, biases, scales))
 
     def pack_lstm(self, inputs: Sequence[PackedWeights], recurrent: Sequence[PackedWeights]) -> PackedLSTM:
         """See `LSTM`."""
@@ -163,11 +162,9 @@ class CompiledKernels:
     def linear(self, weights: PackedWeights, inputs: Floats) -> Floats:
         """[rows, outputs] = inputs [rows, inputs] times the weights, plus the bias."""
         inputs = _contiguous(inputs)
-        rows, stride = len(inputs), inputs.shape[1]
-        outputs = np.empty((rows, weights.outputs), np.float32)
-        self._call(
-            "linear", weights.structure, rows, inputs, c_long(stride), outputs, c_long(weights.outputs)
-        )
+        (rows, width), packed = inputs.shape, weights.structure
+        outputs = np.empty((rows, packed.outputs), np.float32)
+        self._call("linear", packed, rows, inputs, c_long(width), outputs, c_long(packed.outputs))
         return outputs
 
     def lstm(

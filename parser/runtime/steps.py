@@ -131,9 +131,9 @@ class StackNetwork:
         self.layers, self.hidden = layers_of(weights, "stack"), hidden
         self.nothing = np.zeros((self.layers, STATE * hidden), np.float32)
         """[layers, 6 * hidden] The state of an LSTM before its first input."""
-        self._buffer_layers = []
-        for layer in range(self.layers):
-            self._buffer_layers.append(LSTMWeights.of(weights, "buffer", layer).layers(kernels, is_int8))
+        self._buffer_layers = [
+            LSTMWeights.of(weights, "buffer", layer).layers(kernels, is_int8) for layer in range(self.layers)
+        ]
         self._buffer = self._lstm(weights, "buffer", "from_buffer", is_int8)
         self._from_buffer = LinearLayer(kernels, weights["from_buffer.weight"], None, is_int8)
         self._as_front = (
@@ -168,6 +168,8 @@ class StackNetwork:
         self.first_entry = self.entry(self.root, self.push(self.root[None])[0], self.nothing)
         self.end_state = self.after(end, self.nothing)
         """[layers, 6 * hidden] Of the buffer's LSTM, when the buffer is empty."""
+        self._begin = np.delete(self.end_state, np.s_[4 * hidden : 5 * hidden], axis=1)
+        """[layers, 5 * hidden] The same, as `NumPyKernels.lstm` reads it."""
 
     def _lstm(self, weights: Mapping[str, Floats], name: str, projection: str, is_int8: bool) -> Any:
         """The layers of an LSTM; the last one also projects its hidden state."""
@@ -204,10 +206,9 @@ class StackNetwork:
         """vectors: [W, token]. lengths: [sentences] in words."""
         fronts = np.empty((len(vectors) + 1, self.hidden), np.float32)
         states = vectors
-        for (of_input, recurrent), begin in zip(self._buffer_layers, self.end_state, strict=True):
+        for (of_input, recurrent), begin in zip(self._buffer_layers, self._begin, strict=True):
             gates, states = of_input(states), np.empty((len(vectors), self.hidden), np.float32)
-            first = np.delete(begin, np.s_[4 * self.hidden : 5 * self.hidden])
-            self.kernels.lstm(recurrent.packed, gates, lengths, states, backward=True, begin=first)
+            self.kernels.lstm(recurrent.packed, gates, lengths, states, backward=True, begin=begin)
         fronts[:-1], fronts[-1] = self._from_buffer(states), self.output(self.end_state)
         if self._as_front:
             fronts += self._as_front(np.concatenate([vectors, self.end[None]]))
