@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from parser.runtime import build
-from parser.runtime.kernels import CompiledKernels, instruction_sets, kernels
+from parser.runtime.kernels import VARIABLE, CompiledKernels, instruction_sets, kernels
 from parser.runtime.reference import STATE, NumPyKernels, exponential
 
 COMPILED = [
@@ -193,6 +193,7 @@ def test_a_library_of_another_source_is_not_loaded(tmp_path, monkeypatch, capsys
         patched.setattr(build, "source_hash", lambda: "other")
         patched.setattr(build, "ON_X86", {})
         build.build(tmp_path)
+    monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.setattr("parser.runtime.kernels.FOLDER", tmp_path)
     kernels.cache_clear()
     assert isinstance(kernels(), NumPyKernels)
@@ -202,10 +203,13 @@ def test_a_library_of_another_source_is_not_loaded(tmp_path, monkeypatch, capsys
 
 
 def test_without_a_library_numpy_computes_and_that_is_said_once(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr("parser.runtime.kernels.FOLDER", tmp_path)
-    kernels.cache_clear()
-    assert all(isinstance(kernels(), NumPyKernels) for _ in range(3))
-    assert capsys.readouterr().err.count("not compiled") == 1
-    monkeypatch.undo()
+    monkeypatch.delenv(VARIABLE, raising=False)
+    with monkeypatch.context() as patched:
+        patched.setattr("parser.runtime.kernels.FOLDER", tmp_path)
+        kernels.cache_clear()
+        assert all(isinstance(kernels(), NumPyKernels) for _ in range(3))
+        assert capsys.readouterr().err.count("not compiled") == 1
     kernels.cache_clear()
     assert isinstance(kernels(), CompiledKernels) == bool(instruction_sets())
+    monkeypatch.undo()
+    kernels.cache_clear()
