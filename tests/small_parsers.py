@@ -9,12 +9,15 @@ from parser.batching.ragged import Ragged
 from parser.models.column_shares import column_shares
 from parser.models.model import Model
 from parser.models.settings import ParserSettings
-from parser.networks.bilstm import SentenceEncoderSettings
-from parser.networks.character_encoder import CharacterSettings
 from parser.networks.replay.examples import Examples
 from parser.networks.replay.making import made
-from parser.networks.scorers import ArcSettings
-from parser.networks.settings import NetworkSettings, TagSettings
+from parser.networks.settings import (
+    ArcSettings,
+    CharacterSettings,
+    NetworkSettings,
+    SentenceEncoderSettings,
+    TagSettings,
+)
 from parser.networks.stack_parser import StackParser
 from parser.speed.tasks.stack_parser.stepper import score_by_stepping
 from parser.transitions.labelled import UNKNOWN_LABEL

@@ -20,8 +20,7 @@ from parser.models.model_files import (
     ModelFiles,
     text_of,
 )
-from parser.networks.settings import NetworkSettings
-from parser.networks.transformer.weights import TransformerSettings
+from parser.networks.settings import NetworkSettings, TransformerSettings
 from parser.system.files import write_atomically
 from parser.system.version import to_install
 

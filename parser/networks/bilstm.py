@@ -17,7 +17,6 @@ from parser.batching.forest_lstm import SortedForest, forest_lstm
 from parser.batching.functional import dropout, linear, present_precision
 from parser.batching.lstm import lstm_with_dropout, outputs_of, run_layer
 from parser.batching.ragged import Padding, Ragged, flatten
-from parser.system.settings import Layers, Settings, Size
 from parser.treebank.batches import split_by_words
 
 DIRECTIONS = ("", "_reverse")
@@ -30,15 +29,6 @@ Layer = Callable[[Tensor, Sequence[Tensor]], Tensor]
 """Runs one layer over padded sequences in one direction, like `run_layer`."""
 MAX_PADDED_FRAMES = 100_000
 """Maximum number of frames, padding included, that `bilstm_packed` processes at a time, to bound memory."""
-
-
-class SentenceEncoderSettings(Settings):
-    """A bidirectional LSTM over the words of the sentence (Kiperwasser & Goldberg 2016)."""
-
-    hidden_size: Size = 200
-    """Size of the LSTM in each direction."""
-    layers: Layers = 2
-    """Number of layers."""
 
 
 def bilstm(inputs: int, hidden: int, layers: int, dropout: float = 0.0) -> nn.LSTM:

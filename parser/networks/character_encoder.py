@@ -6,33 +6,17 @@ each character. The value of a filter at a window is then a sum of gathered rows
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field
 from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from parser.batching.functional import dropout
 from parser.batching.ragged import Ragged
-from parser.system.settings import Settings, Size
-
-Width = Annotated[int, Field(gt=0, le=100)]
-
-
-class CharacterSettings(Settings):
-    """A convolution over the characters of a form."""
-
-    size: Size = 32
-    """Size of a character's embedding."""
-    filters: Size = 50
-    """Number of filters of each width."""
-    widths: tuple[Width, ...] = Field((2, 3, 4), strict=False, min_length=1, max_length=20)
-    """Widths of the filters, in characters."""
-    dropout: float = Field(0.0, ge=0, lt=1)
-    """Dropout on the character embeddings."""
+from parser.networks.settings import CharacterSettings
 
 
 class CharacterEncoder(nn.Module):

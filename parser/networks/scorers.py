@@ -13,14 +13,12 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field
 from torch import Tensor, nn
 
 from parser.batching.device import to_device
 from parser.batching.functional import dropout, linear
 from parser.batching.ragged import gather_rows
 from parser.networks.replay.batch import SoftTargets
-from parser.system.settings import Settings, Size
 from parser.treebank.sentence import NO_HEAD
 from parser.treebank.vocabulary import UNKNOWN
 
@@ -28,22 +26,6 @@ MAX_SCORES = 4_000_000
 """Maximum number of scores of a group of sentences, padding included; a longer sentence is its own group."""
 LENGTH_RATIO = 1.5
 """Maximum ratio of the longest to the shortest sentence of a group."""
-
-
-class ArcSettings(Settings):
-    """A scorer of arcs over the word vectors (Dozat & Manning 2017) and a scorer of labels, both trained
-    together with the parser. Trees are then found by the parser and the scorers together (Sagae & Lavie
-    2006), and the probability of an arc is the mean of both."""
-
-    size: Size = 100
-    """Size of the projections of heads and dependents in each scorer."""
-    loss_weight: float = Field(0.5, gt=0)
-    """Weight of the losses of the words' heads and labels. The loss of the transitions has weight 1, and each
-    word has two transitions."""
-    bonus: float | None = Field(None, ge=0)
-    """Bonus for the parser's own arcs. It is added to the logarithms of the scorer's probabilities when both
-    find a tree together. Default: the value with the best LAS on dev, chosen at the end of training, or the
-    parser's tree alone if no value is better; 2 without dev. Until then, the parser's tree is used."""
 
 
 class ArcScorer(nn.Module):

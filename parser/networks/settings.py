@@ -1,18 +1,14 @@
-"""The settings of the whole network. Those of a part are beside the part."""
+"""The settings of the network and of its parts."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticKnownError
 
-from parser.networks.bilstm import SentenceEncoderSettings
-from parser.networks.character_encoder import CharacterSettings
-from parser.networks.scorers import ArcSettings
-from parser.networks.transformer.weights import TransformerSettings
-from parser.system.settings import Layers, Settings, Size, contradiction_error
+from parser.system.settings import Count, Layers, Settings, Size, contradiction_error
 from parser.treebank.sentence import annotation_columns
 
 
@@ -44,6 +40,97 @@ class TagSettings(Settings):
     (Hashimoto et al. 2017). 0: the parser does not read the predicted tags."""
     embedding_size: Size = 32
     """Size of the embedding of a predicted value, which the layers above the tags read."""
+
+
+Width = Annotated[int, Field(gt=0, le=100)]
+
+
+class CharacterSettings(Settings):
+    """A convolution over the characters of a form."""
+
+    size: Size = 32
+    """Size of a character's embedding."""
+    filters: Size = 50
+    """Number of filters of each width."""
+    widths: tuple[Width, ...] = Field((2, 3, 4), strict=False, min_length=1, max_length=20)
+    """Widths of the filters, in characters."""
+    dropout: float = Field(0.0, ge=0, lt=1)
+    """Dropout on the character embeddings."""
+
+
+class SentenceEncoderSettings(Settings):
+    """A bidirectional LSTM over the words of the sentence (Kiperwasser & Goldberg 2016)."""
+
+    hidden_size: Size = 200
+    """Size of the LSTM in each direction."""
+    layers: Layers = 2
+    """Number of layers."""
+
+
+class ArcSettings(Settings):
+    """A scorer of arcs over the word vectors (Dozat & Manning 2017) and a scorer of labels, both trained
+    together with the parser. Trees are then found by the parser and the scorers together (Sagae & Lavie
+    2006), and the probability of an arc is the mean of both."""
+
+    size: Size = 100
+    """Size of the projections of heads and dependents in each scorer."""
+    loss_weight: float = Field(0.5, gt=0)
+    """Weight of the losses of the words' heads and labels. The loss of the transitions has weight 1, and each
+    word has two transitions."""
+    bonus: float | None = Field(None, ge=0)
+    """Bonus for the parser's own arcs. It is added to the logarithms of the scorer's probabilities when both
+    find a tree together. Default: the value with the best LAS on dev, chosen at the end of training, or the
+    parser's tree alone if no value is better; 2 without dev. Until then, the parser's tree is used."""
+
+
+Trained = Literal["frozen", "lora", "all"]
+
+
+class LoraSettings(Settings):
+    """Low-rank matrices that are added to the matrices of the transformer (Hu et al. 2022), for `train:
+    lora`."""
+
+    rank: int = Field(8, gt=0, le=1024)
+    """Rank of the low-rank matrices."""
+    alpha: int = Field(16, gt=0, le=65_536)
+    """Scale of the low-rank matrices: their product is multiplied by alpha / rank."""
+    dropout: float = Field(0.0, ge=0, lt=1)
+    """Dropout on the input of the low-rank matrices."""
+
+
+class TransformerSettings(Settings):
+    """A pretrained transformer. Its output at the pieces of a word gives an additional vector for the word.
+    Needs the extra `transformers`."""
+
+    model: str
+    """Folder of a model in the format of Hugging Face's transformers, with its weights as safetensors and a
+    `tokenizer.json`; or the name of a model on the Hugging Face hub, which is downloaded."""
+    layers: int = Field(4, gt=0, le=200)
+    """Number of layers, counted from the last, whose outputs are averaged with learned weights (Peters et al.
+    2018, equation 1)."""
+    pooling: Literal["mean", "first", "last"] = "mean"
+    """How the vector of a word is computed: the mean of its pieces, or its first or last piece."""
+    train: Trained = "frozen"
+    """Which weights of the transformer are trained. `frozen`: none; the vectors are computed once and cached
+    in half precision. `lora`: low-rank matrices, see `lora`. `all`: all weights."""
+    learning_rate: float = Field(5e-5, gt=0)
+    """Learning rate of the transformer after its warm-up. `training.learning_rate` sets that of the other
+    weights; its decay also applies to the transformer."""
+    warmup_epochs: float = Field(1.0, ge=0, le=1_000_000_000)
+    """Number of epochs over which the learning rate of the transformer increases linearly from 0."""
+    layer_decay: float = Field(1.0, gt=0, le=1)
+    """Factor between the learning rates of adjacent layers: the rate of a layer of the transformer is this
+    times the rate of the layer above it."""
+    max_pieces: Count = 512
+    """Largest number of pieces to read at once. A longer sentence is read in overlapping windows of this many
+    pieces, or of as many as the transformer can read."""
+    dropout: float = Field(0.0, ge=0, lt=1)
+    """Dropout on the vectors of words. If the transformer is trained, the dropout inside it is set by its own
+    config."""
+    gradient_checkpointing: bool = False
+    """Whether to recompute the activations of the transformer for the gradient instead of keeping them. This
+    needs less memory and is slower."""
+    lora: LoraSettings = LoraSettings()
 
 
 class NetworkSettings(Settings):

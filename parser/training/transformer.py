@@ -25,7 +25,7 @@ from parser.batching.device import TooLongError, in_microbatches
 from parser.config.data_folder import data_path
 from parser.models.model import Model
 from parser.models.transformer_files import refuse_missing_libraries
-from parser.networks.transformer.weights import TransformerSettings
+from parser.networks.settings import TransformerSettings
 from parser.system.console import say
 from parser.system.interruption import interruptible
 from parser.system.progress_bar import PROGRESS_BAR, ProgressBar

@@ -10,8 +10,8 @@ import torch
 from parser.batching.ragged import Ragged
 from parser.networks import bilstm as module
 from parser.networks.bilstm import bilstm, bilstm_by_levels, bilstm_packed, bilstm_padded, run_bilstm
-from parser.networks.character_encoder import CharacterEncoder, CharacterSettings, segment_max
-from parser.networks.settings import NetworkSettings
+from parser.networks.character_encoder import CharacterEncoder, segment_max
+from parser.networks.settings import CharacterSettings, NetworkSettings
 from parser.networks.token_encoder import TokenEncoder, dropout_of_embeddings
 from parser.treebank.vocabulary import PRETRAINED, Tokens
 

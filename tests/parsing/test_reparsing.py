@@ -17,8 +17,7 @@ from parser.api.parser import Parser
 from parser.cli import main
 from parser.models.model import Model
 from parser.models.settings import ParserSettings
-from parser.networks.scorers import ArcSettings
-from parser.networks.settings import NetworkSettings
+from parser.networks.settings import ArcSettings, NetworkSettings
 from parser.parsing import reparsing
 from parser.parsing.constraints import ConstraintReader
 from parser.parsing.engine import Engine, parse, parse_stream

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from parser.batching.device import to_device
 from parser.batching.functional import dropout, present_precision
+from parser.networks.settings import TransformerSettings
 from parser.networks.transformer.pieces import PieceTokenizer, Together, Windows, padding_together
 from parser.networks.transformer.pretrained import PretrainedTransformer
 from parser.networks.transformer.weights import (
-    TransformerSettings,
     frozen_weights,
     is_frozen,
     learning_rates,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from pydantic import Field
 from torch import Tensor
 
-from parser.system.settings import Count, Settings
+from parser.networks.settings import Trained, TransformerSettings
 
 if TYPE_CHECKING:
     from parser.networks.transformer.pretrained import PretrainedTransformer
@@ -18,56 +17,6 @@ LAYER = re.compile(r"\blayers?\.(\d+)\.")
 LORA = "lora_"
 ENABLE_CHECKPOINTING = "activation_checkpointing_enable"
 """The library's method; it has another name in older versions."""
-
-
-Trained = Literal["frozen", "lora", "all"]
-
-
-class LoraSettings(Settings):
-    """Low-rank matrices that are added to the matrices of the transformer (Hu et al. 2022), for `train:
-    lora`."""
-
-    rank: int = Field(8, gt=0, le=1024)
-    """Rank of the low-rank matrices."""
-    alpha: int = Field(16, gt=0, le=65_536)
-    """Scale of the low-rank matrices: their product is multiplied by alpha / rank."""
-    dropout: float = Field(0.0, ge=0, lt=1)
-    """Dropout on the input of the low-rank matrices."""
-
-
-class TransformerSettings(Settings):
-    """A pretrained transformer. Its output at the pieces of a word gives an additional vector for the word.
-    Needs the extra `transformers`."""
-
-    model: str
-    """Folder of a model in the format of Hugging Face's transformers, with its weights as safetensors and a
-    `tokenizer.json`; or the name of a model on the Hugging Face hub, which is downloaded."""
-    layers: int = Field(4, gt=0, le=200)
-    """Number of layers, counted from the last, whose outputs are averaged with learned weights (Peters et al.
-    2018, equation 1)."""
-    pooling: Literal["mean", "first", "last"] = "mean"
-    """How the vector of a word is computed: the mean of its pieces, or its first or last piece."""
-    train: Trained = "frozen"
-    """Which weights of the transformer are trained. `frozen`: none; the vectors are computed once and cached
-    in half precision. `lora`: low-rank matrices, see `lora`. `all`: all weights."""
-    learning_rate: float = Field(5e-5, gt=0)
-    """Learning rate of the transformer after its warm-up. `training.learning_rate` sets that of the other
-    weights; its decay also applies to the transformer."""
-    warmup_epochs: float = Field(1.0, ge=0, le=1_000_000_000)
-    """Number of epochs over which the learning rate of the transformer increases linearly from 0."""
-    layer_decay: float = Field(1.0, gt=0, le=1)
-    """Factor between the learning rates of adjacent layers: the rate of a layer of the transformer is this
-    times the rate of the layer above it."""
-    max_pieces: Count = 512
-    """Largest number of pieces to read at once. A longer sentence is read in overlapping windows of this many
-    pieces, or of as many as the transformer can read."""
-    dropout: float = Field(0.0, ge=0, lt=1)
-    """Dropout on the vectors of words. If the transformer is trained, the dropout inside it is set by its own
-    config."""
-    gradient_checkpointing: bool = False
-    """Whether to recompute the activations of the transformer for the gradient instead of keeping them. This
-    needs less memory and is slower."""
-    lora: LoraSettings = LoraSettings()
 
 
 def transformer_to_train(settings: TransformerSettings, pretrained: PretrainedTransformer) -> Any:

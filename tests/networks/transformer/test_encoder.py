@@ -6,9 +6,10 @@ from extended import first_of
 from small_transformers import KINDS, make_transformer
 
 from parser.batching.ragged import Ragged
+from parser.networks.settings import TransformerSettings
 from parser.networks.transformer.encoder import TransformerEncoder
 from parser.networks.transformer.pretrained import read_pretrained
-from parser.networks.transformer.weights import TransformerSettings, layers_above, weights_without_adapters
+from parser.networks.transformer.weights import layers_above, weights_without_adapters
 from parser.treebank.vocabulary import Tokens
 
 SENTENCES = [

@@ -11,10 +11,8 @@ from plugin_setups import with_settings
 from torch.utils.flop_counter import FlopCounterMode
 
 from parser.models.settings import ParserSettings
-from parser.networks.bilstm import SentenceEncoderSettings
-from parser.networks.character_encoder import CharacterSettings
 from parser.networks.loss import transition_loss
-from parser.networks.settings import NetworkSettings, TagSettings
+from parser.networks.settings import CharacterSettings, NetworkSettings, SentenceEncoderSettings, TagSettings
 from parser.speed.tasks.conformance import faults_of
 from parser.speed.tasks.stack_parser.stack_parser_plugin import (
     StackParserPlugin,
