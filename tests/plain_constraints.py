@@ -9,6 +9,7 @@ from plain_parser import PlainParser
 from reachable_states import Completions
 
 from parser.treebank.sentence import MARK, NO_HEAD
+from parser.treebank.tokens import encode_tokens
 
 
 @cache
@@ -25,7 +26,7 @@ class PlainConstrainedParser(PlainParser):
 
     def __init__(self, model, sentence, at_most_one=(), no_roots=()):
         """no_roots: words that may not be the root, if another one can."""
-        super().__init__(model.network, model.inventory, model.vocabulary.encode_tokens([sentence]))
+        super().__init__(model.network, model.inventory, encode_tokens(model.vocabulary, [sentence]))
         self.strings = ["_", *model.vocabulary.labels.strings]
         self.heads, self.labels, self.at_most_one = sentence.heads, sentence.labels, at_most_one
         self.counted = Counter()

@@ -17,7 +17,7 @@ from parser.networks.token_encoder import TokenEncoder
 from parser.transitions import transition_system
 from parser.transitions.inventory import Inventory
 from parser.treebank.sentence import Sentence
-from parser.treebank.vocabulary import Tokens
+from parser.treebank.tokens import Tokens
 
 
 def dominates(heads: Sequence[int], ancestor: int, word: int) -> bool:

@@ -23,7 +23,8 @@ from parser.speed.tasks.stack_parser.stepper import score_by_stepping
 from parser.transitions.labelled import UNKNOWN_LABEL
 from parser.treebank.conllu import read_treebank
 from parser.treebank.sentence import NO_HEAD
-from parser.treebank.vocabulary import Tokens, Vocabulary
+from parser.treebank.tokens import Tokens
+from parser.treebank.vocabulary import Vocabulary
 
 SOME_TREES = [tree for length in (1, 2, 3, 5) for tree in projective_trees(length)[:: length * length]]
 COLUMNS = {"form": 9, "upos": 4}

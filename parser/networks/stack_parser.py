@@ -27,7 +27,7 @@ from parser.networks.scorers import ArcScorer, LabelScorer
 from parser.networks.settings import NetworkSettings
 from parser.networks.token_encoder import LayersAboveTags, TokenEncoder
 from parser.transitions.inventory import Inventory
-from parser.treebank.vocabulary import Tokens
+from parser.treebank.tokens import Tokens
 
 if TYPE_CHECKING:
     from parser.networks.transformer.encoder import TransformerEncoder

@@ -16,7 +16,8 @@ from parser.batching.ragged import Ragged, gather_rows
 from parser.networks.bilstm import bilstm, run_bilstm
 from parser.networks.character_encoder import CharacterEncoder
 from parser.networks.settings import NetworkSettings
-from parser.treebank.vocabulary import CHARACTERS, PRETRAINED, TREEBANK, UNKNOWN, Tokens, division_of
+from parser.treebank.tokens import Tokens
+from parser.treebank.vocabulary import CHARACTERS, PRETRAINED, TREEBANK, UNKNOWN, division_of
 
 if TYPE_CHECKING:
     from parser.networks.transformer.encoder import TransformerEncoder

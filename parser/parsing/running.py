@@ -27,6 +27,7 @@ from parser.runtime.parser import RuntimeModel, RuntimeParser
 from parser.runtime.reference import Floats
 from parser.system.machine import is_of_memory
 from parser.treebank.sentence import Sentence
+from parser.treebank.tokens import encode_tokens
 
 GROUP_ON_CPU, GROUP_ON_GPU = 32, 256
 """Most sentences that are encoded together. More gain little, and let others wait longer."""
@@ -166,7 +167,7 @@ def _runtime_model(model: Model, first: Model) -> RuntimeModel:
 
         @torch.inference_mode()
         def transform(sentences: Sequence[Sentence]) -> Floats:
-            vectors: Floats = transformer(model.vocabulary.encode_tokens(sentences)).float().numpy()
+            vectors: Floats = transformer(encode_tokens(model.vocabulary, sentences)).float().numpy()
             return vectors
 
     return RuntimeModel.of(
@@ -223,7 +224,7 @@ def encode_by_pytorch(model: Model, encoding: Encoding, requests: Sequence[Reque
     sentences = [request.sentence for request in requests]
     by_model, votes, scoring = [], [], []
     for member in model.members:
-        tokens = member.vocabulary.encode_tokens(sentences)
+        tokens = encode_tokens(member.vocabulary, sentences)
         words, tag_scores = member.network.encode_distinct(tokens)
         by_model.append(EncodedSentences(tokens, words))
         votes.append(votes_of(member.vocabulary, words, tag_scores, len(model.members) == 1))

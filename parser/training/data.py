@@ -35,6 +35,7 @@ from parser.treebank.batches import length_buckets
 from parser.treebank.conllu import read_treebank
 from parser.treebank.embeddings import read_vectors
 from parser.treebank.sentence import Sentence
+from parser.treebank.tokens import encode_tokens
 from parser.treebank.ud_folders import TreebankVersion, provenance
 from parser.treebank.vocabulary import PRETRAINED, Vocabulary
 
@@ -123,7 +124,7 @@ def _with_frozen_vectors(
     """
     encoder, vocabulary = model.network.tokens.transformer, model.vocabulary
     assert encoder
-    parts = [prepared.train.tokens, vocabulary.encode_tokens(dev_sentences, gold=True)]
+    parts = [prepared.train.tokens, encode_tokens(vocabulary, dev_sentences, gold=True)]
     train, dev = with_frozen_vectors(encoder, parts, cache)
     rows = torch.tensor(projective_rows(dev_sentences, lifts), dtype=torch.long)
     known = KnownVectors(dev_sentences, dev, encoder.tokenizer)

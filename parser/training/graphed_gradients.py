@@ -29,7 +29,8 @@ from parser.training.config import TrainingSettings
 from parser.training.data import TrainingData, epoch_batches
 from parser.training.processes import ProcessGroup
 from parser.training.training_step import TrainingStep, unmeasured
-from parser.treebank.vocabulary import Tokens, division_of
+from parser.treebank.tokens import Tokens
+from parser.treebank.vocabulary import division_of
 
 Result = TypeVar("Result")
 

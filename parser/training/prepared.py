@@ -31,7 +31,8 @@ from parser.training.initial_model import initial_path
 from parser.training.teachers import teacher_paths
 from parser.training.trees import treebank_names
 from parser.transitions.inventory import Inventory
-from parser.treebank.vocabulary import Tokens, Vocabulary
+from parser.treebank.tokens import Tokens
+from parser.treebank.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from parser.networks.transformer.pretrained import PretrainedTransformer

@@ -32,7 +32,7 @@ from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
 from parser.training.prepared import remove_old
 from parser.treebank.batches import batches_by_length
 from parser.treebank.sentence import Sentence
-from parser.treebank.vocabulary import Tokens, WordSource
+from parser.treebank.tokens import Tokens, WordSource
 
 if TYPE_CHECKING:
     from parser.networks.transformer.encoder import TransformerEncoder

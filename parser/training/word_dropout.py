@@ -9,7 +9,8 @@ from parser.batching.device import to_device
 from parser.batching.ragged import Ragged
 from parser.training.config import TrainingSettings
 from parser.treebank.sentence import WORD_COLUMNS
-from parser.treebank.vocabulary import UNKNOWN, Tokens, Vocabulary
+from parser.treebank.tokens import Tokens
+from parser.treebank.vocabulary import UNKNOWN, Vocabulary
 
 
 class WordDropout:

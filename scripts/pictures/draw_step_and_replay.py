@@ -11,6 +11,8 @@ import sys
 
 import matplotlib
 
+from parser.treebank.tokens import encode_heads, encode_labels
+
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
@@ -34,9 +36,7 @@ def main(path: str) -> None:
     sentences = [next(s for s in treebank if len(s) == length) for length in LENGTHS]
     vocabulary = Vocabulary.build(sentences, ["form"])
     inventory = Inventory.of(SYSTEMS["arc-hybrid"], vocabulary)
-    trajectory = oracle_trajectory(
-        inventory, vocabulary.encode_heads(sentences), vocabulary.encode_labels(sentences)
-    )
+    trajectory = oracle_trajectory(inventory, encode_heads(sentences), encode_labels(vocabulary, sentences))
     forest = StackForest.of(trajectory.stack_read, trajectory.stack_move)
 
     plt.rcParams["svg.hashsalt"] = "the same file at every run"

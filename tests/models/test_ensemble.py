@@ -21,6 +21,7 @@ from parser.parsing.engine import parse
 from parser.parsing.options import ParseOptions
 from parser.transitions import SYSTEMS
 from parser.treebank.lemma_rules import lemma_rule
+from parser.treebank.tokens import encode_tokens
 from parser.treebank.vocabulary import Lexicon, Vocabulary
 
 CPU = torch.device("cpu")
@@ -67,7 +68,7 @@ def named(member, number):
 def plain_trees(models, one):
     """Heads, labels and probabilities from the mean of the scores of plain parsers."""
     plain = [
-        PlainParser(member.network, member.inventory, member.vocabulary.encode_tokens([one]))
+        PlainParser(member.network, member.inventory, encode_tokens(member.vocabulary, [one]))
         for member in models
     ]
     labels, found = {}, PlainProbabilities(len(one))
@@ -184,7 +185,7 @@ def test_each_word_has_its_own_tag(encoder):
     for one, tags in zip(WORDS, found, strict=True):
         sums = torch.zeros(len(one), 3)
         for model, order in zip(models, orders, strict=True):
-            [scores] = model.network.encode(model.vocabulary.encode_tokens([one])).tag_scores
+            [scores] = model.network.encode(encode_tokens(model.vocabulary, [one])).tag_scores
             sums += scores[:, 1:].softmax(1)[:, [order.index(value) for value in orders[0]]]
         assert tags == tuple(orders[0][best] for best in sums.argmax(1).tolist())
     assert len({value for tags in found for value in tags}) > 1

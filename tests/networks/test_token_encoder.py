@@ -13,7 +13,8 @@ from parser.networks.bilstm import bilstm, bilstm_by_levels, bilstm_packed, bils
 from parser.networks.character_encoder import CharacterEncoder, segment_max
 from parser.networks.settings import CharacterSettings, NetworkSettings
 from parser.networks.token_encoder import TokenEncoder, dropout_of_embeddings
-from parser.treebank.vocabulary import PRETRAINED, Tokens
+from parser.treebank.tokens import Tokens
+from parser.treebank.vocabulary import PRETRAINED
 
 
 def tokens(rows):

@@ -25,6 +25,7 @@ from parser.parsing.reparsing import Reparser
 from parser.treebank.conllu import read_treebank
 from parser.treebank.projectivity import deprojectivize
 from parser.treebank.sentence import NO_HEAD
+from parser.treebank.tokens import encode_tokens
 
 SYSTEMS = ["arc-hybrid", "arc-eager", "arc-standard"]
 WAYS = [(system, composition) for system in SYSTEMS for composition in (False, True)]
@@ -38,7 +39,7 @@ class Hypothesis:
 
     def __init__(self, members, one):
         self.parsers = [
-            PlainParser(each.network, each.inventory, each.vocabulary.encode_tokens([one]))
+            PlainParser(each.network, each.inventory, encode_tokens(each.vocabulary, [one]))
             for each in members
         ]
         self.sum, self.taken, self.labels, self.is_greedy = 0.0, 0, {}, True
@@ -99,7 +100,7 @@ def plain_beam(members, one, width):
 def found_by(parser, sentences, width):
     read = []
     for each in parser.members:
-        tokens = each.vocabulary.encode_tokens(sentences)
+        tokens = encode_tokens(each.vocabulary, sentences)
         read.append(EncodedSentences(tokens, each.network.encode_distinct(tokens)[0]))
     found = search(parser.members, read, [None] * len(sentences), width)
     return [[(tuple(arcs.heads), tuple(arcs.labels), arcs.score) for arcs in own] for own in found]
@@ -210,7 +211,7 @@ def test_scorers_of_arcs_have_a_say_in_the_order():
     sentences = SENTENCES[:8]
     reparser, read = Reparser.of(SCORING), []
     found = parse(SCORING, sentences, options=ParseOptions(trees=5))
-    tokens = SCORING.vocabulary.encode_tokens(sentences)
+    tokens = encode_tokens(SCORING.vocabulary, sentences)
     with torch.inference_mode():
         words, _ = SCORING.network.encode_distinct(tokens)
         opinions = reparser.opinions(tokens.lengths, [words])

@@ -27,6 +27,7 @@ from parser.treebank.conllu_faults import cycles
 from parser.treebank.projectivity import deprojectivize
 from parser.treebank.sentence import NO_HEAD
 from parser.treebank.set_aside import set_aside
+from parser.treebank.tokens import encode_tokens
 
 SYSTEMS = "arc-hybrid", "arc-eager"
 KEEP = ParseOptions(keep="given")
@@ -225,7 +226,7 @@ def test_a_batch_forgets_limits_that_no_sentence_has(monkeypatch):
     ]
 
     def join(batch, number):
-        tokens = parser.vocabulary.encode_tokens([sentences[number]])
+        tokens = encode_tokens(parser.vocabulary, [sentences[number]])
         read = EncodedSentences(tokens, parser.network.encode_distinct(tokens)[0])
         return batch.join([read], constraints=[constraints[number]])[0]
 

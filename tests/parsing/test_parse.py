@@ -21,6 +21,7 @@ from parser.speed.tasks.stack_parser.baselines import parse_batch, parse_one
 from parser.speed.tasks.stack_parser.methods import parse_tokens
 from parser.transitions import SYSTEMS
 from parser.treebank.projectivity import is_projective
+from parser.treebank.tokens import encode_tokens
 
 
 def words(length):
@@ -45,7 +46,7 @@ def test_each_way_of_parsing_gives_the_trees_of_a_plain_greedy_parser(
     sentences = [words(length) for length in LENGTHS]
     found = parse(parser, sentences, batch_size, ParseOptions(probabilities=True))
     for one, tree in zip(sentences, found, strict=True):
-        tokens = parser.vocabulary.encode_tokens([one])
+        tokens = encode_tokens(parser.vocabulary, [one])
         with torch.no_grad():
             heads, labels, probabilities = PlainParser(parser.network, parser.inventory, tokens).parse()
         assert tree.heads == heads
@@ -92,7 +93,7 @@ def test_what_a_gpu_computes_in_vain_changes_nothing(monkeypatch, system, compos
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_static_batches_and_single_sentences_give_the_same_trees(system, device):
     parser = model(system, dtype=torch.double, device=device)
-    tokens = parser.vocabulary.encode_tokens([words(length) for length in LENGTHS])
+    tokens = encode_tokens(parser.vocabulary, [words(length) for length in LENGTHS])
     with torch.inference_mode():
         continuous = parse_tokens(RunningBatch([parser], 3, in_graph=False), parser, tokens)
         together = parse_batch(parser, tokens.to(device))
@@ -185,7 +186,7 @@ def test_steps_in_a_cuda_graph_give_the_same_trees(system, composition, word_fea
         pytest.skip("CUDA graphs need a GPU")
     parser = model(system, device=device, composition=composition, word_features=word_features)
     # Enough steps to capture, and a sentence for which the stacks grow.
-    tokens = parser.vocabulary.encode_tokens([words(length) for length in [*LENGTHS, 12, 5, 30, 21]])
+    tokens = encode_tokens(parser.vocabulary, [words(length) for length in [*LENGTHS, 12, 5, 30, 21]])
     found = []
     for in_graph in (False, True):
         with torch.inference_mode():
@@ -204,7 +205,7 @@ def test_a_batch_frees_its_tensors_and_its_graph_at_once(device):
     try:
         with torch.inference_mode():
             batch = RunningBatch([parser], 3, in_graph=device.type == "cuda")
-            parse_tokens(batch, parser, parser.vocabulary.encode_tokens([words(5)] * 9))
+            parse_tokens(batch, parser, encode_tokens(parser.vocabulary, [words(5)] * 9))
         reference = weakref.ref(batch)
         del batch
         assert reference() is None

@@ -27,6 +27,7 @@ from parser.parsing.parsed_tree import Alternative, Arcs
 from parser.parsing.reparsing import Reparser, SecondOpinion, as_text, with_bonus
 from parser.treebank.conllu import read_treebank
 from parser.treebank.sentence import MARK, NO_HEAD
+from parser.treebank.tokens import encode_tokens
 from parser.treebank.vocabulary import Vocabulary
 
 CPU = torch.device("cpu")
@@ -108,7 +109,7 @@ def plain_opinions(models, sentence):
     """[words, words + 1] log-probabilities, and label scores of the arcs from each previous word."""
     logs = []
     for model in models:
-        tokens = model.vocabulary.encode_tokens([sentence])
+        tokens = encode_tokens(model.vocabulary, [sentence])
         *words, root, _ = table = model.network.word_table(tokens)
         scorer = model.network.arcs
         heads = torch.stack([scorer.head(each).relu() for each in (root, *words)])
@@ -126,7 +127,7 @@ def plain_opinions(models, sentence):
 def test_opinions_are_those_of_one_sentence_after_the_other(count):
     models = [MODEL, model_of(2)][:count]
     together = replace(MODEL, others=tuple(models[1:]))
-    tokens = [model.vocabulary.encode_tokens(SENTENCES) for model in models]
+    tokens = [encode_tokens(model.vocabulary, SENTENCES) for model in models]
     with torch.inference_mode():
         words = [model.network.encode_distinct(own)[0] for model, own in zip(models, tokens, strict=True)]
         found = Reparser.of(together).opinions(tokens[0].lengths, words)
@@ -159,7 +160,7 @@ def test_without_a_scorer_there_is_none():
 @pytest.mark.parametrize("size", first_of([len(SENTENCES), 1]))
 def test_parsing_gives_these_trees_to_one_sentence_as_to_many(size):
     model, number = with_bonus(MODEL, 0.01), MODEL.vocabulary.labels.number
-    tokens = model.vocabulary.encode_tokens(SENTENCES)
+    tokens = encode_tokens(model.vocabulary, SENTENCES)
     words, _ = model.network.encode_distinct(tokens)
     reparser = Reparser.of(model)
     own = [
@@ -235,7 +236,7 @@ def test_reparsed_trees_keep_constraints(size):
 
 def test_long_sentences_have_no_second_opinion(monkeypatch):
     monkeypatch.setattr(reparsing, "MAX_WORDS", 6)
-    tokens = MODEL.vocabulary.encode_tokens(SENTENCES)
+    tokens = encode_tokens(MODEL.vocabulary, SENTENCES)
     with torch.inference_mode():
         words, _ = MODEL.network.encode_distinct(tokens)
     found = Reparser.of(MODEL).opinions(tokens.lengths, [words])
@@ -248,7 +249,7 @@ def test_long_sentences_have_no_second_opinion(monkeypatch):
 @torch.inference_mode()
 def plain_alternatives(sentence, count):
     """The alternatives of each word: head, label and probability."""
-    tokens = MODEL.vocabulary.encode_tokens([sentence])
+    tokens = encode_tokens(MODEL.vocabulary, [sentence])
     words, _ = MODEL.network.encode_distinct(tokens)
     [opinion] = Reparser.of(MODEL).opinions(tokens.lengths, [words])
     of_words = []

@@ -16,6 +16,7 @@ from parser.models.settings import ParserSettings
 from parser.networks.settings import NetworkSettings
 from parser.runtime.kernels import instruction_sets, kernels
 from parser.runtime.parser import RuntimeModel, RuntimeParser
+from parser.treebank.tokens import encode_tokens
 from parser.treebank.vocabulary import Vocabulary
 
 FORMS = ["the", "The", "cat", "cats", "sleeps", "š", "überall", "a-very-long-word"]
@@ -77,7 +78,7 @@ def test_words_and_tags_are_those_of_the_network(name):
             numbered_sentence(1, 3),
         ]
         [words] = parser.encode(sentences)
-        tokens = model.vocabulary.encode_tokens(sentences)
+        tokens = encode_tokens(model.vocabulary, sentences)
         with torch.inference_mode():
             encoded = model.network.encode(tokens)
         torch.testing.assert_close(torch.from_numpy(words.vectors), encoded.table[:-2], rtol=1e-4, atol=1e-5)

@@ -24,6 +24,7 @@ from parser.training.config import read_config
 from parser.training.run import train
 from parser.training.trees import read_training_trees
 from parser.treebank import batches
+from parser.treebank.tokens import encode_tokens
 
 CPU = torch.device("cpu")
 ARCS = "parser.network.arcs={size: 6}"
@@ -164,7 +165,7 @@ def plain_heads(own_teachers, tree, weight, kept):
     """For each word, a dictionary of the most probable heads."""
     of_teachers = []
     for teacher in own_teachers:
-        tokens = teacher.vocabulary.encode_tokens([tree], gold=True)
+        tokens = encode_tokens(teacher.vocabulary, [tree], gold=True)
         with torch.no_grad():
             table = teacher.network.word_table(tokens.to(teacher.device))
             of_teachers.append(teacher.network.arcs.probabilities(table, tokens.lengths))

@@ -29,6 +29,7 @@ from parser.training.prepared import cache_folder
 from parser.training.processes import ALONE
 from parser.training.run import train
 from parser.treebank.conllu import read_treebank
+from parser.treebank.tokens import encode_tokens
 
 CPU = torch.device("cpu")
 MODES = ["frozen", "lora", "all"]
@@ -102,9 +103,9 @@ def test_vectors_of_a_frozen_transformer_are_computed_once(configured, monkeypat
         assert before.tokens.vectors.dtype == torch.float16
         assert torch.equal(before.tokens.vectors, after.tokens.vectors)
     # Dev sentences are not read by the transformer again.
-    assert model.vocabulary.encode_tokens(mapped.dev_sentences).vectors is not None
+    assert encode_tokens(model.vocabulary, mapped.dev_sentences).vectors is not None
     strange = read_treebank(config.treebank.train)[:1]
-    tokens = model.vocabulary.encode_tokens([*mapped.dev_sentences, *strange])
+    tokens = encode_tokens(model.vocabulary, [*mapped.dev_sentences, *strange])
     assert (tokens.vectors is None) == (strange[0].forms not in {s.forms for s in mapped.dev_sentences})
 
 

@@ -6,6 +6,7 @@ from plain_parser import sentence
 
 from parser.training.config import TrainingSettings
 from parser.training.word_dropout import WordDropout, word_rates
+from parser.treebank.tokens import encode_tokens
 from parser.treebank.vocabulary import UNKNOWN, Vocabulary
 
 COLUMNS = ["form", "upos", "feats", "characters"]
@@ -16,7 +17,7 @@ TIMES = 400
 def replaced(**settings):
     """The rate at which each number (for FEATS, each feature) becomes the unknown one, by column."""
     vocabulary = Vocabulary.build(SENTENCES, COLUMNS)
-    tokens = vocabulary.encode_tokens(SENTENCES)
+    tokens = encode_tokens(vocabulary, SENTENCES)
     dropout = WordDropout(vocabulary, tokens, TrainingSettings(**settings), torch.device("cpu"))
     found = [dropout(tokens) for _ in range(TIMES)]
     before = {"form": tokens.values[:, 0], "upos": tokens.values[:, 1], "feats": tokens.parts[2].values}
@@ -59,7 +60,7 @@ def test_tags_and_features(setting, column):
 def test_tags_that_are_learnt_are_not_replaced():
     given = [sentence([2, 0])]
     vocabulary = Vocabulary.build(given, ["form", "xpos"], predicted=["upos"])
-    tokens = vocabulary.encode_tokens(given, gold=True)
+    tokens = encode_tokens(vocabulary, given, gold=True)
     settings = TrainingSettings(tag_dropout=0.999, unknown_probability=0.0)
     seen = WordDropout(vocabulary, tokens, settings, torch.device("cpu"))(tokens)
     assert torch.equal(seen.values[:, 2], tokens.values[:, 2])

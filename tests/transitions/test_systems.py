@@ -13,6 +13,7 @@ from parser.transitions.oracle import oracle_trajectory, record
 from parser.transitions.state import State
 from parser.treebank.conllu import read_treebank
 from parser.treebank.projectivity import is_projective as is_projective_fast
+from parser.treebank.tokens import encode_heads, encode_labels
 from parser.treebank.vocabulary import Vocabulary
 
 TREES_BY_LENGTH = {1: 1, 2: 2, 3: 7, 4: 30, 5: 143, 6: 728}
@@ -179,7 +180,7 @@ def test_oracle_builds_every_projective_tree_of_english_ewt(treebanks, system):
     projective = [sentence for sentence in sentences if is_projective_fast(sentence.heads)]
     assert (len(sentences), len(projective)) == (12544, 12256)
     vocabulary = Vocabulary.build(projective, [])
-    heads, labels = vocabulary.encode_heads(projective), vocabulary.encode_labels(projective)
+    heads, labels = encode_heads(projective), encode_labels(vocabulary, projective)
     inventory = Inventory.build(
         SYSTEMS[system], len(vocabulary.labels), vocabulary.word_labels, vocabulary.root_labels
     )

@@ -22,6 +22,7 @@ from parser.treebank.sentence import (
     WordColumn,
     annotation_columns,
 )
+from parser.treebank.tokens import encode_tokens
 from parser.treebank.vocabulary import Vocabulary
 
 LINES = """\
@@ -55,7 +56,7 @@ def test_a_new_column_is_embedded(tmp_path):
     sentences = sentences_in(LINES, tmp_path)
     model = small_model(sentences, tag_sizes={"gloss": 2})
     encoder = model.network.tokens.eval()
-    first, second = encoder(model.vocabulary.encode_tokens(sentences))
+    first, second = encoder(encode_tokens(model.vocabulary, sentences))
     assert not torch.equal(first, second)  # the words differ in nothing else
     (first - second).square().sum().backward()
     [weight] = encoder.embeddings["gloss"].parameters()

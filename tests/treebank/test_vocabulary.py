@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from plain_parser import sentence
 
 from parser.batching.ragged import Ragged
-from parser.treebank.vocabulary import PRETRAINED, UNKNOWN, Lexicon, Tokens, Vocabulary
+from parser.treebank.tokens import Tokens, encode_heads, encode_labels, encode_tokens
+from parser.treebank.vocabulary import PRETRAINED, UNKNOWN, Lexicon, Vocabulary
 
 TRAIN = [
     sentence([2, 0], labels=["det", "root"], forms=["the", "dog"]),
@@ -45,11 +46,11 @@ def test_labels_from_root_and_from_words_are_distinguished():
 
 def test_encoding():
     vocabulary = Vocabulary.build(TRAIN, ["form", "upos"])
-    tokens = vocabulary.encode_tokens([TRAIN[0], sentence([0], forms=["bird"])])
+    tokens = encode_tokens(vocabulary, [TRAIN[0], sentence([0], forms=["bird"])])
     assert tokens.values.tolist() == [[1, 1], [4, 2], [UNKNOWN, 1]]
     assert tokens.lengths.tolist() == [2, 1]
-    assert vocabulary.encode_heads(TRAIN).values.tolist() == [2, 0, 2, 0, 2]
-    labels = vocabulary.encode_labels([sentence([2, 0], labels=["never seen", "root"])])
+    assert encode_heads(TRAIN).values.tolist() == [2, 0, 2, 0, 2]
+    labels = encode_labels(vocabulary, [sentence([2, 0], labels=["never seen", "root"])])
     assert labels.values.tolist() == [UNKNOWN, vocabulary.labels.number("root")]
 
 
@@ -126,9 +127,9 @@ def spelled(vocabulary, tokens):
 def test_selecting_equals_encoding_the_selected_sentences(forms, data):
     chosen = data.draw(st.lists(st.integers(0, len(forms) - 1), min_size=1, max_size=6))
     vocabulary = Vocabulary.build(sentences(forms), COLUMNS)
-    tokens = vocabulary.encode_tokens(sentences(forms)).select(torch.tensor(chosen))
+    tokens = encode_tokens(vocabulary, sentences(forms)).select(torch.tensor(chosen))
     expected = [forms[number] for number in chosen]
-    again = vocabulary.encode_tokens(sentences(expected))
+    again = encode_tokens(vocabulary, sentences(expected))
     assert spelled(vocabulary, tokens) == [form for own in expected for form in own]
     assert spelled(vocabulary, again) == spelled(vocabulary, tokens)
     assert tokens.lengths.tolist() == again.lengths.tolist() == list(map(len, expected))
@@ -142,14 +143,14 @@ def test_features_are_split_and_counted_one_by_one():
     train = sentences([["a", "b", "c"]])  # with Case=Nom|Number=Sing, none, Number=Sing
     vocabulary = Vocabulary.build(train, ["feats"])
     assert vocabulary.columns["feats"].strings == ("Number=Sing", "Case=Nom")
-    tokens = vocabulary.encode_tokens(train)
+    tokens = encode_tokens(vocabulary, train)
     strings = [own.tolist() for own in tokens.parts[0].unflatten()]
     assert [strings[number] for number in tokens.values[:, 0].tolist()] == [[2, 1], [], [1]]
 
 
 def test_unseen_characters_and_features_are_unknown():
     vocabulary = Vocabulary.build(sentences([["ab"]]), ["characters", "feats"])
-    tokens = vocabulary.encode_tokens(sentences([["bc", "a", "c"]]))
+    tokens = encode_tokens(vocabulary, sentences([["bc", "a", "c"]]))
     characters = [own.tolist() for own in tokens.parts[0].unflatten()]
     b = vocabulary.columns["characters"].number("b")
     assert characters == [[b, UNKNOWN], [vocabulary.columns["characters"].number("a")], [UNKNOWN]]
@@ -157,7 +158,7 @@ def test_unseen_characters_and_features_are_unknown():
 
 def test_moving_to_a_device_preserves_everything(device):
     vocabulary = Vocabulary.build(sentences([["ab", "c"]]), COLUMNS)
-    tokens = vocabulary.encode_tokens(sentences([["ab", "c"]]))
+    tokens = encode_tokens(vocabulary, sentences([["ab", "c"]]))
     moved = tokens.to(device)
     assert torch.equal(moved.values.cpu(), tokens.values)
     assert moved.lengths.device.type == "cpu"

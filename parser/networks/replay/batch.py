@@ -16,7 +16,7 @@ from parser.batching.device import all_to_device
 from parser.batching.forest_lstm import Forest
 from parser.batching.ragged import Padding
 from parser.transitions.state import front_positions
-from parser.treebank.vocabulary import Tokens
+from parser.treebank.tokens import Tokens
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ from parser.transitions.inventory import Inventory
 from parser.transitions.oracle import Trajectory, known_facts, oracle_trajectory, partial_trajectory
 from parser.treebank.batches import split_by_words
 from parser.treebank.sentence import NO_HEAD, Sentence
-from parser.treebank.vocabulary import Tokens, Vocabulary
+from parser.treebank.tokens import Tokens, encode_heads, encode_labels, encode_tokens
+from parser.treebank.vocabulary import Vocabulary
 
 MAX_GROUP_SENTENCES = 512
 """Most sentences for which the oracle runs at the same time."""
@@ -49,8 +50,8 @@ class Examples:
     @classmethod
     def of(cls, inventory: Inventory, vocabulary: Vocabulary, sentences: Sequence[Sentence]) -> Examples:
         """Prepare sentences. Raises ValueError if a tree is non-projective."""
-        heads, labels = vocabulary.encode_heads(sentences), vocabulary.encode_labels(sentences)
-        return cls.prepare(inventory, vocabulary.encode_tokens(sentences, gold=True), heads, labels)
+        heads, labels = encode_heads(sentences), encode_labels(vocabulary, sentences)
+        return cls.prepare(inventory, encode_tokens(vocabulary, sentences, gold=True), heads, labels)
 
     @classmethod
     def prepare(cls, inventory: Inventory, tokens: Tokens, heads: Ragged, labels: Ragged) -> Examples:

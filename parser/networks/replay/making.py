@@ -20,7 +20,7 @@ from parser.networks.replay.batch import Batch, Compositions, SoftTargets, buffe
 from parser.networks.replay.flattened import counts_of, positions
 from parser.networks.replay.shapes import LevelSizes, Shape
 from parser.transitions.labelled import UNKNOWN_LABEL
-from parser.treebank.vocabulary import Tokens
+from parser.treebank.tokens import Tokens
 
 if TYPE_CHECKING:
     from parser.networks.replay.examples import Examples

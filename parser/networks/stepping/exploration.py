@@ -22,7 +22,7 @@ from parser.system.settings import Count, Settings
 from parser.transitions.inventory import Inventory
 from parser.transitions.oracle import DynamicOracle, Trajectory, record
 from parser.transitions.state import State
-from parser.treebank.vocabulary import Tokens
+from parser.treebank.tokens import Tokens
 
 MARGIN = 1.0
 """The difference of scores up to which aggressive exploration follows wrong transitions."""

@@ -24,7 +24,7 @@ from parser.transitions.inventory import Inventory
 from parser.transitions.labelled import Effects
 from parser.transitions.state import State
 from parser.transitions.system import Place
-from parser.treebank.vocabulary import Tokens
+from parser.treebank.tokens import Tokens
 
 AS_TOP, AS_BELOW, AS_FRONT = range(FEATURE_WORDS)
 """The words whose vectors are features: S0, S1 and B0."""

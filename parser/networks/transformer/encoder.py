@@ -23,7 +23,7 @@ from parser.networks.transformer.weights import (
     transformer_to_train,
     weights_without_adapters,
 )
-from parser.treebank.vocabulary import Tokens
+from parser.treebank.tokens import Tokens
 
 FULL_ATTENTION = {"bert", "roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "electra"}
 """Kinds of transformers in whose layers each piece attends to all others."""

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from parser.batching.ragged import Ragged
 from parser.treebank.sentence import Sentence
-from parser.treebank.vocabulary import Tokens
+from parser.treebank.tokens import Tokens
 
 
 class PieceTokenizer:

@@ -38,6 +38,7 @@ from parser.system.machine import tune_process
 from parser.treebank.conllu import read_treebank
 from parser.treebank.projectivity import deprojectivize
 from parser.treebank.sentence import Sentence
+from parser.treebank.tokens import encode_tokens
 
 Floats = NDArray[np.float64]
 BONUSES = (0.0, 0.5, 1.0, 2.0, 4.0)
@@ -58,7 +59,7 @@ def opinions_of(model: Model, sentences: Sequence[Sentence]) -> list[SecondOpini
     assert reparser
     everything: list[SecondOpinion] = []
     for start in range(0, len(sentences), BATCH_SIZE):
-        tokens = model.vocabulary.encode_tokens(sentences[start : start + BATCH_SIZE])
+        tokens = encode_tokens(model.vocabulary, sentences[start : start + BATCH_SIZE])
         with torch.inference_mode():
             words, _ = model.network.encode_distinct(tokens)
             of_batch = reparser.opinions(tokens.lengths, [words])

@@ -27,7 +27,7 @@ from gpu_visit.runner import report
 from gpu_visit.training import GRAPHS, Run, config_maker
 
 from parser.training.word_dropout import WordDropout
-from parser.treebank.vocabulary import Tokens
+from parser.treebank.tokens import Tokens
 
 TOO_MUCH = 1 << 50
 """Bytes that no GPU has."""

@@ -29,7 +29,7 @@ from parser.networks.replay.examples import Examples
 from parser.networks.replay.shapes import LENGTH_RATIO, LevelSizes, Shape, common_shapes, fitting
 from parser.speed.tasks.stack_parser.baselines import score_sentence, score_with_paper_decoder
 from parser.transitions import SYSTEMS
-from parser.treebank.vocabulary import Tokens
+from parser.treebank.tokens import Tokens
 
 SYSTEM = "arc-hybrid"
 

@@ -10,7 +10,7 @@ from parser.networks.settings import TransformerSettings
 from parser.networks.transformer.encoder import TransformerEncoder
 from parser.networks.transformer.pretrained import read_pretrained
 from parser.networks.transformer.weights import layers_above, weights_without_adapters
-from parser.treebank.vocabulary import Tokens
+from parser.treebank.tokens import Tokens
 
 SENTENCES = [
     ["the", "cats", "slept", "!"],

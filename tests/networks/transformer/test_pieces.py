@@ -11,7 +11,7 @@ from small_transformers import KINDS, make_transformer, transformers
 from parser.batching.ragged import Ragged
 from parser.networks.transformer.pieces import PieceTokenizer, Windows
 from parser.networks.transformer.pretrained import read_pretrained
-from parser.treebank.vocabulary import Tokens
+from parser.treebank.tokens import Tokens
 
 WORDS = ["the", "cats", "unbelievable", "12 000", "naïve", "Don't", "!", "mat"]
 

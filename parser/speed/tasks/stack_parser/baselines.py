@@ -20,7 +20,7 @@ from parser.parsing.running_batch import best_transitions, mask_illegal
 from parser.speed.tasks.stack_parser.stepper import StatePositions, stepper
 from parser.transitions.inventory import Inventory
 from parser.transitions.state import State
-from parser.treebank.vocabulary import Tokens
+from parser.treebank.tokens import Tokens
 
 
 class UnbatchedParser:

@@ -38,7 +38,7 @@ from parser.training.training_step import TrainingStep
 from parser.transitions.inventory import Inventory
 from parser.transitions.state import State
 from parser.treebank.batches import length_buckets
-from parser.treebank.vocabulary import Tokens
+from parser.treebank.tokens import Tokens
 
 TASK = "stack_parser"
 METHODS = methods_of(TASK)

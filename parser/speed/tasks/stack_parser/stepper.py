@@ -24,7 +24,7 @@ from parser.transitions.inventory import Inventory
 from parser.transitions.state import State, front_positions
 from parser.transitions.system import Place
 from parser.treebank.batches import split_by_words
-from parser.treebank.vocabulary import Tokens
+from parser.treebank.tokens import Tokens
 
 
 class StatePositions(NamedTuple):
