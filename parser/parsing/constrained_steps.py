@@ -13,9 +13,10 @@ from torch import Tensor
 from parser.batching.device import to_device
 from parser.networks.stepping.stepper import with_room
 from parser.parsing.constraints import ANY_LABEL, KEPT_LIMITS, OF_LABELS, LabelChoices, SentenceConstraints
-from parser.transitions.given_arcs import NOTHING_GIVEN, Obstacles, obstacles_alone
+from parser.transitions.given_arcs import NOTHING_GIVEN, obstacles_alone
 from parser.transitions.inventory import Inventory
 from parser.transitions.labelled import Effects, LabelledTransitions
+from parser.transitions.obstacles import Obstacles
 from parser.transitions.state import State
 from parser.transitions.system import Place
 

@@ -11,9 +11,10 @@ from torch import Tensor
 
 from parser.batching.device import to_device
 from parser.batching.ragged import Ragged
-from parser.transitions.given_arcs import NOTHING_GIVEN, Obstacles, word_facts
+from parser.transitions.given_arcs import NOTHING_GIVEN, word_facts
 from parser.transitions.inventory import NOT_OPTIMAL, Inventory
 from parser.transitions.labelled import UNKNOWN_LABEL
+from parser.transitions.obstacles import Obstacles
 from parser.transitions.state import Gold, State, costs_of_kinds, legal_kinds, oracle_kinds
 from parser.transitions.system import OF_WHOLE_TREE
 from parser.treebank.partial_trees import possible_roots

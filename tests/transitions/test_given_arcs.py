@@ -11,7 +11,8 @@ from reachable_states import Completions, as_state, copies_of_state, known_in_pa
 
 from parser.batching.ragged import Ragged
 from parser.transitions import transition_system
-from parser.transitions.given_arcs import NOTHING_GIVEN, obstacles, obstacles_alone, word_facts
+from parser.transitions.given_arcs import NOTHING_GIVEN, obstacles_alone, word_facts
+from parser.transitions.obstacles import obstacles
 from parser.transitions.oracle import gold_trees
 from parser.transitions.state import costs_of_kinds, legal_kinds
 from parser.transitions.system import Obstacle
