@@ -111,7 +111,7 @@ class Model:
         inventory = Inventory.of(system_of(settings), vocabulary)
         network = new_network(settings.network, vocabulary, len(inventory), vectors, transformer)
         if encoder := network.tokens.transformer:
-            vocabulary = replace(vocabulary, for_transformer=encoder.tokenizer)
+            vocabulary = replace(vocabulary, for_transformer=encoder.source)
         return cls(settings, vocabulary, inventory.to(device), network.to(device))
 
     @property

@@ -62,9 +62,10 @@ def word_source(transformer: PretrainedTransformer | None) -> WordSource | None:
     """The tokenizer of the transformer, as a source of word pieces. Raises ValueError if it is broken."""
     if transformer is None:
         return None
-    from parser.networks.transformer.pieces import PieceTokenizer
+    from parser.networks.transformer.pieces import PieceSource
+    from parser.networks.transformer.tokenizer import PieceTokenizer
 
-    return PieceTokenizer(transformer.tokenizer)
+    return PieceSource(PieceTokenizer(transformer.tokenizer))
 
 
 SUFFIX, UNFINISHED = ".vectors", ".part"

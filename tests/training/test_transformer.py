@@ -20,8 +20,8 @@ from parser.cli import main
 from parser.evaluation.evaluate import evaluate
 from parser.models.model import Model, ModelChoice, load_models
 from parser.models.model_files import contents
-from parser.networks.transformer.pieces import PieceTokenizer
 from parser.networks.transformer.pretrained import read_pretrained
+from parser.networks.transformer.tokenizer import PieceTokenizer
 from parser.system.interruption import Interrupted, StoppedError
 from parser.training import data, transformer
 from parser.training.config import read_config

@@ -14,8 +14,9 @@ from torch import Tensor, nn
 from parser.batching.device import to_device
 from parser.batching.functional import dropout, present_precision
 from parser.networks.settings import TransformerSettings
-from parser.networks.transformer.pieces import PieceTokenizer, Together, Windows, padding_together
+from parser.networks.transformer.pieces import PieceSource, Together, Windows, padding_together
 from parser.networks.transformer.pretrained import PretrainedTransformer
+from parser.networks.transformer.tokenizer import PieceTokenizer
 from parser.networks.transformer.weights import (
     frozen_weights,
     is_frozen,
@@ -44,6 +45,8 @@ class TransformerEncoder(nn.Module):
         self.pretrained = pretrained if settings.train != "all" else replace(pretrained, weights={})
         """The transformer with its weights, or without any if all of them are trained."""
         self.tokenizer = tokenizer = PieceTokenizer(pretrained.tokenizer)
+        self.source = PieceSource(tokenizer)
+        """Of the pieces in `Tokens`."""
         self._before, self._after = tokenizer.before, tokenizer.after
         self.model: Any = transformer_to_train(settings, pretrained)
         config = self.model.config

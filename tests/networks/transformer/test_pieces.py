@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from small_transformers import KINDS, make_transformer, transformers
 
 from parser.batching.ragged import Ragged
-from parser.networks.transformer.pieces import PieceTokenizer, Windows
+from parser.networks.transformer.pieces import Windows
 from parser.networks.transformer.pretrained import read_pretrained
+from parser.networks.transformer.tokenizer import PieceTokenizer
 from parser.treebank.tokens import Tokens
 
 WORDS = ["the", "cats", "unbelievable", "12 000", "naïve", "Don't", "!", "mat"]
