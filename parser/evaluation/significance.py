@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from parser.evaluation.measures import Measure
 from parser.evaluation.scores import Scores, score
 from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.sentence import Sentence
+
+Numbers = NDArray[np.float64]
 
 RESAMPLES = 10_000
 MOST_NUMBERS = 10_000_000
@@ -59,58 +61,63 @@ def compare(
         for trees in (first, second)
     ]
     pairs = zip(*by_sentence, strict=True)
-    counts = torch.tensor([[scores.counts(measure) for scores in pair] for pair in pairs], dtype=torch.double)
+    counts = np.array([[scores.counts(measure) for scores in pair] for pair in pairs], np.float64)
     before, after = (sum(scores, Scores()) for scores in by_sentence)
     differences = resampled([counts], _difference, RESAMPLES, seed)
     return Comparison(before, after, measure, interval(differences), _p_value(counts, seed))
 
 
-def _p_value(counts: Tensor, seed: int) -> float:
+def _p_value(counts: Numbers, seed: int) -> float:
     """How often the difference is as large when the parsers are exchanged at random in each sentence.
 
     counts: [sentences, parsers, 2] how many items are right, and out of how many.
     """
     first, gains = counts[:, 0].sum(0), counts[:, 1] - counts[:, 0]  # [2], [sentences, 2]
-    generator = torch.Generator().manual_seed(seed)
-    observed = _difference(counts[None]).abs() - ROUNDING
+    generator = np.random.RandomState(seed)
+    observed = abs(_difference(counts[None])) - ROUNDING
     as_large, left = 0, RESAMPLES
     while left:
         samples = min(left, max(1, MOST_NUMBERS // len(counts)))
-        drawn = torch.randint(2, (samples, len(counts)), generator=generator, dtype=torch.double)
-        moved = drawn @ gains  # [samples, 2]
-        exchanged = torch.stack([first + moved, first + gains.sum(0) - moved], 1)  # [samples, parsers, 2]
-        as_large += int((_difference(exchanged[:, None]).abs() >= observed).sum())
+        moved = _drawn(generator, 2, (samples, len(counts))).astype(np.float64) @ gains  # [samples, 2]
+        exchanged = np.stack([first + moved, first + gains.sum(0) - moved], 1)  # [samples, parsers, 2]
+        as_large += int((abs(_difference(exchanged[:, None])) >= observed).sum())
         left -= samples
     return (as_large + 1) / (RESAMPLES + 1)
 
 
-def _difference(counts: Tensor) -> Tensor:
+def _difference(counts: Numbers) -> Numbers:
     """[samples] The differences in points. counts: [samples, sentences, parsers, 2], as in `_p_value`."""
-    right, total = counts.sum(1).unbind(-1)
-    before, after = (100 * right / total.clamp(min=1)).unbind(-1)
-    return after - before
+    right, total = np.moveaxis(counts.sum(1), -1, 0)  # [samples, parsers] each
+    percent = 100 * right / np.maximum(total, 1)
+    return percent[:, 1] - percent[:, 0]
+
+
+def _drawn(generator: np.random.RandomState, below: int, shape: tuple[int, int]) -> NDArray[np.uint32]:
+    """Return random numbers from 0 to below - 1. Unlike NumPy's own, they are those that PyTorch draws with
+    the same seed, so intervals of committed measurements stay as they were.
+    """
+    return generator.randint(0, 1 << 32, shape, np.uint32) % np.uint32(below)
 
 
 def resampled(
-    series: Sequence[Tensor], statistic: Callable[..., Tensor], resamples: int, seed: int
-) -> Tensor:
+    series: Sequence[Numbers], statistic: Callable[..., Numbers], resamples: int, seed: int
+) -> Numbers:
     """Return the statistic [resamples] of bootstrap samples, drawn with replacement from the observations.
 
-    series: [observations, ...] each; they are resampled independently. statistic: takes a tensor [samples,
+    series: [observations, ...] each; they are resampled independently. statistic: takes an array [samples,
     observations, ...] for each series and returns [samples].
     """
-    generator = torch.Generator().manual_seed(seed)
+    generator = np.random.RandomState(seed)
     at_once = max(1, DRAWN_AT_ONCE // max(map(len, series)))
     statistics = []
     for first in range(0, resamples, at_once):
         samples = min(at_once, resamples - first)
-        drawn = (torch.randint(len(each), (samples, len(each)), generator=generator) for each in series)
+        drawn = (_drawn(generator, len(each), (samples, len(each))) for each in series)
         statistics.append(statistic(*(each[rows] for each, rows in zip(series, drawn, strict=True))))
-    return torch.cat(statistics)
+    return np.concatenate(statistics)
 
 
-def interval(values: Tensor) -> tuple[float, float]:
+def interval(values: Numbers) -> tuple[float, float]:
     """Return the 95 % confidence interval. values: [resamples], see `resampled`."""
-    bounds = torch.tensor([(1 - LEVEL) / 2, (1 + LEVEL) / 2], dtype=values.dtype)
-    low, high = values.quantile(bounds).tolist()
+    low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
     return low, high

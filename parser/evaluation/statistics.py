@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from parser.evaluation.significance import interval, resampled
+from parser.evaluation.significance import Numbers, interval, resampled
 
 RESAMPLES = 2000
 
@@ -44,25 +43,23 @@ def mean_of(values: Sequence[float]) -> Estimate:
     return Estimate(sum(values) / len(values), min(values), max(values))
 
 
-def bootstrap(samples: Sequence[Sequence[float]], statistic: Callable[..., Tensor]) -> Estimate:
+def bootstrap(samples: Sequence[Sequence[float]], statistic: Callable[..., Numbers]) -> Estimate:
     """Estimate a statistic of several series of measurements, which are resampled independently.
 
-    statistic: takes a tensor [resamples, measurements] for each series and returns [resamples].
+    statistic: takes an array [resamples, measurements] for each series and returns [resamples].
     """
-    series = [torch.tensor(list(values), dtype=torch.double) for values in samples]
-    value = float(statistic(*(values[None] for values in series)))
+    series = [np.array(values, np.float64) for values in samples]
+    value = statistic(*(values[None] for values in series)).item()
     return Estimate(value, *interval(resampled(series, statistic, RESAMPLES, seed=0)))
 
 
-def median(values: Tensor) -> Tensor:
-    """Return the median over the last dimension. For an even number of values it is the mean of the middle
-    two, unlike torch.median.
-    """
-    return values.quantile(0.5, dim=-1)
-
-
 def median_of(values: Sequence[float]) -> Estimate:
-    return bootstrap([values], median)
+    return bootstrap([values], _median)
+
+
+def _median(values: Numbers) -> Numbers:
+    """[resamples] Medians. values: [resamples, measurements]."""
+    return np.asarray(np.median(values, axis=-1))
 
 
 def ratio_of(first: Sequence[float], second: Sequence[float], interleaved: bool) -> Estimate:
@@ -75,7 +72,7 @@ def ratio_of(first: Sequence[float], second: Sequence[float], interleaved: bool)
         turns = min(len(first), len(second))
         ratios = [one / other for one, other in zip(first[:turns], second[:turns], strict=True)]
         return median_of(ratios)
-    return bootstrap([first, second], lambda one, other: median(one) / median(other))
+    return bootstrap([first, second], lambda one, other: _median(one) / _median(other))
 
 
 def parallel_share(sizes: Sequence[int], speeds: Sequence[Sequence[float]]) -> Estimate:
@@ -84,10 +81,10 @@ def parallel_share(sizes: Sequence[int], speeds: Sequence[Sequence[float]]) -> E
     The time for each sentence in batches of B is modelled as time(B) / time(1) = (1 - p) + p / B.
     sizes: batch sizes, starting with 1. speeds: measurements of sentences per second at each size.
     """
-    gain = 1 - 1 / torch.tensor(sizes, dtype=torch.double)  # [sizes]
+    gain = 1 - 1 / np.array(sizes, np.float64)  # [sizes]
 
-    def fit(*drawn: Tensor) -> Tensor:
-        time = torch.stack([1 / median(values) for values in drawn], dim=1)  # [resamples, sizes]
+    def fit(*drawn: Numbers) -> Numbers:
+        time = np.stack([1 / _median(values) for values in drawn], 1)  # [resamples, sizes]
         saved = 1 - time / time[:, :1]
         return saved @ gain / (gain @ gain)
 

@@ -17,12 +17,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import torch
-from torch import Tensor
 
 from parser.config.data_folder import data_path
 from parser.evaluation.scores import score
-from parser.evaluation.significance import interval, resampled
+from parser.evaluation.significance import Numbers, interval, resampled
 from parser.models.model import Model
 from parser.parsing.engine import parse
 from parser.parsing.parsed_tree import ParsedTree
@@ -45,20 +45,20 @@ class Gain(NamedTuple):
         return f"{self.mean:+.2f} [{self.low:+.2f}, {self.high:+.2f}]"
 
 
-def gain(treebanks: Sequence[Tensor]) -> Gain:
+def gain(treebanks: Sequence[Numbers]) -> Gain:
     """The mean gain of the second model of each pair over the first. treebanks: see `counts_of`."""
 
-    def mean_gain(*counts: Tensor) -> Tensor:
+    def mean_gain(*counts: Numbers) -> Numbers:
         """Returns [samples]. counts: [samples, sentences, pairs, parsers, 2] for each treebank."""
         right_and_all = [of_treebank.sum(1) for of_treebank in counts]
         las = [100 * both[..., 0] / both[..., 1] for both in right_and_all]  # [samples, pairs, parsers]
-        return torch.stack([(each[..., 1] - each[..., 0]).mean(1) for each in las]).mean(0)
+        return np.stack([(each[..., 1] - each[..., 0]).mean(1) for each in las]).mean(0)
 
     observed = mean_gain(*(counts[None] for counts in treebanks)).item()
     return Gain(observed, *interval(resampled(treebanks, mean_gain, RESAMPLES, seed=1)))
 
 
-def counts_of(gold: Sequence[Sentence], pairs: Sequence[Pair]) -> Tensor:
+def counts_of(gold: Sequence[Sentence], pairs: Sequence[Pair]) -> Numbers:
     """[sentences, pairs, parsers, 2] The number of correct words in each sentence, and of all words."""
     by_pair = [
         [
@@ -67,7 +67,7 @@ def counts_of(gold: Sequence[Sentence], pairs: Sequence[Pair]) -> Tensor:
         ]
         for pair in pairs
     ]
-    return torch.tensor(by_pair, dtype=torch.double).permute(2, 0, 1, 3)
+    return np.array(by_pair, np.float64).transpose(2, 0, 1, 3)
 
 
 def main() -> None:

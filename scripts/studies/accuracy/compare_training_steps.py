@@ -16,10 +16,10 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import torch
-from torch import Tensor
 
-from parser.evaluation.significance import interval, resampled
+from parser.evaluation.significance import Numbers, interval, resampled
 from parser.system.machine import tune_process
 from parser.training import data
 from parser.training.config import read_config
@@ -46,7 +46,7 @@ def seconds_of_steps(config: Path, changes: Sequence[str]) -> Iterator[float]:
         training.progress.epoch, training.progress.batches = training.progress.epoch + 1, 0
 
 
-def ratio(pairs: Tensor) -> Tensor:
+def ratio(pairs: Numbers) -> Numbers:
     """The ratio of the summed times, [samples]. pairs: [samples, steps, 2]."""
     sums = pairs.sum(1)  # [samples, 2]
     return sums[:, 0] / sums[:, 1]
@@ -61,7 +61,7 @@ def main() -> None:
     tune_process()
     torch.set_num_threads(1)  # waiting threads use processor time, too
     both = zip(seconds_of_steps(given.config, ()), seconds_of_steps(given.config, given.changes), strict=True)
-    pairs = torch.tensor(list(islice(both, FIRST, FIRST + given.steps)))  # [steps, 2]
+    pairs = np.array(list(islice(both, FIRST, FIRST + given.steps)))  # [steps, 2]
     low, high = interval(resampled([pairs], ratio, RESAMPLES, seed=0))
     unchanged, changed = (1000 * pairs.mean(0)).tolist()
     row = {
