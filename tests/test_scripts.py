@@ -273,6 +273,50 @@ def test_reading_is_timed_beside_conllu():
     assert measuring.per_second(partial(reading.read, treebank)) > 0
 
 
+SPACY = """
+class Word(str):
+    i, dep_ = 0, "ROOT"
+    head = property(lambda word: word)
+
+
+class Pipeline:
+    def __call__(self, text):
+        return [Word(text)]
+
+    def pipe(self, texts, batch_size):
+        return map(self, texts)
+
+
+def load(exclude):
+    return Pipeline()
+"""
+
+
+@pytest.mark.extended
+def test_pipelines_from_raw_text_are_measured_in_turns(tmp_path, monkeypatch, capsys):
+    """This program, and a module that is called as a package of spaCy."""
+    (tmp_path / "small_model.py").write_text(SPACY)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    pipelines = script("measure_pipelines")
+    monkeypatch.setattr(pipelines, "WARM_UP", 1)
+    monkeypatch.setattr(pipelines, "SENTENCES", 2)
+    ours = ["--program", "ours", "stack-parser", sys.executable, "models/english-ewt.stackparser", "."]
+    theirs = ["--program", "theirs", "spacy", sys.executable, "small_model"]
+    monkeypatch.setattr(sys, "argv", ["", "data/quickstart/test.conllu", "--turns", "2", *ours, *theirs])
+    pipelines.main()
+    machine, *described = map(json.loads, capsys.readouterr().out.splitlines())
+    assert machine["processor"]
+    programs, measured = described[:2], described[2:]
+    assert [program["program"] for program in programs] == ["ours", "theirs"]
+    assert all(program["after_warm_up"] >= program["loaded"] > 1e6 for program in programs)
+    assert (len(programs[0]["commit"]), programs[1]["commit"]) == (40, None)
+    words = sum(map(len, read_treebank("data/quickstart/test.conllu")))
+    expected = {"256": words, "32": words, "1": words, "alone": 2, "first tree": 1}
+    for name in ("ours", "theirs"):
+        assert {row["work"]: row["count"] for row in measured if row["program"] == name} == expected
+    assert all(len(row["seconds"]) == 2 and min(row["seconds"]) > 0 for row in measured)
+
+
 COMMANDS = [
     path
     for path in sorted(SCRIPTS.rglob("*.py"))
