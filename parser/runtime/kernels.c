@@ -388,14 +388,25 @@ static void advance(const Weights *inputs, const Weights *recurrent, int layers,
     }
 }
 
-/* `advance` for a single row. */
-int step(const Weights *inputs, const Weights *recurrent, int layers, const float *gates, float *before, float *after) {
-    int size = recurrent->inputs;
-    float *memory = malloc(sizeof(float) * (GATES + 1) * size);
+/* `advance` for any number of rows. gates: [rows, 4 * hidden]. before, after: [rows, layers, 6 * hidden]. */
+int step(const Weights *inputs, const Weights *recurrent, int layers, int rows, const float *gates, float *before,
+         float *after) {
+    size_t size = recurrent->inputs, state = layers * STATE * size;
+    float *memory = malloc(sizeof(float) * TOGETHER * (GATES + 1) * size);
     Value *values = room_for_values(size);
-    if (memory && values) {
-        Scratch scratch = {.hidden = {memory}, .gates = {memory + size}, .values = values};
-        advance(inputs, recurrent, layers, 1, &gates, &before, &after, &scratch);
+    Scratch scratch = {.values = values};
+    for (int first = 0; memory && values && first < rows; first += TOGETHER) {
+        int count = rows - first < TOGETHER ? rows - first : TOGETHER;
+        const float *of_rows[TOGETHER];
+        float *from[TOGETHER], *to[TOGETHER];
+        for (int r = 0; r < count; r++) {
+            of_rows[r] = gates + (first + r) * GATES * size;
+            from[r] = before + (first + r) * state;
+            to[r] = after + (first + r) * state;
+            scratch.gates[r] = memory + r * (GATES + 1) * size;
+            scratch.hidden[r] = scratch.gates[r] + GATES * size;
+        }
+        advance(inputs, recurrent, layers, count, of_rows, from, to, &scratch);
     }
     free(memory);
     free(values);

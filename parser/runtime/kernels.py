@@ -192,8 +192,9 @@ class CompiledKernels:
 
     def step(self, lstm: PackedLSTM, gates: Floats, before: Floats) -> Floats:
         """See `NumPyKernels.step`."""
+        gates, before = _contiguous(gates), _contiguous(before)
         after = np.empty_like(before)
-        self._call("step", lstm.inputs, lstm.recurrent, lstm.layers, _contiguous(gates), before, after)
+        self._call("step", lstm.inputs, lstm.recurrent, lstm.layers, len(gates), gates, before, after)
         return after
 
     def parse(

@@ -13,9 +13,9 @@ from parser.models.settings import ParserSettings
 from parser.runtime.arcs import HeadScorer
 from parser.runtime.kernels import FINISHED, Kernels
 from parser.runtime.reference import Floats, Integers
-from parser.runtime.steps import Legality, SentenceSteps, StackNetwork, situation_of
+from parser.runtime.steps import GroupSteps, Legality, StackNetwork, situation_of
 from parser.runtime.words import EncodedArrays, WordEncoder
-from parser.transitions.labelled import LabelledTransitions
+from parser.transitions.labelled import Effects, LabelledTransitions
 from parser.transitions.system import Place
 from parser.treebank.sentence import NO_HEAD, Sentence
 from parser.treebank.vocabulary import Vocabulary
@@ -78,12 +78,53 @@ class RuntimeModel:
         )
 
 
+class SentenceState:
+    """The state of a sentence while it takes transitions."""
+
+    def __init__(self, length: int, restricted: Restrictions | None):
+        """length: in words."""
+        self.length, self.restricted = length, restricted
+        self.heads, self.labels = [NO_HEAD] * (length + 2), [0] * (length + 2)
+        """Of ROOT, each word, and the end of the buffer."""
+        self.stack, self.front, self.headless = [0], 1, 0
+        self.transitions: list[int] = []
+        self.scores: list[Floats] = []
+        """[transitions] Before each step, if requested."""
+
+    @property
+    def situation(self) -> int:
+        left = self.length + 1 - self.front
+        return situation_of(len(self.stack), left, self.heads[self.stack[-1]], self.headless)
+
+    @property
+    def words(self) -> tuple[int, int, int, int]:
+        """Those at `Place`, and the word below S1."""
+        below, s1, s0 = [0, 0, *self.stack[-3:]][-3:]
+        return s0, s1, self.front, below
+
+    def advance(self, transition: int, effects: Effects[int], label: int) -> None:
+        words = self.words
+        if effects.dependent != Place.NOWHERE:
+            head, dependent = words[effects.head], words[effects.dependent]
+            self.heads[dependent], self.labels[dependent] = head, label
+            if self.restricted:
+                self.restricted.count(head, label)
+        del self.stack[len(self.stack) + effects.stack_move - 1 :]
+        self.stack.append(words[effects.top])
+        self.front += effects.buffer_move
+        self.headless += effects.headless_change
+        self.transitions.append(transition)
+
+
 class RuntimeParser:
     """Models whose scores are averaged at each transition. All have the transitions of the first."""
 
     def __init__(self, models: Sequence[RuntimeModel], labelled: LabelledTransitions):
         self.models = models
-        self._legality, self._labels = Legality.of(labelled), labelled.label.tolist()
+        legality, self._labels = Legality.of(labelled), labelled.label.tolist()
+        self._legal = [np.flatnonzero(of_situation) for of_situation in legality.legal]
+        self._finished = (legality.only == FINISHED).tolist()
+        self._effects: list[Effects[int]] = [Effects(*each) for each in labelled.effects.tolist()]
         self._kinds = labelled.kind[:-1]
 
     def encode(self, sentences: Sequence[Sentence]) -> list[EncodedArrays]:
@@ -97,26 +138,26 @@ class RuntimeParser:
         with_scores: bool = False,
     ) -> list[Steps]:
         """The transitions of sentences. encoded: see `encode`. restrictions: of each sentence."""
-        lengths = encoded[0].lengths
-        ends = lengths.cumsum().tolist()
-        parts = [slice(start, end) for start, end in pairwise([0, *ends])]
-        together = [number for number, each in enumerate(restrictions) if each is None]
+        lengths, network = encoded[0].lengths, self.models[0].network
+        is_compiled = network.is_compiled and len(self.models) == 1
+        in_c = np.array([is_compiled and each is None for each in restrictions], bool)
         steps: dict[int, Steps] = {}
-        network = self.models[0].network
-        if network.is_compiled and len(self.models) == 1 and together:
-            [words] = encoded
-            vectors, some = words.vectors, lengths
-            if len(together) < len(lengths):
-                vectors, some = np.concatenate([vectors[parts[each]] for each in together]), lengths[together]
-            steps = dict(zip(together, self._together(network, vectors, some, with_scores), strict=True))
-        return [
-            steps[number]
-            if number in steps
-            else self._alone([words.vectors[part] for words in encoded], restricted, with_scores)
-            for number, (part, restricted) in enumerate(zip(parts, restrictions, strict=True))
-        ]
+        for part in in_c, ~in_c:
+            if not part.any():
+                continue
+            numbers, some = np.flatnonzero(part).tolist(), lengths[part]
+            is_read = np.repeat(part, lengths)
+            vectors = [words.vectors if part.all() else words.vectors[is_read] for words in encoded]
+            if part is in_c:
+                [of_model] = vectors
+                found = self._in_c(network, of_model, some, with_scores)
+            else:
+                restricted = [restrictions[number] for number in numbers]
+                found = self._by_steps(vectors, some, restricted, with_scores)
+            steps |= zip(numbers, found, strict=True)
+        return [steps[number] for number in range(len(lengths))]
 
-    def _together(
+    def _in_c(
         self, network: StackNetwork, vectors: Floats, lengths: Integers, with_scores: bool
     ) -> Iterable[Steps]:
         taken = network.parse(vectors, lengths, with_scores)
@@ -130,51 +171,49 @@ class RuntimeParser:
                 scores = taken.scores[2 * start : 2 * start + len(transitions)]
             yield Steps(heads[start:end], labels[start:end], transitions, scores)
 
-    def _alone(self, vectors: Sequence[Floats], restricted: Restrictions | None, with_scores: bool) -> Steps:
-        """Parse one sentence. vectors: [n, token] of its words, by model."""
-        parsers = [
-            SentenceSteps(model.network, each) for model, each in zip(self.models, vectors, strict=True)
+    def _by_steps(
+        self,
+        vectors: Sequence[Floats],
+        lengths: Integers,
+        restrictions: Sequence[Restrictions | None],
+        with_scores: bool,
+    ) -> Iterable[Steps]:
+        """Parse sentences a step at a time. vectors: [W, token] of the words, by model."""
+        networks = [
+            GroupSteps(model.network, of_model, lengths)
+            for model, of_model in zip(self.models, vectors, strict=True)
         ]
-        effects_of, length = self.models[0].network.effects, len(vectors[0])
-        heads, labels = [NO_HEAD] * (length + 2), [0] * (length + 2)
-        stack, front, headless = [0], 1, 0
-        taken: list[int] = []
-        kept: list[Floats] = []
-        while True:
-            depth, s0 = len(stack), stack[-1]
-            situation = situation_of(depth, length + 1 - front, heads[s0], headless)
-            if self._legality.only[situation] == FINISHED:
-                return Steps(
-                    heads[1:-1],
-                    labels[1:-1],
-                    taken,
-                    np.array(kept, np.float32).reshape(len(kept), len(self._kinds)) if with_scores else None,
-                )
-            words = (s0, stack[-2] if depth > 1 else 0, front, NO_HEAD)
-            legal = np.flatnonzero(self._legality.legal[situation])
-            if restricted:
-                if blocked := restricted.blocked(stack, front, heads, headless):
-                    legal = legal[blocked >> self._kinds[legal] & 1 == 0]
-                left = restricted.choose(legal.tolist(), words)
-                legal = legal if left is None else legal[left]
-            if len(legal) == 1:
-                scores, transition = np.zeros(1, np.float32), int(legal[0])
-            else:
-                scores = np.mean([parser.scores(front) for parser in parsers], axis=0)[legal]
-                transition = int(legal[scores.argmax()])
-            if with_scores:
-                kept.append(np.full(len(self._kinds), -np.inf, np.float32))
-                kept[-1][legal] = scores
-            taken.append(transition)
-            effects = effects_of[transition]
-            if effects.dependent != Place.NOWHERE:
-                dependent = words[effects.dependent]
-                heads[dependent], labels[dependent] = words[effects.head], self._labels[transition]
-                if restricted:
-                    restricted.count(heads[dependent], labels[dependent])
-            for parser in parsers:
-                parser.advance(transition, words[effects.top], front)
-            del stack[depth + effects.stack_move - 1 :]
-            stack.append(words[effects.top])
-            front += effects.buffer_move
-            headless += effects.headless_change
+        sentences = [SentenceState(*each) for each in zip(lengths.tolist(), restrictions, strict=True)]
+        roots = (lengths + 2).cumsum() - (lengths + 2)
+        running: Sequence[int] = range(len(sentences))
+        while running := [each for each in running if not self._finished[sentences[each].situation]]:
+            numbers, some = np.array(running), [sentences[each] for each in running]
+            places = np.array([sentence.words for sentence in some]) + roots[numbers, None]
+            legal = [self._allowed(sentence) for sentence in some]
+            scores = np.zeros((len(some), len(self._kinds)), np.float32)
+            if len(choosing := np.flatnonzero([len(each) > 1 for each in legal])):
+                of_models = [each.scores(numbers[choosing], places[choosing]) for each in networks]
+                scores[choosing] = np.mean(of_models, axis=0)
+            taken = [int(among[row[among].argmax()]) for row, among in zip(scores, legal, strict=True)]
+            for sentence, row, among, transition in zip(some, scores, legal, taken, strict=True):
+                if with_scores:
+                    sentence.scores.append(np.full(len(row), -np.inf, np.float32))
+                    sentence.scores[-1][among] = row[among]
+                sentence.advance(transition, self._effects[transition], self._labels[transition])
+            for network in networks:
+                network.advance(numbers, places, np.array(taken))
+        for sentence in sentences:
+            scores = np.array(sentence.scores, np.float32).reshape(-1, len(self._kinds))
+            arcs = sentence.heads[1:-1], sentence.labels[1:-1]
+            yield Steps(*arcs, sentence.transitions, scores if with_scores else None)
+
+    def _allowed(self, sentence: SentenceState) -> Integers:
+        """The transitions that a sentence may take, at least one."""
+        legal, restricted = self._legal[sentence.situation], sentence.restricted
+        if restricted:
+            state = sentence.stack, sentence.front, sentence.heads, sentence.headless
+            if blocked := restricted.blocked(*state):
+                legal = legal[blocked >> self._kinds[legal] & 1 == 0]
+            left = restricted.choose(legal.tolist(), sentence.words)
+            legal = legal if left is None else legal[left]
+        return legal

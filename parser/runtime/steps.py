@@ -1,7 +1,7 @@
 """The network above the word vectors: LSTMs over stack, buffer and history, and the scores of transitions.
 
-What words add is computed once for all of them. The transitions follow: without composition in C, for many
-sentences together (`StackNetwork.parse`), or one at a time (`SentenceSteps`).
+What words add is computed once for all of them. The transitions of all sentences follow together: in C
+(`StackNetwork.parse`), or a step at a time (`GroupSteps`), with constraints, ensembles and composition.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from parser.treebank.sentence import NO_HEAD
 DEPTHS, WORDS_LEFT, HEADS, HEADLESS = (1, 2, 3), (0, 1, 2), (NO_HEAD, 0, 1), (0, 1)
 """What distinguishes situations: the depth of the stack and the words in the buffer, whose last values stand
 for more, too; the head of S0 (none, ROOT or a word); the words on the stack without a head, 1 for any."""
+
+BELOW = np.array([Place.S0, Place.S1, Place.NOWHERE])
+"""By the number of words that a push replaces: the column of the word below it, see `GroupSteps.advance`."""
 
 
 class Legality(NamedTuple):
@@ -81,17 +84,6 @@ def situation_of(depth: int, left: int, head: int, headless: int) -> int:
     return (of_depth_and_left * len(HEADS) + min(head, 1) + 1) * len(HEADLESS) + (headless > 0)
 
 
-class StackEntry(NamedTuple):
-    state: Floats
-    """[layers, 6 * hidden] See `STATE`."""
-    as_top: Floats
-    """[hidden] What the entry adds to the scores' input as S0."""
-    as_below: Floats
-    """[hidden] What it adds as S1."""
-    vector: Floats
-    """[token]"""
-
-
 class OfWords(NamedTuple):
     """What the words of sentences add to the steps, without composition."""
 
@@ -129,8 +121,8 @@ class StackNetwork:
             is_int8,
         )
         self.layers, self.hidden = layers_of(weights, "stack"), hidden
-        self.nothing = np.zeros((self.layers, STATE * hidden), np.float32)
-        """[layers, 6 * hidden] The state of an LSTM before its first input."""
+        self.nothing = np.zeros((1, self.layers, STATE * hidden), np.float32)
+        """[1, layers, 6 * hidden] The state of an LSTM before its first input."""
         self._buffer_layers = [
             LSTMWeights.of(weights, "buffer", layer).layers(kernels, is_int8) for layer in range(self.layers)
         ]
@@ -155,18 +147,17 @@ class StackNetwork:
             self._join = LinearLayer(kernels, weights["composition.join.weight"], None, is_int8)
             self._of_composed = weights["composition.transitions.weight"][order]
         legality = Legality.of(labelled)
-        effects = labelled.effects[order]  # [transitions + 1, effects]
-        self.effects: list[Effects[int]] = [Effects(*each) for each in effects.tolist()]
+        self.effects = labelled.effects[order]
+        """[transitions + 1, effects] In the order of `Effects`."""
         self._tables = Transitions(
             *(self.stack, self.history, self.scores.packed, self.of_transitions),
             np.where(np.ascontiguousarray(legality.legal), np.float32(0), np.float32(-np.inf)),
             legality.only,
-            effects[:-1].astype(np.int32),
+            self.effects[:-1].astype(np.int32),
             labelled.label[:-1].astype(np.int32),
         )
-        self.first_history = self.step(self.history, self.of_transitions[-1], self.nothing)
-        self.first_entry = self.entry(self.root, self.push(self.root[None])[0], self.nothing)
-        self.end_state = self.after(end, self.nothing)
+        self.first_history = self.step(self.history, self.of_transitions[-1:], self.nothing)[0]
+        self.end_state = self.after(end[None], self.nothing)[0]
         """[layers, 6 * hidden] Of the buffer's LSTM, when the buffer is empty."""
         self._begin = np.delete(self.end_state, np.s_[4 * hidden : 5 * hidden], axis=1)
         """[layers, 5 * hidden] The same, as `NumPyKernels.lstm` reads it."""
@@ -188,19 +179,22 @@ class StackNetwork:
         return self.kernels.pack_lstm(inputs, recurrent)
 
     def step(self, lstm: Any, gates: Floats, before: Floats) -> Floats:
-        """[layers, 6 * hidden] See `NumPyKernels.step`."""
+        """[rows, layers, 6 * hidden] See `NumPyKernels.step`."""
         after: Floats = self.kernels.step(lstm, gates, before)
         return after
 
-    def output(self, state: Floats) -> Floats:
-        """[hidden] What a state [layers, 6 * hidden] adds to the scores' input."""
-        return state[-1, 4 * self.hidden : 5 * self.hidden]
+    def output(self, states: Floats) -> Floats:
+        """[rows, hidden] What states [rows, layers, 6 * hidden] add to the scores' input."""
+        return states[:, -1, 4 * self.hidden : 5 * self.hidden]
 
-    def entry(self, vector: Floats, pushed: Floats, below: Floats) -> StackEntry:
-        """The entry of a word. pushed: [6 * hidden], see `OfWords`. below: the state of the entry below."""
-        gates, as_top, as_below = np.split(pushed, [4 * self.hidden, 5 * self.hidden])
-        state = self.step(self.stack, gates, below)
-        return StackEntry(state, self.output(state) + as_top, as_below, vector)
+    def on_stack(self, pushed: Floats, below: Floats) -> Floats:
+        """[rows, layers, 6 * hidden] The states of words on the stack, with what they add as S0.
+
+        pushed: [rows, 6 * hidden], see `OfWords`. below: the states of the words below them.
+        """
+        states = self.step(self.stack, pushed[:, : 4 * self.hidden], below)
+        self.output(states)[:] += pushed[:, 4 * self.hidden : 5 * self.hidden]
+        return states
 
     def of_words(self, vectors: Floats, lengths: Integers) -> OfWords:
         """vectors: [W, token]. lengths: [sentences] in words."""
@@ -209,25 +203,25 @@ class StackNetwork:
         for (of_input, recurrent), begin in zip(self._buffer_layers, self._begin, strict=True):
             gates, states = of_input(states), np.empty((len(vectors), self.hidden), np.float32)
             self.kernels.lstm(recurrent.packed, gates, lengths, states, backward=True, begin=begin)
-        fronts[:-1], fronts[-1] = self._from_buffer(states), self.output(self.end_state)
+        fronts[:-1], fronts[-1] = self._from_buffer(states), self.output(self.end_state[None])
         if self._as_front:
             fronts += self._as_front(np.concatenate([vectors, self.end[None]]))
         return OfWords(self.push(np.concatenate([vectors, self.root[None]])), fronts)
 
-    def after(self, vector: Floats, state: Floats) -> Floats:
-        """[layers, 6 * hidden] The state of the buffer's LSTM after a word [token] more."""
-        return self.step(self._buffer, self._buffer_layers[0][0](vector[None])[0], state)
+    def after(self, vectors: Floats, states: Floats) -> Floats:
+        """[rows, layers, 6 * hidden] The states of the buffer's LSTM after words [rows, token] more."""
+        return self.step(self._buffer, self._buffer_layers[0][0](vectors), states)
 
-    def as_front(self, vector: Floats, state: Floats) -> Floats:
-        """[hidden] What B0 adds. vector: [token] its vector. state: of the buffer's LSTM after it."""
-        added = self.output(state)
-        return added + self._as_front(vector[None])[0] if self._as_front else added
+    def as_fronts(self, vectors: Floats, states: Floats) -> Floats:
+        """[rows, hidden] What words [rows, token] add as B0. states: of the buffer's LSTM after them."""
+        added = self.output(states)
+        return added + self._as_front(vectors) if self._as_front else added
 
-    def composed(self, head: Floats, dependent: Floats, transition: int) -> Floats:
-        """[token] The vector of a head with a new dependent, see `Composition`."""
-        joined = self._join(np.concatenate([head, dependent])[None])[0]
-        vector: Floats = np.tanh(joined + self._of_composed[transition])
-        return vector
+    def composed(self, heads: Floats, dependents: Floats, transitions: Integers) -> Floats:
+        """[rows, token] The vectors of heads with new dependents, see `Composition`."""
+        joined = self._join(np.concatenate([heads, dependents], axis=1))
+        vectors: Floats = np.tanh(joined + self._of_composed[transitions])
+        return vectors
 
     def parse(self, vectors: Floats, lengths: Integers, with_scores: bool) -> Taken:
         """All transitions of sentences without constraints, in C. vectors, lengths: see `of_words`."""
@@ -237,56 +231,73 @@ class StackNetwork:
         return taken
 
 
-class SentenceSteps:
-    """One network in one sentence, a transition at a time."""
+class GroupSteps:
+    """One network in several sentences, which take transitions together.
 
-    def __init__(self, network: StackNetwork, vectors: Floats):
-        """vectors: [n, token] of the words."""
-        self._network, self._vectors = network, np.concatenate([vectors, network.end[None]])
-        self._history, self._stack = network.first_history, [network.first_entry]
+    Tables have rows for ROOT, each word and the end of the buffer, one sentence after the other.
+    """
+
+    def __init__(self, network: StackNetwork, vectors: Floats, lengths: Integers):
+        """vectors: [W, token] of the words. lengths: [sentences] in words."""
+        self._network = network
+        of_words = network.of_words(vectors, lengths)
+        ends = (lengths + 2).cumsum() - 1
+        row = np.full(len(vectors) + 2 * len(lengths), len(vectors))
+        is_word = np.ones(len(row), bool)
+        is_word[ends] = is_word[ends - lengths - 1] = False
+        row[is_word] = np.arange(len(vectors))
+        self._pushed, self._fronts = of_words.pushed[row], of_words.fronts[row]  # [rows, ...] see `OfWords`
+        self._on_stack = np.empty((len(row), *network.nothing.shape[1:]), np.float32)
+        """[rows, layers, 6 * hidden] The states of words on the stack."""
+        self._on_stack[ends - lengths - 1] = network.on_stack(of_words.pushed[-1:], network.nothing)
+        self._histories = np.repeat(network.first_history[None], len(lengths), axis=0)
+        """[sentences, layers, 6 * hidden]"""
         if network.composes:
-            states = [network.end_state]
-            for vector in vectors[::-1]:
-                states.append(network.after(vector, states[-1]))
-            self._states = states[::-1]
-            """Of the buffer's LSTM when each word, or the end, is the first."""
-            self._vector, self._front = self._vectors[0], self._as_front(0)
-        else:
-            self._of_words = network.of_words(vectors, np.array([len(vectors)]))
+            self._vectors = np.concatenate([vectors, network.root[None]])[row]  # [rows, token]
+            self._in_buffer = np.empty_like(self._on_stack)
+            """[rows, layers, 6 * hidden] The states of the buffer's LSTM after each word."""
+            self._in_buffer[ends] = network.end_state
+            for step in range(1, lengths.max(initial=0) + 1):
+                words = ends[lengths >= step] - step
+                self._in_buffer[words] = network.after(self._vectors[words], self._in_buffer[words + 1])
 
-    def _as_front(self, place: int) -> Floats:
-        return self._network.as_front(self._vectors[place], self._states[place])
+    def scores(self, sentences: Integers, places: Integers) -> Floats:
+        """[n, transitions] Of n sentences. places: [n, >= 3] the rows of the words at `Place`."""
+        network, (s0, s1, b0) = self._network, places[:, : Place.NOWHERE].T
+        joined = network.output(self._histories[sentences]) + network.output(self._on_stack[s0])
+        joined = joined + self._pushed[s1, 5 * network.hidden :] + self._fronts[b0]
+        return network.scores(np.maximum(joined, 0))
 
-    def scores(self, front: int) -> Floats:
-        """[transitions] front: the number of B0, from 1."""
-        network, stack = self._network, self._stack
-        joined = network.output(self._history) + stack[-1].as_top
-        joined = joined + stack[-2 if len(stack) > 1 else -1].as_below
-        joined = joined + (self._front if network.composes else self._of_words.fronts[front - 1])
-        return network.scores(np.maximum(joined, 0)[None])[0]
+    def advance(self, sentences: Integers, places: Integers, transitions: Integers) -> None:
+        """Take a transition in each of n sentences.
 
-    def advance(self, transition: int, top: int, front: int) -> None:
-        """Take a transition. top: the word on top of the stack afterwards. front: B0 before it."""
-        network, stack = self._network, self._stack
-        effects = network.effects[transition]
-        read, move = effects.stack_read, effects.stack_move
+        places: [n, 4] the rows of the words at `Place` before it, and of the word below S1. transitions: [n].
+        """
+        network, number = self._network, np.arange(len(sentences))
+        effects: Any = Effects(*network.effects[transitions].T)
+        tops = places[number, effects.top]
         if network.composes:
-            vectors = [stack[-1].vector, stack[-2 if len(stack) > 1 else -1].vector, self._vector]
-            if effects.composes != Place.NOWHERE:
-                composed = network.composed(vectors[effects.head], vectors[effects.dependent], transition)
-                if effects.composes == Place.B0:
-                    vectors[Place.B0] = self._vector = composed
-                    self._front = network.as_front(composed, network.after(composed, self._states[front]))
-        if move == 1 - read:
-            del stack[len(stack) - read :]
-            if network.composes:
-                vector = composed if effects.composes == Place.S0 else vectors[effects.top]
-                pushed = network.push(vector[None])[0]
-            else:
-                vector, pushed = self._vectors[top - 1], self._of_words.pushed[top - 1]
-            stack.append(network.entry(vector, pushed, stack[-1].state))
-        else:
-            del stack[len(stack) + move :]
-        if network.composes and effects.buffer_move:
-            self._vector, self._front = self._vectors[front], self._as_front(front)
-        self._history = network.step(network.history, network.of_transitions[transition], self._history)
+            self._compose(places, tops, transitions, effects)
+        pushing = np.flatnonzero(effects.stack_move == 1 - effects.stack_read)
+        if len(pushing):
+            below = places[pushing, BELOW[effects.stack_read[pushing]]]
+            tops = tops[pushing]
+            self._on_stack[tops] = network.on_stack(self._pushed[tops], self._on_stack[below])
+        gates = network.of_transitions[transitions]
+        self._histories[sentences] = network.step(network.history, gates, self._histories[sentences])
+
+    def _compose(self, places: Integers, tops: Integers, transitions: Integers, effects: Any) -> None:
+        """Replace the vectors of words in B0 or on top of the stack. tops: [n] the rows of the latter."""
+        number = np.flatnonzero(effects.composes != Place.NOWHERE)
+        if not len(number):
+            return
+        in_buffer = effects.composes[number] == Place.B0
+        words = np.where(in_buffer, places[number, Place.B0], tops[number])
+        head, dependent = (
+            self._vectors[places[number, place[number]]] for place in (effects.head, effects.dependent)
+        )
+        self._vectors[words] = self._network.composed(head, dependent, transitions[number])
+        self._pushed[words] = self._network.push(self._vectors[words])
+        words = words[in_buffer]
+        states = self._network.after(self._vectors[words], self._in_buffer[words + 1])
+        self._fronts[words] = self._network.as_fronts(self._vectors[words], states)

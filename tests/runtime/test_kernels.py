@@ -87,17 +87,17 @@ def test_lstms_over_sequences(name, is_int8, lengths, size, backward, seed):
 
 @pytest.mark.parametrize("is_int8", [True, False])
 @pytest.mark.parametrize("name", COMPILED)
-@given(layers=st.integers(1, 3), size=st.integers(1, 40), seed=SEEDS)
-def test_a_step_of_layers(name, is_int8, layers, size, seed):
+@given(rows=st.integers(0, 60), layers=st.integers(1, 3), size=st.integers(1, 40), seed=SEEDS)
+def test_a_step_of_layers(name, is_int8, rows, layers, size, seed):
     random = np.random.default_rng(seed)
     inputs = [drawn(random, 4 * size, size) for _ in range(layers - 1)]
     recurrent = [drawn(random, (5 if layer == layers - 1 else 4) * size, size) for layer in range(layers)]
-    gates, before = drawn(random, 4 * size), drawn(random, layers, STATE * size)
+    gates, before = drawn(random, rows, 4 * size), drawn(random, rows, layers, STATE * size)
     after = []
     for each in (kernels(name), NUMPY):
         packed = ([each.pack(weight, None, is_int8) for weight in weights] for weights in (inputs, recurrent))
         after.append(each.step(each.pack_lstm(*packed), gates, before))
-        after[-1][:-1, 4 * size : 5 * size] = 0  # only the last layer has an output
+        after[-1][:, :-1, 4 * size : 5 * size] = 0  # only the last layer has an output
     assert_equal(*after, is_int8)
 
 
