@@ -127,7 +127,7 @@ def _with_frozen_vectors(
     parts = [prepared.train.tokens, encode_tokens(vocabulary, dev_sentences, gold=True)]
     train, dev = with_frozen_vectors(encoder, parts, cache)
     rows = torch.tensor(projective_rows(dev_sentences, lifts), dtype=torch.long)
-    known = KnownVectors(dev_sentences, dev, encoder.tokenizer)
+    known = KnownVectors(dev_sentences, dev, encoder.source)
     return replace(model, vocabulary=replace(vocabulary, for_transformer=known)), replace(
         prepared,
         train=replace(prepared.train, tokens=train),
