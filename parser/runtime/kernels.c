@@ -261,6 +261,19 @@ static inline float exponential(float x) {
     return power_of_part * power_of_whole;
 }
 
+/* x times the probability that a normal variable is below x (Hendrycks & Gimpel 2016), in place. The probability is
+   that of Abramowitz and Stegun 1964, equation 7.1.26, to 1e-7. */
+void gelu(float *x, long count) {
+    for (long j = 0; j < count; j++) {
+        float size = fabsf(x[j]), root = size * 0.70710678118654752f, part = 1.0f / (1.0f + 0.3275911f * root);
+        float beyond = 1.061405429f * part - 1.453152027f;
+        beyond = beyond * part + 1.421413741f;
+        beyond = beyond * part - 0.284496736f;
+        beyond = (beyond * part + 0.254829592f) * part * exponential(-root * root) * 0.5f;
+        x[j] = (x[j] > 0.0f ? x[j] : 0.0f) - size * beyond;
+    }
+}
+
 static inline float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
 static inline float hyperbolic_tangent(float x) { return 1.0f - 2.0f / (exponential(2.0f * x) + 1.0f); }
 

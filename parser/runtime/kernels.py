@@ -167,6 +167,10 @@ class CompiledKernels:
         self._call("linear", packed, rows, inputs, c_long(width), outputs, c_long(packed.outputs))
         return outputs
 
+    def gelu(self, values: Floats) -> None:
+        """See `NumPyKernels.gelu`. values: contiguous."""
+        self._library.gelu(_pointer(values), c_long(values.size))
+
     def lstm(
         self,
         recurrent: PackedWeights,

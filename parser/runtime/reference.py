@@ -73,6 +73,18 @@ def tanh(x: Floats) -> Floats:
     return np.float32(1) - np.float32(2) / (exponential(np.float32(2) * x) + np.float32(1))
 
 
+def gelu(x: Floats) -> Floats:
+    """x times the probability that a normal variable is below x, see `kernels.c`."""
+    size = np.abs(x)
+    root = size * np.float32(0.70710678118654752)
+    part = np.float32(1) / (np.float32(1) + np.float32(0.3275911) * root)
+    beyond = np.full_like(part, 1.061405429)
+    for coefficient in (-1.453152027, 1.421413741, -0.284496736, 0.254829592):
+        beyond = beyond * part + np.float32(coefficient)
+    beyond = beyond * part * exponential(-root * root) * np.float32(0.5)
+    return np.maximum(x, 0) - size * beyond
+
+
 FACTORS = np.array([[-1], [-1], [2], [-1]], np.float32)
 """[4, 1] The factors of gates: sigmoid(x) is 1 / (1 + exp(-x)), and tanh(x) is 1 - 2 / (1 + exp(2 x))."""
 
@@ -118,6 +130,10 @@ class NumPyKernels:
         outputs *= weights.scales * (greatest / LARGEST)[:, None]
         outputs += weights.bias
         return outputs
+
+    def gelu(self, values: Floats) -> None:
+        """Replace values of any shape by their GELU (Hendrycks & Gimpel 2016)."""
+        values[...] = gelu(values)
 
     def lstm(
         self,

@@ -1,5 +1,6 @@
 """The compiled kernels, for each set of instructions of this processor, compared with NumPy."""
 
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +52,18 @@ def test_products(name, is_int8, rows, inputs, outputs, seed):
     )
     size = 1 + np.abs(given_rows) @ np.abs(weight).T  # of all terms of a sum
     assert_equal(found / size, expected / size, is_int8)
+
+
+@pytest.mark.parametrize("name", COMPILED)
+@given(count=st.integers(0, 200), scale=st.sampled_from([1e-3, 1, 5, 1e3]), seed=SEEDS)
+def test_gelu(name, count, scale, seed):
+    given_values = drawn(np.random.default_rng(seed), count, scale=scale)
+    found, reference = given_values.copy(), given_values.copy()
+    kernels(name).gelu(found)
+    NUMPY.gelu(reference)
+    np.testing.assert_array_equal(found, reference)
+    exact = [value * (1 + math.erf(value / math.sqrt(2))) / 2 for value in given_values.tolist()]
+    np.testing.assert_allclose(found, exact, rtol=1e-6, atol=1e-6)
 
 
 @given(inputs=SIZES, outputs=SIZES, seed=SEEDS)

@@ -3,9 +3,8 @@ from itertools import chain
 import pytest
 import torch
 from extended import first_of
-from small_transformers import KINDS, make_transformer
+from small_transformers import KINDS, make_transformer, tokens_of
 
-from parser.batching.ragged import Ragged
 from parser.networks.settings import TransformerSettings
 from parser.networks.transformer.encoder import TransformerEncoder
 from parser.networks.transformer.pretrained import read_pretrained
@@ -33,14 +32,6 @@ def encoder_of(folder, **settings):
             if "lora_B" in name:
                 weight.normal_()
     return encoder.double()
-
-
-def tokens_of(encoder, sentences):
-    words = list(chain.from_iterable(sentences))
-    found = encoder.tokenizer.pieces(words)
-    numbers = Ragged(torch.zeros(len(words), 1, dtype=torch.long), torch.tensor(list(map(len, sentences))))
-    pieces = Ragged(torch.tensor(list(chain.from_iterable(found))), torch.tensor(list(map(len, found))))
-    return Tokens(numbers, pieces=pieces)
 
 
 def plain_vectors(encoder, sentence):
