@@ -18,6 +18,7 @@ import torch
 from extended import extended, first_of
 from programs import running, wait_until
 
+from parser.__main__ import BLAS_THREADS
 from parser.cli import argument_parser, main
 from parser.commands.errors import how_to_get, message_of
 from parser.speed.measuring.cells import Experiment, SpeedConfig
@@ -77,6 +78,21 @@ def test_parse_reads_standard_input_and_writes_standard_output():
     command = [sys.executable, "-m", "parser", "parse", MODEL, "-", "--tags=all"]
     done = subprocess.run(command, input=text, capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (0, text), done.stderr
+
+
+def test_numpy_computes_in_one_thread(tmp_path):
+    code = (
+        "import os, sys, threading; from parser.__main__ import program; assert program() == 0;"
+        "sys.exit(len(os.listdir('/proc/self/task')) - threading.active_count())"
+    )
+    command = ["parse", MODEL, str(Path(MODEL, "parsed.conllu")), "-o", str(tmp_path / "out")]
+    variables = {name: value for name, value in os.environ.items() if name != BLAS_THREADS}
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command, "--device", "cpu"],
+        env={**variables, "STACK_PARSER_KERNELS": "numpy"},
+        check=False,
+    )
+    assert done.returncode == 0
 
 
 @pytest.mark.extended
