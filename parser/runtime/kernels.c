@@ -4,7 +4,7 @@
    whatever is parsed with it. Weights of 8 bits are multiplied with inputs that are rounded to 8 bits, row by
    row: such sums are whole numbers and exact. The rest uses neither fused nor reordered operations, so that
    every set of instructions, and NumPy in reference.py, computes the same bits. Only products of float weights
-   differ among them, in the last digits.
+   differ among them, in the last digits; and what is denormal in NumPy is zero here, on x86.
 
    This file is compiled once for each set of instructions, see build.py. */
 
@@ -72,6 +72,19 @@ typedef int16_t Weight;
 enum { GROUP = 4 / sizeof(Value), PANEL = LANES * VECTORS, TOGETHER = 48, MOST_ROWS = 6 };
 typedef float Floats __attribute__((vector_size(4 * LANES), aligned(4)));
 typedef int32_t Sums __attribute__((vector_size(4 * LANES)));
+
+/* Denormal numbers are zero until the end of the block: processors can be many times slower with them. */
+#if defined(__SSE2__)
+static inline unsigned flush_denormals(void) {
+    unsigned before = _mm_getcsr();
+    _mm_setcsr(before | 0x8040);
+    return before;
+}
+static inline void restore(const unsigned *before) { _mm_setcsr(*before); }
+#define WITHOUT_DENORMALS __attribute__((cleanup(restore))) unsigned before_flushing = flush_denormals();
+#else
+#define WITHOUT_DENORMALS
+#endif
 
 #ifndef SOURCE
 #define SOURCE "" /* its hash, see build.py */
@@ -227,6 +240,7 @@ static Value *room_for_values(int inputs) { return malloc(sizeof(Value) * TOGETH
 /* y [rows, outputs] = x [rows, inputs] W' + b. The strides are those of rows, in floats. Like all functions here
    that return a number, it returns 0, or -1 if there is not enough memory. */
 int linear(const Weights *w, int rows, const float *x, long x_stride, float *y, long y_stride) {
+    WITHOUT_DENORMALS
     Value *values = room_for_values(w->inputs);
     if (!values) return -1;
     for (int first = 0; first < rows; first += TOGETHER) {
@@ -296,6 +310,7 @@ static void cell(int size, const float *restrict of_inputs, const float *restric
    sequences, the longest first. hidden: [frames, size], a row every `stride` floats. */
 int lstm(const Weights *recurrent, int sequences, const int32_t *order, const int32_t *starts, const int32_t *lengths,
          int is_backward, const float *begin, const float *gates, float *hidden, long stride) {
+    WITHOUT_DENORMALS
     int size = recurrent->inputs;
     Value *values = room_for_values(size);
     float *cells = malloc(sizeof(float) * TOGETHER * 5 * size);
@@ -404,6 +419,7 @@ static void advance(const Weights *inputs, const Weights *recurrent, int layers,
 /* `advance` for any number of rows. gates: [rows, 4 * hidden]. before, after: [rows, layers, 6 * hidden]. */
 int step(const Weights *inputs, const Weights *recurrent, int layers, int rows, const float *gates, float *before,
          float *after) {
+    WITHOUT_DENORMALS
     size_t size = recurrent->inputs, state = layers * STATE * size;
     float *memory = malloc(sizeof(float) * TOGETHER * (GATES + 1) * size);
     Value *values = room_for_values(size);
@@ -491,6 +507,7 @@ static void *make_room(const Network *net, const Sentences *all, int rows, Room 
 
 /* Parse sentences. Rows take their transitions together; a row whose sentence is done takes the next one. */
 int parse(const Network *net, const Sentences *all) {
+    WITHOUT_DENORMALS
     int size = net->hidden, rows = all->sentences < TOGETHER ? all->sentences : TOGETHER;
     int output = (net->layers - 1) * STATE * size + OUTPUT * size; /* where a state has the input of the scores */
     size_t state = (size_t)net->layers * STATE * size;

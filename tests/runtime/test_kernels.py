@@ -1,6 +1,7 @@
 """The compiled kernels, for each set of instructions of this processor, compared with NumPy."""
 
 import math
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -151,6 +152,16 @@ def test_inputs_of_extreme_sizes(name, scale):
     np.testing.assert_array_equal(
         kernels(name).linear(kernels(name).pack(weight, None, True), rows), expected
     )
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="denormal numbers are flushed on x86")
+@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize(("scale", "given"), [(1e-40, 1), (1e-20, 1e-20)])
+def test_denormal_numbers_are_zero_inside_only(name, scale, given):
+    weight, rows = np.full((3, 4), scale, np.float32), np.full((2, 4), given, np.float32)
+    before = NUMPY.linear(NUMPY.pack(weight), rows)  # zero, too, if PyTorch flushes them in this process
+    assert not kernels(name).linear(kernels(name).pack(weight), rows).any()
+    np.testing.assert_array_equal(NUMPY.linear(NUMPY.pack(weight), rows), before)
 
 
 def needs_compiler():
