@@ -6,7 +6,6 @@ sentences that are computed with it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain
 from typing import NamedTuple
@@ -14,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from parser.networks.settings import LoraSettings, TransformerSettings
-from parser.networks.transformer.architecture import LORA_PARTS, MODEL, PREFIX, architecture_of
+from parser.networks.transformer.architecture import LORA_PARTS, MODEL, PREFIX, Architecture
 from parser.networks.transformer.tokenizer import PieceTokenizer
-from parser.networks.transformer.windows import chosen_windows, spans_of
+from parser.networks.transformer.windows import chosen_windows, longest_window, spans_of
 from parser.runtime.kernels import Kernels
 from parser.runtime.layers import softmax
 from parser.runtime.reference import Floats, Integers
@@ -42,36 +41,22 @@ class TransformerVectors:
     def __init__(
         self,
         settings: TransformerSettings,
-        config: str,
-        tokenizer: str,
+        architecture: Architecture,
+        tokenizer: PieceTokenizer,
         frozen: Mapping[str, Floats],
         weights: Mapping[str, Floats],
         kernels: Kernels,
         is_int8: bool,
     ):
-        """config, tokenizer: the texts of the files. frozen: the weights in the file of the transformer.
-        weights: of the model's file. The shapes of both are those that `Architecture` tells. is_int8: whether
-        large products round to 8 bits.
+        """frozen: the weights in the file of the transformer. weights: of the model's file. Both have the
+        shapes that `architecture` tells. is_int8: whether large products round to 8 bits.
 
-        Raises ValueError if they are not of one transformer, and NeedsPyTorchError.
+        Raises ValueError if settings, transformer and tokenizer do not fit together.
         """
-        architecture = architecture_of(json.loads(config))
-        self._settings, self._tokenizer = settings, PieceTokenizer(tokenizer)
-        if settings.layers > len(architecture.layers):
-            raise ValueError(
-                f"parser.network.transformer.layers: {settings.layers}, and the transformer has "
-                f"{len(architecture.layers)}"
-            )
-        if self._tokenizer.largest >= architecture.pieces:
-            raise ValueError(
-                f"the transformer's tokenizer has a piece {self._tokenizer.largest:,}, and the transformer "
-                f"{architecture.pieces:,} pieces: they are not of one model"
-            )
-        self._size = architecture.size
-        special = len(self._tokenizer.before) + len(self._tokenizer.after)
-        self._most_pieces = min(settings.max_pieces, architecture.longest) - special
-        if self._most_pieces < 1:
-            raise ValueError(f"parser.network.transformer.max_pieces: at least {special + 1} are needed")
+        self._settings, self._tokenizer, self._size = settings, tokenizer, architecture.size
+        self._most_pieces = longest_window(
+            settings, tokenizer, len(architecture.layers), architecture.pieces, architecture.longest
+        )
 
         def present(name: str) -> Floats:
             """A weight of the transformer, by its name in the library."""

@@ -13,12 +13,18 @@ from plain_parser import sentence
 from small_transformers import VARIANTS, make_transformer, tokens_of
 
 from parser.networks.settings import TransformerSettings
-from parser.networks.transformer.architecture import Disentangled, NeedsPyTorchError, architecture_of
+from parser.networks.transformer.architecture import (
+    PREFIX,
+    Disentangled,
+    NeedsPyTorchError,
+    architecture_of,
+)
 from parser.networks.transformer.encoder import TransformerEncoder
 from parser.networks.transformer.pretrained import read_pretrained
+from parser.networks.transformer.tokenizer import PieceTokenizer
 from parser.runtime.kernels import instruction_sets, kernels
 from parser.runtime.reference import NumPyKernels
-from parser.runtime.transformer import PREFIX, TransformerVectors
+from parser.runtime.transformer import TransformerVectors
 from parser.runtime.transformer_layers import deberta_buckets, mpnet_buckets
 
 WORDS = ["the", "cats", "unbelievable", "12 000", "naïve", "Don't", "!", "mat", "\u200b", "\ud800"]
@@ -51,18 +57,20 @@ def encoder_of(folder, **settings):
     return encoder.eval()
 
 
-def files_of(encoder):
+def parts_of(encoder):
     """What the files of a model contain."""
     frozen, weights = (
         {name: weight.detach().numpy() for name, weight in of_file.items()}
         for of_file in (encoder.frozen_weights(), encoder.state_dict())
     )
-    pretrained, named = encoder.pretrained, {f"{PREFIX}{name}": weight for name, weight in weights.items()}
-    return encoder.settings, pretrained.config, pretrained.tokenizer, frozen, named
+    architecture = architecture_of(json.loads(encoder.pretrained.config))
+    tokenizer = PieceTokenizer(encoder.pretrained.tokenizer)
+    named = {f"{PREFIX}{name}": weight for name, weight in weights.items()}
+    return encoder.settings, architecture, tokenizer, frozen, named
 
 
 def in_arrays(encoder, name=None, is_int8=False):
-    return TransformerVectors(*files_of(encoder), kernels(name), is_int8)
+    return TransformerVectors(*parts_of(encoder), kernels(name), is_int8)
 
 
 def by_pytorch(encoder, forms):
@@ -84,8 +92,7 @@ def test_vectors_and_shapes_are_those_of_the_library(variant, train, pooling, tm
     found = in_arrays(encoder)(sentences_of(FORMS))
     assert found.dtype == np.float32
     assert_near(found, by_pytorch(encoder, FORMS), train == "frozen")
-    settings, config, _, frozen, weights = files_of(encoder)
-    architecture = architecture_of(json.loads(config))
+    settings, architecture, _, frozen, weights = parts_of(encoder)
     for wanted, held in (
         (architecture.frozen_shapes(settings), frozen),
         (architecture.trained_shapes(settings), weights),
@@ -224,14 +231,14 @@ def test_what_only_pytorch_computes_is_told(variant, change, tmp_path):
     ],
 )
 def test_settings_that_do_not_suit_the_transformer_are_refused(settings, message, tmp_path):
-    files = files_of(encoder_of(make_transformer(tmp_path)))
-    other = files[0].model_copy(update=settings)
+    parts = parts_of(encoder_of(make_transformer(tmp_path)))
+    other = parts[0].model_copy(update=settings)
     with pytest.raises(ValueError, match=message):
-        TransformerVectors(other, *files[1:], kernels(), is_int8=False)
+        TransformerVectors(other, *parts[1:], kernels(), is_int8=False)
 
 
 def test_a_tokenizer_of_another_transformer_is_refused(tmp_path):
-    files = list(files_of(encoder_of(make_transformer(tmp_path / "one"))))
-    files[2] = files_of(encoder_of(make_transformer(tmp_path / "other", "roberta")))[2]
+    parts = list(parts_of(encoder_of(make_transformer(tmp_path / "one"))))
+    parts[2] = parts_of(encoder_of(make_transformer(tmp_path / "other", "roberta")))[2]
     with pytest.raises(ValueError, match="they are not of one model"):
-        TransformerVectors(*files, kernels(), is_int8=False)
+        TransformerVectors(*parts, kernels(), is_int8=False)

@@ -24,6 +24,7 @@ from parser.networks.transformer.weights import (
     transformer_to_train,
     weights_without_adapters,
 )
+from parser.networks.transformer.windows import longest_window
 from parser.treebank.tokens import Tokens
 
 FULL_ATTENTION = {"bert", "roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "electra"}
@@ -53,20 +54,9 @@ class TransformerEncoder(nn.Module):
         self._padding = getattr(config, "pad_token_id", None) or 0
         self.size: int = config.hidden_size
         """Size of a word vector."""
-        if settings.layers > config.num_hidden_layers:
-            raise ValueError(
-                f"parser.network.transformer.layers: {settings.layers}, and the transformer has "
-                f"{config.num_hidden_layers}"
-            )
-        if tokenizer.largest >= config.vocab_size:
-            raise ValueError(
-                f"parser.network.transformer.model: its tokenizer has a piece {tokenizer.largest:,}, and the "
-                f"transformer {config.vocab_size:,} pieces: they are not of one model"
-            )
-        special = len(self._before) + len(self._after)
-        self._most_pieces = min(settings.max_pieces, _positions(self.model)) - special
-        if self._most_pieces < 1:
-            raise ValueError(f"parser.network.transformer.max_pieces: at least {special + 1} are needed")
+        self._most_pieces = longest_window(
+            settings, tokenizer, config.num_hidden_layers, config.vocab_size, _positions(self.model)
+        )
         self.mix = nn.Parameter(torch.zeros(settings.layers))
         self.scale = nn.Parameter(torch.ones(()))
         self.register_state_dict_post_hook(_without_frozen)

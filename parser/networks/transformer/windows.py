@@ -9,6 +9,36 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from parser.networks.settings import TransformerSettings
+
+if TYPE_CHECKING:
+    from parser.networks.transformer.tokenizer import PieceTokenizer
+
+
+def longest_window(
+    settings: TransformerSettings, tokenizer: PieceTokenizer, layers: int, pieces: int, longest: int
+) -> int:
+    """The most pieces of words in a window.
+
+    layers: their number. pieces: number of pieces in the vocabulary. longest: longest text, in pieces, that
+    the transformer can read. Raises ValueError if settings, tokenizer and transformer do not fit together.
+    """
+    if settings.layers > layers:
+        raise ValueError(
+            f"parser.network.transformer.layers: {settings.layers}, and the transformer has {layers}"
+        )
+    if tokenizer.largest >= pieces:
+        raise ValueError(
+            f"parser.network.transformer.model: its tokenizer has a piece {tokenizer.largest:,}, and the "
+            f"transformer {pieces:,} pieces: they are not of one model"
+        )
+    special = len(tokenizer.before) + len(tokenizer.after)
+    most = min(settings.max_pieces, longest) - special
+    if most < 1:
+        raise ValueError(f"parser.network.transformer.max_pieces: at least {special + 1} are needed")
+    return most
 
 
 def spans_of(sizes: Sequence[int], most: int) -> list[tuple[int, int]]:
