@@ -31,6 +31,7 @@ from parser.models.text_input import text_reader
 from parser.pages.comparison_page import Parsed, comparison_page
 from parser.pages.report_page import report_page
 from parser.parsing.engine import parse_stream
+from parser.parsing.input_parts import name_of, shared
 from parser.parsing.options import ParseOptions
 from parser.parsing.probabilities import Calibration, with_calibration
 from parser.parsing.worker_processes import answers, start_workers
@@ -119,7 +120,8 @@ def _by_processes(options: argparse.Namespace, model: Model) -> Scores:
         punctuation=not options.no_punct,
     )
     with start_workers(make, (), options.processes) as workers:
-        for part in answers(workers, stream_parts(options.treebank)):
+        parts = shared(stream_parts(options.treebank), options.processes, None)
+        for part in answers(workers, parts, partial(name_of, path=options.treebank)):
             scores += part.scores
             faults.merge(part.faults)
             check.add(part.columns, warning_of(options.treebank))

@@ -26,6 +26,8 @@ PRELOADED = ("torch", "torch._dynamo", "parser.parsing.engine")
 """Modules that take long to import, and that processes need that measure or train: torch._dynamo is for
 optimizers."""
 NO_METHOD = ""
+OF_PROGRAM = "error: "
+"""Start of the status of a failure with a traceback, and without one if the process has died."""
 SECONDS_TO_END = 10
 """Time in which a process notices that its parent has died, and removes the parent's files."""
 
@@ -36,6 +38,11 @@ class RemoteError(Exception):
     def __init__(self, status: str, traceback: str = ""):
         super().__init__(status)
         self.status, self.traceback = status, traceback
+
+    @property
+    def is_death(self) -> bool:
+        """Whether the process has ended."""
+        return self.status.startswith(OF_PROGRAM) and not self.traceback
 
 
 def start_server(modules: Sequence[str] = PRELOADED) -> None:
@@ -65,11 +72,18 @@ class Remote:
         context = multiprocessing.get_context("forkserver")
         self._connection, theirs = context.Pipe()
         self._timeout, self._advice = timeout, advice
+        self._of = make, arguments
         process_arguments = theirs, util.get_temp_dir(), make, arguments
         self._process = context.Process(target=_serve, args=process_arguments, daemon=True)
         with _interrupts_blocked():  # the parent handles Ctrl-C and ends this process
             self._process.start()
         theirs.close()
+
+    def again(self) -> Remote:
+        """Return a new process with such an object, which is made by the first call, and close this one."""
+        self.close()
+        make, arguments = self._of
+        return Remote(make, *arguments, timeout=self._timeout, advice=self._advice)
 
     def call(self, method: str, *arguments: Any) -> Any:
         """Call a method, and return its result. Raises RemoteError if it fails or does not answer, or if its
@@ -111,8 +125,8 @@ class Remote:
             self._process.join()
             if (exit_code := self._process.exitcode) == -signal.SIGKILL:
                 advice = self._advice and f": {self._advice}"
-                raise RemoteError(f"error: killed, perhaps because memory ran out{advice}") from None
-            raise RemoteError(f"error: its process ended with exit code {exit_code}") from None
+                raise RemoteError(f"{OF_PROGRAM}killed, perhaps because memory ran out{advice}") from None
+            raise RemoteError(f"{OF_PROGRAM}its process ended with exit code {exit_code}") from None
 
     def close(self) -> None:
         """Kill the process."""
@@ -166,7 +180,7 @@ def _serve(
                 reply = ForkingPickler.dumps((None, answer))
             except Exception as error:  # whatever a plugin raises
                 first_line = str(error).partition("\n")[0]
-                status = f"error: {type(error).__name__}: {first_line}"
+                status = f"{OF_PROGRAM}{type(error).__name__}: {first_line}"
                 if is_of_memory(error):
                     status = "out of memory"
                 reply = ForkingPickler.dumps(((status, tracebacks.format_exc()), None))

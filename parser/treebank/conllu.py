@@ -257,6 +257,10 @@ def parse_block(
 
 PART_BYTES = 1 << 21
 """About two thousand sentences. Larger parts fill batches better; smaller ones let processes end together."""
+LEAST_SHARE = 1 << 15
+"""The smallest share of a part, in bytes: about 32 sentences, which are parsed together."""
+CHUNKS_OF_SHARE = 16
+"""A share is larger than it should be by at most a chunk and a sentence."""
 MAX_SENTENCE_BYTES = 2 * MAX_BLOCK_BYTES
 """A sentence with more bytes is certainly too large: a character takes at most twice as many bytes in UTF-8
 as in memory."""
@@ -306,12 +310,23 @@ def _chunks(file: BufferedReader) -> Iterator[bytes]:
     yield b"".join(pieces)
 
 
-def parts(chunks: Iterable[bytes]) -> Iterator[TreebankPart]:
-    """Divide a file, given in chunks, between sentences; a file of up to PART_BYTES is one part.
+def shares(part: TreebankPart, processes: int) -> Iterator[TreebankPart]:
+    """Divide a part between sentences into about equal ones, at most one for each process and one more."""
+    size = max(LEAST_SHARE, -(-len(part.content) // processes))
+    step = -(-size // CHUNKS_OF_SHARE)
+    chunks = (part.content[start : start + step] for start in range(0, len(part.content), step))
+    return parts(chunks, size, part.line, part.ordinal)
 
-    No byte is lost before a sentence that is too large, which ends the last part.
+
+def parts(
+    chunks: Iterable[bytes], size: int | None = None, line: int = 1, ordinal: int = 1
+) -> Iterator[TreebankPart]:
+    """Divide a file, given in chunks, between sentences; a file of up to `size` bytes is one part.
+
+    size: `PART_BYTES` by default. line, ordinal: the numbers of the first line and sentence. No byte is lost
+    before a sentence that is too large, which ends the last part.
     """
-    line, ordinal = 1, 1
+    size = PART_BYTES if size is None else size
     pending = b"\n"  # begins with the end of the line before
     searched, blank_end, has_content = 0, 1, False
     ends: list[int] = []  # ends of sentences, each after its blank lines
@@ -323,7 +338,7 @@ def parts(chunks: Iterable[bytes]) -> Iterator[TreebankPart]:
                     ends.append(blank_end)
                 has_content = True
             blank_end = blank.end(1)
-        if ends and len(pending) - 1 > PART_BYTES:
+        if ends and len(pending) - 1 > size:
             content = pending[1 : ends[-1]]
             yield TreebankPart(line, ordinal, content)
             line += content.count(b"\n")

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -28,8 +29,12 @@ class Worker:
         self.factor = factor
 
     def run(self, number):
-        if number == "die":
+        if number == "die" or (isinstance(number, Path) and not number.exists()):
+            if number != "die":
+                number.touch()
             os.kill(os.getpid(), signal.SIGKILL)
+        if isinstance(number, Path):
+            return str(number)
         if number == "wrong":
             raise ValueError("line 3: not that")
         time.sleep(0.001 * (number % 3))
@@ -61,13 +66,29 @@ def test_no_work():
 @pytest.mark.parametrize(
     ("last", "message"),
     [
-        ("die", "process [12] of 2: killed, .*: use fewer --processes"),
+        ("die", "^part die: has ended 3 processes, the last one: killed, .*: use fewer --processes$"),
         *extended(("wrong", "^line 3: not that$")),
     ],
 )
 def test_a_process_that_fails_is_named(last, message):
     with start_workers(Worker, (2,), 2) as workers, pytest.raises(ValueError, match=message):
-        list(answers(workers, [1, 2, 3, last]))
+        list(answers(workers, [1, 2, 3, last], lambda piece: f"part {piece}"))
+
+
+def test_a_process_that_dies_is_replaced(tmp_path, capsys):
+    fatal = [tmp_path / "once", tmp_path / "and again"]
+    with start_workers(Worker, (2,), 2) as workers:
+        found = answers(workers, [1, fatal[0], 2, 3, fatal[1], 4])
+        assert next(found) == 2 * (10 // -12 + 1)
+        for worker in workers:  # some are busy and some are idle
+            os.kill(worker._process.pid, signal.SIGKILL)
+        assert [isinstance(answer, str) for answer in found] == [True, False, False, True, False]
+    told = capsys.readouterr().err
+    assert (
+        f"killed, perhaps because memory ran out: use fewer --processes. Another one does again {fatal[0]}"
+        in told
+    )
+    assert str(fatal[1]) in told
 
 
 @pytest.mark.extended

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from parser.treebank import conllu
-from parser.treebank.conllu import BLANK_LINE, read_part, stream_parts, stream_sentences
+from parser.treebank.conllu import BLANK_LINE, TreebankPart, read_part, shares, stream_parts, stream_sentences
 from parser.treebank.conllu_faults import Faults, TreebankError
 from parser.treebank.text_files import MAX_LINE_LENGTH
 
@@ -119,6 +119,33 @@ def test_a_file_is_streamed(file, monkeypatch, size):
     found = [read_part(part, tree=True) for part in stream_parts(file())]
     assert [each for sentences, _ in found for each in sentences] == list(stream_sentences(file()))
     assert not any(faults.total for _, faults in found)
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=60).map(b"".join), st.integers(1, 9), st.integers(1, 99))
+def test_the_shares_of_a_part_are_the_part(content, processes, least):
+    whole = TreebankPart(7, 4, content)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(conllu, "LEAST_SHARE", least)
+        found = list(shares(whole, processes))
+    assert b"".join(part.content for part in found) == content
+    expected, faults = read_part(whole, tree=True)
+    sentences, faults_of_shares = [], Faults()
+    for part in found:
+        own, faults_of_share = read_part(part, tree=True)
+        sentences += [] if faults_of_shares.total else own
+        faults_of_shares.merge(faults_of_share)
+    assert (sentences, faults_of_shares) == (expected, faults)
+
+
+@pytest.mark.parametrize(
+    ("processes", "least", "expected"), [(2, 1, 2), (3, 1, 3), (16, 1000, 5), (2, 9999, 1)]
+)
+def test_shares_are_about_equal(file, monkeypatch, processes, least, expected):
+    monkeypatch.setattr(conllu, "LEAST_SHARE", least)
+    part = next(stream_parts(file()))
+    sizes = [len(share.content) for share in shares(part, processes)]
+    assert expected <= len(sizes) <= expected + 1
+    assert max(sizes) < 1.2 * max(least, len(part.content) / processes)
 
 
 @pytest.mark.extended

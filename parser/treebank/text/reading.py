@@ -23,10 +23,13 @@ from parser.treebank.text_files import (
 
 PART_BYTES = 1 << 18
 """About two thousand sentences. Larger parts fill batches better; smaller ones let processes end together."""
+LEAST_SHARE = 1 << 12
+"""The smallest share of a part, in characters: about 32 sentences, which are parsed together."""
 LONGEST_PARAGRAPH = 1 << 19
 """In bytes. A longer paragraph is divided at the end of a line, or else at a blank: a tokenizer reads a whole
 paragraph at once, and other threads wait."""
 BLANK_LINE = re.compile(rb"\n[ \t\r]*\n")
+LINE_END, END_OF_PARAGRAPH = re.compile(r"\n"), re.compile(BLANK_LINE.pattern.decode())
 CUTS = b"\n", b" "
 CONTINUES, STARTS = 0x80, 0xC0
 """The two highest bits of a UTF-8 byte that continues a character, and their mask."""
@@ -65,6 +68,18 @@ def stream_text(path: str, one_sentence_per_line: bool = False) -> Iterator[Text
 def text_parts(pieces: Iterable[bytes], name: str, one_sentence_per_line: bool = False) -> Iterator[TextPart]:
     """Like `stream_text`, but from the pieces of a text. name: the name of the text, for messages."""
     yield from filter(None, _parts(name, _contents(pieces, one_sentence_per_line), one_sentence_per_line))
+
+
+def shares(part: TextPart, processes: int, one_sentence_per_line: bool = False) -> Iterator[TextPart]:
+    """Divide a part between paragraphs or lines into about equal ones, at most one for each process."""
+    content, start = part.content, 0
+    size = max(LEAST_SHARE, -(-len(content) // processes))
+    end_of = LINE_END if one_sentence_per_line else END_OF_PARAGRAPH
+    while end := end_of.search(content, start + size - 1):
+        yield TextPart(part.offset + start, content[start : end.end()])
+        start = end.end()
+    if start < len(content):
+        yield TextPart(part.offset + start, content[start:])
 
 
 def text_as_it_comes(path: str, one_sentence_per_line: bool = False) -> Iterator[TextPart | None]:

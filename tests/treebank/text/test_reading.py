@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from parser.treebank.conllu_output import numbered_from
 from parser.treebank.text import reading
-from parser.treebank.text.reading import BLANKS, TextReader, read_parts, stream_text
+from parser.treebank.text.reading import BLANKS, TextPart, TextReader, read_parts, shares, stream_text
 from parser.treebank.text.tokenizer import as_sentence
 from parser.treebank.text.tokenizer_kinds import DividedText, tokenizer_from_json
 
@@ -117,6 +117,25 @@ def test_parts_end_at_blank_lines(tmp_path, monkeypatch):
     ]
     assert len(found) > 10
     assert all(part.content.endswith("\n \n") for part in found)
+
+
+@pytest.mark.parametrize("form", ["raw", "one-sentence-per-line", "tokenized"])
+@given(
+    st.lists(
+        st.sampled_from(["The cat sleeps.", "Don't go!", "\n", "\n\n", " \r\n", " ", "\ufeff"]), max_size=40
+    ),
+    st.integers(1, 9),
+    st.integers(1, 30),
+)
+def test_the_shares_of_a_part_have_its_sentences(tokenizer, form, pieces, processes, least):
+    whole = TextPart(5, "".join(pieces))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "LEAST_SHARE", least)
+        found = list(shares(whole, processes, form != "raw"))
+    reader = TextReader(form, tokenizer if form != "tokenized" else DividedText(True))
+    assert "".join(part.content for part in found) == whole.content
+    assert list(read_parts(reader, found)) == list(read_parts(reader, [whole]))
+    assert len(found) <= processes
 
 
 @pytest.mark.parametrize("separator", ["\n", " ", ""])
