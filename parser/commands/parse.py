@@ -6,10 +6,10 @@ import argparse
 import os
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import BinaryIO, NamedTuple
+from functools import partial
+from typing import Any, BinaryIO, NamedTuple
 
 from parser.commands.options import (
     model_of,
@@ -27,33 +27,34 @@ from parser.models.model import Model
 from parser.models.text_input import text_reader
 from parser.parsing.constraints import ConstraintReader
 from parser.parsing.engine import parse_stream
+from parser.parsing.input_parts import InputParts, Part, Position, name_of
 from parser.parsing.options import ParseOptions
-from parser.parsing.part_parser import PartParser, output_of
+from parser.parsing.part_parser import ParsedPart, PartParser, PartSettings, output_of, what_decides
+from parser.parsing.totals import Totals
 from parser.parsing.worker_processes import answers, start_workers
 from parser.system.console import LinesError, counted, lines_of, warn
 from parser.system.files import STANDARD, atomic_file, refuse_to_overwrite
 from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
-from parser.system.remote import Remote
-from parser.treebank.conllu import NO_SENTENCE, sentences_as_they_come, stream_parts
+from parser.system.unfinished_file import UnfinishedFile, names_of_unfinished, unfinished_file
+from parser.system.version import __version__
+from parser.treebank.conllu import NO_SENTENCE, SentenceCheck, TreebankPart, read_part, sentences_as_they_come
 from parser.treebank.conllu_faults import NO_COLUMNS, Faults, TreebankError
 from parser.treebank.conllu_output import numbered_from
-from parser.treebank.text.reading import read_parts_as_they_come, stream_text, text_as_it_comes
+from parser.treebank.text.reading import read_parts_as_they_come, text_as_it_comes
 
 
 class _Parsed(NamedTuple):
     """The output for one or more sentences."""
 
     content: bytes
-    sentences: int
-    words: int
-    dropped: int
-    """Number of sentences whose enhanced dependencies were dropped."""
-    filled: Counter[str]
-    """See `SentenceOutput`."""
+    totals: Totals
+    end: Position | None = None
+    """Where the sentences end in the input, if a later start could go on from there."""
 
 
 def parse_file(options: argparse.Namespace) -> None:
-    refuse_to_overwrite(options.output, [options.input, *models_of(options).paths])
+    for written in (options.output, *(names_of_unfinished(options.output) if _is_kept(options) else ())):
+        refuse_to_overwrite(written, [options.input, *models_of(options).paths])
     wanted = parse_options(options)
     model = model_of(options)
     refuse_to_write_tags(options, model)
@@ -65,37 +66,75 @@ def parse_file(options: argparse.Namespace) -> None:
         raise LinesError(*lines_of(error), *hint) from None
 
 
+def _is_kept(options: argparse.Namespace) -> bool:
+    """Whether a later start goes on with the output: it is a file, and the input can be read again."""
+    output = options.output
+    is_file = os.path.isfile(output) or (output != STANDARD and not os.path.exists(output))
+    return is_file and os.path.isfile(options.input)
+
+
 def _parse(options: argparse.Namespace, wanted: ParseOptions, model: Model) -> None:
-    sentences = words = dropped = 0
-    filled: Counter[str] = Counter()
-    settings = part_settings(options, models_of(options), wanted)
-    with start_workers(PartParser, [settings], options.processes if options.processes > 1 else 0) as workers:
+    settings, parts, totals = part_settings(options, models_of(options), wanted), None, Totals()
+    decides = _what_decides(settings, model) if _is_kept(options) else {}
+    with (
+        start_workers(PartParser, [settings], options.processes if options.processes > 1 else 0) as workers,
+        _open_output(options) as output,
+    ):
         began = time.monotonic()
-        parse = _by_processes(options, model, workers) if workers else _by_one_process(options, wanted, model)
-        with _open_output(options.output) as output, _bar(options) as bar:
-            for parsed in parse:
-                output.write(parsed.content)
+        if isinstance(output, UnfinishedFile):
+            parts, totals = _after_what_is_kept(options, output, decides)
+        before = totals.sentences
+        if parts or workers:
+            parts = parts or InputParts(options.input, options.form, options.processes)
+            name = partial(name_of, path=options.input)
+            parse = partial(answers, workers, name_of=name) if workers else PartParser(settings, model).parse
+            check = ConstraintReader(model).check(wanted)
+            parsed = _by_parts(options, model, check, parts, parse, totals)
+        else:
+            parsed = _as_they_come(options, wanted, model)
+        with _bar(options, parts.length if parts else 0) as bar:
+            for each in parsed:
+                output.write(each.content)
                 if options.output == STANDARD:  # a reader may wait for it
-                    output.flush()
-                sentences += parsed.sentences
-                words += parsed.words
-                dropped += parsed.dropped
-                filled += parsed.filled
-                bar.update(len(parsed.content))
+                    sys.stdout.flush()
+                totals.add(each.totals)
+                if isinstance(output, UnfinishedFile) and each.end:
+                    output.keep({"of": decides, "end": each.end, "totals": totals.as_json()})
+                bar.update(len(each.content))
         seconds = time.monotonic() - began
-    if not sentences:
-        warning_of(options.input)(NO_SENTENCE.message)
-        return
-    tell_dropped(dropped, options.input)
-    tell_filled(filled, options)
-    speed = sentences / seconds
-    warn(
-        f"{counted(sentences, 'sentence')}, {counted(words, 'word')} in {seconds:.2f} s: "
-        f"{speed:,.0f} sentences/s"
-    )
+    _tell(options, totals, before, seconds)
 
 
-def _by_one_process(options: argparse.Namespace, wanted: ParseOptions, model: Model) -> Iterator[_Parsed]:
+def _what_decides(settings: PartSettings, model: Model) -> dict[str, Any]:
+    """What the trees depend on, by names for messages."""
+    of_settings = what_decides(settings)
+    model_digest = of_settings.pop("model")
+    choice = {**of_settings, "device": model.device.type}
+    return {"version": __version__, "model": model_digest, "choice of options": choice}
+
+
+def _after_what_is_kept(
+    options: argparse.Namespace, output: UnfinishedFile, decides: dict[str, Any]
+) -> tuple[InputParts, Totals]:
+    """The parts of the input whose trees are missing, and the totals of the others.
+
+    decides: what the trees depend on.
+    """
+    where = options.input, options.form, options.processes
+    if kept := output.state:
+        differs = next((name for name in decides if kept["of"].get(name) != decides[name]), "input")
+        if differs == "input":
+            totals = Totals.from_json(kept["totals"])
+            if parts := InputParts.after(*where, Position(*kept["end"]), totals.sentences):
+                warn(f"{output.part}: goes on after {counted(totals.sentences, 'sentence')}")
+                return parts, totals
+        warn(f"{output.part}: is of another {differs}, so this begins anew")
+        output.begin_anew()
+    return InputParts(*where), Totals()
+
+
+def _as_they_come(options: argparse.Namespace, wanted: ParseOptions, model: Model) -> Iterator[_Parsed]:
+    """Parse sentence by sentence, those that are there already if others must be waited for."""
     if options.form:
         reader = text_reader(options.model, options.form)
         text = text_as_it_comes(options.input, one_sentence_per_line=options.form != "raw")
@@ -106,42 +145,78 @@ def _by_one_process(options: argparse.Namespace, wanted: ParseOptions, model: Mo
     checked = with_column_warnings(model, sentences, options.input, bool(options.form))
     for sentence, tree in parse_stream(model, checked, options.batch_size, wanted):
         content, is_dropped, filled = output_of(sentence, tree, options.tags, options.deps)
-        yield _Parsed(content, 1, len(sentence), int(is_dropped), filled)
+        yield _Parsed(content, Totals(1, len(sentence), int(is_dropped), filled))
 
 
-def _by_processes(options: argparse.Namespace, model: Model, workers: Sequence[Remote]) -> Iterator[_Parsed]:
-    """Like `_by_one_process`, but all parts are parsed, and nothing after a fault is written."""
-    faults, check = Faults(), model.watch(bool(options.form))
-    by_lines = options.form != "raw"
-    parts = stream_text(options.input, by_lines) if options.form else stream_parts(options.input)
-    sentences = 0
-    for part in answers(workers, parts):
+def _by_parts(
+    options: argparse.Namespace,
+    model: Model,
+    check: SentenceCheck | None,
+    parts: InputParts,
+    parse: Callable[[Iterable[Part]], Iterator[ParsedPart]],
+    before: Totals,
+) -> Iterator[_Parsed]:
+    """Like `_as_they_come`, but part by part. check: see `read_part`. before: of the sentences before."""
+    faults, faults_of_rest = Faults(), Faults()
+    columns, warning = model.watch(bool(options.form)), warning_of(options.input)
+    sentences = before.sentences
+
+    def until_fault() -> Iterator[Part]:
+        """The parts to parse. After the first fault, nothing is written, but the rest is read for faults."""
+        for part in parts:
+            if faults.total and isinstance(part, TreebankPart):
+                faults_of_rest.merge(read_part(part, tree=check is not None, partial=check)[1])
+            else:
+                yield part
+
+    if before.columns:
+        columns.add(before.columns, warning)
+    for part in parse(until_fault()):
+        end = parts.end()
         if not faults.total:
             content = numbered_from(sentences, part.content) if options.form else part.content
-            yield _Parsed(content, part.sentences, part.words, part.dropped, part.filled)
-            check.add(part.columns, warning_of(options.input))
+            yield _Parsed(content, part.totals, None if part.faults.total else end)
+            columns.add(part.totals.columns, warning)
         faults.merge(part.faults)
-        sentences += part.sentences
+        sentences += part.totals.sentences
+    faults.merge(faults_of_rest)
     faults.check(options.input)
 
 
-def _bar(options: argparse.Namespace) -> ProgressBar:
+def _tell(options: argparse.Namespace, totals: Totals, before: int, seconds: float) -> None:
+    """Say what was done. before: the sentences of earlier starts."""
+    if not totals.sentences:
+        warning_of(options.input)(NO_SENTENCE.message)
+        return
+    tell_dropped(totals.dropped, options.input)
+    tell_filled(totals.filled, options)
+    earlier = f", of which {counted(before, 'sentence')} by an earlier start," if before else ""
+    warn(
+        f"{counted(totals.sentences, 'sentence')}, {counted(totals.words, 'word')}{earlier} "
+        f"in {seconds:.2f} s: {(totals.sentences - before) / seconds:,.0f} sentences/s"
+    )
+
+
+def _bar(options: argparse.Namespace, done: int) -> ProgressBar:
     """Return a progress bar of the bytes of output, which are about those of a treebank. It shows an estimate
-    if their number is known.
+    if their number is known. done: those of an earlier start.
     """
-    path, hidden = options.input, {"disable": True} if options.output == STANDARD else {}
+    path, more = options.input, {"disable": True} if options.output == STANDARD else {"initial": done}
     is_treebank = not options.form and os.path.isfile(path) and not path.endswith(".gz")
     total = os.path.getsize(path) if is_treebank else None
-    return ProgressBar(desc="parsing", total=total, unit="B", unit_scale=True, **{**PROGRESS_BAR, **hidden})
+    return ProgressBar(desc="parsing", total=total, unit="B", unit_scale=True, **{**PROGRESS_BAR, **more})
 
 
 @contextmanager
-def _open_output(path: str) -> Iterator[BinaryIO]:
+def _open_output(options: argparse.Namespace) -> Iterator[BinaryIO | UnfinishedFile]:
     """Open a file that appears under its name when it is complete, or standard output."""
-    if path == STANDARD:
+    if options.output == STANDARD:
         if sys.stdout is None:
             raise ValueError("standard output is closed")
         yield sys.stdout.buffer
-        return
-    with atomic_file(path) as file:
-        yield file
+    elif _is_kept(options):
+        with unfinished_file(options.output) as unfinished:
+            yield unfinished
+    else:
+        with atomic_file(options.output) as file:
+            yield file

@@ -40,13 +40,13 @@ def parse_folder(options: argparse.Namespace) -> None:
 
         def progress(summary: Summary, files: int) -> None:
             bar.total = files
-            bar.set_postfix(sentences=f"{summary.sentences:,}", refresh=False)
+            bar.set_postfix(sentences=f"{summary.totals.sentences:,}", refresh=False)
             bar.update(summary.files + len(summary.failures) - bar.n)
 
         report = parse_corpus(
             options.source, options.target, settings, options.address, options.workers, progress
         )
-    tell_dropped(report["dropped_deps"], str(options.source))
+    tell_dropped(report["dropped"], str(options.source))
     tell_filled(report["filled"], options)
     columns = {name: Counts(**counts) for name, counts in report["columns"].items()}
     if columns:

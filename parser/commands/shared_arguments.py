@@ -80,7 +80,7 @@ def add_computing(command: argparse.ArgumentParser) -> None:
         "--batch-size",
         type=positive,
         default=BATCH_SIZE,
-        help="sentences parsed at the same time (default: %(default)s)",
+        help="most sentences parsed at the same time, for GPUs (default: %(default)s); a CPU takes fewer",
     )
     command.add_argument(
         "--precision",

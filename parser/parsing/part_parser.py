@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import chain, islice
-from typing import NamedTuple
+import json
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
 
 import torch
 
 from parser.batching import Precision
 from parser.batching.functional import set_precision
-from parser.models.column_shares import Counts, column_counts
+from parser.models.column_shares import column_counts
 from parser.models.model import Model, ModelChoice, load_models
+from parser.models.model_files import digest_of
 from parser.models.text_input import reader_with
 from parser.parsing.constraints import ConstraintReader
-from parser.parsing.engine import parse_stream
+from parser.parsing.engine import Engine
+from parser.parsing.input_parts import Part
 from parser.parsing.options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.reparsing import as_text
+from parser.parsing.scheduler import READ_AHEAD
+from parser.parsing.totals import Totals
 from parser.treebank.conllu import TreebankPart, read_part
 from parser.treebank.conllu_faults import Faults
 from parser.treebank.conllu_output import (
@@ -36,7 +40,7 @@ from parser.treebank.conllu_output import (
     without_marks,
 )
 from parser.treebank.sentence import Sentence
-from parser.treebank.text.reading import TextFormat, TextPart
+from parser.treebank.text.reading import TextFormat
 from parser.treebank.text.tokenizer import as_sentence
 from parser.treebank.text.tokenizer_kinds import StoredTokenizer
 
@@ -53,15 +57,8 @@ class SentenceOutput(NamedTuple):
 class ParsedPart(NamedTuple):
     content: bytes
     """The sentences before the first fault, with their trees."""
-    sentences: int
-    words: int
-    dropped: int
-    """Sentences whose enhanced dependencies were dropped."""
-    filled: Counter[str]
-    """See `SentenceOutput`."""
+    totals: Totals
     faults: Faults
-    columns: dict[str, Counts]
-    """Counts of the values in the columns that the model reads."""
 
 
 @dataclass(frozen=True)
@@ -81,43 +78,69 @@ class PartSettings:
     """See `tokenizer_of`."""
 
 
+def what_decides(settings: PartSettings) -> dict[str, Any]:
+    """What the output depends on, apart from the input, as JSON."""
+    models = settings.models
+    return {
+        "model": digest_of(models.paths),
+        "text": settings.form,
+        "precision": settings.precision,
+        "options": json.loads(json.dumps(asdict(settings.options))),
+        "tags": settings.tags,
+        "deps": settings.deps,
+        **({"treebank": models.treebank} if models.treebank else {}),
+        **({"int8": models.int8} if models.int8 is not None else {}),
+    }
+
+
 class PartParser:
-    def __init__(self, settings: PartSettings):
+    def __init__(self, settings: PartSettings, model: Model | None = None):
+        """model: that of the settings if it is loaded already."""
         self._settings = settings
-        self._model = model_of_worker(settings.models, settings.threads, settings.precision)
+        self._model = model or model_of_worker(settings.models, settings.threads, settings.precision)
+        self._engine = Engine(self._model, settings.batch_size)
         self._check = ConstraintReader(self._model).check(settings.options)
         form, tokenizer = settings.form, settings.tokenizer
         self._reader = reader_with(form, tokenizer) if form and tokenizer else None
 
-    def run(self, part: TreebankPart | TextPart) -> ParsedPart:
-        [parsed] = self.run_together([part])
+    def run(self, part: Part) -> ParsedPart:
+        [parsed] = self.parse([part])
         return parsed
 
-    def run_together(self, parts: Sequence[TreebankPart | TextPart]) -> list[ParsedPart]:
+    def parse(self, parts: Iterable[Part]) -> Iterator[ParsedPart]:
         """Parse parts as if they were one, because small parts would leave batches half empty."""
-        contents = [self._read(part) for part in parts]
-        all_sentences = chain.from_iterable(sentences for sentences, _ in contents)
-        settings = self._settings
-        parsed = parse_stream(self._model, all_sentences, settings.batch_size, settings.options)
-        lines = (output_of(sentence, tree, settings.tags, settings.deps) for sentence, tree in parsed)
-        lexicons = self._model.read_lexicons
-        parsed_parts = []
-        for sentences, faults in contents:
-            outputs = list(islice(lines, len(sentences)))
-            parsed_parts.append(
-                ParsedPart(
-                    content=b"".join(output.content for output in outputs),
-                    sentences=len(sentences),
-                    words=sum(map(len, sentences)),
-                    dropped=sum(output.is_dropped for output in outputs),
-                    filled=sum((output.filled for output in outputs), Counter[str]()),
-                    faults=faults,
-                    columns=column_counts(lexicons, sentences),
-                )
-            )
-        return parsed_parts
+        read: deque[tuple[list[Sentence], Faults]] = deque()
 
-    def _read(self, part: TreebankPart | TextPart) -> tuple[list[Sentence], Faults]:
+        def sentences() -> Iterator[Sentence]:
+            for part in parts:
+                read.append(self._read(part))
+                yield from read[-1][0]
+
+        settings, outputs = self._settings, list[SentenceOutput]()
+        parsed = self._engine.stream(sentences(), settings.options, begin_with=READ_AHEAD)
+        for sentence, tree in parsed:
+            while not read[0][0]:
+                yield self._parsed([], *read.popleft())
+            outputs.append(output_of(sentence, tree, settings.tags, settings.deps))
+            if len(outputs) == len(read[0][0]):
+                yield self._parsed(outputs, *read.popleft())
+                outputs = []
+        for without_sentences in read:
+            yield self._parsed([], *without_sentences)
+
+    def _parsed(
+        self, outputs: Sequence[SentenceOutput], sentences: Sequence[Sentence], faults: Faults
+    ) -> ParsedPart:
+        totals = Totals(
+            sentences=len(sentences),
+            words=sum(map(len, sentences)),
+            dropped=sum(output.is_dropped for output in outputs),
+            filled=sum((output.filled for output in outputs), Counter[str]()),
+            columns=column_counts(self._model.read_lexicons, sentences),
+        )
+        return ParsedPart(b"".join(output.content for output in outputs), totals, faults)
+
+    def _read(self, part: Part) -> tuple[list[Sentence], Faults]:
         """The sentences of a part and its faults. The sentences of a text are numbered from 1."""
         if isinstance(part, TreebankPart):
             return read_part(part, tree=self._check is not None, partial=self._check)

@@ -7,20 +7,20 @@ import hashlib
 import json
 import os
 import shutil
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from parser.models.column_shares import Counts
+from parser.parsing.input_parts import Part, parts_of
 from parser.parsing.part_parser import ParsedPart
+from parser.parsing.totals import Totals
 from parser.system.console import printable
 from parser.system.files import atomic_file, names_in
-from parser.treebank.conllu import TreebankPart, stream_parts
+from parser.treebank.conllu import TreebankPart
 from parser.treebank.conllu_faults import UNDECODED, Fault, Faults
 from parser.treebank.conllu_output import numbered_from
-from parser.treebank.text.reading import TextFormat, TextPart, stream_text
+from parser.treebank.text.reading import TextFormat, TextPart
 
 TREEBANKS = (".conllu", ".conll", ".conllx")
 TEXTS = (".txt",)
@@ -176,18 +176,13 @@ class NumberedPart(NamedTuple):
     number: int
     """Number of the part in its file, from 0."""
     is_last: bool
-    part: TreebankPart | TextPart
+    part: Part
 
 
 def numbered_parts(path: str, form: TextFormat | None) -> Iterator[NumberedPart]:
     """The parts of a file; one part without content if the file is empty. Raises OSError and ValueError."""
-    source: Iterator[TreebankPart | TextPart]
-    if form:
-        source = stream_text(path, one_sentence_per_line=form != "raw")
-        empty: TreebankPart | TextPart = TextPart(0, "")
-    else:
-        source, empty = stream_parts(path), TreebankPart(1, 1, b"")
-    number, pending = 0, next(source, empty)
+    source = parts_of(path, form)
+    number, pending = 0, next(source, TextPart(0, "") if form else TreebankPart(1, 1, b""))
     for following in source:
         yield NumberedPart(number, False, pending)
         number, pending = number + 1, following
@@ -197,12 +192,8 @@ def numbered_parts(path: str, form: TextFormat | None) -> Iterator[NumberedPart]
 class PartResult(NamedTuple):
     """The result of parsing a part. The fields are those of `ParsedPart`."""
 
-    sentences: int
-    words: int
-    dropped: int
-    filled: Counter[str]
+    totals: Totals
     faults: Faults
-    columns: dict[str, Counts]
 
 
 class PartOutputs:
@@ -229,11 +220,7 @@ class PartOutputs:
             ):
                 return None
             faults = Faults([Fault(**fault) for fault in record["first"]], record["total"], record["ended"])
-            columns = {name: Counts(**counts) for name, counts in record["columns"].items()}
-            filled = Counter(record["filled"])
-            return PartResult(
-                record["sentences"], record["words"], record["dropped"], filled, faults, columns
-            )
+            return PartResult(Totals.from_json(record["totals"]), faults)
         except (FileNotFoundError, KeyError, TypeError, ValueError):  # or of another version
             return None
 
@@ -250,14 +237,10 @@ class PartOutputs:
         record = {
             "digest": digest,
             "bytes": len(content),
-            "sentences": parsed.sentences,
-            "words": parsed.words,
-            "dropped": parsed.dropped,
-            "filled": parsed.filled,
+            "totals": parsed.totals.as_json(),
             "first": [vars(fault) for fault in faults.first],
             "total": faults.total,
             "ended": faults.ended,
-            "columns": {name: vars(counts) for name, counts in parsed.columns.items()},
         }
         with atomic_file(str(self._about(number))) as file:  # it marks the trees as complete
             file.write(json.dumps(record).encode())
@@ -301,7 +284,7 @@ class PartOutputs:
             else:
                 with self._trees(number).open("rb") as part:
                     shutil.copyfileobj(part, file)
-            before += result.sentences
+            before += result.totals.sentences
         file.flush()
         os.fsync(file.fileno())
 

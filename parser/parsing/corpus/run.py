@@ -7,18 +7,15 @@ import logging
 import os
 import shutil
 import time
-from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from parser.models.column_shares import Counts
-from parser.models.model_files import digest_of
 from parser.parsing.corpus.files import (
     PARTS,
     SETTINGS,
@@ -31,7 +28,8 @@ from parser.parsing.corpus.files import (
     forget_attempts,
 )
 from parser.parsing.corpus.workers import CorpusWorker, Row, cut_into_parts, is_of_disk
-from parser.parsing.part_parser import PartSettings
+from parser.parsing.part_parser import PartSettings, what_decides
+from parser.parsing.totals import Totals
 from parser.system.console import lines_of
 from parser.system.files import file_lock, real_path, write_atomically
 from parser.system.ray_cluster import cluster, library
@@ -56,14 +54,7 @@ class Summary:
 
     files: int = 0
     """Number of complete files."""
-    sentences: int = 0
-    words: int = 0
-    dropped: int = 0
-    """Sentences whose enhanced dependencies were dropped."""
-    filled: Counter[str] = field(default_factory=Counter)
-    """See `SentenceOutput`."""
-    columns: dict[str, Counts] = field(default_factory=dict)
-    """The values of the columns that the model reads."""
+    totals: Totals = field(default_factory=Totals)
     failures: dict[str, list[str]] = field(default_factory=dict)
     """The lines of the error message for each file that failed, by name."""
     block_seconds: list[float] = field(default_factory=list)
@@ -74,12 +65,7 @@ class Summary:
     def add_file(self, parts: Sequence[PartResult]) -> None:
         self.files += 1
         for part in parts:
-            self.sentences += part.sentences
-            self.words += part.words
-            self.dropped += part.dropped
-            self.filled += part.filled
-            for name, counts in part.columns.items():
-                self.columns.setdefault(name, Counts()).merge(counts)
+            self.totals.add(part.totals)
 
 
 def parse_corpus(
@@ -258,17 +244,7 @@ def _leave_failures(corpus: FoundFiles, summary: Summary) -> None:
 
 def _refuse_other_start(source: Path, target: Path, store: Path, settings: PartSettings) -> None:
     """Raises ValueError if the folder contains trees of other files or with other options."""
-    now = {
-        "source": str(source),
-        "model": digest_of(settings.models.paths),
-        "text": settings.form,
-        "precision": settings.precision,
-        "options": json.loads(json.dumps(asdict(settings.options))),
-        "tags": settings.tags,
-        "deps": settings.deps,
-        **({"treebank": settings.models.treebank} if settings.models.treebank else {}),
-        **({"int8": settings.models.int8} if settings.models.int8 is not None else {}),
-    }
+    now = {"source": str(source), **what_decides(settings)}
     path = store / SETTINGS
     has_trees = (store / PARTS).exists() or any(child != store for child in target.iterdir())
     if has_trees and json.loads(path.read_text(encoding="utf-8")) != now:
@@ -287,15 +263,11 @@ def _report(
         "files": summary.files,
         "done_before": corpus.done,
         "other_files": corpus.others,
-        "sentences": summary.sentences,
-        "words": summary.words,
-        "dropped_deps": summary.dropped,
-        "filled": dict(summary.filled),
-        "columns": {name: vars(counts) for name, counts in summary.columns.items()},
+        **summary.totals.as_json(),
         "workers": workers,
         "seconds": seconds,
         "seconds_to_start": started,
-        "sentences_per_second": summary.sentences / working if working else 0.0,
+        "sentences_per_second": summary.totals.sentences / working if working else 0.0,
         "seconds_to_complete": summary.seconds_to_complete,
         "block_seconds": _spread(summary.block_seconds),
         "failures": summary.failures,

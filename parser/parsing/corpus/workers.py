@@ -16,6 +16,7 @@ import torch
 
 from parser.batching.device import one_memory_error
 from parser.parsing.corpus.files import CorpusFile, NumberedPart, PartOutputs, numbered_parts
+from parser.parsing.input_parts import Part
 from parser.parsing.part_parser import PartParser, PartSettings
 from parser.system.machine import tune_process
 from parser.treebank.conllu import TreebankPart
@@ -88,7 +89,7 @@ class CorpusWorker:
             return
         try:
             with one_memory_error():
-                parsed = self._parser.run_together([_part_of(row, self._form) for row in group])
+                parsed = list(self._parser.parse([_part_of(row, self._form) for row in group]))
             for row, part in zip(group, parsed, strict=True):
                 _outputs(row).keep(int(row["number"]), row["digest"], part)
         except Exception as error:  # any error, so that other files are not affected
@@ -137,7 +138,7 @@ def _outputs(row: Row) -> PartOutputs:
     return PartOutputs.of(CorpusFile(*(row[name] for name in CorpusFile._fields)))
 
 
-def _part_of(row: Row, form: TextFormat | None) -> TreebankPart | TextPart:
+def _part_of(row: Row, form: TextFormat | None) -> Part:
     if form:
         return TextPart(int(row["offset"]), row["content"].decode())
     return TreebankPart(int(row["line"]), int(row["ordinal"]), row["content"])

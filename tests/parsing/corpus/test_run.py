@@ -125,7 +125,7 @@ def test_trees_are_those_of_parse(corpus, tmp_path, options, capsys):
     changed = sum("\tdet\t" in one for one in TREES.split("\n\n"))
     counts = {"keep": 0, "drop-changed": 3 * changed}
     dropped = counts.get(options[-1] if options else "", 3 * TREES.count("\n\n"))
-    assert report["dropped_deps"] == dropped
+    assert report["dropped"] == dropped
     assert (f" of {dropped} sentences were dropped" in told) == bool(dropped)
     assert report["sentences"] == 4 * TREES.count("\n\n") + 1
     assert 0 < report["block_seconds"]["median"] < report["block_seconds"]["greatest"]
@@ -264,14 +264,15 @@ def dies_once(monkeypatch):
     """The parser dies once, when it starts with its 4th block. Returns the list of parts that it parsed."""
     begun, done = [], []
 
-    def run_or_die(parser, group, run=PartParser.run_together):
+    def run_or_die(parser, parts, run=PartParser.parse):
+        group = list(parts)
         begun.append(group)
         if len(begun) == 4:
             raise KilledError
         done.extend(group)
         return run(parser, group)
 
-    monkeypatch.setattr(PartParser, "run_together", run_or_die)
+    monkeypatch.setattr(PartParser, "parse", run_or_die)
     return done
 
 
@@ -298,7 +299,7 @@ def test_only_a_part_that_ends_its_workers_is_given_up(tmp_path, monkeypatch, ca
     for number in range(6):
         (corpus / f"{number}.conllu").write_text(f"# sent_id = s{number}\n{WORD}\n")
 
-    def die_of_one(parser, group, run=PartParser.run_together):
+    def die_of_one(parser, group, run=PartParser.parse):
         if any(b"s3" in part.content for part in group):
             raise KilledError
         return run(parser, group)
@@ -310,7 +311,7 @@ def test_only_a_part_that_ends_its_workers_is_given_up(tmp_path, monkeypatch, ca
                 return work(worker, rows)
 
     with monkeypatch.context() as patch:
-        patch.setattr(PartParser, "run_together", die_of_one)
+        patch.setattr(PartParser, "parse", die_of_one)
         for _ in range(workers.MOST_ATTEMPTS + 1):  # the program's own deaths are not counted
             with pytest.raises(KilledError):
                 parse_corpus(corpus, target)
@@ -352,12 +353,12 @@ def test_trees_that_did_not_reach_the_disk_are_made_again(corpus, tmp_path, dies
 def fails_for(monkeypatch, mark, error):
     """The parser raises an error for parts that have a mark."""
 
-    def run_or_fail(parser, group, run=PartParser.run_together):
+    def run_or_fail(parser, group, run=PartParser.parse):
         if any(mark in part.content for part in group):
             raise error
         return run(parser, group)
 
-    monkeypatch.setattr(PartParser, "run_together", run_or_fail)
+    monkeypatch.setattr(PartParser, "parse", run_or_fail)
 
 
 @pytest.mark.extended
