@@ -191,9 +191,10 @@ class RuntimeParser:
             places = np.array([sentence.words for sentence in some]) + roots[numbers, None]
             legal = [self._allowed(sentence) for sentence in some]
             scores = np.zeros((len(some), len(self._kinds)), np.float32)
-            if len(choosing := np.flatnonzero([len(each) > 1 for each in legal])):
-                of_models = [each.scores(numbers[choosing], places[choosing]) for each in networks]
-                scores[choosing] = np.mean(of_models, axis=0)
+            if choosing := [row for row, among in enumerate(legal) if len(among) > 1]:
+                for network in networks:
+                    scores[choosing] += network.scores(numbers[choosing], places[choosing])
+                scores /= len(networks)
             taken = [int(among[row[among].argmax()]) for row, among in zip(scores, legal, strict=True)]
             for sentence, row, among, transition in zip(some, scores, legal, taken, strict=True):
                 if with_scores:

@@ -24,8 +24,8 @@ DEPTHS, WORDS_LEFT, HEADS, HEADLESS = (1, 2, 3), (0, 1, 2), (NO_HEAD, 0, 1), (0,
 """What distinguishes situations: the depth of the stack and the words in the buffer, whose last values stand
 for more, too; the head of S0 (none, ROOT or a word); the words on the stack without a head, 1 for any."""
 
-BELOW = np.array([Place.S0, Place.S1, Place.NOWHERE])
-"""By the number of words that a push replaces: the column of the word below it, see `GroupSteps.advance`."""
+BELOW = np.array([Place.S0, Place.S1, len(Place) - 1])
+"""The column in `GroupSteps.advance` of the word below a push, by the number of words that it replaces."""
 
 
 class Legality(NamedTuple):
@@ -147,13 +147,17 @@ class StackNetwork:
             self._join = LinearLayer(kernels, weights["composition.join.weight"], None, is_int8)
             self._of_composed = weights["composition.transitions.weight"][order]
         legality = Legality.of(labelled)
-        self.effects = labelled.effects[order]
-        """[transitions + 1, effects] In the order of `Effects`."""
+        effects = labelled.effects[order]  # [transitions + 1, effects]
+        self.effects: Any = Effects(*effects.T)
+        """[transitions + 1] Each of them."""
+        pushes = self.effects.stack_move == 1 - self.effects.stack_read
+        self.below = np.where(pushes, BELOW[self.effects.stack_read], -1)
+        """[transitions + 1] See `BELOW`; -1 without a push."""
         self._tables = Transitions(
             *(self.stack, self.history, self.scores.packed, self.of_transitions),
             np.where(np.ascontiguousarray(legality.legal), np.float32(0), np.float32(-np.inf)),
             legality.only,
-            self.effects[:-1].astype(np.int32),
+            effects[:-1].astype(np.int32),
             labelled.label[:-1].astype(np.int32),
         )
         self.first_history = self.step(self.history, self.of_transitions[-1:], self.nothing)[0]
@@ -273,31 +277,32 @@ class GroupSteps:
 
         places: [n, 4] the rows of the words at `Place` before it, and of the word below S1. transitions: [n].
         """
-        network, number = self._network, np.arange(len(sentences))
-        effects: Any = Effects(*network.effects[transitions].T)
-        tops = places[number, effects.top]
+        network, row = self._network, np.arange(len(sentences))
+        tops, below = places[row, network.effects.top[transitions]], network.below[transitions]
         if network.composes:
-            self._compose(places, tops, transitions, effects)
-        pushing = np.flatnonzero(effects.stack_move == 1 - effects.stack_read)
+            self._compose(places, tops, transitions)
+        [pushing] = (below >= 0).nonzero()
         if len(pushing):
-            below = places[pushing, BELOW[effects.stack_read[pushing]]]
-            tops = tops[pushing]
+            tops, below = tops[pushing], places[pushing, below[pushing]]
             self._on_stack[tops] = network.on_stack(self._pushed[tops], self._on_stack[below])
         gates = network.of_transitions[transitions]
         self._histories[sentences] = network.step(network.history, gates, self._histories[sentences])
 
-    def _compose(self, places: Integers, tops: Integers, transitions: Integers, effects: Any) -> None:
+    def _compose(self, places: Integers, tops: Integers, transitions: Integers) -> None:
         """Replace the vectors of words in B0 or on top of the stack. tops: [n] the rows of the latter."""
-        number = np.flatnonzero(effects.composes != Place.NOWHERE)
-        if not len(number):
+        network = self._network
+        of_sentences = network.effects.composes[transitions]
+        [composing] = (of_sentences != Place.NOWHERE).nonzero()
+        if not len(composing):
             return
-        in_buffer = effects.composes[number] == Place.B0
-        words = np.where(in_buffer, places[number, Place.B0], tops[number])
-        head, dependent = (
-            self._vectors[places[number, place[number]]] for place in (effects.head, effects.dependent)
+        in_buffer, transitions = of_sentences[composing] == Place.B0, transitions[composing]
+        words = np.where(in_buffer, places[composing, Place.B0], tops[composing])
+        heads, dependents = (
+            self._vectors[places[composing, place[transitions]]]
+            for place in (network.effects.head, network.effects.dependent)
         )
-        self._vectors[words] = self._network.composed(head, dependent, transitions[number])
-        self._pushed[words] = self._network.push(self._vectors[words])
+        self._vectors[words] = network.composed(heads, dependents, transitions)
+        self._pushed[words] = network.push(self._vectors[words])
         words = words[in_buffer]
-        states = self._network.after(self._vectors[words], self._in_buffer[words + 1])
-        self._fronts[words] = self._network.as_fronts(self._vectors[words], states)
+        states = network.after(self._vectors[words], self._in_buffer[words + 1])
+        self._fronts[words] = network.as_fronts(self._vectors[words], states)

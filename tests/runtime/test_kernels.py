@@ -136,8 +136,10 @@ def test_the_variable_chooses(monkeypatch):
 @pytest.mark.parametrize("is_int8", [True, False])
 @pytest.mark.parametrize("name", COMPILED)
 def test_arrays_in_any_order_of_memory(name, is_int8):
+    """Also if they must not be written, like those of a file."""
     random = np.random.default_rng(0)
     weight, rows = drawn(random, 30, 20), drawn(random, 7, 20)
+    weight.flags.writeable = rows.flags.writeable = False
     kernel = kernels(name)
     expected = kernel.linear(kernel.pack(weight, None, is_int8), rows)
     found = kernel.linear(kernel.pack(np.asfortranarray(weight), None, is_int8), np.asfortranarray(rows))
