@@ -1,7 +1,7 @@
 """Train StackLSTM dependency parsers in batches, and parse with them.
 
-Programs use `load`, `train`, `evaluate` and `spacy_pipeline`, see docs/python.md. PyTorch is imported when
-one of them is first used.
+Programs use `load`, `train`, `evaluate` and `spacy_pipeline`, see docs/python.md. What one of them needs is
+imported when it is first used; PyTorch, only to train or for a GPU.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from parser.system.version import __version__
+from parser.system.version import __version__, naming_missing
 
 if TYPE_CHECKING:
+    from parser.api.evaluation import evaluate
     from parser.api.parser import Parser, load
     from parser.api.spacy_pipeline import spacy_pipeline
-    from parser.api.training import TrainingResult, evaluate, train
+    from parser.api.training import TrainingResult, train
     from parser.api.tree import Tree
     from parser.evaluation.scores import Scores
     from parser.parsing.options import Constraints
@@ -48,7 +49,7 @@ _HOMES = {
     "StoppedError": "parser.system.interruption",
     "Token": "parser.treebank.text.tokenizer",
     "TrainingResult": "parser.api.training",
-    "evaluate": "parser.api.training",
+    "evaluate": "parser.api.evaluation",
     "train": "parser.api.training",
     "Tree": "parser.api.tree",
 }
@@ -59,7 +60,8 @@ if sys.platform == "win32":
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+        with naming_missing(f"parser.{name}", "train"):
+            return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -15,7 +15,7 @@ BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
 def program() -> int:
     """Run the command line as the program of this process; returns the exit code."""
-    # NumPy's products are small, and threads wait for each other at each of them, whatever --threads allows.
+    # NumPy's products are small, and threads would wait for each other at each of them.
     os.environ.setdefault(BLAS_THREADS, "1")
     try:
         # Several processes that train are ended by the process that started them, which reports it.

@@ -12,6 +12,7 @@ from parser.commands.arguments import argument_parser
 from parser.commands.errors import DONE, USER_ERROR, WHAT_NEEDS_LESS, exit_code_of, message_of
 from parser.system.console import warn
 from parser.system.interruption import StoppedError, interruptible
+from parser.system.version import MissingPackageError, naming_missing
 from parser.training.launcher import is_one_of_several
 
 TRAIN = "parser.commands.train:train_parser"
@@ -25,11 +26,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     module, _, function = options.run.partition(":")
     try:
         # Only now, as PyTorch takes seconds; and before signals raise errors, which would harm imports.
-        run = getattr(import_module(module), function)
+        with naming_missing(options.command, "train"):
+            run = getattr(import_module(module), function)
         # If several processes train, they have to join first.
         with nullcontext() if is_one_of_several() else interruptible():
             run(options)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, MissingPackageError) as error:
         if isinstance(error, BrokenPipeError) and options.run != TRAIN:
             # The reader has closed our output, so nothing more may be written at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

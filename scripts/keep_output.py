@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from parser.config.data_folder import data_path
-from parser.system.machine import append_stamped
+from parser.system.provenance import append_stamped
 
 PROGRAMS = {"stack-parser": [sys.executable, "-m", "parser"], "python": [sys.executable]}
 """Programs that run in this interpreter's environment."""

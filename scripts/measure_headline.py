@@ -27,7 +27,7 @@ from parser.config.file import read_settings
 from parser.speed.measuring.cells import Experiment, SpeedConfig, on_this_machine
 from parser.speed.measuring.rows import FailedRow, has_rows, read_content
 from parser.speed.measuring.run import measure_cells
-from parser.system.machine import tune_process
+from parser.system.pytorch import tune_process
 from parser.system.version import program_commit
 
 CONFIGS = Path("configs/speed")

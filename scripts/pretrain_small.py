@@ -28,8 +28,10 @@ from transformers.utils.logging import disable_progress_bar
 
 from parser.batching.functional import why_unsupported
 from parser.system.console import say
-from parser.system.machine import processor, stamp, tune_process
+from parser.system.machine import processor
 from parser.system.progress_bar import PROGRESS_BAR
+from parser.system.provenance import stamp
+from parser.system.pytorch import tune_process
 from parser.treebank.conllu import read_treebank
 
 PAD, UNKNOWN, BEGIN, END, MASK = SPECIAL = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"

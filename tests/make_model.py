@@ -13,8 +13,8 @@ from pathlib import Path
 import torch
 
 import parser
-from parser.models.model import Model
 from parser.models.model_files import FILES, TOKENIZER
+from parser.models.network_model import load_network
 from parser.parsing.engine import parse
 from parser.parsing.part_parser import output_of
 from parser.treebank.conllu import read_treebank
@@ -82,7 +82,7 @@ def main():
         for name in FILES:
             if (trained / name).is_file():
                 shutil.copy(trained / name, MODEL / name)
-    model = Model.load(MODEL, torch.device("cpu"))
+    model = load_network(MODEL, torch.device("cpu"))
     sentences = steady(model, read_treebank(DEV))[:KEPT]
     lines = [
         output_of(sentence, tree, tags="all", deps="drop").content

@@ -3,11 +3,11 @@
 import torch
 from plain_parser import sentence
 
-from parser.models.model import Model
+from parser.models.network_model import NetworkModel
 from parser.models.settings import ParserSettings
 from parser.networks.settings import NetworkSettings
-from parser.parsing import engine
-from parser.parsing.running import DeviceRunner, HostRunner
+from parser.parsing.pytorch.runner import DeviceRunner
+from parser.parsing.running import HostRunner
 from parser.treebank.vocabulary import Vocabulary
 
 TRAIN = [
@@ -22,7 +22,7 @@ SIZES = {"word_size": 5, "tag_sizes": {"upos": 3}, "token_size": 6, "hidden_size
 def model(system="arc-hybrid", scale=0.8, dtype=torch.float32, device="cpu", train=TRAIN, **options):
     network = NetworkSettings(**SIZES, transition_size=4, dropout=0.3, **options)
     settings = ParserSettings(system=system, network=network)
-    built = Model.build(settings, Vocabulary.build(train, ["form", "upos"]), torch.device(device))
+    built = NetworkModel.build(settings, Vocabulary.build(train, ["form", "upos"]), torch.device(device))
     for weight in built.network.parameters():
         torch.nn.init.normal_(weight, std=scale)
     built.network.to(dtype).eval()
@@ -43,7 +43,8 @@ RUNNERS = {"arrays": HostRunner, "PyTorch": DeviceRunner}
 
 def run_by(monkeypatch, runner):
     """Let engines on a CPU parse by arrays, or by PyTorch as on a GPU."""
-    monkeypatch.setattr(engine, "HostRunner", RUNNERS[runner])
+    if runner == "PyTorch":
+        monkeypatch.setattr(NetworkModel, "is_on_cpu", False)
 
 
 def refuse_bad_words(monkeypatch):

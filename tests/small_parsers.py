@@ -7,7 +7,7 @@ from plain_parser import PlainParser, projective_trees
 
 from parser.batching.ragged import Ragged
 from parser.models.column_shares import column_shares
-from parser.models.model import Model
+from parser.models.network_model import NetworkModel
 from parser.models.settings import ParserSettings
 from parser.networks.replay.examples import Examples
 from parser.networks.replay.making import made
@@ -160,7 +160,9 @@ def _saved(folder, treebanks, **network):
     settings = ParserSettings(network=NetworkSettings(**SMALL, **network))
     with torch.random.fork_rng():
         torch.manual_seed(1)
-        model = Model.build(settings, Vocabulary.build(named, settings.network.columns), torch.device("cpu"))
+        model = NetworkModel.build(
+            settings, Vocabulary.build(named, settings.network.columns), torch.device("cpu")
+        )
         for weight in model.network.parameters():
             torch.nn.init.normal_(weight, std=0.5)
     shares = column_shares(model.read_lexicons, sentences)

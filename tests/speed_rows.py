@@ -4,7 +4,7 @@ from parser.speed.measuring.cells import Cell
 from parser.speed.measuring.learning import Curve
 from parser.speed.measuring.rows import FailedRow, Machine, SpeedRow, Versions
 from parser.speed.measuring.run import RunRows
-from parser.system.machine import MemoryUse
+from parser.system.pytorch import MemoryUse
 
 PROVENANCE = {
     "date": "2026-11-20T10:00:00+00:00",

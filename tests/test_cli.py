@@ -412,9 +412,3 @@ def test_a_config_with_a_missing_treebank(config_file, tmp_path, capsys, monkeyp
     (folder / "wo_wtb-ud-test.conllu").touch()
     assert main(command) == 2
     assert "data/ud/UD_Wolof-WTB has wo_wtb-ud-test.conllu\n" in capsys.readouterr().err
-
-
-def test_no_process_has_any_number_of_threads(capsys):
-    with pytest.raises(SystemExit, match="2"):
-        main(["parse", "tests/model", "-", "--threads", "1025"])
-    assert "1025: at most 1,024 threads are possible" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import os
 import re
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ import venv
 from pathlib import Path
 
 import pytest
+from extended import first_of
 from programs import script
 
 import parser
@@ -84,14 +86,60 @@ def test_what_takes_long_to_import_is_not_imported(arguments):
     assert done.stderr.splitlines()[-1] == f"{LIGHT[arguments]} []"
 
 
-@pytest.mark.extended
-def test_parsing_imports_nothing_that_it_does_not_need():
-    model = "tests/model"
-    names = ("torch", "torch.distributed.elastic", "torch._dynamo", "sympy", *SLOW[4:])
-    program = [sys.executable, "-c", IMPORTED_BY.format(names=names), "parse", model, "-"]
-    sentence = "1\tdogs\t_\tNOUN\t_\t_\t_\t_\t_\t_\n\n"
-    done = subprocess.run(program, input=sentence, capture_output=True, text=True, check=True)
-    assert done.stderr.splitlines()[-1] == "0 ['torch']"
+TREEBANK = "data/quickstart/test.conllu"
+WITHOUT_PYTORCH = {
+    ("parse", "tests/model", TREEBANK, "--probabilities", "--at-most-one", "nsubj"): [],
+    ("parse", "tests/model", TREEBANK, "--processes", "2", "--device", "cpu"): [],
+    ("evaluate", "tests/model", TREEBANK): [],
+    ("evaluate", "tests/model", TREEBANK, "--report", "report.html"): ["jinja2"],
+    ("compare", "tests/model", "tests/model", TREEBANK): [],
+    ("select", "tests/model", TREEBANK, "--words", "50", "-o", "selected.conllu"): [],
+    ("pack", "tests/model", "--precision", "float16", "-o", "packed.stackparser"): [],
+    ("parse", "tests/model", TREEBANK, "--trees", "2"): ["torch"],
+}
+"""Commands, and what they import of `SLOW` besides NumPy, pydantic and YAML."""
+
+
+@pytest.mark.parametrize("arguments", first_of(WITHOUT_PYTORCH), ids=" ".join)
+def test_parsing_imports_nothing_that_it_does_not_need(arguments, tmp_path):
+    names = [name for name in SLOW if name not in ("numpy", "pydantic", "yaml")]
+    program = [sys.executable, "-c", IMPORTED_BY.format(names=names)]
+    paths = [str(Path(part).absolute()) if Path(part).exists() else part for part in arguments]
+    where = {**os.environ, "PYTHONPATH": str(Path.cwd())}
+    done = subprocess.run(
+        [*program, *paths], cwd=tmp_path, env=where, capture_output=True, text=True, check=True
+    )
+    imported = WITHOUT_PYTORCH[arguments]
+    assert done.stderr.splitlines()[-1] == f"0 {imported}"
+
+
+LOAD = """
+import sys
+sys.modules["torch"] = None
+import parser
+english = parser.load("tests/model")
+assert english.parse(["Dogs", "bark"]).heads
+assert parser.evaluate(english, "data/quickstart/test.conllu").las > 50
+try:
+    parser.train
+except ImportError as error:
+    print(error)
+try:
+    english.best_trees(["Dogs", "bark"], 2)
+except ImportError as error:
+    print(error)
+"""
+
+
+def test_a_program_parses_without_pytorch():
+    """And is told what to install for the rest."""
+    done = subprocess.run([sys.executable, "-c", LOAD], capture_output=True, text=True, check=True)
+    told = done.stdout.splitlines()
+    assert [line.partition(",")[0] for line in told] == [
+        "parser.train needs torch",
+        "a search for several trees of a sentence needs torch",
+    ]
+    assert all("pip install" in line for line in told)
 
 
 TRAIN = """

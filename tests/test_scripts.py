@@ -16,7 +16,7 @@ from small_parsers import SOME_TREES, examples
 from stopped_runs import left_behind
 from torch.utils.flop_counter import FlopCounterMode
 
-from parser.models.model import Model
+from parser.models.network_model import NetworkModel, load_network
 from parser.parsing.engine import parse
 from parser.speed.tasks.experts.mixture_of_experts_plugin import MixtureOfExpertsSettings
 from parser.speed.tasks.programs.network import ExecutorSizes, JoiningBlock, ResidualBlock
@@ -126,12 +126,12 @@ def test_a_parser_that_predicts_nothing_has_as_many_layers(monkeypatch):
     monkeypatch.syspath_prepend("scripts")
     without_tags = script("measure_tagging").without_tags
     sentences = read_treebank("tests/model/parsed.conllu")
-    kept = Model.load(Path("tests/model"), torch.device("cpu"))
+    kept = load_network(Path("tests/model"), torch.device("cpu"))
     for above in (0, 1):
         tags = kept.settings.network.tags.model_copy(update={"layers_above": above})
         network = kept.settings.network.model_copy(update={"tags": tags})
         settings = kept.settings.model_copy(update={"network": network})
-        model = Model.build(settings, kept.vocabulary, kept.device)
+        model = NetworkModel.build(settings, kept.vocabulary, kept.device)
         model.network.eval()
         if model.network.layers_above_tags:
             for embedding in model.network.layers_above_tags.embeddings.values():
@@ -395,8 +395,8 @@ def test_a_parser_is_counted_in_both_ways(monkeypatch, capsys):
 
 
 def test_a_system_without_a_dynamic_oracle(monkeypatch, tmp_path):
-    model = Model.load(Path("tests/model"), CPU)
+    model = load_network(Path("tests/model"), CPU)
     settings = model.settings.model_copy(update={"system": "arc-standard"})
-    Model.build(settings, model.vocabulary, CPU).save(tmp_path, {})
+    NetworkModel.build(settings, model.vocabulary, CPU).save(tmp_path, {})
     with pytest.raises(SystemExit, match="arc-standard has no dynamic oracle"):
         count_errors(monkeypatch, str(tmp_path))

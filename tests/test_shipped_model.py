@@ -113,7 +113,7 @@ def test_it_is_small_enough(package):
     assert MODEL.stat().st_size < MOST_BYTES
     weights = load(package.content("weights.safetensors"))
     assert {weight.dtype for weight in weights.values()} == {torch.float16}
-    number = sum(map(prod, package.shapes("weights.safetensors").values()))
+    number = sum(prod(array.shape) for array in package.stored("weights.safetensors").values())
     assert f"{number:,} weights" in package.content("README.md").decode()
 
 

@@ -18,7 +18,8 @@ from conllu import SentenceList, TokenList
 
 from parser.api.sentences import comments_of, refuse_surrogates, sentence_of, tree_of, tree_of_text, with_tree
 from parser.api.tree import TAGS, Known, Tags, Tree
-from parser.models.model import Model, ModelChoice, load_models
+from parser.models.loading import ModelChoice, load_on
+from parser.models.model import Model
 from parser.models.named_models import find_model, model_in
 from parser.models.text_input import reader_of_model, tokenizer_of
 from parser.parsing import BATCH_SIZE, refuse_count
@@ -67,7 +68,7 @@ def load(
     )
     if not paths:
         raise ValueError("model: an empty list names none")
-    loaded = load_models(ModelChoice(paths, treebank), choose_device(device))
+    loaded = load_on(ModelChoice(paths, treebank), choose_device(device))
     return Parser(loaded, _make_reader(paths[0]))
 
 
@@ -97,9 +98,9 @@ class Parser:
         self._engine_threads: dict[int, EngineThread] = {}
 
     def __repr__(self) -> str:
-        network = self._model.network
-        weights = sum(weight.numel() for weight in network.parameters())
-        return f"<Parser: {self._model.settings.system}, {weights:,} weights, on {self._model.device}>"
+        weights = sum(weight.size for weight in self._model.as_arrays().weights.values())
+        device = "a CPU" if self._model.is_on_cpu else "a GPU"
+        return f"<Parser: {self._model.settings.system}, {weights:,} weights, on {device}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         # As bytes: what `multiprocessing` pickles of tensors goes through shared memory, which may be small.

@@ -23,7 +23,8 @@ from spacy.vocab import Vocab
 from parser.api.sentences import refuse_surrogates
 from parser.api.spacy_factory import ComponentSettings
 from parser.models.column_shares import InputColumnCheck, column_counts
-from parser.models.model import Model, ModelChoice, load_models
+from parser.models.loading import ModelChoice, load_on
+from parser.models.model import Model
 from parser.models.model_files import SETTINGS, contents, model_paths, write_package
 from parser.models.named_models import find_model
 from parser.models.text_input import reader_with, tokenizer_in, tokenizer_of
@@ -76,7 +77,7 @@ class LoadedModel(NamedTuple):
     @classmethod
     def of(cls, path: Path, settings: ComponentSettings) -> LoadedModel:
         """Load a model from a folder or a package. Raises ValueError."""
-        model = load_models(ModelChoice((path,), settings.treebank), choose_device(settings.device))
+        model = load_on(ModelChoice((path,), settings.treebank), choose_device(settings.device))
         return cls(model, contents([path]), model.watch(), ProcessEngine(model, settings.batch_size))
 
 

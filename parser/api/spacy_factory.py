@@ -12,8 +12,8 @@ from spacy import registry
 from spacy.language import Language
 from spacy.pipeline import Pipe
 
-from parser.api.spacy_pipeline import naming_missing
 from parser.parsing import BATCH_SIZE
+from parser.system.version import naming_missing
 
 if TYPE_CHECKING:
     from parser.api.spacy_component import PipelineTokenizer
@@ -55,7 +55,7 @@ def make_component(
     keep: Literal["given"] | None,
 ) -> Pipe:
     """Create a `SpacyComponent`. Raises ImportError if a package that it needs is not installed."""
-    with naming_missing(f"the component {name}"):
+    with naming_missing(f"the component {name}", "spacy"):
         from parser.api.spacy_component import SpacyComponent
     settings = ComponentSettings(device, batch_size, overwrite, treebank, keep)
     return SpacyComponent(name, model, settings)
@@ -69,7 +69,7 @@ def make_tokenizer(model: str | None = None) -> Callable[[Language], PipelineTok
     """
 
     def make(nlp: Language) -> PipelineTokenizer:
-        with naming_missing(f"the tokenizer {TOKENIZER}"):
+        with naming_missing(f"the tokenizer {TOKENIZER}", "spacy"):
             from parser.api.spacy_component import PipelineTokenizer
         return PipelineTokenizer(nlp.vocab, model)
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from parser.system.version import to_install
+from parser.system.version import naming_missing
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -20,7 +18,7 @@ def spacy_pipeline(model: str | os.PathLike[str], language: str = "xx", **config
     language. config: settings of the component `stack_parser`, such as the device. Raises ImportError without
     spaCy, and ValueError if the model cannot be loaded or has no tokenizer.
     """
-    with naming_missing("a pipeline of spaCy"):
+    with naming_missing("a pipeline of spaCy", "spacy"):
         import spacy
 
         from parser.api.spacy_factory import TOKENIZER
@@ -32,14 +30,3 @@ def spacy_pipeline(model: str | os.PathLike[str], language: str = "xx", **config
     for part in parts:
         part.ready()
     return nlp
-
-
-@contextmanager
-def naming_missing(part: str) -> Iterator[None]:
-    """Raises ImportError if a package is missing; the message says what needs it and how to install it."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise ImportError(
-            f"{part} needs {error.name}, which is not installed for this Python: {to_install('spacy')}"
-        ) from error

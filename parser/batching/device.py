@@ -99,9 +99,8 @@ Result = TypeVar("Result")
 class TooLongError(ValueError):
     """The device's memory is too small for a single sentence, whose number is `row`."""
 
-    def __init__(self, row: int, words: int, where: str = ""):
-        """where: begins the message, if it names the sentence."""
-        super().__init__(f"{where}the device has too little memory for a sentence of {words:,} words")
+    def __init__(self, row: int, words: int):
+        super().__init__(f"the device has too little memory for a sentence of {words:,} words")
         self.row = row
 
 

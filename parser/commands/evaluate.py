@@ -13,7 +13,6 @@ from parser.commands.arguments import OF_TREEBANK
 from parser.commands.options import (
     model_of,
     models_of,
-    precision_of_pytorch,
     prepared_device,
     rounds_to_int8,
     warning_of,
@@ -26,7 +25,8 @@ from parser.evaluation.report import comparison_report, copied_by, report, text_
 from parser.evaluation.scores import Scores
 from parser.evaluation.significance import compare
 from parser.evaluation.text_scores import OtherTextError, TextScores
-from parser.models.model import Model, ModelChoice, load_models, of_treebank
+from parser.models.loading import ModelChoice, load_on
+from parser.models.model import Model, of_treebank
 from parser.models.text_input import text_reader
 from parser.pages.comparison_page import Parsed, comparison_page
 from parser.pages.report_page import report_page
@@ -37,8 +37,7 @@ from parser.parsing.probabilities import Calibration, with_calibration
 from parser.parsing.worker_processes import answers, start_workers
 from parser.system.console import say, warn
 from parser.system.files import STANDARD, atomic_file, real_path, refuse_to_overwrite, refuse_unwritable
-from parser.training.folder import METRICS
-from parser.training.record import CURVES, drawn_curves, epochs_of
+from parser.training.record import CURVES, METRICS, drawn_curves, epochs_of
 from parser.treebank.conllu import NO_SENTENCE, read_treebank, stream_parts
 from parser.treebank.conllu_faults import Faults, TreebankError
 from parser.treebank.sentence import Sentence
@@ -113,8 +112,6 @@ def _by_processes(options: argparse.Namespace, model: Model) -> Scores:
     make = partial(
         PartEvaluator,
         models=models_of(options),
-        threads=options.threads,
-        precision=precision_of_pytorch(options),
         batch_size=options.batch_size,
         roots=options.roots,
         punctuation=not options.no_punct,
@@ -136,7 +133,7 @@ def compare_models(options: argparse.Namespace) -> None:
     device = prepared_device(options)
     gold = read_treebank(options.treebank, options.roots)
     folders = options.first, options.model
-    loaded = [load_models(ModelChoice((folder,), int8=rounds_to_int8(options)), device) for folder in folders]
+    loaded = [load_on(ModelChoice((folder,), int8=rounds_to_int8(options)), device) for folder in folders]
     models = of_treebank(loaded, options.treebank_name)
     for folder, model in zip(folders, models, strict=True):
         gold = list(with_column_warnings(model, gold, f"{folder}: {options.treebank}"))

@@ -5,12 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import torch
-
 from parser.commands.errors import message_of
 from parser.commands.treebank_table import table
 from parser.evaluation.rounding import Rounding
-from parser.models.model import ModelChoice, load_models
+from parser.models.loading import ModelChoice, load_models
 from parser.models.model_card import OF_TAGS, OF_TEXT, OF_TOKENS, ModelCard, read_card
 from parser.models.model_files import (
     CARD,
@@ -128,7 +126,7 @@ def _contents(options: argparse.Namespace) -> dict[str, bytes]:
     if bool(options.dev) != (options.precision == "int8"):
         raise ValueError("--precision int8 and --dev FILE go together: the file shows what rounding changes")
     paths = (options.model, *options.ensemble)
-    model = load_models(ModelChoice(paths), torch.device("cpu"))
+    model = load_models(ModelChoice(paths))
     files = contents(paths)
     if not options.precision:
         return files

@@ -6,12 +6,10 @@ import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
 
-import torch
-
 from parser.batching import Precision
-from parser.batching.functional import set_precision
 from parser.models.column_shares import AnySentence
-from parser.models.model import Model, ModelChoice, load_models
+from parser.models.loading import ModelChoice, load_on
+from parser.models.model import Model
 from parser.models.text_input import tokenizer_of
 from parser.parsing.constraints import ConstraintReader
 from parser.parsing.options import ParseOptions
@@ -19,7 +17,6 @@ from parser.parsing.part_parser import PartSettings
 from parser.parsing.reparsing import refuse_without_scorer
 from parser.system.console import counted, warn
 from parser.system.device_choice import choose_device, warn_of_unused_gpu
-from parser.system.machine import tune_process
 from parser.system.remote import start_server
 
 WORKER_MODULES = ("parser.parsing.part_parser", "parser.evaluation.evaluate")
@@ -36,28 +33,35 @@ def rounds_to_int8(options: argparse.Namespace) -> bool | None:
     return None if options.precision == "auto" else options.precision == "int8"
 
 
-def precision_of_pytorch(options: argparse.Namespace) -> Precision:
-    """Return the precision of products that PyTorch computes."""
-    precision: Precision = "float32" if options.precision in ("auto", "int8") else options.precision
-    return precision
-
-
-def prepared_device(options: argparse.Namespace) -> torch.device:
-    """Set threads and precision, and return the device of a command with a model. Raises ValueError."""
-    tune_process()
+def prepared_device(options: argparse.Namespace) -> str:
+    """Return the device of a command with a model. On a GPU, PyTorch is prepared. Raises ValueError."""
     warn_of_unused_gpu(options.device)
     device = choose_device(options.device)
-    torch.set_num_threads(options.threads)
-    if options.precision == "int8" and device.type != "cpu":
+    for_gpus = options.precision in ("tf32", "bfloat16")
+    if for_gpus and device == "cpu":
+        raise ValueError(f"--precision {options.precision} is for GPUs, not for a CPU: leave it out")
+    if options.precision == "int8" and device != "cpu":
         raise ValueError(f"--precision int8 is for CPUs, not for {device}: add --device cpu")
-    set_precision(precision_of_pytorch(options), device)
+    if device != "cpu":
+        prepare_gpu(device, options.precision if for_gpus else "float32")
     return device
 
 
-def device_of_processes(options: argparse.Namespace) -> torch.device:
+def prepare_gpu(device: str, precision: Precision) -> None:
+    import torch
+
+    from parser.batching.functional import set_precision
+    from parser.system.pytorch import tune_process
+
+    tune_process()
+    torch.set_num_threads(1)
+    set_precision(precision, torch.device(device))
+
+
+def device_of_processes(options: argparse.Namespace) -> str:
     """Return the device of a command with `--processes`. Raises ValueError, also for several on a GPU."""
     device = prepared_device(options)
-    if options.processes > 1 and device.type != "cpu":
+    if options.processes > 1 and device != "cpu":
         raise ValueError(f"--processes is for CPUs, not for {device}: use --device cpu, or one process")
     return device
 
@@ -67,7 +71,7 @@ def model_of(options: argparse.Namespace) -> Model:
     device = device_of_processes(options)
     if options.processes > 1:
         start_server(WORKER_MODULES)  # imports the modules while the model is loaded
-    return load_models(models_of(options), device)
+    return load_on(models_of(options), device)
 
 
 def refuse_to_write_tags(options: argparse.Namespace, model: Model) -> None:
@@ -89,8 +93,7 @@ def part_settings(options: argparse.Namespace, models: ModelChoice, wanted: Pars
     """Return the settings of processes that parse. Raises ValueError if a tokenizer is missing."""
     return PartSettings(
         models=models,
-        threads=options.threads,
-        precision=precision_of_pytorch(options),
+        precision=options.precision,
         batch_size=options.batch_size,
         options=wanted,
         tags=options.tags,

@@ -109,7 +109,7 @@ def _what_decides(settings: PartSettings, model: Model) -> dict[str, Any]:
     """What the trees depend on, by names for messages."""
     of_settings = what_decides(settings)
     model_digest = of_settings.pop("model")
-    choice = {**of_settings, "device": model.device.type}
+    choice = {**of_settings, "device": "CPU" if model.is_on_cpu else "GPU"}
     return {"version": __version__, "model": model_digest, "choice of options": choice}
 
 

@@ -17,7 +17,7 @@ from parser.commands.options import (
     warning_of,
 )
 from parser.models.column_shares import Counts, InputColumnCheck
-from parser.models.model import load_models
+from parser.models.loading import load_models
 from parser.parsing.corpus.run import Summary, parse_corpus, report_path
 from parser.parsing.part_parser import PartSettings
 from parser.system.console import LinesError, counted, warn
@@ -61,11 +61,11 @@ def _settings(options: argparse.Namespace) -> tuple[PartSettings, InputColumnChe
     """
     wanted = parse_options(options)
     device = prepared_device(options)
-    if device.type != "cpu":
+    if device != "cpu":
         raise ValueError("parse-corpus is for CPUs: use --device cpu, or parse on a GPU")
     models = models_of(options)
     models = models._replace(paths=tuple(map(real_path, models.paths)))
-    model = load_models(models, device)
+    model = load_models(models)
     refuse_to_write_tags(options, model)
     refuse_parse_options(wanted, model)
     return part_settings(options, models, wanted), model.watch(bool(options.form))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from parser.commands.options import models_of, prepared_device, warning_of, with_column_warnings
 from parser.evaluation.selection import FileSentence, lines_of, select
-from parser.models.model import load_models
+from parser.models.loading import load_on
 from parser.system.console import counted, warn
 from parser.system.files import atomic_file, refuse_to_overwrite
 from parser.treebank.conllu import NO_SENTENCE, stream_sentences
@@ -20,7 +20,7 @@ def select_sentences(options: argparse.Namespace) -> None:
         raise ValueError(f"--doubtful {options.doubtful:g}: give a probability, from 0 to 1")
     models = models_of(options)
     refuse_to_overwrite(options.output, [*options.treebanks, *models.paths])
-    model = load_models(models, prepared_device(options))
+    model = load_on(models, prepared_device(options))
 
     def sources() -> Iterator[FileSentence]:
         for path in options.treebanks:

@@ -11,7 +11,6 @@ from parser.batching import PRECISIONS
 from parser.models.named_models import FOLDER, find_model
 from parser.parsing import BATCH_SIZE
 from parser.parsing.options import ParseOptions
-from parser.system import MOST_THREADS
 from parser.system.files import STANDARD
 from parser.treebank.conllu import Roots
 from parser.treebank.conllu_output import Deps, TagsToWrite
@@ -74,9 +73,6 @@ def add_computing(command: argparse.ArgumentParser) -> None:
         "--device", default="auto", help="cpu, cuda, cuda:1, ... (default: CUDA if available)"
     )
     command.add_argument(
-        "--threads", type=thread_count, default=1, help="CPU threads of each process (default: %(default)s)"
-    )
-    command.add_argument(
         "--batch-size",
         type=positive,
         default=BATCH_SIZE,
@@ -87,7 +83,7 @@ def add_computing(command: argparse.ArgumentParser) -> None:
         choices=["auto", "int8", *PRECISIONS],
         default="auto",
         help="precision of matrix products (default: int8 on a CPU if the model was packed for it, else "
-        "float32); tf32 is for GPUs, and int8 for CPUs",
+        "float32); tf32 and bfloat16 are for GPUs, and int8 for CPUs",
     )
 
 
@@ -216,13 +212,6 @@ def named_output(text: str) -> Path:
         fault = "standard output cannot be used here" if text else "is empty"
         raise argparse.ArgumentTypeError(f"{fault}; give a name")
     return Path(text)
-
-
-def thread_count(text: str) -> int:
-    """The type of an option that is a number of threads."""
-    if (number := positive(text)) > MOST_THREADS:
-        raise argparse.ArgumentTypeError(f"{text}: at most {MOST_THREADS:,} threads are possible")
-    return number
 
 
 def positive(text: str) -> int:

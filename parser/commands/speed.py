@@ -28,7 +28,7 @@ from parser.speed.tasks.discovery import about_plugins, entry_of, find, plugin_t
 from parser.speed.tasks.plugin import FEW_EXAMPLES
 from parser.system.console import LinesError, say
 from parser.system.files import file_lock, real_path, refuse_folder_of_others
-from parser.system.machine import tune_process
+from parser.system.pytorch import tune_process
 
 if TYPE_CHECKING:
     from parser.pages.plot_style import Look

@@ -8,17 +8,20 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import torch
+
 from parser.commands.errors import exit_code_of
 from parser.evaluation.measures import TEXT_MEASURES, TextMeasure, shown
 from parser.evaluation.report import score_line
 from parser.system.console import say
 from parser.system.device_choice import choose_device
 from parser.system.files import real_path
-from parser.system.machine import peak_memory, tune_process
+from parser.system.pytorch import peak_memory, tune_process
 from parser.training.config import read_config
-from parser.training.folder import BEST_MODEL, CONFIG, METRICS, refuse_without_checkpoint
+from parser.training.folder import CONFIG, refuse_without_checkpoint
 from parser.training.launcher import launch
 from parser.training.processes import ProcessGroup, join_processes
+from parser.training.record import BEST_MODEL, METRICS
 from parser.training.run import train_and_score
 
 OF_TEXT: tuple[TextMeasure, ...] = "tokens", "sentences", "words", "uas", "las"
@@ -83,7 +86,7 @@ def _train(
     if result is None:
         return
     epochs = f"epoch {result['best_epoch']} of {result['epochs']}"
-    device = choose_device(config.device)
+    device = torch.device(choose_device(config.device))
     model, spent = ("best model", "training and dev") if result["dev"] else ("model", "training")
     took = f"{result['seconds']:.0f} s of {spent} on {device}"
     say("", f"{model}: {run / BEST_MODEL}, {epochs}, {took}")

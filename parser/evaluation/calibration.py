@@ -7,13 +7,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parser.evaluation.scores import PUNCTUATION_TAGS, word_classes
-from parser.models.model import Model
 from parser.models.model_files import SCORES
 from parser.models.settings import CalibrationSettings
 from parser.parsing.engine import parse
@@ -22,6 +21,9 @@ from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.probabilities import Calibration, Floats, features, logistic, with_calibration
 from parser.system.console import say
 from parser.treebank.sentence import Sentence, without_subtype
+
+if TYPE_CHECKING:
+    from parser.models.network_model import NetworkModel
 
 BINS = 15
 UNCHANGED = np.array([1.0, 1.0, 0.0])
@@ -120,7 +122,7 @@ def area_of_errors(probabilities: Floats, is_right: Bools) -> float | None:
     return float((ranks[is_right].sum() - right * (right + 1) / 2) / (right * wrong))
 
 
-def fit_calibration(model: Model, dev: Sequence[Sentence], folder: Path) -> None:
+def fit_calibration(model: NetworkModel, dev: Sequence[Sentence], folder: Path) -> None:
     """Set `ParserSettings.calibration` of the model in a folder to the most likely calibration on dev."""
     uncalibrated = with_calibration(model, None)
     before = confidence_of(dev, parse(uncalibrated, dev, options=ParseOptions(probabilities=True)))

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from parser.batching import Precision
 from parser.evaluation.scores import Scores, score
 from parser.evaluation.text_scores import TextScores, gold_text, parsed_text, score_text
 from parser.models.column_shares import Counts, column_counts
-from parser.models.model import Model, ModelChoice
+from parser.models.loading import ModelChoice, load_models
+from parser.models.model import Model
 from parser.parsing import BATCH_SIZE
 from parser.parsing.engine import parse_stream
-from parser.parsing.part_parser import model_of_worker
 from parser.treebank.conllu import Roots, TreebankPart, read_part
 from parser.treebank.conllu_faults import Faults
 from parser.treebank.sentence import Sentence
@@ -50,14 +49,12 @@ class PartEvaluator:
         self,
         *,
         models: ModelChoice,
-        threads: int,
-        precision: Precision,
         batch_size: int,
         roots: Roots,
         punctuation: bool,
     ):
         """roots: see `read_treebank`. punctuation: whether punctuation is scored."""
-        self._model = model_of_worker(models, threads, precision)
+        self._model = load_models(models)
         self._batch_size, self._roots, self._punctuation = batch_size, roots, punctuation
 
     def run(self, part: TreebankPart) -> EvaluatedPart:

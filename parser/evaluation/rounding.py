@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from parser.evaluation.scores import score
-from parser.models.model import Model, with_int8
+from parser.models.model import ArrayModel, with_int8
 from parser.parsing.engine import parse
 from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.sentence import Sentence
@@ -26,7 +26,7 @@ class Rounding(NamedTuple):
     """For each predicted column, the words that get the same value, in percent."""
 
     @classmethod
-    def of(cls, model: Model, gold: Sequence[Sentence]) -> Rounding:
+    def of(cls, model: ArrayModel, gold: Sequence[Sentence]) -> Rounding:
         """gold: the sentences of a treebank with trees."""
         exact, rounded = (parse(with_int8(model, int8), gold) for int8 in (False, True))
         las, exact_las = (score(gold, trees).las for trees in (rounded, exact))

@@ -19,13 +19,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count, takewhile
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Protocol
+from typing import IO, Any, BinaryIO, NamedTuple, Protocol
 
-import torch
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 from safetensors import safe_open
-from safetensors.torch import load, load_file, save
-from torch import Tensor
+from safetensors.numpy import load, load_file, save
 
 from parser.models.settings import ParserSettings
 from parser.system.console import shortened
@@ -88,7 +88,13 @@ DAMAGED = zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError, struc
 """Exceptions from reading a package that is damaged, encrypted or compressed in another way."""
 HEADER_LENGTH = 8
 """Bytes of the number at the start of a safetensors file."""
-Shapes = dict[str, tuple[int, ...]]
+Arrays = dict[str, NDArray[Any]]
+
+
+class StoredArray(NamedTuple):
+    type: str
+    """By the names of safetensors, such as F32."""
+    shape: tuple[int, ...]
 
 
 class ModelFiles(Protocol):
@@ -100,11 +106,11 @@ class ModelFiles(Protocol):
     def content(self, name: str) -> bytes:
         """The bytes of a file. Raises ValueError if a text is longer than the format allows."""
 
-    def weights(self, name: str) -> dict[str, Tensor]:
-        """The tensors of a safetensors file, on the host. Raises what the library raises."""
+    def weights(self, name: str) -> Arrays:
+        """The arrays of a safetensors file. Raises what the library raises."""
 
-    def shapes(self, name: str) -> Shapes:
-        """The shapes of the tensors, without reading them."""
+    def stored(self, name: str) -> dict[str, StoredArray]:
+        """What the arrays of a safetensors file are, without reading them."""
 
 
 class Folder:
@@ -119,12 +125,13 @@ class Folder:
         with named_errors(path), path.open("rb") as file:
             return _read(file, name)
 
-    def weights(self, name: str) -> dict[str, Tensor]:
+    def weights(self, name: str) -> Arrays:
         return load_file(readable(self._path / name))
 
-    def shapes(self, name: str) -> Shapes:
-        with safe_open(readable(self._path / name), "pt") as file:
-            return {key: tuple(file.get_slice(key).get_shape()) for key in list(file.keys())}
+    def stored(self, name: str) -> dict[str, StoredArray]:
+        with safe_open(readable(self._path / name), "np") as file:
+            parts = {key: file.get_slice(key) for key in list(file.keys())}
+        return {key: StoredArray(part.get_dtype(), tuple(part.get_shape())) for key, part in parts.items()}
 
 
 class Package:
@@ -153,16 +160,20 @@ class Package:
         with self._opened(name) as package, package.open(name) as file:
             return _read(file, name)
 
-    def weights(self, name: str) -> dict[str, Tensor]:
+    def weights(self, name: str) -> Arrays:
         return load(self.content(name))
 
-    def shapes(self, name: str) -> Shapes:
+    def stored(self, name: str) -> dict[str, StoredArray]:
         with self._opened(name) as package, package.open(name) as file:
             length = int.from_bytes(file.read(HEADER_LENGTH), "little")
             if length > self._members[name].file_size:
                 raise ValueError(f"{name} is cut")
             header: dict[str, Any] = json.loads(file.read(length))
-        return {key: tuple(value["shape"]) for key, value in header.items() if key != "__metadata__"}
+        return {
+            key: StoredArray(value["dtype"], tuple(value["shape"]))
+            for key, value in header.items()
+            if key != "__metadata__"
+        }
 
     @contextmanager
     def _opened(self, what: str) -> Iterator[zipfile.ZipFile]:
@@ -188,11 +199,11 @@ class MemberFiles:
     def content(self, name: str) -> bytes:
         return self._files.content(self._inside(name))
 
-    def weights(self, name: str) -> dict[str, Tensor]:
+    def weights(self, name: str) -> Arrays:
         return self._files.weights(self._inside(name))
 
-    def shapes(self, name: str) -> Shapes:
-        return self._files.shapes(self._inside(name))
+    def stored(self, name: str) -> dict[str, StoredArray]:
+        return self._files.stored(self._inside(name))
 
     def _inside(self, name: str) -> str:
         return f"{self._folder}/{name}"
@@ -326,11 +337,11 @@ def with_rounded_products(files: Mapping[str, bytes], comparison: str) -> dict[s
 
 def _halved(content: bytes) -> bytes:
     weights = load(content)
-    largest = torch.finfo(torch.float16).max
+    largest = float(np.finfo(np.float16).max)
     for name, weight in weights.items():
-        if (weight.abs() > largest).any():
+        if (np.abs(weight) > largest).any():
             raise ValueError(f"{name}: has weights above {largest:,.0f}, the largest number of float16")
-    return save({name: weight.to(torch.float16) for name, weight in weights.items()})
+    return save({name: weight.astype(np.float16) for name, weight in weights.items()})
 
 
 def files_of_all(paths: Sequence[Path]) -> list[ModelFiles]:

@@ -7,11 +7,13 @@ not trained. The trained weights are among those of the parser.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors.numpy import save
 
+from parser.models.model import TransformerFiles
 from parser.models.model_files import (
     TRANSFORMER_CLASS,
     TRANSFORMER_CONFIG,
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 FOR_OTHERS = TRANSFORMER_CLASS, b'{"tokenizer_class": "PreTrainedTokenizerFast"}\n'
 """A file without which the library would not read all of the tokenizer."""
 DIGEST = "digest"
+PREFIX = "tokens.transformer."
+"""Of the names of a transformer's weights among those of the parser."""
 
 
 def refuse_missing_libraries(files: ModelFiles | None = None) -> None:
@@ -57,7 +61,39 @@ def make_encoder(settings: TransformerSettings, pretrained: PretrainedTransforme
     return TransformerEncoder(settings, pretrained)
 
 
-def read_transformer(files: ModelFiles, network: NetworkSettings) -> PretrainedTransformer | None:
+class TransformerShapes(NamedTuple):
+    """The shapes of the weights of a transformer and of what a parser adds to it."""
+
+    trained: dict[str, tuple[int, ...]]
+    """By their names in the parser's weights."""
+    frozen: dict[str, tuple[int, ...]]
+    """By their names in Hugging Face's library."""
+    size: int
+    """Size of the vector of a word."""
+
+
+def transformer_shapes(settings: TransformerSettings, files: TransformerFiles) -> TransformerShapes:
+    """Raises ValueError if the transformer does not suit the settings."""
+    from parser.networks.without_values import without_values
+
+    with without_values():
+        encoder = make_encoder(settings, pretrained_transformer(files))
+    trained = {f"{PREFIX}{name}": tuple(weight.shape) for name, weight in encoder.state_dict().items()}
+    frozen = {name: tuple(weight.shape) for name, weight in encoder.frozen_weights().items()}
+    return TransformerShapes(trained, frozen, encoder.size)
+
+
+def pretrained_transformer(files: TransformerFiles) -> PretrainedTransformer:
+    """The transformer for Hugging Face's library."""
+    import torch
+
+    from parser.networks.transformer.pretrained import PretrainedTransformer
+
+    weights = {name: torch.tensor(weight).float() for name, weight in files.weights.items()}
+    return PretrainedTransformer(files.config, files.tokenizer, weights)
+
+
+def read_transformer(files: ModelFiles, network: NetworkSettings) -> TransformerFiles | None:
     """The transformer of a model; None if it has none. Raises what the libraries raise for a broken one."""
     if not network.transformer:
         return None
@@ -65,15 +101,13 @@ def read_transformer(files: ModelFiles, network: NetworkSettings) -> PretrainedT
     needed = TRANSFORMER_CONFIG, TRANSFORMER_TOKENIZER, *([TRANSFORMER_WEIGHTS] if has_weights else [])
     if missing := [name for name in needed if not files.has(name)]:
         raise ValueError(f"{', '.join(missing)} missing")
-    from parser.networks.transformer.pretrained import PretrainedTransformer
-
     weights = files.weights(TRANSFORMER_WEIGHTS) if has_weights else {}
     for name, weight in weights.items():
-        if not weight.is_floating_point() or not weight.isfinite().all():
+        if weight.dtype.kind != "f" or not np.isfinite(weight).all():
             raise ValueError(f"{TRANSFORMER_WEIGHTS}: {name} has values that are no finite numbers")
-    exact = {name: weight.float() for name, weight in weights.items()}
-    texts = text_of(files, TRANSFORMER_CONFIG), text_of(files, TRANSFORMER_TOKENIZER)
-    return PretrainedTransformer(*texts, exact)
+    return TransformerFiles(
+        text_of(files, TRANSFORMER_CONFIG), text_of(files, TRANSFORMER_TOKENIZER), weights
+    )
 
 
 def write_transformer(folder: Path, encoder: TransformerEncoder) -> None:
@@ -86,14 +120,14 @@ def write_transformer(folder: Path, encoder: TransformerEncoder) -> None:
     write_atomically(folder / name, content)
     weights = encoder.frozen_weights()
     if weights and _digest_in(folder / TRANSFORMER_WEIGHTS) != pretrained.digest:
-        exact = {name: weight.contiguous() for name, weight in weights.items()}
+        exact = {name: weight.contiguous().cpu().numpy() for name, weight in weights.items()}
         # A single entry: the order of several is random, and equal models should give equal files.
         write_atomically(folder / TRANSFORMER_WEIGHTS, save(exact, {DIGEST: pretrained.digest}))
 
 
 def _digest_in(path: Path) -> str | None:
     try:
-        with safe_open(path, "pt") as file:
+        with safe_open(path, "np") as file:
             return (file.metadata() or {}).get(DIGEST)
     except (SafetensorError, OSError):
         return None

@@ -34,7 +34,7 @@ class CharacterEncoder(nn.Module):
         )
         self.biases = nn.ParameterList(torch.zeros(settings.filters) for _ in settings.widths)
         self.widths, self.dropout = settings.widths, settings.dropout
-        self.size = len(settings.widths) * settings.filters
+        self.size = settings.vector_size
 
     def forward(self, strings: Ragged) -> Tensor:
         """[strings, size] The vectors of strings. strings: character numbers, at least one in each string."""

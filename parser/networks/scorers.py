@@ -6,7 +6,6 @@ they give the probabilities of arcs, change trees (`parser.parsing.reparsing`) a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -17,15 +16,11 @@ from torch import Tensor, nn
 
 from parser.batching.device import to_device
 from parser.batching.functional import dropout, linear
+from parser.batching.like_length import groups_of_like_length
 from parser.batching.ragged import gather_rows
 from parser.networks.replay.batch import SoftTargets
 from parser.treebank.sentence import NO_HEAD
 from parser.treebank.vocabulary import UNKNOWN
-
-MAX_SCORES = 4_000_000
-"""Maximum number of scores of a group of sentences, padding included; a longer sentence is its own group."""
-LENGTH_RATIO = 1.5
-"""Maximum ratio of the longest to the shortest sentence of a group."""
 
 
 class ArcScorer(nn.Module):
@@ -114,15 +109,13 @@ class LengthGroup(NamedTuple):
 
 def groups_of(lengths: Tensor) -> list[LengthGroup]:
     """Divide sentences into groups of similar length. lengths: [sentences] in words, on the host."""
-    order = lengths.argsort(stable=True)
     offsets, words = lengths.cumsum(0) - lengths, int(lengths.sum())
-    of_like_length = (lengths[order].log() / math.log(LENGTH_RATIO)).floor()
     groups = []
-    for alike in order.split(of_like_length.unique_consecutive(return_counts=True)[1].tolist()):
-        for sentences in alike.split(max(1, MAX_SCORES // int(lengths[alike].max()) ** 2)):
-            word = torch.arange(int(lengths[sentences].max()))
-            rows = torch.where(word < lengths[sentences, None], offsets[sentences, None] + word, words + 1)
-            groups.append(LengthGroup(sentences, F.pad(rows, (1, 0), value=words)))
+    for numbers in groups_of_like_length(lengths.numpy()):
+        sentences = torch.from_numpy(numbers)
+        word = torch.arange(int(lengths[sentences].max()))
+        rows = torch.where(word < lengths[sentences, None], offsets[sentences, None] + word, words + 1)
+        groups.append(LengthGroup(sentences, F.pad(rows, (1, 0), value=words)))
     return groups
 
 

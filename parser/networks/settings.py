@@ -57,6 +57,11 @@ class CharacterSettings(Settings):
     dropout: float = Field(0.0, ge=0, lt=1)
     """Dropout on the character embeddings."""
 
+    @property
+    def vector_size(self) -> int:
+        """Size of the vector of a form."""
+        return len(self.widths) * self.filters
+
 
 class SentenceEncoderSettings(Settings):
     """A bidirectional LSTM over the words of the sentence (Kiperwasser & Goldberg 2016)."""

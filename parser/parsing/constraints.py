@@ -16,9 +16,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from parser.models.model import Model
 from parser.parsing.options import ParseOptions
@@ -64,10 +62,10 @@ class LabelChoices:
         return {label: number for number, label in enumerate(self.strings, 1)}
 
     @cached_property
-    def table(self) -> Tensor:
-        """[rows, labels] bool: which labels arcs can have."""
-        is_unlifted = torch.tensor([MARK not in label for label in ("", *self.strings)])
-        table = torch.zeros(OF_LABELS + 2 * len(is_unlifted), len(is_unlifted), dtype=torch.bool)
+    def table(self) -> NDArray[np.bool_]:
+        """[rows, labels] Which labels arcs can have."""
+        is_unlifted = np.array([MARK not in label for label in ("", *self.strings)])
+        table = np.zeros((OF_LABELS + 2 * len(is_unlifted), len(is_unlifted)), bool)
         table[ANY_LABEL], table[UNLIFTED] = True, is_unlifted
         for number, label in enumerate(self.strings, 1):
             table[OF_LABELS + 2 * number, number] = True
@@ -228,7 +226,7 @@ class ConstraintReader:
     """Reads the constraints of sentences for a model."""
 
     def __init__(self, model: Model):
-        self._vocabulary, self._system = model.vocabulary, model.inventory.system
+        self._vocabulary, self._system = model.vocabulary, model.transitions.system
         self._lexicons = [
             lexicon
             for each in model.members

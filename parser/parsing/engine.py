@@ -5,39 +5,37 @@ from __future__ import annotations
 import math
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property, partial
 from itertools import groupby
 from queue import Full
 from threading import Lock
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import torch
-
-from parser.batching.device import compute_alone_after_fork, one_memory_error
 from parser.models.model import Model
 from parser.parsing import BATCH_SIZE
-from parser.parsing.beam_search import WIDTH, best_of, search
 from parser.parsing.options import TREE_ALONE, ParseOptions
-from parser.parsing.parsed_tree import Arcs, ParsedTree
+from parser.parsing.parsed_tree import Arcs, ParsedTree, best_of
 from parser.parsing.probabilities import Calibration
 from parser.parsing.reparsing import Alternatives, Reparser, Wanted, alternatives
 from parser.parsing.running import (
     GROUP_WORDS,
-    DeviceRunner,
     Done,
     Encoding,
     HostRunner,
     Running,
-    encode_by_pytorch,
 )
 from parser.parsing.scheduler import READ_AHEAD, WINDOW, ReadAhead, Request, RequestSource, Scheduler
 from parser.system.console import warn
 from parser.system.exit_lock import ExitLock
 from parser.system.machine import is_of_memory
+from parser.system.version import naming_missing
 from parser.treebank.projectivity import deprojectivize
 from parser.treebank.sentence import Sentence
+
+if TYPE_CHECKING:
+    from parser.parsing.pytorch.runner import DeviceRunner
 
 MAX_WAITING = 16 * WINDOW
 """The default for the number of words that may wait."""
@@ -77,8 +75,21 @@ class Engine:
 
     @cached_property
     def _runner(self) -> HostRunner | DeviceRunner:
-        kind = DeviceRunner if self._model.device.type == "cuda" else HostRunner
-        return kind(self._model, self._encoding, self._batch_size)
+        if self._model.is_on_cpu:
+            return HostRunner(self._model.as_arrays(), self._encoding, self._batch_size)
+        from parser.models.network_model import as_network
+        from parser.parsing.pytorch.runner import DeviceRunner  # with PyTorch, which a CPU does not need
+
+        return DeviceRunner(as_network(self._model), self._encoding, self._batch_size)
+
+    @cached_property
+    def _search(self) -> Callable[[Sequence[Request]], list[tuple[Running, list[Arcs]]]]:
+        """Finds several trees of sentences."""
+        with naming_missing("a search for several trees of a sentence", "train"):
+            from parser.models.network_model import as_network
+            from parser.parsing.pytorch.beam_search import search_trees
+
+        return partial(search_trees, as_network(self._model), self._encoding)
 
     def add(
         self,
@@ -137,19 +148,17 @@ class Engine:
         with self._computing:
             if wanted and wanted.has_ended:
                 return
-            compute_alone_after_fork()
             _ = self._runner  # is made here, where nothing runs that an error could harm
             is_memory_short = False
             try:
-                with one_memory_error(), torch.inference_mode():
-                    for requests in self._schedule():
-                        self._start(requests)
-                    self._finish(self._runner.advance())
-            except torch.OutOfMemoryError:
-                is_memory_short = True
-            except BaseException:
-                self._start_over()
-                raise
+                for requests in self._schedule():
+                    self._start(requests)
+                self._finish(self._runner.advance())
+            except BaseException as error:
+                is_memory_short = is_of_memory(error)
+                if not is_memory_short:
+                    self._start_over()
+                    raise
             if is_memory_short:  # here, because the handler's traceback keeps the tensors of the failed step
                 self._relieve()
 
@@ -214,7 +223,7 @@ class Engine:
             if trees == 1:
                 encoded = self._runner.encode(requests)
             else:
-                encoded = encode_by_pytorch(self._model, self._encoding, requests)
+                found = self._search(requests)
         except Exception as error:
             if is_of_memory(error):
                 raise
@@ -228,9 +237,7 @@ class Engine:
         if trees == 1:
             self._runner.join(encoded)
         else:
-            constraints = [running.constraints for running in encoded.running]
-            beams = search(self._model.members, encoded.words, constraints, WIDTH * trees)
-            for running, hypotheses in zip(encoded.running, beams, strict=True):
+            for running, hypotheses in found:
                 self._finish_one(running, hypotheses)
 
     def _finish(self, done: Sequence[Done]) -> None:
@@ -325,7 +332,6 @@ class Engine:
                 "parsed together"
             )
             self._start_over()
-        torch.cuda.empty_cache()  # CUDA's libraries cannot use what PyTorch keeps
 
     def _start_over(self) -> None:
         """Discard what runs. All unfinished requests wait again."""

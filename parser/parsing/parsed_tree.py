@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from parser.parsing.reparsing import SecondOpinion
 
 
 class Arcs(NamedTuple):
@@ -46,3 +49,22 @@ class ParsedTree(NamedTuple):
     several trees are requested."""
     others: tuple[ParsedTree, ...] = ()
     """The next best trees, as many as are requested or found."""
+
+
+def best_of(trees: Sequence[ParsedTree], count: int, opinion: SecondOpinion | None) -> list[ParsedTree]:
+    """At most `count` different trees, the best first. Of equal trees, the best score counts.
+
+    opinion: that of the scorers of arcs, which affects scores and order of the chosen trees, not the choice.
+    """
+    best: dict[tuple[tuple[int, ...], tuple[str, ...]], ParsedTree] = {}
+    for tree in sorted(trees, key=_score, reverse=True):
+        best.setdefault((tree.heads, tree.labels), tree)
+    chosen = list(best.values())[:count]
+    if opinion:
+        means = (float(opinion.of_arcs(tree.heads).mean()) for tree in chosen)
+        chosen = [tree._replace(score=_score(tree) + mean) for tree, mean in zip(chosen, means, strict=True)]
+    return sorted(chosen, key=_score, reverse=True)
+
+
+def _score(tree: ParsedTree) -> float:
+    return tree.score or 0.0

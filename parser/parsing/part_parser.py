@@ -8,12 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-import torch
-
-from parser.batching import Precision
-from parser.batching.functional import set_precision
 from parser.models.column_shares import column_counts
-from parser.models.model import Model, ModelChoice, load_models
+from parser.models.loading import ModelChoice, load_models
+from parser.models.model import Model
 from parser.models.model_files import digest_of
 from parser.models.text_input import reader_with
 from parser.parsing.constraints import ConstraintReader
@@ -66,8 +63,8 @@ class PartSettings:
     """What a process that parses parts is told."""
 
     models: ModelChoice
-    threads: int
-    precision: Precision
+    precision: str
+    """As in the command. `models` has what follows from it on a CPU."""
     batch_size: int
     options: ParseOptions
     tags: TagsToWrite
@@ -89,7 +86,6 @@ def what_decides(settings: PartSettings) -> dict[str, Any]:
         "tags": settings.tags,
         "deps": settings.deps,
         **({"treebank": models.treebank} if models.treebank else {}),
-        **({"int8": models.int8} if models.int8 is not None else {}),
     }
 
 
@@ -97,7 +93,7 @@ class PartParser:
     def __init__(self, settings: PartSettings, model: Model | None = None):
         """model: that of the settings if it is loaded already."""
         self._settings = settings
-        self._model = model or model_of_worker(settings.models, settings.threads, settings.precision)
+        self._model = model or load_models(settings.models)
         self._engine = Engine(self._model, settings.batch_size)
         self._check = ConstraintReader(self._model).check(settings.options)
         form, tokenizer = settings.form, settings.tokenizer
@@ -147,14 +143,6 @@ class PartParser:
         assert self._reader
         tokenized = self._reader.sentences(part.content, part.offset)
         return [as_sentence(one, ordinal) for ordinal, one in enumerate(tokenized, 1)], Faults()
-
-
-def model_of_worker(models: ModelChoice, threads: int, precision: Precision) -> Model:
-    """The model, on the CPU, in a process with that number of threads."""
-    device = torch.device("cpu")
-    torch.set_num_threads(threads)
-    set_precision(precision, device)
-    return load_models(models, device)
 
 
 def output_of(sentence: Sentence, tree: ParsedTree, tags: TagsToWrite, deps: Deps) -> SentenceOutput:

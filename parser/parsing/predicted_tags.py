@@ -7,12 +7,8 @@ from itertools import accumulate, chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from parser.batching.device import to_device
-from parser.networks.stack_parser import WordVectors
 from parser.runtime.layers import softmax
 from parser.runtime.reference import Floats
 from parser.treebank.lemma_rules import lemma_of
@@ -30,29 +26,11 @@ class Vote(NamedTuple):
     """[words, values] None if only one model votes."""
 
 
-def votes_of(
-    vocabulary: Vocabulary, words: WordVectors, tag_scores: Sequence[Tensor], is_only: bool
-) -> dict[str, Vote]:
-    """The votes of a model, by column. tag_scores: see `StackParser.encode_distinct`. is_only: whether no
-    other model votes."""
-    row = to_device(words.row[:-2], words.table.device)
-    known = [scores[:, UNKNOWN + 1 :] for scores in tag_scores]
-    best = (
-        torch.stack([scores.argmax(1).index_select(0, row) for scores in known]).cpu().numpy()
-        if known
-        else ()
-    )
-    votes = {}
-    for (name, lexicon), of_column, scores in zip(vocabulary.predicted.items(), best, known, strict=True):
-        shares = (
-            None if is_only else scores.softmax(1, dtype=torch.float32).index_select(0, row).cpu().numpy()
-        )
-        votes[name] = Vote(lexicon.strings, of_column, shares)
-    return votes
+def votes_of(vocabulary: Vocabulary, tag_scores: Mapping[str, Floats], is_only: bool) -> dict[str, Vote]:
+    """The votes of a model, by column.
 
-
-def votes_on_host(vocabulary: Vocabulary, tag_scores: Mapping[str, Floats], is_only: bool) -> dict[str, Vote]:
-    """Like `votes_of`. tag_scores: [W, lexicon] by column."""
+    tag_scores: [W, lexicon] by column. is_only: whether no other model votes.
+    """
     votes = {}
     for name, scores in tag_scores.items():
         known = scores[:, UNKNOWN + 1 :]

@@ -16,14 +16,10 @@ from statistics import mean
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from parser.batching.device import to_device
-from parser.models.model import Model
-from parser.networks.scorers import ArcScorer, LabelScorer, LengthGroup, groups_of
-from parser.networks.stack_parser import WordVectors
+from parser.batching.like_length import groups_of_like_length
+from parser.models.model import AnyModel, Model
 from parser.parsing.constraints import SentenceConstraints
 from parser.parsing.eisner import is_projective_tree, projective_trees
 from parser.parsing.parsed_tree import Alternative, Arcs
@@ -85,7 +81,7 @@ class Reparser:
     @classmethod
     def of(cls, model: Model) -> Reparser | None:
         """The reparser of a parser or an ensemble; None if none of its models scores arcs."""
-        scoring = [each for each in model.members if each.network.arcs]
+        scoring = [each for each in model.members if each.settings.network.arcs]
         if not scoring:
             return None
         names = scoring[0].vocabulary.labels.strings
@@ -95,56 +91,6 @@ class Reparser:
     def changes_trees(self) -> bool:
         """Whether reparsing can change trees, and not only probabilities."""
         return self._bonus is not None
-
-    @torch.inference_mode()
-    def opinions(self, lengths: Tensor, words: Sequence[WordVectors]) -> list[SecondOpinion | None]:
-        """The opinion on each sentence; None if the sentence is longer than `MAX_WORDS`.
-
-        lengths: [sentences] in words, on the host. words: the words as each model reads them.
-        """
-        tables = [each.table.index_select(0, to_device(each.row, each.table.device)) for each in words]
-        groups = [
-            LengthGroup(sentences[short], rows[short])
-            for sentences, rows in groups_of(lengths)
-            if (short := lengths[sentences] <= MAX_WORDS).any()
-        ]
-        of_models = (
-            arcs.log_probabilities(table, groups) for arcs, table in zip(self._arcs, tables, strict=True)
-        )
-        of_groups = [
-            (torch.stack(logs).mean(0).log_softmax(2) if len(logs) > 1 else logs[0]).float()
-            for logs in zip(*of_models, strict=True)
-        ]
-        projected = [each.float() for each in self._labels.of_words(tables[0])]
-        as_heads, as_dependents, *on_host = _on_host([*projected, *of_groups])
-        starts = (lengths.cumsum(0) - lengths).tolist()
-        opinions: list[SecondOpinion | None] = [None] * len(lengths)
-        for group, together in zip(groups, on_host, strict=True):
-            for row, sentence in enumerate(group.sentences.tolist()):
-                length, start = int(lengths[sentence]), starts[sentence]
-                logs = together[row, :length, : length + 1]
-                rows = np.r_[len(as_heads) - 2, start : start + length]
-                of_words = as_heads[rows], as_dependents[start : start + length]
-                opinions[sentence] = SecondOpinion(logs, logs.max(1), *of_words)
-        return opinions
-
-    def opinions_on_host(
-        self, scoring: Sequence[tuple[HeadScorer, EncodedArrays]]
-    ) -> list[SecondOpinion | None]:
-        """Like `opinions`, in arrays. scoring: the scorer of each model that has one, and its words."""
-        of_models = (scorer(words.vectors, words.lengths, MAX_WORDS) for scorer, words in scoring)
-        opinions: list[SecondOpinion | None] = []
-        for of_sentence in zip(*of_models, strict=True):
-            first = of_sentence[0]
-            if first is None:
-                opinions.append(None)
-                continue
-            logs = first.log_probabilities
-            if len(of_sentence) > 1:
-                logs = np.mean([each.log_probabilities for each in of_sentence if each], axis=0)
-                logs -= np.logaddexp.reduce(logs, 1, keepdims=True)
-            opinions.append(SecondOpinion(logs, logs.max(1), first.as_heads, first.as_dependents))
-        return opinions
 
     def reparse(
         self,
@@ -214,19 +160,8 @@ class Reparser:
 
     @cached_property
     def _label_output(self) -> LinearLayer:
-        output = self._labels.labels
-        weight, bias = (each.detach().float().cpu().numpy() for each in (output.weight, output.bias))
-        return LinearLayer(kernels(), weight, bias)
-
-    @cached_property
-    def _arcs(self) -> list[ArcScorer]:
-        return [model.network.arcs for model in self.models if model.network.arcs]
-
-    @property
-    def _labels(self) -> LabelScorer:
-        labels = self.models[0].network.labels
-        assert labels
-        return labels
+        weight, bias = (self.models[0].weight(f"labels.labels.{name}") for name in ("weight", "bias"))
+        return LinearLayer(kernels(), np.asarray(weight, np.float32), np.asarray(bias, np.float32))
 
     @cached_property
     def _possible(self) -> NDArray[np.bool_]:
@@ -244,7 +179,27 @@ class Reparser:
         return mean(bonuses) if bonuses else None
 
 
-def with_bonus(model: Model, bonus: float | None) -> Model:
+def opinions(scoring: Sequence[tuple[HeadScorer, EncodedArrays]]) -> list[SecondOpinion | None]:
+    """The opinion on each sentence; None if the sentence is longer than `MAX_WORDS`.
+
+    scoring: the scorer of each model that has one, and its words.
+    """
+    of_models = (scorer(words.vectors, words.lengths, MAX_WORDS) for scorer, words in scoring)
+    of_sentences: list[SecondOpinion | None] = []
+    for of_sentence in zip(*of_models, strict=True):
+        first = of_sentence[0]
+        if first is None:
+            of_sentences.append(None)
+            continue
+        logs = first.log_probabilities
+        if len(of_sentence) > 1:
+            logs = np.mean([each.log_probabilities for each in of_sentence if each], axis=0)
+            logs -= np.logaddexp.reduce(logs, 1, keepdims=True)
+        of_sentences.append(SecondOpinion(logs, logs.max(1), first.as_heads, first.as_dependents))
+    return of_sentences
+
+
+def with_bonus(model: AnyModel, bonus: float | None) -> AnyModel:
     """The model, which must score arcs, with another `ArcSettings.bonus`."""
     arcs = model.settings.network.arcs
     assert arcs
@@ -254,14 +209,14 @@ def with_bonus(model: Model, bonus: float | None) -> Model:
 
 def _trees_of_greatest_sum(scored: Sequence[tuple[int, Floats]]) -> Iterator[tuple[int, list[int]]]:
     """Yield the number and heads of each sentence. scored: numbers, each with scores [n, n + 1]."""
-    lengths = torch.tensor([len(scores) for _, scores in scored])
-    for group in groups_of(lengths) if scored else ():
-        numbers, of_group = zip(*(scored[index] for index in group.sentences.tolist()), strict=True)
+    lengths = np.array([len(scores) for _, scores in scored])
+    for group in groups_of_like_length(lengths):
+        numbers, of_group = zip(*(scored[index] for index in group.tolist()), strict=True)
         longest = max(map(len, of_group))
         padded = np.zeros((len(of_group), longest, longest + 1), np.float32)
         for row, scores in zip(padded, of_group, strict=True):
             row[: len(scores), : len(scores) + 1] = scores
-        yield from zip(numbers, projective_trees(padded, lengths[group.sentences].numpy()), strict=True)
+        yield from zip(numbers, projective_trees(padded, lengths[group]), strict=True)
 
 
 def _probabilities(opinion: SecondOpinion, old: Arcs, new: Arcs) -> list[float]:
@@ -273,16 +228,6 @@ def _probabilities(opinion: SecondOpinion, old: Arcs, new: Arcs) -> list[float]:
     of_parser = np.where(is_kept, old.probabilities, 1 - np.array(old.probabilities))
     of_both: list[float] = ((of_parser + np.exp(opinion.of_arcs(new.heads))) / 2).tolist()
     return of_both
-
-
-def _on_host(tensors: Sequence[Tensor]) -> Iterator[Floats]:
-    """Yield tensors of any shapes as arrays, after waiting once for a device."""
-    if not tensors or tensors[0].device.type == "cpu":
-        yield from (tensor.numpy() for tensor in tensors)
-        return
-    flat = torch.cat([tensor.flatten() for tensor in tensors]).cpu()
-    for tensor, values in zip(tensors, flat.split([tensor.numel() for tensor in tensors]), strict=True):
-        yield values.view(tensor.shape).numpy()
 
 
 Alternatives = tuple[tuple[Alternative, ...], ...]
@@ -320,7 +265,7 @@ def alternatives(reparser: Reparser, wanted: Sequence[Wanted]) -> list[Alternati
 
 def refuse_without_scorer(model: Model) -> None:
     """Raises ValueError if the model has no scorer of arcs, which alternatives need."""
-    if not any(each.network.arcs for each in model.members):
+    if not any(each.settings.network.arcs for each in model.members):
         raise ValueError(
             "alternatives need a model with a scorer of arcs: train one with parser.network.arcs"
         )

@@ -15,7 +15,6 @@ from itertools import count
 from threading import Lock
 from typing import Literal
 
-from parser.batching.device import TooLongError
 from parser.parsing.options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.system.machine import is_of_memory
@@ -71,7 +70,10 @@ class Request:
     def fail(self, error: Exception) -> None:
         """Set the error, like `finish`. Lack of memory becomes a ValueError that names the sentence."""
         if is_of_memory(error) and not error.__cause__:  # with a cause, the engine itself has failed
-            error = TooLongError(0, len(self.sentence), f"sentence {self.sentence.identifier}: ")
+            error = ValueError(
+                f"sentence {self.sentence.identifier}: the device has too little memory for a sentence of "
+                f"{len(self.sentence):,} words"
+            )
         self._end("done", error=error)
 
     def begin(self) -> bool:

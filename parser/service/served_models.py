@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
-import torch
-
-from parser.models.model import Model, ModelChoice, load_models
+from parser.models.loading import ModelChoice, load_on
+from parser.models.model import Model
 from parser.models.text_input import MISSING, has_tokenizer, text_reader
 from parser.parsing.constraints import ConstraintReader
 from parser.parsing.engine import Engine
@@ -36,9 +35,9 @@ class ServedModel:
         self.thread = EngineThread(engine)
 
     @classmethod
-    def load(cls, name: str, path: Path, device: torch.device, batch_size: int) -> ServedModel:
+    def load(cls, name: str, path: Path, device: str, batch_size: int) -> ServedModel:
         """Load a model. Raises ValueError if there is no model, or if it or its tokenizer is broken."""
-        model = load_models(ModelChoice((path,)), device)
+        model = load_on(ModelChoice((path,)), device)
         readers: dict[TextFormat, TextReader] = {"tokenized": text_reader(path, "tokenized")}
         if has_tokenizer(path):
             readers["raw"] = text_reader(path, "raw")

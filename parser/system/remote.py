@@ -19,10 +19,10 @@ from typing import Any
 from tqdm import tqdm
 
 from parser.system.interruption import later
-from parser.system.machine import is_of_memory, tune_process
+from parser.system.machine import is_of_memory
 from parser.system.processes import environment_for_children
 
-PRELOADED = ("torch", "torch._dynamo", "parser.parsing.engine")
+PRELOADED = ("torch", "torch._dynamo", "parser.networks.stack_parser")
 """Modules that take long to import, and that processes need that measure or train: torch._dynamo is for
 optimizers."""
 NO_METHOD = ""
@@ -166,7 +166,6 @@ def _serve(
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # from a closing terminal, meant for the parent
     end = threading.Thread(target=_end_with_parent, args=(folder,), daemon=True)
     end.start()
-    tune_process()
     # tqdm's own lock is a semaphore of the system, which is left when this process is killed.
     tqdm.set_lock(threading.RLock())
     instance, is_made = None, False

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
@@ -49,3 +51,23 @@ def to_install(extra: str) -> str:
     parts = (requirement.partition(";") for requirement in required)
     packages = [package.strip() for package, _, marker in parts if repr(extra) in marker.replace('"', "'")]
     return f"pip install {shlex.join(packages)}"
+
+
+@contextmanager
+def naming_missing(what: str, extra: str) -> Iterator[None]:
+    """Turn an error about a missing package into an ImportError that says what to install.
+
+    what: begins the message, as what needs the package. extra: the one that has the package.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if str(error.name).startswith("parser."):
+            raise
+        raise MissingPackageError(
+            f"{what} needs {error.name}, which is not installed for this Python: {to_install(extra)}"
+        ) from error
+
+
+class MissingPackageError(ImportError):
+    """A package of an extra is not installed."""

@@ -11,7 +11,7 @@ from parser.models.model_files import CARD, LICENCE, WEIGHTS, Folder, contents, 
 from parser.models.named_models import SUFFIX
 from parser.system.files import refuse_unwritable, write_atomically
 from parser.tables.model_card import model_card, scores_of
-from parser.training.folder import BEST_MODEL
+from parser.training.record import BEST_MODEL
 from parser.training.runs import RUNS, Job, Row
 from parser.training.treebanks import FoundTreebank
 
@@ -27,7 +27,7 @@ def keep_model(job: Job, found: FoundTreebank, row: Row, folder: Path) -> None:
     package = package_of(found, folder)
     if not (model / WEIGHTS).is_file():
         return
-    weights = sum(map(prod, Folder(model).shapes(WEIGHTS).values()))
+    weights = sum(prod(array.shape) for array in Folder(model).stored(WEIGHTS).values())
     card = model_card(found, job.config, row, weights).encode()
     if package.is_file() and (model / CARD).is_file() and (model / CARD).read_bytes() == card:
         return

@@ -16,13 +16,14 @@ from torch import Tensor
 from parser.config.data_folder import data_path
 from parser.config.file import flat, set_in
 from parser.models.column_shares import column_shares
-from parser.models.model import Model, new_network, system_of
+from parser.models.model import numbered_transitions, system_of
 from parser.models.model_files import digest_of
+from parser.models.network_model import NetworkModel, new_network
 from parser.models.settings import ParserSettings
 from parser.networks.replay.examples import BatchSource, Examples
 from parser.networks.stack_parser import StackParser
 from parser.networks.without_values import without_values
-from parser.system.machine import device_memory
+from parser.system.pytorch import device_memory
 from parser.training.config import Config, TrainingSettings
 from parser.training.initial_model import copy_weights, freeze, initial_path, load_initial
 from parser.training.prepared import Prepared, cache_file, load_prepared, save_prepared
@@ -68,7 +69,9 @@ def epoch_batches(training_data: TrainingData, settings: TrainingSettings, epoch
     return [drawn[batch] for batch in batches]
 
 
-def load(config: Config, device: torch.device, cache: Path | None = None) -> tuple[Model, TrainingData]:
+def load(
+    config: Config, device: torch.device, cache: Path | None = None
+) -> tuple[NetworkModel, TrainingData]:
     """Read the treebanks and build a fresh model for them.
 
     cache: the folder of preprocessed treebanks. Raises TreebankError, FileNotFoundError, and ValueError if
@@ -90,7 +93,7 @@ def load(config: Config, device: torch.device, cache: Path | None = None) -> tup
     vector_size = 0 if prepared.vectors is None else prepared.vectors.shape[1]
     has_average = bool(config.training.average)
     refuse_too_large(config.parser, prepared.vocabulary, vector_size, transformer, device, has_average)
-    model = Model.build(config.parser, prepared.vocabulary, device, prepared.vectors, transformer)
+    model = NetworkModel.build(config.parser, prepared.vocabulary, device, prepared.vectors, transformer)
     if dev:
         model = replace(model, dev_shares=column_shares(model.read_lexicons, dev_sentences))
     if initial:
@@ -115,8 +118,12 @@ def load(config: Config, device: torch.device, cache: Path | None = None) -> tup
 
 
 def _with_frozen_vectors(
-    model: Model, prepared: Prepared, dev_sentences: Sequence[Sentence], lifts: bool, cache: Path | None
-) -> tuple[Model, Prepared]:
+    model: NetworkModel,
+    prepared: Prepared,
+    dev_sentences: Sequence[Sentence],
+    lifts: bool,
+    cache: Path | None,
+) -> tuple[NetworkModel, Prepared]:
     """The model and the data, with the vectors that a frozen transformer computes for the words of train and
     dev.
 
@@ -162,7 +169,7 @@ def _prepare(
     config: Config,
     teacher_paths: Sequence[Path],
     dev_sentences: list[Sentence],
-    initial: Model | None,
+    initial: NetworkModel | None,
     transformer: PretrainedTransformer | None,
     device: torch.device,
 ) -> Prepared:
@@ -189,7 +196,7 @@ def _prepare(
     return Prepared(vocabulary, vectors, train, dev, sizes, treebanks.crossing)
 
 
-def _pretrained(path: str | None, initial: Model | None) -> tuple[Sequence[str], Tensor | None]:
+def _pretrained(path: str | None, initial: NetworkModel | None) -> tuple[Sequence[str], Tensor | None]:
     """The words with pretrained vectors, and the vectors [words, size]; both from the initial model if there
     is one.
     """
@@ -223,7 +230,7 @@ def refuse_too_large(
     def network_of(wanted: ParserSettings) -> StackParser:
         """The network without values."""
         words = len(vocabulary.columns[PRETRAINED]) - 1 if PRETRAINED in vocabulary.columns else 0
-        transitions = len(Inventory.of(system_of(wanted), vocabulary))
+        transitions = len(numbered_transitions(system_of(wanted), vocabulary))
         with without_values():
             vectors = torch.empty(words, vector_size) if words else None
             return new_network(wanted.network, vocabulary, transitions, vectors, transformer)

@@ -14,9 +14,9 @@ from parser.config.file import flat
 from parser.system.console import LinesError
 from parser.system.files import file_lock, real_path, refuse_folder_of_others, write_atomically
 from parser.training.config import Config, read_config
+from parser.training.record import METRICS
 
-CONFIG, CHECKPOINT, METRICS, LOCK = "config.yaml", "checkpoint.safetensors", "metrics.jsonl", "lock"
-BEST_MODEL = "model"
+CONFIG, CHECKPOINT, LOCK = "config.yaml", "checkpoint.safetensors", "lock"
 MAY_CHANGE = "training.epochs", "training.early_stopping_patience", "training.cuda_graphs", "tokenizer"
 """Settings, and sections of settings, that can be changed when a run is resumed."""
 TOKENIZER_TRAINING = ".tokenizer-training-"

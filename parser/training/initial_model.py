@@ -12,8 +12,9 @@ import torch
 
 from parser.config.data_folder import data_path
 from parser.config.file import flat
-from parser.models.model import Model, numbers_in
+from parser.models.model import numbers_in
 from parser.models.named_models import find_model
+from parser.models.network_model import NetworkModel, load_network
 from parser.models.settings import ParserSettings
 from parser.networks.stack_parser import StackParser
 from parser.system.console import LinesError
@@ -39,14 +40,14 @@ FREE = {
 MISSING = "not there"
 
 
-def load_initial(path: Path | None, wanted_settings: ParserSettings) -> Model | None:
+def load_initial(path: Path | None, wanted_settings: ParserSettings) -> NetworkModel | None:
     """The model that training starts from, if there is one. wanted_settings: those of the config.
 
     Raises ValueError if the model is missing or broken, or has a different network.
     """
     if path is None:
         return None
-    model = Model.load(path, torch.device("cpu"))
+    model = load_network(path, torch.device("cpu"))
     both = wanted_settings, model.settings
     wanted, there = (flat(settings.model_dump()) for settings in both)
     different = [
@@ -70,7 +71,7 @@ def initial_path(name: str | None) -> Path | None:
 
 
 @torch.no_grad()
-def copy_weights(source: Model, target: Model) -> None:
+def copy_weights(source: NetworkModel, target: NetworkModel) -> None:
     """Copy the weights of `source` into `target`, whose vocabulary extends that of `source`."""
     rows = numbers_in(target, source)
     weights = target.network.state_dict()

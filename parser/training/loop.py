@@ -21,7 +21,7 @@ from parser.evaluation.evaluate import evaluate
 from parser.evaluation.measures import MEASURES, Measure
 from parser.evaluation.report import score_line
 from parser.evaluation.scores import Scores
-from parser.models.model import Model
+from parser.models.network_model import NetworkModel
 from parser.networks.replay.examples import Examples
 from parser.system.console import counted, in_words, say
 from parser.system.files import write_atomically
@@ -36,10 +36,10 @@ from parser.training.checkpoint import (
 from parser.training.config import TrainingSettings
 from parser.training.data import TrainingData
 from parser.training.epoch import EpochPosition, NotANumberError, epoch_metrics, train_epoch
-from parser.training.folder import BEST_MODEL, CHECKPOINT, resuming
+from parser.training.folder import CHECKPOINT, resuming
 from parser.training.graphed_gradients import freeing_graphs
 from parser.training.processes import ALONE, LostProcessError, ProcessGroup, Watch
-from parser.training.record import Record
+from parser.training.record import BEST_MODEL, Record
 from parser.training.tokenizer import TokenizerTraining
 from parser.treebank.batches import batches_by_length
 
@@ -63,7 +63,7 @@ class TrainingLoop:
     settings: TrainingSettings
     measures: Sequence[Measure]
     """The dev scores recorded after each epoch; empty without a dev set."""
-    model: Model
+    model: NetworkModel
     """The model whose network is trained."""
     training_data: TrainingData
     training: TrainingState
@@ -244,7 +244,7 @@ class TrainingLoop:
         of_dev = {f"dev_{measure}": scores.percent(measure) for measure in self.measures}
         return {**metrics, **of_dev, "seconds": seconds}, scores
 
-    def _dev_loss(self, model: Model) -> float:
+    def _dev_loss(self, model: NetworkModel) -> float:
         """The loss that controls the learning rate; nan if all dev trees are left out as non-projective."""
         try:
             compute = partial(mean_loss, model, self.training_data.dev, self.processes)
@@ -293,7 +293,7 @@ class TrainingLoop:
             }
             self._model_to_save().save(self.folder / BEST_MODEL, about)
 
-    def _model_to_save(self) -> Model:
+    def _model_to_save(self) -> NetworkModel:
         """The model to evaluate and save, without dropout: the moving average if there is one."""
         average = self.training.step.average
         network = average.network if average else self.model.network
@@ -315,7 +315,7 @@ def progress_as_text(progress: Progress) -> str:
 
 
 @torch.inference_mode()
-def mean_loss(model: Model, examples: Examples, processes: ProcessGroup = ALONE) -> float:
+def mean_loss(model: NetworkModel, examples: Examples, processes: ProcessGroup = ALONE) -> float:
     """The mean loss per transition, without dropout; nan if there are no examples.
 
     Each process computes the loss of a part of the batches.

@@ -13,15 +13,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import torch
-
 from parser.evaluation.measures import MEASURES
 from parser.evaluation.scores import Scores
 from parser.evaluation.text_scores import TextScores
 from parser.models.model_files import SCORES
 from parser.system.files import write_atomically
-from parser.training.folder import BEST_MODEL, METRICS
 
+METRICS, BEST_MODEL = "metrics.jsonl", "model"
 BOARD = "tensorboard"
 
 
@@ -150,7 +148,7 @@ RESULT = "result.json"
 
 def write_result(
     run: Path,
-    device: torch.device,
+    device: str,
     stamp: Mapping[str, Any],
     processes: int,
     scores: Mapping[str, Scores | TextScores | None],
@@ -168,7 +166,7 @@ def write_result(
         "seconds": sum(epoch["seconds"] for epoch in epochs),
         **{name: each and each.as_dict() for name, each in scores.items()},
         "processes": processes,
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
+        "device": device,
         **stamp,
     }
     write_atomically(run / RESULT, (json.dumps(result, indent=2) + "\n").encode())

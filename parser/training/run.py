@@ -20,15 +20,15 @@ from parser.evaluation.calibration import fit_calibration
 from parser.evaluation.evaluate import evaluate, evaluate_text
 from parser.evaluation.measures import shown
 from parser.evaluation.scores import Scores
-from parser.models.model import Model
 from parser.models.model_files import SCORES
+from parser.models.network_model import NetworkModel, load_network
 from parser.models.text_input import text_reader
 from parser.parsing.reparsing import with_bonus
 from parser.system.console import counted, say, warn
 from parser.system.device_choice import choose_device, described, warn_of_unused_gpu
 from parser.system.files import refuse_to_overwrite
 from parser.system.interruption import stop_request
-from parser.system.machine import stamp
+from parser.system.provenance import stamp
 from parser.training import data
 from parser.training.checkpoint import (
     Progress,
@@ -41,7 +41,6 @@ from parser.training.checkpoint import (
 )
 from parser.training.config import Config, changed_settings, for_its_treebank
 from parser.training.folder import (
-    BEST_MODEL,
     CHECKPOINT,
     claim,
     earlier_config,
@@ -55,7 +54,7 @@ from parser.training.loop import TrainingLoop, has_stopped_early, progress_as_te
 from parser.training.optimizer import MovingAverage, Schedule, make_optimizer, peak_learning_rate
 from parser.training.prepared import cache_folder
 from parser.training.processes import ALONE, ProcessGroup, device_of_process, watched
-from parser.training.record import RESULT, Record, write_curves, write_result
+from parser.training.record import BEST_MODEL, RESULT, Record, write_curves, write_result
 from parser.training.tokenizer import refuse_untrainable, tokenizer_training
 from parser.training.training_step import TrainingStep
 from parser.training.trees import TreebankSettings, read_training_trees
@@ -99,7 +98,7 @@ def prepare(config: Config, processes: ProcessGroup = ALONE) -> Plan:
         say(f"small treebank ({limit}): {changed}; --set small_treebank=null keeps the config's values")
     if processes.is_first:
         warn_of_unused_gpu(config.device)
-    device = device_of_process(choose_device(config.device))
+    device = device_of_process(torch.device(choose_device(config.device)))
     torch.set_num_threads(config.threads)
     set_precision("float32", device)  # PyTorch's default for cuDNN is tf32
     test = None
@@ -124,7 +123,7 @@ def train_and_score(
             return None
         test_scores = text_scores = None
         if test:
-            model = Model.load(run / BEST_MODEL, device)
+            model = load_network(run / BEST_MODEL, device)
             test_scores = evaluate(model, test)
             if config.tokenizer:
                 reader = text_reader(run / BEST_MODEL, "raw")
@@ -132,7 +131,11 @@ def train_and_score(
                 text_scores = evaluate_text(model, text, test)
         write_curves(run)
         scores = {"dev": dev_scores, "test": test_scores, "text": text_scores}
-        return write_result(run, device, began, processes.count, scores)
+        return write_result(run, name_of(device), began, processes.count, scores)
+
+
+def name_of(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)
 
 
 def train(
@@ -215,19 +218,19 @@ def _best_on_dev(
     arcs = config.parser.network.arcs
     best = training.progress.best if dev else None
     if processes.is_first and arcs and arcs.bonus is None:
-        model = Model.load(run / BEST_MODEL, training.step.device)
+        model = load_network(run / BEST_MODEL, training.step.device)
         if dev:
             best = fit_bonus(model, dev, run / BEST_MODEL)
         else:
             set_bonus(model, BONUS_WITHOUT_DEV, run / BEST_MODEL)
     if processes.is_first and config.parser.calibration is None and dev:
-        model = Model.load(run / BEST_MODEL, training.step.device)  # with its bonus
+        model = load_network(run / BEST_MODEL, training.step.device)  # with its bonus
         fit_calibration(model, dev, run / BEST_MODEL)
     return best
 
 
 def new_training(
-    model: Model, training_data: data.TrainingData, config: Config, processes: ProcessGroup = ALONE
+    model: NetworkModel, training_data: data.TrainingData, config: Config, processes: ProcessGroup = ALONE
 ) -> TrainingState:
     """The state of a new run: the training step with its optimizer, the schedule, and the progress."""
     settings = config.training
@@ -310,7 +313,7 @@ def _go_on_to_more_epochs(
 
 
 def _say_data(
-    model: Model, training_data: data.TrainingData, config: Config, seconds: float, resume: bool
+    model: NetworkModel, training_data: data.TrainingData, config: Config, seconds: float, resume: bool
 ) -> None:
     """Print how much there is to learn from, and warn of what is unusual in it."""
     dev = training_data.dev_sentences
@@ -353,7 +356,7 @@ def _write_bad_batch(treebank: TreebankSettings, run: Path, rows: Tensor) -> Pat
     return path
 
 
-def fit_bonus(model: Model, dev: Sequence[Sentence], folder: Path) -> Scores:
+def fit_bonus(model: NetworkModel, dev: Sequence[Sentence], folder: Path) -> Scores:
     """Set `ArcSettings.bonus` of the model in a folder to the value with the best LAS on dev, and its scores.
 
     The bonus is None, for the parser's own trees, if no other value is better. Returns the scores on dev.
@@ -372,7 +375,7 @@ def fit_bonus(model: Model, dev: Sequence[Sentence], folder: Path) -> Scores:
     return best
 
 
-def set_bonus(model: Model, bonus: float | None, folder: Path, **scores: Any) -> None:
+def set_bonus(model: NetworkModel, bonus: float | None, folder: Path, **scores: Any) -> None:
     """Replace the model in a folder by one with this bonus. scores: changes to its `scores.json`."""
     about = json.loads((folder / SCORES).read_text(encoding="utf-8"))
     with_bonus(model, bonus).save(folder, about | scores)

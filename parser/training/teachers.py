@@ -17,8 +17,9 @@ from torch import Tensor
 from parser.batching.device import TooLongError, in_microbatches
 from parser.batching.ragged import Ragged
 from parser.config.data_folder import data_path
-from parser.models.model import Model, Transition, load_each, numbered_transitions
+from parser.models.model import Transition, numbered_transitions
 from parser.models.named_models import find_model
+from parser.models.network_model import NetworkModel, load_each_network
 from parser.networks.loss import legal_scores
 from parser.networks.replay.batch import SoftTargets
 from parser.networks.replay.examples import Examples
@@ -61,14 +62,14 @@ def refuse_missing_teachers(paths: Sequence[Path]) -> None:
             raise ValueError(f"{SETTING}: {path} is missing; it is needed, also to resume a run")
 
 
-def load_teachers(paths: Sequence[Path], system: str, device: torch.device) -> list[tuple[str, Model]]:
+def load_teachers(paths: Sequence[Path], system: str, device: torch.device) -> list[tuple[str, NetworkModel]]:
     """The teachers in these folders and packages, with their names in messages. system: that of the student.
 
     Random numbers drawn later do not depend on whether teachers were loaded. Raises ValueError for a teacher
     that is broken or has another transition system.
     """
     with torch.random.fork_rng(devices=()):
-        teachers = load_each(paths, device)
+        teachers = load_each_network(paths, device)
     for name, model in teachers:
         if (other := model.settings.system) != system:
             raise ValueError(
@@ -82,7 +83,7 @@ def with_teachers(
     student: Examples,
     trees: Sequence[Sentence],
     vocabulary: Vocabulary,
-    teachers: Sequence[tuple[str, Model]],
+    teachers: Sequence[tuple[str, NetworkModel]],
     weight: float,
 ) -> Examples:
     """The student's examples of projective trees with targets: the most probable transitions and heads by the
@@ -91,7 +92,7 @@ def with_teachers(
     vocabulary: the student's. teachers: with their names. weight: `DistillationSettings.weight`.
     Raises ValueError if a teacher knows none of the student's labels, or a sentence does not fit into memory.
     """
-    known = numbered_transitions(student.inventory, vocabulary)
+    known = numbered_transitions(student.inventory.system, vocabulary)
     readings = [_Reading.of(name, model, known, trees) for name, model in teachers]
     lengths = readings[0].examples.tokens.lengths
 
@@ -136,7 +137,7 @@ def with_teachers(
 class _Reading(NamedTuple):
     """The training trees as a teacher reads them."""
 
-    model: Model
+    model: NetworkModel
     examples: Examples
     numbers: Tensor
     """[transitions] The student's number of each transition of the teacher; the number after the last one for
@@ -144,12 +145,12 @@ class _Reading(NamedTuple):
 
     @classmethod
     def of(
-        cls, name: str, model: Model, known: Mapping[Transition, int], trees: Sequence[Sentence]
+        cls, name: str, model: NetworkModel, known: Mapping[Transition, int], trees: Sequence[Sentence]
     ) -> _Reading:
         """name: of the teacher, for messages. known: the transitions of the student."""
         vocabulary = model.vocabulary
         inventory = Inventory.of(model.inventory.system, vocabulary)
-        names = numbered_transitions(inventory, vocabulary)
+        names = numbered_transitions(inventory.system, vocabulary)
         kinds = inventory.system.transitions
         labelled_arcs = [
             transition

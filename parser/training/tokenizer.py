@@ -18,7 +18,8 @@ from parser.system.files import write_atomically
 from parser.system.interruption import StoppedError, StopRequest
 from parser.system.processes import end, lifeline
 from parser.training.config import Config
-from parser.training.folder import BEST_MODEL, TOKENIZER_TRAINING, resuming
+from parser.training.folder import TOKENIZER_TRAINING, resuming
+from parser.training.record import BEST_MODEL
 from parser.treebank.conllu import stream_sentences
 from parser.treebank.text.tokenizer import TokenizerKind
 from parser.treebank.text.tokenizer_kinds import StoredTokenizer, tokenizer_as_json, tokenizer_from_json

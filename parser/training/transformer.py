@@ -23,7 +23,7 @@ from torch import Tensor
 
 from parser.batching.device import TooLongError, in_microbatches
 from parser.config.data_folder import data_path
-from parser.models.model import Model
+from parser.models.network_model import NetworkModel
 from parser.models.transformer_files import refuse_missing_libraries
 from parser.networks.settings import TransformerSettings
 from parser.system.console import say
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def pretrained_transformer(
-    settings: TransformerSettings | None, initial: Model | None
+    settings: TransformerSettings | None, initial: NetworkModel | None
 ) -> PretrainedTransformer | None:
     """The transformer of the settings, or of the model that training starts from, if there is one.
 

@@ -15,7 +15,7 @@ from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
 from parser.batching.functional import set_precision
-from parser.system.machine import tune_process
+from parser.system.pytorch import tune_process
 
 if TYPE_CHECKING:
     from simulated_cuda.device import SimulatedCuda

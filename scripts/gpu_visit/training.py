@@ -18,7 +18,7 @@ from gpu_visit.device import Visited, visited_device
 from parser.batching.functional import computing_in
 from parser.config.data_folder import data_path
 from parser.evaluation.evaluate import evaluate
-from parser.models.model import Model
+from parser.models.network_model import NetworkModel
 from parser.training import data
 from parser.training.checkpoint import TrainingState
 from parser.training.config import Config, read_config
@@ -98,7 +98,7 @@ def batch_sizes(description: str | None, graphs: bool = True) -> Iterator[Sized]
 @dataclass(frozen=True)
 class Run:
     config: Config
-    model: Model
+    model: NetworkModel
     data: TrainingData
     training: TrainingState
 

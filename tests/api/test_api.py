@@ -15,7 +15,6 @@ import pytest
 
 import parser
 from parser.cli import main
-from parser.parsing import engine
 from parser.treebank.conllu import read_treebank
 
 MODEL = "tests/model"
@@ -217,7 +216,7 @@ def test_a_search_that_is_interrupted_is_not_computed_by_the_next_call(monkeypat
         called.append(given)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(engine, "search", interrupted)
+    monkeypatch.setattr("parser.parsing.pytorch.beam_search.search", interrupted)
     with pytest.raises(KeyboardInterrupt):
         english.best_trees(CAT, 3)
     assert english.parse(CAT).heads == (2, 3, 0, 3)

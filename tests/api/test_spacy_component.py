@@ -21,7 +21,7 @@ from programs import make_foreign
 from parser.api.parser import load
 from parser.evaluation.evaluate import evaluate
 from parser.evaluation.scores import score
-from parser.models.model import ModelChoice, load_models
+from parser.models.loading import ModelChoice, load_models
 from parser.parsing.engine import Engine, parse_stream
 from parser.parsing.parsed_tree import ParsedTree
 from parser.training.config import read_config
@@ -96,7 +96,7 @@ def test_the_trees_are_those_that_the_evaluation_scores(which, treebank, sentenc
     parts = [gold[start : start + sentences] for start in range(0, len(gold), sentences)]
     docs = nlp.pipe([document(nlp, part, tags=model != MODEL) for part in parts])
     found = [tree for doc in docs for tree in trees_of(doc)]
-    loaded = load_models(ModelChoice((Path(model),), treebank), torch.device("cpu"))
+    loaded = load_models(ModelChoice((Path(model),), treebank))
     for ours, (_, theirs) in zip(found, parse_stream(loaded, gold), strict=True):
         assert (ours.heads, ours.labels) == (theirs.heads, theirs.labels)
     if model == MODEL:

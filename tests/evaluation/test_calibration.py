@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +16,7 @@ from parser.evaluation.calibration import (
     confidence_of,
     fitted,
 )
-from parser.models.model import Model
+from parser.models.loading import load_model
 from parser.models.settings import CalibrationSettings
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.probabilities import Calibration
@@ -128,6 +127,6 @@ def test_a_run_keeps_it_with_the_model(tmp_path):
     found = []
     for run, more in (("one", []), ("other", [kept])):
         train_and_score(read_config(Path("configs/quickstart.yaml"), [*changes, *more]), tmp_path / run)
-        found.append(Model.load(tmp_path / run / "model", torch.device("cpu")).settings.calibration)
+        found.append(load_model(tmp_path / run / "model").settings.calibration)
     assert found[0] is not None
     assert found[1] == CalibrationSettings(right=2, wrong=0.5)

@@ -14,7 +14,8 @@ from plain_parser import PlainParser, PlainProbabilities, sentence
 
 import parser
 from parser.cli import main
-from parser.models.model import Model, ModelChoice, load_models
+from parser.models.loading import ModelChoice, load_models
+from parser.models.network_model import NetworkModel, load_network, load_networks
 from parser.models.settings import ParserSettings
 from parser.networks.settings import NetworkSettings
 from parser.parsing.engine import parse
@@ -42,7 +43,7 @@ def saved(folder, trees=TREES, system="arc-hybrid", columns=("form", "upos"), **
     sizes = {name: 3 for name in columns if name != "form"}
     network = {"word_size": 5, "tag_sizes": sizes, "token_size": 6, "hidden_size": 7, "transition_size": 4}
     settings = ParserSettings(system=system, network=NetworkSettings(**network, **options))
-    model = Model.build(settings, Vocabulary.build(trees, columns), CPU)
+    model = NetworkModel.build(settings, Vocabulary.build(trees, columns), CPU)
     for weight in model.network.parameters():
         torch.nn.init.normal_(weight, std=0.8)
     model.save(folder, {})
@@ -99,8 +100,8 @@ def plain_trees(models, one):
 @torch.no_grad()
 def test_scores_are_averaged_at_every_transition(tmp_path, system):
     paths = three(tmp_path, system)
-    ensemble = load_models(ModelChoice(tuple(paths)), CPU)
-    members = [Model.load(path, CPU) for path in paths]
+    ensemble = load_networks(ModelChoice(tuple(paths)), CPU)
+    members = [load_network(path, CPU) for path in paths]
     for member in (ensemble, *ensemble.others, *members):
         member.network.double()
     sentences = [sentence((0, *range(1, length))) for length in (5, 1, 17, 3, 9)]
@@ -114,8 +115,8 @@ def test_scores_are_averaged_at_every_transition(tmp_path, system):
 def test_equal_models_parse_as_one(tmp_path):
     path = saved(tmp_path / "one")
     sentences = [sentence((0, *range(1, length))) for length in (5, 1, 17)]
-    assert parse(load_models(ModelChoice((path,) * 3), CPU), sentences) == parse(
-        Model.load(path, CPU), sentences
+    assert parse(load_models(ModelChoice((path,) * 3)), sentences) == parse(
+        load_network(path, CPU), sentences
     )
 
 
@@ -124,7 +125,7 @@ def predicting(column, values, **options):
     network = {"word_size": 5, "token_size": 6, "hidden_size": 7, "transition_size": 4, "tag_sizes": {}}
     settings = ParserSettings(network=NetworkSettings(**network, tags={"predict": [column]}, **options))
     vocabulary = replace(Vocabulary.build(TREES, ("form",)), predicted={column: Lexicon(values)})
-    model = Model.build(settings, vocabulary, CPU)
+    model = NetworkModel.build(settings, vocabulary, CPU)
     for weight in model.network.parameters():
         torch.nn.init.normal_(weight, std=2.0)
     torch.nn.init.zeros_(model.network.tags[column].bias)
@@ -194,15 +195,15 @@ def test_each_word_has_its_own_tag(encoder):
 def test_models_that_do_not_fit_together_are_refused(tmp_path):
     first = saved(tmp_path / "one")
     with pytest.raises(ValueError, match=r"eager: cannot parse together with .*one: its transition system"):
-        load_models(ModelChoice((first, saved(tmp_path / "eager", system="arc-eager"))), CPU)
+        load_models(ModelChoice((first, saved(tmp_path / "eager", system="arc-eager"))))
     more = [*TREES, sentence((0, 1), labels=["root", "vocative"])]
     with pytest.raises(
         ValueError,
         match=r"only one of them has the transitions vocative \(Left-Arc\), vocative \(Right-Arc\)$",
     ):
-        load_models(ModelChoice((first, saved(tmp_path / "two", more))), CPU)
+        load_models(ModelChoice((first, saved(tmp_path / "two", more))))
     with pytest.raises(ValueError, match="nowhere: there is no such file or folder"):
-        load_models(ModelChoice((first, tmp_path / "nowhere")), CPU)
+        load_models(ModelChoice((first, tmp_path / "nowhere")))
 
 
 @pytest.fixture
@@ -259,7 +260,7 @@ def test_a_package_of_several_models_has_the_tokenizer_of_the_first(tmp_path, ca
         assert main(["parse", *models, str(text), "--text", "-o", str(out)]) == 0
         assert "# text = The cat sleeps." in out.read_text()
     with pytest.raises(ValueError, match="holds several models, where one is needed"):
-        Model.load(Path(package), CPU)
+        load_network(Path(package), CPU)
 
 
 @pytest.mark.extended
@@ -282,7 +283,7 @@ def test_each_model_reads_its_own_columns_in_spacy(tmp_path):
 
 def test_columns_that_any_model_reads_are_watched(tmp_path):
     forms, tags = saved(tmp_path / "forms", columns=("form",)), saved(tmp_path / "tags")
-    model, found = load_models(ModelChoice((forms, tags)), CPU), []
+    model, found = load_models(ModelChoice((forms, tags))), []
     untagged = [replace(one, upos=("_",) * len(one)) for one in TREES * 50]
     assert list(model.watch().check(untagged, found.append)) == untagged
     assert [message.partition(" is ")[0] for message in found] == ["UPOS"]

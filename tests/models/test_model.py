@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from plain_parser import sentence as made_up
 
-from parser.models.model import Model
+from parser.models.network_model import NetworkModel, load_network
 from parser.models.settings import ParserSettings
 from parser.networks.settings import NetworkSettings
 from parser.parsing.engine import parse, parse_stream
@@ -26,10 +26,10 @@ def test_a_loaded_model_parses_as_before_without_other_files(tmp_path, pretraine
     settings = ParserSettings(
         system="arc-eager", network=NetworkSettings(pretrained="is/not/read/again.txt", dropout=0.5)
     )
-    model = Model.build(settings, vocabulary, CPU, vectors)
+    model = NetworkModel.build(settings, vocabulary, CPU, vectors)
     model.network.eval()
     model.save(tmp_path, {"dev": {"las": 12.5}})
-    loaded = Model.load(tmp_path, CPU)
+    loaded = load_network(tmp_path, CPU)
     assert loaded.settings == settings
     for name, weight in model.network.state_dict().items():
         assert torch.equal(loaded.network.state_dict()[name], weight), name
@@ -43,7 +43,7 @@ def test_a_folder_that_is_not_a_model_is_refused(tmp_path):
         ValueError,
         match=r"not a model's folder, settings.json, vocabulary.json, weights.safetensors, columns.json miss",
     ):
-        Model.load(tmp_path, CPU)
+        load_network(tmp_path, CPU)
 
 
 @pytest.mark.parametrize(
@@ -57,10 +57,10 @@ def test_a_folder_that_is_not_a_model_is_refused(tmp_path):
     ],
 )
 def test_damaged_files_are_refused(tmp_path, name, content):
-    Model.build(ParserSettings(), Vocabulary.build(TRAIN, ["form", "upos"]), CPU).save(tmp_path, {})
+    NetworkModel.build(ParserSettings(), Vocabulary.build(TRAIN, ["form", "upos"]), CPU).save(tmp_path, {})
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match="broken or not of one model"):
-        Model.load(tmp_path, CPU)
+        load_network(tmp_path, CPU)
 
 
 def vocabulary_with(labels, root_labels=(1,), word_labels=(2,), **more):
@@ -77,7 +77,7 @@ def vocabulary_with(labels, root_labels=(1,), word_labels=(2,), **more):
 
 def saved(folder):
     """Save a model, and return the content of its settings."""
-    Model.build(ParserSettings(), Vocabulary.build(TRAIN, ["form", "upos"]), CPU).save(folder, {})
+    NetworkModel.build(ParserSettings(), Vocabulary.build(TRAIN, ["form", "upos"]), CPU).save(folder, {})
     return json.loads((folder / "settings.json").read_text())
 
 
@@ -101,11 +101,11 @@ def test_a_model_of_another_format_is_refused(tmp_path, number, told):
     reads = f"this program reads format 1 only: parse with the version, {__version__}, that made the model"
     message = rf"{tmp_path}: settings\.json has {told}, and {reads}"
     with pytest.raises(ValueError, match=f"^{message}"):
-        Model.load(tmp_path, CPU)
+        load_network(tmp_path, CPU)
     del content["format"]
     (tmp_path / "settings.json").write_text(json.dumps(content))
     with pytest.raises(ValueError, match=r"settings\.json has a format that it does not name"):
-        Model.load(tmp_path, CPU)
+        load_network(tmp_path, CPU)
 
 
 def test_weights_of_other_sizes_are_named(tmp_path):
@@ -113,7 +113,7 @@ def test_weights_of_other_sizes_are_named(tmp_path):
     content["parser"]["network"] |= {"hidden_size": 60_000, "layers": 3}
     (tmp_path / "settings.json").write_text(json.dumps(content))
     with pytest.raises(ValueError, match=r"buffer\.weight_hh_l2 is missing, not \(240000, 60000\)"):
-        Model.load(tmp_path, CPU)
+        load_network(tmp_path, CPU)
 
 
 def test_faults_of_settings_are_named(tmp_path):
@@ -125,7 +125,7 @@ def test_faults_of_settings_are_named(tmp_path):
         match=r"settings.json: parser.network.hidden_size: Input should be less than or equal to 65536; "
         r"parser.network.mystery: unknown key$",
     ):
-        Model.load(tmp_path, CPU)
+        load_network(tmp_path, CPU)
 
 
 def settings_with(network):
@@ -184,7 +184,7 @@ def test_malicious_files_are_refused(tmp_path, name, content):
         content.replace("{trap}", str(trap))
     )
     with pytest.raises(ValueError, match="broken or not of one model"):
-        Model.load(tmp_path, CPU)
+        load_network(tmp_path, CPU)
     assert not trap.exists()
 
 
@@ -213,13 +213,13 @@ def test_any_accepted_vocabulary_gives_readable_output(tmp_path_factory, usual, 
     assume(accepted(content))
     folder = tmp_path_factory.mktemp("strange")
     torch.manual_seed(seed)
-    Model.build(ParserSettings(network=NetworkSettings(hidden_size=4, layers=1)), vocabulary, CPU).save(
-        folder, {}
-    )
+    NetworkModel.build(
+        ParserSettings(network=NetworkSettings(hidden_size=4, layers=1)), vocabulary, CPU
+    ).save(folder, {})
     (folder / "vocabulary.json").write_bytes(content)
     path = folder / "parsed.conllu"
     path.write_text("".join(f"{number}\ta\t_\tX\t_\t_\t_\t_\t_\t_\n" for number in range(1, 9)) + "\n")
-    [(sentence, tree)] = parse_stream(Model.load(folder, CPU), stream_sentences(str(path), tree=False))
+    [(sentence, tree)] = parse_stream(load_network(folder, CPU), stream_sentences(str(path), tree=False))
     path.write_text("".join(with_tree(sentence, tree.heads, tree.labels)), encoding="utf-8")
     assert len(read_treebank(str(path))[0]) == 8
 
@@ -233,8 +233,8 @@ def accepted(content):
 
 
 def test_weights_that_are_not_finite_are_refused(tmp_path):
-    model = Model.build(ParserSettings(), Vocabulary.build(TRAIN, ["form", "upos"]), CPU)
+    model = NetworkModel.build(ParserSettings(), Vocabulary.build(TRAIN, ["form", "upos"]), CPU)
     torch.nn.init.constant_(model.network.scores.bias, float("nan"))
     model.save(tmp_path, {})
     with pytest.raises(ValueError, match=r"scores\.bias has values that are not finite"):
-        Model.load(tmp_path, CPU)
+        load_network(tmp_path, CPU)

@@ -9,6 +9,7 @@ from contextlib import suppress
 from errno import EACCES
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from extended import first_of
@@ -16,8 +17,9 @@ from make_model import steady
 
 import parser
 from parser.cli import main
-from parser.models.model import Model
+from parser.models.loading import load_model
 from parser.models.model_files import Folder, Package
+from parser.models.network_model import load_network
 from parser.models.transformer_files import refuse_missing_libraries
 from parser.system.version import __version__
 from parser.treebank.conllu import read_treebank
@@ -56,14 +58,14 @@ def test_a_package_is_the_folder(which, tmp_path, request):
     model = Path(request.getfixturevalue(which)) if which else MODEL
     package = tmp_path / "model.stackparser"
     assert main(["pack", str(model), "-o", str(package)]) == 0
-    one, other = (Model.load(path, CPU) for path in (model, package))
+    one, other = (load_model(path) for path in (model, package))
     assert one.settings == other.settings
     assert one.vocabulary.as_json() == other.vocabulary.as_json()
     assert one.dev_shares == other.dev_shares
-    for name, weight in one.network.state_dict().items():
-        assert torch.equal(other.network.state_dict()[name], weight)
+    for name, weight in one.weights.items():
+        assert np.array_equal(other.weights[name], weight)
     weights = "weights.safetensors"
-    assert Folder(model).shapes(weights) == Package(package).shapes(weights)
+    assert Folder(model).stored(weights) == Package(package).stored(weights)
 
 
 @pytest.mark.extended
@@ -106,7 +108,7 @@ def test_equal_models_have_equal_packages_beside_the_folder(package, tmp_path):
 def test_broken_packages_are_refused(package, name, content, message):
     changed(package, name, content)
     with pytest.raises(ValueError, match=message):
-        Model.load(package, CPU)
+        load_model(package)
 
 
 def test_another_archive_is_no_package(tmp_path):
@@ -114,22 +116,22 @@ def test_another_archive_is_no_package(tmp_path):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("[Content_Types].xml", "<a/>" * 100)
     with pytest.raises(ValueError, match=r"letters\.docx: neither a model's folder nor a package of one"):
-        Model.load(path, CPU)
+        load_model(path)
 
 
 def test_compressed_weights_are_refused(package):
     changed(package, "more", b"0" * 1000, zipfile.ZIP_DEFLATED)
     with pytest.raises(ValueError, match=r"weights\.safetensors is compressed, as only texts are"):
-        Model.load(package, CPU)
+        load_model(package)
 
 
 def test_texts_are_compressed_and_need_not_be(package):
     sizes = {member.filename: member.compress_size for member in zipfile.ZipFile(package).infolist()}
     assert sizes["vocabulary.json"] < len(Folder(MODEL).content("vocabulary.json")) / 2
     assert sizes["weights.safetensors"] == len(Folder(MODEL).content("weights.safetensors"))
-    before = Model.load(package, CPU).vocabulary.as_json()
+    before = load_model(package).vocabulary.as_json()
     changed(package, "LICENSE.txt", b"Share alike.")  # all members are stored as they are
-    assert Model.load(package, CPU).vocabulary.as_json() == before
+    assert load_model(package).vocabulary.as_json() == before
 
 
 @pytest.mark.parametrize("name", ["README.md", "model-1/README.md"])
@@ -149,7 +151,7 @@ def test_a_damaged_package_is_refused(package, damage):
     content[damage] ^= 0xFF
     package.write_bytes(content)
     with pytest.raises(ValueError, match=r"english.stackparser"):
-        Model.load(package, CPU)
+        load_model(package)
 
 
 @pytest.mark.parametrize("seed", first_of(range(60), 10))
@@ -161,7 +163,7 @@ def test_no_damage_raises_anything_else(package, seed):
         content[place] = generator.randrange(256)
     package.write_bytes(content)
     with suppress(ValueError):
-        Model.load(package, CPU)
+        load_model(package)
 
 
 @pytest.mark.parametrize("name", ["settings.json", "vocabulary.json", "weights.safetensors"])
@@ -171,7 +173,7 @@ def test_a_directory_that_lies_about_sizes_is_refused(package, name, size):
     place = content.rindex(name.encode()) - 46 + 20  # in the directory's entry, before the name
     package.write_bytes(content[:place] + size.to_bytes(4, "little") * 2 + content[place + 8 :])
     with pytest.raises(ValueError, match=r"english\.stackparser"):
-        Model.load(package, CPU)
+        load_model(package)
 
 
 def test_what_is_no_model_is_neither_packed_nor_read(package, tmp_path, capsys):
@@ -181,7 +183,7 @@ def test_what_is_no_model_is_neither_packed_nor_read(package, tmp_path, capsys):
     assert "only the folder of a model is packed" in capsys.readouterr().err
     (tmp_path / "text").write_text("text")
     with pytest.raises(ValueError, match="neither a model's folder nor a package of one"):
-        Model.load(tmp_path / "text", CPU)
+        load_model(tmp_path / "text")
 
 
 PARSED = MODEL / "parsed.conllu"
@@ -189,7 +191,7 @@ PARSED = MODEL / "parsed.conllu"
 
 @pytest.fixture(scope="module")
 def model():
-    return Model.load(MODEL, torch.device("cpu"))
+    return load_network(MODEL, torch.device("cpu"))
 
 
 def test_it_gives_the_kept_trees_and_tags(tmp_path):
@@ -247,7 +249,7 @@ def test_a_missing_library_is_named(monkeypatch, tmp_path):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("{}")
     with pytest.raises(ValueError, match=install):
-        Model.load(tmp_path, CPU)
+        load_model(tmp_path)
 
 
 def test_an_encrypted_member_is_refused(package):

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from plain_parser import make_inventory, plain_label_scores
 from small_parsers import SOME_TREES, assert_equal, examples, loss_and_gradients, network
 
-from parser.networks import scorers
+from parser.batching.like_length import LENGTH_RATIO
 from parser.networks.replay.batch import SoftTargets
-from parser.networks.scorers import LENGTH_RATIO, ArcScorer, LabelScorer, groups_of
+from parser.networks.scorers import ArcScorer, LabelScorer, groups_of
 from parser.transitions import SYSTEMS
 from parser.treebank.sentence import NO_HEAD
 
@@ -110,7 +110,7 @@ def test_the_loss_is_a_mixture_with_that_of_a_teacher(lengths, weight):
 @given(LENGTHS, st.integers(1, 300))
 def test_groups_have_all_sentences_of_similar_length_within_the_limit(lengths, limit):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scorers, "MAX_SCORES", limit)
+        patch.setattr("parser.batching.like_length.MAX_SCORES", limit)
         groups = groups_of(lengths)
     assert sorted(torch.cat([group.sentences for group in groups]).tolist()) == list(range(len(lengths)))
     for sentences, rows in groups:

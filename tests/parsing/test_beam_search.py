@@ -16,12 +16,12 @@ from random_parsers import RUNNERS, model, numbered_sentence, run_by
 
 from parser import load
 from parser.cli import main
-from parser.models.model import Model
+from parser.models.network_model import NetworkModel
 from parser.networks.stack_parser import EncodedSentences
-from parser.parsing.beam_search import WIDTH, search
 from parser.parsing.engine import Engine, parse
 from parser.parsing.options import ParseOptions
-from parser.parsing.reparsing import Reparser
+from parser.parsing.pytorch.beam_search import WIDTH, search
+from parser.parsing.pytorch.runner import opinions
 from parser.treebank.conllu import read_treebank
 from parser.treebank.projectivity import deprojectivize
 from parser.treebank.sentence import NO_HEAD
@@ -209,16 +209,15 @@ def test_all_trees_keep_what_is_given(system):
 
 def test_scorers_of_arcs_have_a_say_in_the_order():
     sentences = SENTENCES[:8]
-    reparser, read = Reparser.of(SCORING), []
     found = parse(SCORING, sentences, options=ParseOptions(trees=5))
     tokens = encode_tokens(SCORING.vocabulary, sentences)
     with torch.inference_mode():
         words, _ = SCORING.network.encode_distinct(tokens)
-        opinions = reparser.opinions(tokens.lengths, [words])
+        of_sentences = opinions([(SCORING.network, words)], tokens.lengths)
         read = [EncodedSentences(tokens, words)]
         hypotheses = search(SCORING.members, read, [None] * len(sentences), WIDTH * 5)
     string = SCORING.vocabulary.labels.string
-    for tree, opinion, own in zip(found, opinions, hypotheses, strict=True):
+    for tree, opinion, own in zip(found, of_sentences, hypotheses, strict=True):
         named = [(*deprojectivize(arcs.heads, tuple(map(string, arcs.labels))), arcs.score) for arcs in own]
         scores = {}
         for (heads, labels), score in best_trees(named)[:5]:
@@ -235,7 +234,7 @@ def test_a_device_finds_the_same(device):
     sentences = [numbered_sentence(number, length) for number, length in enumerate(LENGTHS)]
     on_cpu = parse(parser, sentences, options=ParseOptions(trees=3))
     parser.network.to(device)
-    moved = Model(parser.settings, parser.vocabulary, parser.inventory.to(device), parser.network)
+    moved = NetworkModel(parser.settings, parser.vocabulary, parser.inventory.to(device), parser.network)
     found = parse(moved, sentences, options=ParseOptions(trees=3))
     assert [[each[:2] for each in all_of(tree)] for tree in found] == [
         [each[:2] for each in all_of(tree)] for tree in on_cpu

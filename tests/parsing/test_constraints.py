@@ -14,15 +14,15 @@ from plain_constraints import plain_tree
 from plain_parser import all_trees, is_tree, projective_trees, sentence
 from random_parsers import RUNNERS, model, numbered_sentence, run_by
 
-from parser.models.model import Model
+from parser.models.network_model import NetworkModel
 from parser.models.settings import CalibrationSettings
 from parser.networks.stack_parser import EncodedSentences
-from parser.parsing.constrained_steps import ConstrainedBatch
 from parser.parsing.constraints import ConstraintReader, LabelChoices
 from parser.parsing.engine import Engine, parse
 from parser.parsing.options import ParseOptions
 from parser.parsing.probabilities import with_calibration
-from parser.parsing.running_batch import RunningBatch
+from parser.parsing.pytorch.constrained_batch import ConstrainedBatch
+from parser.parsing.pytorch.running_batch import RunningBatch
 from parser.treebank.conllu_faults import cycles
 from parser.treebank.projectivity import deprojectivize
 from parser.treebank.sentence import NO_HEAD
@@ -208,7 +208,7 @@ def test_sentences_that_begin_anew_count_anew(monkeypatch):
     limits = ParseOptions(keep="given", at_most_one=("det", "obj"))
     sentences = [partial([NO_HEAD] * words, ["_"] * (words - 1) + ["obj"]) for words in (9, 4, 12, 30, 7, 5)]
     expected = parse(parser, sentences, batch_size=6, options=limits)
-    monkeypatch.setattr("parser.parsing.running_batch.MAX_FRAMES", 40)
+    monkeypatch.setattr("parser.parsing.pytorch.running_batch.MAX_FRAMES", 40)
     assert parse(parser, sentences, batch_size=6, options=limits) == expected
 
 
@@ -216,7 +216,7 @@ def test_sentences_that_begin_anew_count_anew(monkeypatch):
 @torch.inference_mode()
 def test_a_batch_forgets_limits_that_no_sentence_has(monkeypatch):
     """New limits keep coming while sentences with other limits are parsed."""
-    monkeypatch.setattr("parser.parsing.constrained_steps.KEPT_LIMITS", 4)
+    monkeypatch.setattr("parser.parsing.pytorch.constrained_batch.KEPT_LIMITS", 4)
     parser = constrained_model()
     reader, running = ConstraintReader(parser), RunningBatch([parser], 3, in_graph=False)
     sentences = [numbered_sentence(number, 5 + 7 * (number % 3)) for number in range(20)]
@@ -289,7 +289,7 @@ def test_the_device_keeps_constraints_in_a_graph(device, capsys):
     options = ParseOptions(keep="given", at_most_one=("nsubj", "obj"), not_root=("NOUN",))
     on_cpu = parse(parser, sentences, batch_size=4, options=options)
     parser.network.to(device)
-    moved = Model(parser.settings, parser.vocabulary, parser.inventory.to(device), parser.network)
+    moved = NetworkModel(parser.settings, parser.vocabulary, parser.inventory.to(device), parser.network)
     assert parse(moved, sentences, batch_size=4, options=options) == on_cpu
     assert not capsys.readouterr().err  # no warning that it continued without a graph
 

@@ -16,8 +16,8 @@ from parser.parsing import engine as engine_module
 from parser.parsing import running
 from parser.parsing.engine import Engine, parse
 from parser.parsing.options import TREE_ALONE, ParseOptions
+from parser.parsing.pytorch.running_batch import _Blocks
 from parser.parsing.running import HostRunner
-from parser.parsing.running_batch import _Blocks
 from parser.parsing.scheduler import Request, RequestSource
 from parser.runtime.parser import RuntimeParser
 
@@ -119,15 +119,13 @@ def test_a_sentence_that_cannot_be_parsed_again_fails_alone(parser, monkeypatch,
     class Failing:
         changes_trees = True
 
-        def opinions_on_host(self, scoring):
-            return lengths
-
         def reparse(self, opinions, trees, constraints):
             if 7 in opinions:
                 raise ValueError("seven")
             return trees
 
     monkeypatch.setattr(engine_module.Reparser, "of", lambda model: Failing())
+    monkeypatch.setattr(running, "opinions", lambda scoring: lengths)
     lengths = []
     encode = HostRunner.encode
 

@@ -360,10 +360,10 @@ from pathlib import Path
 import torch
 from parser.parsing.engine import Engine
 from parser.parsing.engine_thread import EngineThread
-from parser.models.model import Model
+
 from parser.parsing.options import ParseOptions
 from parser.treebank.conllu import read_treebank
-engine = EngineThread(Engine(Model.load(Path("tests/model"), torch.device("cpu"))))
+engine = EngineThread(Engine(load_model(Path("tests/model"))))
 requests = [engine.add(one) for one in read_treebank("data/quickstart/train.conllu")]
 engine.result(requests[0])
 """

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from plain_parser import PlainParser, is_tree, sentence
 from random_parsers import RUNNERS, model, run_by
 
-from parser.models.model import Model
+from parser.models.network_model import NetworkModel
 from parser.networks.stepping import stepper
 from parser.parsing.engine import Engine, parse
 from parser.parsing.options import ParseOptions
-from parser.parsing.running_batch import RunningBatch
+from parser.parsing.pytorch.running_batch import RunningBatch
 from parser.speed.tasks.stack_parser.baselines import parse_batch, parse_one
 from parser.speed.tasks.stack_parser.methods import parse_tokens
 from parser.transitions import SYSTEMS
@@ -75,7 +75,7 @@ def test_the_device_gives_the_trees_of_the_cpu(system, device):
     sentences = [words(length) for length in LENGTHS]
     on_cpu = parse(parser, sentences, batch_size=4)
     parser.network.to(device)
-    moved = Model(parser.settings, parser.vocabulary, parser.inventory.to(device), parser.network)
+    moved = NetworkModel(parser.settings, parser.vocabulary, parser.inventory.to(device), parser.network)
     assert parse(moved, sentences, batch_size=4) == on_cpu
 
 

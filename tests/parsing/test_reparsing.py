@@ -15,15 +15,16 @@ from small_parsers import SMALL
 
 from parser.api.parser import Parser
 from parser.cli import main
-from parser.models.model import Model
+from parser.models.network_model import NetworkModel
 from parser.models.settings import ParserSettings
 from parser.networks.settings import ArcSettings, NetworkSettings
-from parser.parsing import reparsing
 from parser.parsing.constraints import ConstraintReader
 from parser.parsing.engine import Engine, parse, parse_stream
 from parser.parsing.engine_thread import EngineThread
 from parser.parsing.options import ParseOptions
 from parser.parsing.parsed_tree import Alternative, Arcs
+from parser.parsing.pytorch import runner
+from parser.parsing.pytorch.runner import opinions
 from parser.parsing.reparsing import Reparser, SecondOpinion, as_text, with_bonus
 from parser.treebank.conllu import read_treebank
 from parser.treebank.sentence import MARK, NO_HEAD
@@ -41,7 +42,7 @@ def model_of(seed, sentences=SENTENCES):
     settings = ParserSettings(network=NetworkSettings(**SMALL, arcs=ArcSettings(size=SIZE), tag_sizes={}))
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model = Model.build(settings, Vocabulary.build(sentences, settings.network.columns), CPU)
+        model = NetworkModel.build(settings, Vocabulary.build(sentences, settings.network.columns), CPU)
         for weight in model.network.parameters():
             if weight.requires_grad:
                 torch.nn.init.normal_(weight, std=0.4)
@@ -126,11 +127,13 @@ def plain_opinions(models, sentence):
 @pytest.mark.parametrize("count", [1, 2])
 def test_opinions_are_those_of_one_sentence_after_the_other(count):
     models = [MODEL, model_of(2)][:count]
-    together = replace(MODEL, others=tuple(models[1:]))
     tokens = [encode_tokens(model.vocabulary, SENTENCES) for model in models]
     with torch.inference_mode():
-        words = [model.network.encode_distinct(own)[0] for model, own in zip(models, tokens, strict=True)]
-        found = Reparser.of(together).opinions(tokens[0].lengths, words)
+        scoring = [
+            (model.network, model.network.encode_distinct(own)[0])
+            for model, own in zip(models, tokens, strict=True)
+        ]
+        found = opinions(scoring, tokens[0].lengths)
         for sentence, opinion in zip(SENTENCES, found, strict=True):
             logs, labels = plain_opinions(models, sentence)
             np.testing.assert_allclose(opinion.log_probabilities, logs, rtol=1e-4, atol=1e-4)
@@ -145,7 +148,9 @@ def test_opinions_are_those_of_one_sentence_after_the_other(count):
 def test_labels_have_the_numbers_of_the_first_model():
     """In an ensemble whose first model scores no arcs and numbers the labels differently."""
     settings = ParserSettings(network=NetworkSettings(**SMALL, tag_sizes={}))
-    plain = Model.build(settings, Vocabulary.build(SENTENCES[::-1][:30], settings.network.columns), CPU)
+    plain = NetworkModel.build(
+        settings, Vocabulary.build(SENTENCES[::-1][:30], settings.network.columns), CPU
+    )
     scoring = model_of(3, SENTENCES[::-1][:30])
     numbers = Reparser.of(replace(plain, others=(scoring,))).numbers
     for number, name in enumerate(scoring.vocabulary.labels.strings, 1):
@@ -154,7 +159,7 @@ def test_labels_have_the_numbers_of_the_first_model():
 
 def test_without_a_scorer_there_is_none():
     settings = ParserSettings(network=NetworkSettings(**SMALL, tag_sizes={}))
-    assert Reparser.of(Model.build(settings, Vocabulary.build(SENTENCES, ["form"]), CPU)) is None
+    assert Reparser.of(NetworkModel.build(settings, Vocabulary.build(SENTENCES, ["form"]), CPU)) is None
 
 
 @pytest.mark.parametrize("size", first_of([len(SENTENCES), 1]))
@@ -167,7 +172,7 @@ def test_parsing_gives_these_trees_to_one_sentence_as_to_many(size):
         Arcs(list(tree.heads), list(map(number, tree.labels)), [])
         for tree in parse(with_bonus(MODEL, None), SENTENCES)
     ]
-    expected = reparser.reparse(reparser.opinions(tokens.lengths, [words]), own, NONE * len(own))
+    expected = reparser.reparse(opinions([(model.network, words)], tokens.lengths), own, NONE * len(own))
     assert expected != own
     groups = (SENTENCES[start : start + size] for start in range(0, len(SENTENCES), size))
     found = [
@@ -235,14 +240,14 @@ def test_reparsed_trees_keep_constraints(size):
 
 
 def test_long_sentences_have_no_second_opinion(monkeypatch):
-    monkeypatch.setattr(reparsing, "MAX_WORDS", 6)
+    monkeypatch.setattr(runner, "MAX_WORDS", 6)
     tokens = encode_tokens(MODEL.vocabulary, SENTENCES)
     with torch.inference_mode():
         words, _ = MODEL.network.encode_distinct(tokens)
-    found = Reparser.of(MODEL).opinions(tokens.lengths, [words])
+    found = opinions([(MODEL.network, words)], tokens.lengths)
     assert [opinion is None for opinion in found] == [len(sentence) > 6 for sentence in SENTENCES]
     monkeypatch.undo()
-    for opinion, other in zip(found, Reparser.of(MODEL).opinions(tokens.lengths, [words]), strict=True):
+    for opinion, other in zip(found, opinions([(MODEL.network, words)], tokens.lengths), strict=True):
         assert opinion is None or np.array_equal(opinion.log_probabilities, other.log_probabilities)
 
 
@@ -251,7 +256,7 @@ def plain_alternatives(sentence, count):
     """The alternatives of each word: head, label and probability."""
     tokens = encode_tokens(MODEL.vocabulary, [sentence])
     words, _ = MODEL.network.encode_distinct(tokens)
-    [opinion] = Reparser.of(MODEL).opinions(tokens.lengths, [words])
+    [opinion] = opinions([(MODEL.network, words)], tokens.lengths)
     of_words = []
     for word, logs in enumerate(opinion.log_probabilities.tolist()):
         heads = sorted(range(len(logs)), key=lambda head, logs=logs: -logs[head])

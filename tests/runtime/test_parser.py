@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from plain_parser import sentence
 from random_parsers import numbered_sentence
 
-from parser.models.model import Model, labelled_transitions
+from parser.models.network_model import NetworkModel
 from parser.models.settings import ParserSettings
 from parser.networks.settings import NetworkSettings
 from parser.runtime.kernels import instruction_sets, kernels
@@ -54,7 +54,7 @@ def model_with(name):
     predicted = network.tags.predict
     vocabulary = Vocabulary.build(TRAIN, network.columns, (), network.fold_case, predicted)
     torch.manual_seed(0)
-    built = Model.build(settings, vocabulary, torch.device("cpu"))
+    built = NetworkModel.build(settings, vocabulary, torch.device("cpu"))
     for weight in built.network.parameters():
         torch.nn.init.normal_(weight, std=0.5)
     built.network.eval()
@@ -63,7 +63,7 @@ def model_with(name):
 
 def in_arrays(model, name=None, is_int8=False):
     weights = {name: weight.detach().numpy() for name, weight in model.network.state_dict().items()}
-    labelled = labelled_transitions(model)
+    labelled = model.transitions
     parts = (model.settings, model.vocabulary, labelled, weights, kernels(name))
     return RuntimeParser([RuntimeModel.of(*parts, is_int8)], labelled)
 

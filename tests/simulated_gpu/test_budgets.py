@@ -16,8 +16,8 @@ from parser.cli import main
 from parser.networks.loss import BatchLoss, transition_loss
 from parser.networks.replay.examples import BatchSource
 from parser.networks.scorers import groups_of
-from parser.parsing.running_batch import STEPS_BETWEEN_REFILLS
-from parser.parsing.running_batch import STEPS_BETWEEN_SYNCHRONISATIONS as PARSING_STEPS
+from parser.parsing.pytorch.running_batch import STEPS_BETWEEN_REFILLS
+from parser.parsing.pytorch.running_batch import STEPS_BETWEEN_SYNCHRONISATIONS as PARSING_STEPS
 from parser.training.epoch import STEPS_BETWEEN_SYNCHRONISATIONS as TRAINING_STEPS
 from parser.training.training_step import TrainingStep
 from parser.treebank.conllu import stream_sentences
@@ -30,7 +30,7 @@ SENTENCES, BATCH_SIZE = 240, 4
 MOVED = {"parser/models/model.py", "parser/transitions/inventory.py", "parser/networks/replay/examples.py"}
 """A model and the training examples are moved to the device once."""
 EPOCH, LOOP = "parser/training/epoch.py", "parser/training/loop.py"
-STEPPED = "parser/parsing/running_batch.py"
+STEPPED = "parser/parsing/pytorch/running_batch.py"
 SOMETIMES = MOVED | {STEPPED, "parser/parsing/predicted_tags.py", "parser/training/checkpoint.py"}
 
 

@@ -16,7 +16,7 @@ from stopped_runs import left_behind
 from parser.batching.cuda_graph import CudaGraphs, GraphedWork, LostGeneratorError, refuse_without_generator
 from parser.networks.stack_parser import StackParser
 from parser.parsing.engine import parse
-from parser.parsing.running_batch import RunningBatch
+from parser.parsing.pytorch.running_batch import RunningBatch
 from parser.training.config import read_config
 from parser.training.run import train
 

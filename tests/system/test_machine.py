@@ -1,16 +1,15 @@
 import pytest
 
 from parser.system.machine import (
-    GPU_FIELDS,
     CpuTimes,
     available_memory,
     container_memory_limit,
     cpu_info,
     cpu_times,
-    gpu_limits,
     peak_resident_memory,
     reset_peak_resident_memory,
 )
+from parser.system.provenance import GPU_FIELDS, gpu_limits
 
 VALUES = ["570.86.15", "1980 MHz", "2619 MHz", "700.00 W"]
 

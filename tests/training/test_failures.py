@@ -12,7 +12,7 @@ from simulated_cuda.device import SimulatedCuda
 from stopped_runs import LONG, left_behind
 
 from parser.batching.device import one_memory_error
-from parser.models.model import Model
+from parser.models.loading import load_model
 from parser.networks.replay.examples import BatchSource
 from parser.networks.stack_parser import StackParser
 from parser.training import data, loop
@@ -101,7 +101,7 @@ def test_a_full_disk_leaves_the_last_checkpoint_and_model(tmp_path, monkeypatch,
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", write_or_fail)
         assert "No space left on device" in refused(*LONG)
-    Model.load(tmp_path / "run/model", CPU)
+    load_model(tmp_path / "run/model")
     trained(*LONG, "--resume")
     trained(*LONG, run="whole")
     assert left_behind(tmp_path / "run") == left_behind(tmp_path / "whole")

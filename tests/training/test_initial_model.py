@@ -6,7 +6,8 @@ from extended import first_of
 from safetensors.torch import load_file
 from stopped_runs import left_behind
 
-from parser.models.model import Model, numbers_in
+from parser.models.model import numbers_in
+from parser.models.network_model import load_network
 from parser.networks.replay.examples import Examples
 from parser.networks.stack_parser import StackParser
 from parser.training import data
@@ -70,7 +71,7 @@ def scores_of(model, path):
 
 
 def test_what_a_model_knows_it_still_knows(config_file, tmp_path, model, changes):
-    source = Model.load(model, CPU)
+    source = load_network(model, CPU)
     target, loaded = data.load(read_config(config_file, changes), CPU)
     for name, lexicon in source.vocabulary.columns.items():
         assert target.vocabulary.columns[name].strings[: len(lexicon) - 1] == lexicon.strings
@@ -135,7 +136,7 @@ def test_fine_tuning_is_resumed_to_the_bit(tmp_path, model, changes, monkeypatch
 @pytest.mark.extended
 def test_a_model_is_not_replaced_by_the_run_that_begins_with_it(model, changes, refused):
     assert f"first: would overwrite {model}, which is read" in refused(*changes, run="first")
-    assert Model.load(model, CPU)
+    assert load_network(model, CPU)
 
 
 NOT_FITTING = {

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from parser.models.model import Model
+from parser.models.network_model import load_network
 from parser.training import data, loop
 from parser.training.config import read_config
 from parser.training.data import epoch_batches
@@ -20,7 +20,7 @@ CPU = torch.device("cpu")
 def test_learns_a_tiny_treebank_and_keeps_the_best_model(config_file, tmp_path, device):
     scores = train(read_config(config_file), tmp_path / "run", device)
     assert scores.las == 100
-    model = Model.load(tmp_path / "run" / "model", CPU)
+    model = load_network(tmp_path / "run" / "model", CPU)
     saved = json.loads((tmp_path / "run" / "model" / "scores.json").read_text())
     assert saved["dev"]["las"] == 100
     assert saved["dev"]["scored_words"] == 16 * 3  # full stops among them
@@ -70,7 +70,7 @@ def test_the_same_seed_gives_the_same_model(config_file, tmp_path, device):
     weights = []
     for run, seed in (("a", 1), ("b", 1), ("c", 2)):
         train(read_config(config_file, [*changes, f"training.seed={seed}"]), tmp_path / run, device)
-        weights.append(Model.load(tmp_path / run / "model", CPU).network.state_dict())
+        weights.append(load_network(tmp_path / run / "model", CPU).network.state_dict())
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
     assert not all(torch.equal(weights[0][name], weights[2][name]) for name in weights[0])
 
@@ -169,7 +169,7 @@ def test_pretrained_vectors_of_words_that_training_lacks_are_kept(config_file, t
     changes.append(f"parser.network.train_pretrained={str(trained).lower()}")
     train(read_config(config_file, changes), tmp_path / "run", CPU)
     vectors.unlink()
-    model = Model.load(tmp_path / "run" / "model", CPU)
+    model = load_network(tmp_path / "run" / "model", CPU)
     unknown, dogs, unseen = model.network.tokens.embeddings["pretrained"].weight.tolist()
     assert unseen == [4, 5, 6]
     assert (unknown == [0, 0, 0]) == (dogs == [1, 2, 3]) == (not trained)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import parser
 from parser.cli import main
 from parser.evaluation.evaluate import evaluate
-from parser.models.model import ModelChoice, load_models
+from parser.models.loading import ModelChoice, load_models
 from parser.training import data
 from parser.training.config import read_config
 from parser.training.run import train
@@ -125,7 +125,7 @@ def test_a_parser_of_two_treebanks_follows_the_one_that_is_asked_for(config_file
     train(read_config(config_file, changes(files)), run, CPU)
     paths = (run / "model",)
     for treebank, las in ((None, (100, 50)), ("first", (100, 50)), ("second", (50, 100))):
-        model = load_models(ModelChoice(paths, treebank), CPU)
+        model = load_models(ModelChoice(paths, treebank))
         assert tuple(evaluate(model, read_treebank(path)).las for path in files) == las
     as_second = [str(run / "model"), files[1], "--treebank", "second"]
     for more in ([], ["--processes", "2", "--device", "cpu"]):
@@ -138,7 +138,7 @@ def test_a_parser_of_two_treebanks_follows_the_one_that_is_asked_for(config_file
         own = parser.load(run / "model", treebank=treebank)
         assert own.parse(["dogs", "sleep"], upos=["NOUN", "VERB"]).labels[0] == label
     with pytest.raises(ValueError, match=r"'third'.*'first', 'second' are"):
-        load_models(ModelChoice(paths, "third"), CPU)
+        load_models(ModelChoice(paths, "third"))
 
 
 @pytest.mark.extended
@@ -146,7 +146,7 @@ def test_fine_tuning_adds_a_treebank_and_parses_as_it(config_file, files, tmp_pa
     for place, more in enumerate(([], [f"initial_model={tmp_path / '0' / 'model'}"])):
         asked = [*changes([files[place]]), "treebank.sampling_exponent=1", *more]
         train(read_config(config_file, asked), tmp_path / str(place), CPU)
-    model = load_models(ModelChoice((tmp_path / "1" / "model",)), CPU)
+    model = load_models(ModelChoice((tmp_path / "1" / "model",)))
     assert model.vocabulary.columns["treebank"].strings == ("first", "second")
     assert model.vocabulary.treebank == "second"
     assert evaluate(model, read_treebank(files[1])).las == 100
@@ -155,12 +155,12 @@ def test_fine_tuning_adds_a_treebank_and_parses_as_it(config_file, files, tmp_pa
 @pytest.mark.extended
 def test_models_without_an_embedding_of_the_treebank_stay_as_they_are(config_file, files, tmp_path):
     with pytest.raises(ValueError, match="'second': no model has an embedding of the treebank"):
-        load_models(ModelChoice((Path("tests/model"),), "second"), CPU)
+        load_models(ModelChoice((Path("tests/model"),), "second"))
     without = [*changes(files), "parser.network.treebank_size=null"]
     for name, asked in (("with", changes(files)), ("without", without)):
         train(read_config(config_file, [*asked, "training.epochs=1"]), tmp_path / name, CPU)
     paths = tuple(tmp_path / name / "model" for name in ("without", "with"))
-    model = load_models(ModelChoice(paths, "second"), CPU)
+    model = load_models(ModelChoice(paths, "second"))
     assert [member.vocabulary.treebank for member in model.members] == ["", "second"]
     assert main(["compare", *map(str, paths), files[1], "--treebank", "second"]) == 0
 
@@ -209,7 +209,7 @@ def test_what_silver_trees_have_is_learnt_from(config_file, files, tmp_path):
     path.write_text(path.read_text().replace("dogs", "cats").replace("nsubj", "dep"))
     asked = [*changes(files), f"treebank.silver={{files: [{path}]}}", f"treebank.dev={path}"]
     train(read_config(config_file, asked), tmp_path / "run", CPU)
-    model = load_models(ModelChoice((tmp_path / "run" / "model",)), CPU)
+    model = load_models(ModelChoice((tmp_path / "run" / "model",)))
     assert "cats" in model.vocabulary.columns["form"].strings
     assert model.vocabulary.columns["treebank"].strings == ("first", "second")
     assert evaluate(model, read_treebank(str(path))).las == 100

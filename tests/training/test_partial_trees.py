@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain_parser import is_projective, projective_trees, sentence
 
-from parser.models.model import Model
+from parser.models.network_model import load_network
 from parser.training import data
 from parser.training.config import read_config
 from parser.training.epoch import training_batch
@@ -149,7 +149,7 @@ def test_labels_of_both_kinds_of_arcs_must_be_known(config_file, tmp_path, kept,
 
 def weights(config, run):
     train(config, run, CPU)
-    return Model.load(run / "model", CPU).network.state_dict()
+    return load_network(run / "model", CPU).network.state_dict()
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ NONE = Processor("AuthenticAMD", 23, frozenset({"avx2"}))
 def products(monkeypatch):
     """The precision at each step of training and of parsing."""
     from parser.networks.stack_parser import StackParser
-    from parser.parsing import running_batch
+    from parser.parsing.pytorch import running_batch
 
     found = {"training": set(), "parsing": set()}
     forward, stepper = StackParser.forward, running_batch.inference_stepper
@@ -59,25 +59,14 @@ def test_a_parser_is_trained_in_bfloat16_and_parses_in_float32(
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize("command", ["parse", "evaluate", "compare"])
-def test_commands_parse_in_bfloat16_if_asked(command, tmp_path, products, bfloat16, trained):
-    trained()
-    assert products == {"training": {"float32"}, "parsing": {"float32"}}
-    products["parsing"].clear()
-    model, treebank = str(tmp_path / "run" / "model"), str(tmp_path / "tiny.conllu")
-    given = [model, model, treebank] if command == "compare" else [model, treebank]
-    assert main([command, *given, "--precision", "bfloat16"]) == 0
-    assert products["parsing"] == {"bfloat16"}
-
-
-@pytest.mark.extended
 def test_a_cpu_without_bfloat16_says_so(tmp_path, monkeypatch, capsys, trained, refused):
     monkeypatch.setattr("parser.batching.functional.processor", lambda: NONE)
     message = "precision bfloat16: this CPU has neither of amx_bf16 and avx512_bf16"
     assert message in refused("device=cpu", "training.precision=bfloat16")
     assert not (tmp_path / "run").exists()
-    trained("device=cpu")
-    parse = "parse", str(tmp_path / "run" / "model"), str(tmp_path / "tiny.conllu"), "--device", "cpu"
-    for precision, told in (("bfloat16", message), ("tf32", "precision tf32: only GPUs have it")):
-        assert main([*parse, "--precision", precision]) == 2
-        assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "tf32"])
+def test_a_cpu_parses_in_float32_or_int8(precision, capsys):
+    assert main(["parse", "tests/model", "-", "--device", "cpu", "--precision", precision]) == 2
+    assert f"--precision {precision} is for GPUs" in capsys.readouterr().err

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 from parser.evaluation.evaluate import evaluate
-from parser.models.model import Model
+from parser.models.network_model import load_network
 from parser.parsing.reparsing import with_bonus
 from parser.system.interruption import StoppedError
 from parser.training import loop
@@ -38,13 +38,13 @@ def test_the_model_of_the_last_epoch_is_kept(config_file, tmp_path):
     result = train_and_score(read_config(config_file, NO_DEV), without)
     assert (result["dev"], result["best_epoch"], result["epochs"]) == (None, 3, 3)
     assert result["test"]["scored_words"] == 16 * 3
-    model = Model.load(without / "model", CPU)
+    model = load_network(without / "model", CPU)
     assert differs_from_last(model, with_dev) == []
     assert model.settings.network.arcs.bonus == BONUS_WITHOUT_DEV
     assert (model.settings.calibration, model.dev_shares) == (None, {})
     more = read_config(config_file, [*NO_DEV, "training.epochs=5"])
     assert train_and_score(more, without, resume=True)["best_epoch"] == 5
-    assert differs_from_last(Model.load(without / "model", CPU), without) == []
+    assert differs_from_last(load_network(without / "model", CPU), without) == []
 
 
 @pytest.mark.extended
@@ -90,7 +90,7 @@ def test_ending_earlier_keeps_the_last_of_the_epochs_that_are_done(config_file, 
             train_and_score(read_config(config_file, NO_DEV), run)
     result = train_and_score(read_config(config_file, [*NO_DEV, "training.epochs=2"]), run, resume=True)
     assert (result["best_epoch"], result["epochs"]) == (2, 2)
-    assert differs_from_last(Model.load(run / "model", CPU), run) == []
+    assert differs_from_last(load_network(run / "model", CPU), run) == []
 
 
 @pytest.mark.extended
@@ -123,7 +123,7 @@ def run(tmp_path_factory):
 @pytest.mark.extended
 def test_the_best_one_is_kept_with_the_model(run):
     result, folder = run
-    model = Model.load(folder, CPU)
+    model = load_network(folder, CPU)
     scores = {each: evaluate(with_bonus(model, each), DEV).las for each in (None, *BONUSES)}
     kept = model.settings.network.arcs.bonus
     assert kept is not None
@@ -133,7 +133,7 @@ def test_the_best_one_is_kept_with_the_model(run):
 
 @pytest.mark.extended
 def test_if_none_is_better_the_trees_are_the_parsers_own(run, tmp_path, monkeypatch):
-    model = Model.load(run[1], CPU)
+    model = load_network(run[1], CPU)
     model.save(tmp_path, {})
     with torch.no_grad():
         for weight in model.network.arcs.parameters():
@@ -141,4 +141,4 @@ def test_if_none_is_better_the_trees_are_the_parsers_own(run, tmp_path, monkeypa
     own = evaluate(with_bonus(model, None), DEV).las
     monkeypatch.setattr(training_run, "BONUSES", (0.0, 0.1))
     assert fit_bonus(model, DEV, tmp_path).las == own
-    assert Model.load(tmp_path, CPU).settings.network.arcs.bonus is None
+    assert load_network(tmp_path, CPU).settings.network.arcs.bonus is None

@@ -10,7 +10,7 @@ import torch
 from extended import extended, first_of
 
 from parser.evaluation.scores import Scores
-from parser.models.model import Model
+from parser.models.network_model import NetworkModel, load_network
 from parser.networks.loss import transition_loss
 from parser.training import data, epoch
 from parser.training.config import read_config
@@ -90,14 +90,14 @@ def test_the_model_with_the_best_las_is_kept(config_file, tmp_path, monkeypatch,
     changes = ["training.average=0.5"] if average else []
     saved = {}
 
-    def save(model, folder, about, save=Model.save):
+    def save(model, folder, about, save=NetworkModel.save):
         saved[about["epoch"]] = copy.deepcopy(model.network.state_dict())
         save(model, folder, about)
 
-    monkeypatch.setattr(Model, "save", save)
+    monkeypatch.setattr(NetworkModel, "save", save)
     assert trained(config_file, tmp_path / "run", "training.epochs=5", *changes) == [1, 2, 3, 4, 5]
     assert json.loads((tmp_path / "run" / "model" / "scores.json").read_text())["epoch"] == 2
-    kept = Model.load(tmp_path / "run" / "model", CPU).network.state_dict()
+    kept = load_network(tmp_path / "run" / "model", CPU).network.state_dict()
     assert all(torch.equal(weight, saved[2][name]) for name, weight in kept.items())
 
 

@@ -15,7 +15,8 @@ from stopped_runs import left_behind
 
 from parser.batching.ragged import Ragged
 from parser.cli import main
-from parser.models.model import Model, numbered_transitions
+from parser.models.model import numbered_transitions
+from parser.models.network_model import load_network
 from parser.networks.loss import transition_loss
 from parser.networks.replay.batch import SoftTargets
 from parser.networks.replay.examples import Examples
@@ -108,7 +109,7 @@ def plain_probabilities(teacher, tree):
     with torch.no_grad():
         scores = teacher.network.replay(batch)
     legal = teacher.inventory.with_labels(batch.legal)
-    names = list(numbered_transitions(teacher.inventory, teacher.vocabulary))
+    names = list(numbered_transitions(teacher.inventory.system, teacher.vocabulary))
     return [
         {
             names[n]: p
@@ -137,7 +138,7 @@ def unpacked(packed):
 
 def assert_taught(student, packed, expected):
     """Check soft targets of a tree. Returns their sums. expected: as from `plain_targets`."""
-    names, sums = list(numbered_transitions(student.inventory, student.vocabulary)), []
+    names, sums = list(numbered_transitions(student.inventory.system, student.vocabulary)), []
     for targets, wanted in zip(unpacked(packed), expected, strict=True):
         known = {name: weight for name, weight in wanted.items() if name in names}
         assert {names[n]: weight for n, weight in targets.items()} == pytest.approx(known, abs=1e-5)
@@ -155,7 +156,7 @@ def test_targets_are_the_mean_of_the_teachers_one_sentence_at_a_time(
     files = f"treebank.train=[{tmp_path}/tiny.conllu, {tmp_path}/other.conllu]"
     config = read_config(config_file, [files, taught_by(models, weight=0.5)])
     student, loaded = data.load(config, device)
-    own_teachers = [Model.load(Path(path), device) for path in models]
+    own_teachers = [load_network(Path(path), device) for path in models]
     trees = read_training_trees(config.treebank).all
     for tree, packed in zip(trees, loaded.train.soft_targets.unflatten(), strict=True):
         assert_taught(student, packed, plain_targets(own_teachers, tree, 0.5, kept))
@@ -181,7 +182,7 @@ def test_heads_are_the_mean_of_the_teachers_that_score_them(config_file, models,
     monkeypatch.setattr(batches, "SENTENCES_WITHOUT_TRAINING", 3)
     config = read_config(config_file, [taught_by(models, weight=0.5)])
     _, loaded = data.load(config, device)
-    own_teachers = [Model.load(Path(path), device) for path in models[:2]]
+    own_teachers = [load_network(Path(path), device) for path in models[:2]]
     trees = read_training_trees(config.treebank).all
     for tree, packed in zip(trees, loaded.train.soft_heads.unflatten(), strict=True):
         for ours, wanted in zip(unpacked(packed), plain_heads(own_teachers, tree, 0.5, kept), strict=True):
@@ -201,7 +202,7 @@ def test_what_only_a_teacher_knows_is_left_to_the_trees(config_file, tmp_path, m
     files = [f"treebank.{part}={tmp_path}/renamed.conllu" for part in ("train", "dev")]
     config = read_config(config_file, [*files, "treebank.test=null", taught_by(models[:1])])
     student, loaded = data.load(config, CPU)
-    teacher, sums = Model.load(Path(models[0]), CPU), []
+    teacher, sums = load_network(Path(models[0]), CPU), []
     trees = read_training_trees(config.treebank).all
     for tree, packed in zip(trees, loaded.train.soft_targets.unflatten(), strict=True):
         sums += assert_taught(student, packed, plain_targets([teacher], tree, 1.0))
@@ -229,7 +230,7 @@ def test_a_teacher_of_several_treebanks_reads_unknown_ones_as_its_first(
     files = [f"treebank.{part}={tmp_path}/some.conllu" for part in ("train", "dev")]
     config = read_config(config_file, [*files, "treebank.test=null", taught_by([reader_of_treebanks])])
     student, loaded = data.load(config, CPU)
-    teacher = Model.load(Path(reader_of_treebanks), CPU)
+    teacher = load_network(Path(reader_of_treebanks), CPU)
     trees, found = read_training_trees(config.treebank).all, loaded.train.soft_targets.unflatten()
     for tree, packed in zip(trees[:5], found[:5], strict=True):
         assert tree.treebank == "some"

@@ -18,8 +18,9 @@ from torch.testing import assert_close
 from parser.batching.functional import computing_in
 from parser.cli import main
 from parser.evaluation.evaluate import evaluate
-from parser.models.model import Model, ModelChoice, load_models
+from parser.models.loading import ModelChoice, load_models
 from parser.models.model_files import contents
+from parser.models.network_model import load_network
 from parser.networks.transformer.pretrained import read_pretrained
 from parser.networks.transformer.tokenizer import PieceTokenizer
 from parser.system.interruption import Interrupted, StoppedError
@@ -67,7 +68,7 @@ def test_the_model_in_the_folder_parses_as_the_one_that_was_trained(case, config
     config = read_config(config_file, changes)
     scores = train(config, run, CPU)
     shutil.rmtree(folder)  # the model needs it no longer
-    assert evaluate(Model.load(run / "model", CPU), read_treebank(config.treebank.dev)) == scores
+    assert evaluate(load_network(run / "model", CPU), read_treebank(config.treebank.dev)) == scores
     kept = {path.name for path in (run / "model" / "transformer").iterdir()}
     weights = {"model.safetensors"} if mode != "all" else set()
     assert kept == {"config.json", "tokenizer.json", "tokenizer_config.json", *weights}
@@ -233,7 +234,7 @@ def test_training_goes_on_from_a_model_with_a_transformer(configured, folder, tm
     shutil.rmtree(folder)
     path = tmp_path / "first" / "model"
     more = configured(f"initial_model={path}", "training.learning_rate.peak=1e-9", train="lora")
-    network, expected = data.load(more, CPU)[0].network, Model.load(path, CPU).network
+    network, expected = data.load(more, CPU)[0].network, load_network(path, CPU).network
     assert_close(network.state_dict(), expected.state_dict(), rtol=0, atol=0)
     frozen = network.tokens.transformer.frozen_weights()
     wanted = expected.tokens.transformer.frozen_weights()
@@ -302,7 +303,7 @@ def test_a_model_with_a_broken_transformer_is_refused(configured, tmp_path):
     ):
         changed(config, **change)
         with pytest.raises(ValueError, match=message):
-            Model.load(tmp_path / "run" / "model", CPU)
+            load_network(tmp_path / "run" / "model", CPU)
         config.write_text(content)
 
 
@@ -370,7 +371,7 @@ def test_a_parser_of_two_treebanks_follows_the_one_that_is_asked_for(mode, setti
     ]
     train(read_config(config_file, [*changes, setting_of(mode)]), tmp_path / "run", CPU)
     for treebank, path in zip(("first", "second"), paths, strict=True):
-        model = load_models(ModelChoice((tmp_path / "run" / "model",), treebank), CPU)
+        model = load_models(ModelChoice((tmp_path / "run" / "model",), treebank))
         assert evaluate(model, read_treebank(path)).las == 100
 
 

@@ -7,7 +7,7 @@ import torch
 
 from parser.api.tree import Tags, Tree
 from parser.models.column_shares import InputColumnCheck
-from parser.models.model import Model
+from parser.models.network_model import NetworkModel
 from parser.models.settings import ParserSettings
 from parser.networks.settings import NetworkSettings
 from parser.parsing.engine import parse
@@ -48,7 +48,7 @@ def small_model(sentences, **network):
     settings = ParserSettings(network=NetworkSettings(**SMALL, **network))
     predicted = settings.network.tags.predict
     vocabulary = Vocabulary.build(sentences, settings.network.columns, predicted=predicted)
-    return Model.build(settings, Vocabulary.from_json(vocabulary.as_json()), torch.device("cpu"))
+    return NetworkModel.build(settings, Vocabulary.from_json(vocabulary.as_json()), torch.device("cpu"))
 
 
 @pytest.mark.usefixtures("gloss")

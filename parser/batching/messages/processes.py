@@ -44,8 +44,8 @@ from parser.batching.messages.workers import (
     Stop,
     Worker,
 )
-from parser.system.machine import tune_process
 from parser.system.processes import end, environment, lifeline, python, start_process
+from parser.system.pytorch import tune_process
 
 SharedT = TypeVar("SharedT")
 STOPPED, FINISHED, FAILED, EXITED = -1, -2, -3, -4

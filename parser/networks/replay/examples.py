@@ -16,8 +16,8 @@ from parser.networks.replay.batch import Batch
 from parser.networks.replay.flattened import FlatTrajectories, counts_of
 from parser.networks.replay.making import Selection, made
 from parser.networks.replay.shapes import CompositionSizes, LevelSizes, Shape
-from parser.system.machine import device_memory
 from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
+from parser.system.pytorch import device_memory
 from parser.transitions.inventory import Inventory
 from parser.transitions.oracle import Trajectory, known_facts, oracle_trajectory, partial_trajectory
 from parser.treebank.batches import split_by_words

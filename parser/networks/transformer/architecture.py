@@ -139,7 +139,6 @@ KINDS = {
         counts_from_padding=True,
     ),
 }
-"""The kinds of transformers that are read: they encode text, and building them has no other effect."""
 
 
 class Rotation(NamedTuple):

@@ -29,9 +29,8 @@ class PieceTokenizer:
             self._unknown = _unknown(told["model"], self._tokenizer, self.after)
             decoder = self._tokenizer.get_added_tokens_decoder()
             self._special = {number for number, piece in decoder.items() if piece.special}
-            special = *self.before, *self.after, self._unknown
-            self.largest: int = max(*self._tokenizer.get_vocab().values(), *special)
-            """The largest number of a piece. The file may give special pieces any numbers."""
+            self.largest: int = max(self._tokenizer.get_vocab().values())
+            """The largest number of a piece."""
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # a panic of the library is not an `Exception`

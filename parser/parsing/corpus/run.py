@@ -93,7 +93,7 @@ def parse_corpus(
         count, started = 0, 0.0
         if corpus.missing:
             with (
-                cluster(address, workers, settings.threads) as count,
+                cluster(address, workers, threads=1) as count,
                 closing(results(corpus.missing, settings, count)) as rows,
             ):
                 first = next(rows)
@@ -130,7 +130,7 @@ def results(files: Sequence[CorpusFile], settings: PartSettings, workers: int) -
             CorpusWorker,
             fn_constructor_args=(settings,),
             compute=ray.data.ActorPoolStrategy(size=workers),
-            num_cpus=settings.threads,
+            num_cpus=1,
             batch_size=None,
             batch_format="numpy",
         )

@@ -12,13 +12,10 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import torch
-
-from parser.batching.device import one_memory_error
 from parser.parsing.corpus.files import CorpusFile, NumberedPart, PartOutputs, numbered_parts
 from parser.parsing.input_parts import Part
 from parser.parsing.part_parser import PartParser, PartSettings
-from parser.system.machine import tune_process
+from parser.system.machine import is_of_memory
 from parser.treebank.conllu import TreebankPart
 from parser.treebank.text.reading import TextFormat, TextPart
 
@@ -66,7 +63,6 @@ class CorpusWorker:
     """A process that holds the model."""
 
     def __init__(self, settings: PartSettings):
-        tune_process()
         self._form = settings.form
         self._parser = PartParser(settings)
 
@@ -88,8 +84,7 @@ class CorpusWorker:
             _note(group, f"it has ended {MOST_ATTEMPTS} workers, perhaps because memory ran out")
             return
         try:
-            with one_memory_error():
-                parsed = list(self._parser.parse([_part_of(row, self._form) for row in group]))
+            parsed = list(self._parser.parse([_part_of(row, self._form) for row in group]))
             for row, part in zip(group, parsed, strict=True):
                 _outputs(row).keep(int(row["number"]), row["digest"], part)
         except Exception as error:  # any error, so that other files are not affected
@@ -97,8 +92,7 @@ class CorpusWorker:
                 for row in group:
                     self._parse([row])
                 return
-            out_of_memory = isinstance(error, (MemoryError, torch.OutOfMemoryError))
-            _note(group, "out of memory" if out_of_memory else _told(error))
+            _note(group, "out of memory" if is_of_memory(error) else _told(error))
             for row in group:
                 row["is_disk_full"] = is_of_disk(error)
 

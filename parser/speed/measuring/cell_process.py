@@ -23,7 +23,8 @@ from parser.speed.measuring.cells import Cell, validated
 from parser.speed.tasks.conformance import ParameterGradient, gradients_of_run, numbers
 from parser.speed.tasks.discovery import find
 from parser.speed.tasks.plugin import MESSAGES, OTHER, AnyPlugin, Learner, Setup, Work, precisions_of
-from parser.system.machine import MemoryUse, memory_use, processor, reset_peak_memory
+from parser.system.machine import processor
+from parser.system.pytorch import MemoryUse, memory_use, reset_peak_memory, tune_process
 
 SHAPES = {"cpu": ((1024, 1024, 1024), (4096, 256, 1024)), "cuda": ((8192, 8192, 8192), (65536, 256, 1024))}
 """Rows, inner size and columns of each matrix product."""
@@ -93,6 +94,7 @@ class Ceiling:
 
     def __init__(self, device: str, threads: int, precision: Precision):
         """Raises ValueError if the device does not support the precision."""
+        tune_process()
         torch.set_num_threads(threads)
         self._device = torch.device(device)
         set_precision(precision, self._device)
@@ -183,6 +185,7 @@ class MeasuredCell:
     """A plugin prepared for one cell."""
 
     def __init__(self, cell: Cell):
+        tune_process()
         torch.set_num_threads(cell.threads)
         torch.manual_seed(cell.seed)
         self._device = torch.device(cell.device)

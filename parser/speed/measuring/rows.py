@@ -24,7 +24,8 @@ from parser.speed.measuring.cells import Cell
 from parser.speed.tasks.discovery import find
 from parser.speed.tasks.plugin import AnyPlugin
 from parser.system.files import complete_gzip, write_atomically
-from parser.system.machine import MemoryUse, stamp
+from parser.system.provenance import stamp
+from parser.system.pytorch import MemoryUse
 from parser.system.settings import fault_lines
 from parser.system.version import commit_of, program_commit
 

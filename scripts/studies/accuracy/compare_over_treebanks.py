@@ -18,15 +18,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
 from parser.config.data_folder import data_path
 from parser.evaluation.scores import score
 from parser.evaluation.significance import Numbers, interval, resampled
-from parser.models.model import Model
+from parser.models.loading import load_model
 from parser.parsing.engine import parse
 from parser.parsing.parsed_tree import ParsedTree
-from parser.system.machine import tune_process
+from parser.system.pytorch import tune_process
 from parser.treebank.conllu import read_treebank
 from parser.treebank.sentence import Sentence
 
@@ -87,7 +86,7 @@ def main() -> None:
         if not models or len(models) % 2:
             arguments.error(f"{treebank}: {len(models)} models are there, which are no pairs")
         gold = read_treebank(data_path(treebank))
-        trees = [parse(Model.load(Path(model), torch.device("cpu")), gold) for model in models]
+        trees = [parse(load_model(Path(model)), gold) for model in models]
         counts.append(counts_of(gold, list(zip(trees[::2], trees[1::2], strict=True))))
         print(f"{Path(treebank).name}: {gain(counts[-1:])}")
     print(f"mean of {len(counts)} treebanks: {gain(counts)}")

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from parser.evaluation.scores import score
-from parser.models.model import Model
+from parser.models.network_model import NetworkModel, load_network
 from parser.parsing.engine import parse
 from parser.parsing.parsed_tree import ParsedTree
 from parser.treebank.conllu import read_treebank
@@ -25,9 +25,9 @@ def arcs_of(trees: Sequence[ParsedTree]) -> list[tuple[int, str]]:
     return [arc for tree in trees for arc in zip(tree.heads, tree.labels, strict=True)]
 
 
-def rounded(path: Path, precision: torch.dtype) -> Model:
+def rounded(path: Path, precision: torch.dtype) -> NetworkModel:
     """The model with weights as they would be after storing them in this precision."""
-    model = Model.load(path, torch.device("cpu"))
+    model = load_network(path, torch.device("cpu"))
     weights = {name: weight.to(precision).float() for name, weight in model.network.state_dict().items()}
     model.network.load_state_dict(weights)
     return model
@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("treebank")
     options = parser.parse_args()
     sentences = read_treebank(options.treebank)
-    trees = parse(Model.load(options.model, torch.device("cpu")), sentences)
+    trees = parse(load_network(options.model, torch.device("cpu")), sentences)
     exact = arcs_of(trees)
     print(f"float32: LAS {score(sentences, trees).las:.3f}")
     for precision in PRECISIONS:

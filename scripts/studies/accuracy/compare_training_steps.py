@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from parser.evaluation.significance import Numbers, interval, resampled
-from parser.system.machine import tune_process
+from parser.system.pytorch import tune_process
 from parser.training import data
 from parser.training.config import read_config
 from parser.training.epoch import train_epoch

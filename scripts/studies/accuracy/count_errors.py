@@ -20,11 +20,11 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from parser.batching.ragged import Ragged
-from parser.models.model import Model
+from parser.models.network_model import NetworkModel, load_network
 from parser.networks.loss import legal_scores
 from parser.networks.replay.examples import Examples
 from parser.networks.stepping.exploration import ExplorationSettings, explore
-from parser.system.machine import tune_process
+from parser.system.pytorch import tune_process
 from parser.transitions.inventory import Inventory
 from parser.transitions.oracle import DynamicOracle, Trajectory, record
 from parser.transitions.state import State
@@ -36,7 +36,7 @@ OWN_TRANSITIONS = ExplorationSettings(follow="errors", aggressive_probability=0.
 CPU = torch.device("cpu")
 
 
-def count(model: Model, examples: Examples) -> dict[str, Tensor]:
+def count(model: NetworkModel, examples: Examples) -> dict[str, Tensor]:
     """[4] By what is followed: the number of transitions up to the first error, the number of wrong ones, and
     the same two numbers after it. Raises ValueError without a dynamic oracle.
     """
@@ -69,7 +69,7 @@ def gold_trajectory(inventory: Inventory, gold: Ragged, steps: Ragged) -> Trajec
 
 
 @torch.no_grad()
-def _errors_along(model: Model, examples: Examples) -> list[Tensor]:
+def _errors_along(model: NetworkModel, examples: Examples) -> list[Tensor]:
     """[steps] bool for each sentence: whether the parser's best transition is wrong."""
     batch = examples.batch(torch.arange(len(examples)))
     best = legal_scores(model.network.replay(batch), batch, model.inventory).argmax(1)  # [S]
@@ -101,7 +101,7 @@ def main() -> None:
     sentences = [projectivized(sentence) for sentence in read_treebank(str(given.treebank))]
     for path in given.models:
         try:
-            model = Model.load(path, CPU)
+            model = load_network(path, torch.device("cpu"))
             counted = count(model, Examples.of(model.inventory, model.vocabulary, sentences))
         except ValueError as error:
             sys.exit(f"{path}: {error}")

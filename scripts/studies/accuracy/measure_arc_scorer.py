@@ -28,13 +28,14 @@ from numpy.typing import NDArray
 
 from parser.evaluation.calibration import area_of_errors, calibration_error
 from parser.evaluation.scores import Scores
-from parser.models.model import Model
+from parser.models.network_model import NetworkModel, load_network
 from parser.parsing.engine import parse
 from parser.parsing.options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.probabilities import with_calibration
+from parser.parsing.pytorch.runner import opinions
 from parser.parsing.reparsing import MAX_WORDS, ArcsOfSentence, Reparser, SecondOpinion, with_bonus
-from parser.system.machine import tune_process
+from parser.system.pytorch import tune_process
 from parser.treebank.conllu import read_treebank
 from parser.treebank.projectivity import deprojectivize
 from parser.treebank.sentence import Sentence
@@ -48,21 +49,21 @@ IMPOSSIBLE = -1e4
 """Used in place of the logarithm of 0."""
 
 
-def without_scorers(model: Model) -> Model:
+def without_scorers(model: NetworkModel) -> NetworkModel:
     network = deepcopy(model.network)
     network.arcs = network.labels = None
-    return replace(model, network=network)
+    of_network = model.settings.network.model_copy(update={"arcs": None})
+    settings = model.settings.model_copy(update={"network": of_network})
+    return replace(model, settings=settings, network=network)
 
 
-def opinions_of(model: Model, sentences: Sequence[Sentence]) -> list[SecondOpinion]:
-    reparser = Reparser.of(model)
-    assert reparser
+def opinions_of(model: NetworkModel, sentences: Sequence[Sentence]) -> list[SecondOpinion]:
     everything: list[SecondOpinion] = []
     for start in range(0, len(sentences), BATCH_SIZE):
         tokens = encode_tokens(model.vocabulary, sentences[start : start + BATCH_SIZE])
         with torch.inference_mode():
             words, _ = model.network.encode_distinct(tokens)
-            of_batch = reparser.opinions(tokens.lengths, [words])
+            of_batch = opinions([(model.network, words)], tokens.lengths)
             everything += [
                 opinion for opinion in of_batch if opinion
             ]  # all of them: `main` left out the others
@@ -89,7 +90,7 @@ def chu_liu_edmonds(opinion: SecondOpinion, heads: Sequence[int], bonus: float) 
 
 
 def crossing_trees(
-    model: Model, opinions: Sequence[SecondOpinion], trees: Sequence[ParsedTree], bonus: float
+    model: NetworkModel, opinions: Sequence[SecondOpinion], trees: Sequence[ParsedTree], bonus: float
 ) -> list[ParsedTree]:
     """The joint trees. Arcs that the parser did not make are labelled as in reparsing. own: its trees."""
     reparser = Reparser.of(model)
@@ -121,7 +122,7 @@ def scores_of(sentences: Sequence[Sentence], trees: Sequence[ParsedTree]) -> str
     return f"UAS {scores.uas:.2f}  LAS {scores.las:.2f}{crossing}"
 
 
-def measure(model: Model, sentences: Sequence[Sentence], crossing: bool) -> None:
+def measure(model: NetworkModel, sentences: Sequence[Sentence], crossing: bool) -> None:
     """Print all results for a model."""
     trees = parse(
         with_calibration(without_scorers(model), None), sentences, options=ParseOptions(probabilities=True)
@@ -167,7 +168,7 @@ def main() -> None:
     sentences = [sentence for sentence in whole if len(sentence) <= MAX_WORDS]
     for path in given.models:
         try:
-            model = Model.load(path, torch.device("cpu"))
+            model = load_network(path, torch.device("cpu"))
         except ValueError as error:
             sys.exit(str(error))
         if model.network.arcs is None:

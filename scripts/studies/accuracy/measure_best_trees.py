@@ -22,12 +22,12 @@ import torch
 from measure_arc_scorer import opinions_of, without_scorers
 
 from parser.evaluation.scores import score
-from parser.models.model import Model
+from parser.models.network_model import NetworkModel, load_network
 from parser.parsing.engine import parse
 from parser.parsing.options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.reparsing import MAX_WORDS
-from parser.system.machine import tune_process
+from parser.system.pytorch import tune_process
 from parser.treebank.conllu import read_treebank
 from parser.treebank.sentence import Sentence
 
@@ -47,12 +47,12 @@ def las_of_best(sentences: Sequence[Sentence], trees: Trees, value: Value) -> fl
     return las(sentences, [max(several, key=partial(value, number)) for number, several in numbered])
 
 
-def several(model: Model, sentences: Sequence[Sentence], count: int) -> Trees:
+def several(model: NetworkModel, sentences: Sequence[Sentence], count: int) -> Trees:
     parsed = parse(model, sentences, options=ParseOptions(trees=count))
     return [(tree, *tree.others) for tree in parsed]
 
 
-def measure(model: Model, sentences: Sequence[Sentence], count: int) -> dict[str, float]:
+def measure(model: NetworkModel, sentences: Sequence[Sentence], count: int) -> dict[str, float]:
     parser, trees = without_scorers(model), several(model, sentences, count)
     by_parser = parse(parser, sentences, options=ParseOptions(trees=count))
     row = {
@@ -82,7 +82,7 @@ def main() -> None:
     options = arguments.parse_args()
     tune_process()
     torch.set_num_threads(1)
-    model = Model.load(options.model, torch.device("cpu"))
+    model = load_network(options.model, torch.device("cpu"))
     sentences = [one for one in read_treebank(options.treebank) if len(one) <= MAX_WORDS]
     print(json.dumps(measure(model, sentences, options.trees)))
 

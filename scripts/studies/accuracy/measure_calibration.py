@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from parser.evaluation.calibration import (
     Confidence,
@@ -24,11 +23,12 @@ from parser.evaluation.calibration import (
     confidence_of,
     fitted,
 )
+from parser.models.loading import load_model
 from parser.models.model import Model
 from parser.parsing.engine import parse
 from parser.parsing.options import ParseOptions
 from parser.parsing.probabilities import Calibration, Floats, features, logistic, with_calibration
-from parser.system.machine import tune_process
+from parser.system.pytorch import tune_process
 from parser.treebank.conllu import read_treebank
 from parser.treebank.sentence import Sentence
 
@@ -59,7 +59,7 @@ def main() -> None:
     tune_process()
     dev, test = (read_treebank(str(path)) for path in (given.dev, given.test))
     for path in given.models:
-        model = Model.load(path, torch.device("cpu"))
+        model = load_model(path)
         of_dev, of_test = confidence(model, dev), confidence(model, test)
         print(path)
         scaled = logistic(log_odds(of_test.probabilities) / temperature_of(of_dev))

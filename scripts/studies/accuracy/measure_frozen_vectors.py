@@ -28,7 +28,7 @@ from measuring import compare, per_second
 from pretrain_small import save, train_tokenizer
 
 from parser.config.data_folder import data_path
-from parser.system.machine import tune_process
+from parser.system.pytorch import tune_process
 from parser.training import data
 from parser.training.config import Config, read_config
 from parser.training.data import epoch_batches

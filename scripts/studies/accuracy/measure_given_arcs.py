@@ -20,16 +20,17 @@ from pathlib import Path
 
 import torch
 
+from parser.models.loading import load_model
+
 sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from measuring import compare, per_second
 
-from parser.models.model import Model
 from parser.parsing.constraints import LabelChoices
 from parser.parsing.engine import parse
 from parser.parsing.options import TREE_ALONE, ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
-from parser.system.machine import tune_process
+from parser.system.pytorch import tune_process
 from parser.treebank.conllu import read_treebank
 from parser.treebank.sentence import BLANK, NO_HEAD, Sentence, without_subtype
 
@@ -76,7 +77,7 @@ def main() -> None:
     options = arguments.parse_args()
     tune_process()
     torch.set_num_threads(1)
-    model = Model.load(options.model, torch.device("cpu"))
+    model = load_model(options.model)
     gold = read_treebank(options.treebank)
     choices, draw = LabelChoices.of(model.vocabulary), random.Random(options.seed)
     given = [partly_given(sentence, options.share, choices, draw) for sentence in gold]

@@ -21,7 +21,7 @@ from pathlib import Path
 from measure_selection import trained, uas_and_las
 
 from parser.config.data_folder import data_path
-from parser.system.machine import tune_process
+from parser.system.pytorch import tune_process
 from parser.training.config import Config, read_config
 from parser.treebank.conllu import read_treebank
 from parser.treebank.conllu_output import with_tree

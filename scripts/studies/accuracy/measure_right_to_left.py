@@ -34,6 +34,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from parser.models.network_model import load_network
+
 sys.path.insert(0, str(Path(__file__).parents[2] / "treebank"))
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -43,13 +45,14 @@ from mirror_treebank import mirrored, mirrored_heads
 
 from parser.config.data_folder import data_path
 from parser.evaluation.scores import score
-from parser.models.model import Model, ModelChoice, load_models
+from parser.models.loading import ModelChoice, load_models
+from parser.models.network_model import NetworkModel
 from parser.parsing.eisner import is_projective_tree, projective_trees
 from parser.parsing.engine import parse
 from parser.parsing.options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.reparsing import MAX_WORDS, with_bonus
-from parser.system.machine import tune_process
+from parser.system.pytorch import tune_process
 from parser.treebank.conllu import read_treebank
 from parser.treebank.sentence import Sentence
 
@@ -131,7 +134,7 @@ WAYS: dict[str, tuple[Callable[[Sequence[Opinion]], Floats], Weight]] = {
 """Ways to combine parsers: the function that sums scores for trees, and the weights for labels."""
 
 
-def opinions_from_left(model: Model, sentences: Sequence[Sentence]) -> list[Opinion]:
+def opinions_from_left(model: NetworkModel, sentences: Sequence[Sentence]) -> list[Opinion]:
     arcs = model.settings.network.arcs
     if arcs is None or arcs.bonus is None:
         raise SystemExit("a model has no scorer of arcs with a bonus (parser.network.arcs)")
@@ -152,7 +155,7 @@ def mirrored_opinion(opinion: Opinion) -> Opinion:
     )
 
 
-def opinions_from_right(model: Model, sentences: Sequence[Sentence]) -> list[Opinion]:
+def opinions_from_right(model: NetworkModel, sentences: Sequence[Sentence]) -> list[Opinion]:
     return [
         mirrored_opinion(opinion)
         for opinion in opinions_from_left(model, [mirrored(each) for each in sentences])
@@ -184,16 +187,15 @@ def measure(
     gold: Sequence[Sentence], from_left: Sequence[Path], from_right: Sequence[Path]
 ) -> dict[str, dict[str, object]]:
     """LAS, and differences to ensembles with intervals, by the names of combinations."""
-    cpu = torch.device("cpu")
-    left = [opinions_from_left(Model.load(path, cpu), gold) for path in from_left]
-    right = [opinions_from_right(Model.load(path, cpu), gold) for path in from_right]
+    left = [opinions_from_left(load_network(path, torch.device("cpu")), gold) for path in from_left]
+    right = [opinions_from_right(load_network(path, torch.device("cpu")), gold) for path in from_right]
     parsed = {
         name: [[opinion.tree for opinion in of_parser] for of_parser in members]
         for name, members in (("1 from left", left), ("1 from right", right))
     }
     ensembles = {}
     for size in range(FEWEST, len(left) + 1):
-        ensemble = parse(load_models(ModelChoice(tuple(from_left[:size])), cpu), gold)
+        ensemble = parse(load_models(ModelChoice(tuple(from_left[:size]))), gold)
         parsed[f"{size} from left: ensemble"] = [ensemble]
         for of_right, way in product(range(min(len(right), size - 1) + 1), WAYS):
             members = f"{size - of_right} from left" + (f", {of_right} from right" if of_right else "")

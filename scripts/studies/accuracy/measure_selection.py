@@ -21,12 +21,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
-import torch
-
 from parser.config.data_folder import data_path
 from parser.evaluation.selection import By, FileSentence, select
+from parser.models.loading import load_model
 from parser.models.model import Model
-from parser.system.machine import tune_process
+from parser.system.pytorch import tune_process
 from parser.training.config import Config, read_config
 from parser.training.run import train_and_score
 from parser.treebank.conllu import read_treebank
@@ -66,7 +65,7 @@ def uas_and_las(result: dict[str, Any]) -> dict[str, dict[str, float]]:
 
 
 def committee(folders: Sequence[Path]) -> Model:
-    first, *others = (Model.load(folder / "model", torch.device("cpu")) for folder in folders)
+    first, *others = (load_model(folder / "model") for folder in folders)
     return replace(first, others=tuple(others))
 
 

@@ -23,7 +23,8 @@ from parser.speed.tasks.digits.mnist_mlp_plugin import (
     load_digits,
 )
 from parser.speed.tasks.message_training import accuracy
-from parser.system.machine import append_stamped, tune_process
+from parser.system.provenance import append_stamped
+from parser.system.pytorch import tune_process
 
 IMAGES = "${PARSER_DATA}/mnist/t10k-images-idx3-ubyte.gz"
 LABELS = "${PARSER_DATA}/mnist/t10k-labels-idx1-ubyte.gz"

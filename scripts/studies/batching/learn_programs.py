@@ -32,7 +32,8 @@ from parser.speed.tasks.programs.network import BY_LEVELS
 from parser.speed.tasks.programs.program_executor_plugin import ProgramExecutorPlugin
 from parser.speed.tasks.programs.questions import Question, Scene, read_scenes
 from parser.system.device_choice import choose_device
-from parser.system.machine import append_stamped, tune_process
+from parser.system.provenance import append_stamped
+from parser.system.pytorch import tune_process
 
 METHODS = ProgramExecutorPlugin.methods["train"]
 IMAGES = 8
@@ -135,7 +136,9 @@ def prepared(folder: Path, part: str, method: str, sizes: Mapping[str, Any]) -> 
     settings = ProgramExecutorSettings(questions=questions, scenes=scenes, **sizes)
     plugin = ProgramExecutorPlugin()
     mode: Mode = "train" if part == "train" else "infer"
-    plugin.prepare(Setup(settings, method, mode, 1, choose_device("auto"), 1, lambda _: nullcontext()))
+    plugin.prepare(
+        Setup(settings, method, mode, 1, torch.device(choose_device("auto")), 1, lambda _: nullcontext())
+    )
     return plugin
 
 

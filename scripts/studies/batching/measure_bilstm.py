@@ -20,7 +20,7 @@ from measuring import in_turns, processor_seconds
 from parser.batching.device import fix_workspaces
 from parser.networks.bilstm import bilstm, bilstm_by_levels, bilstm_padded
 from parser.speed.tasks.bilstms import BiLSTM
-from parser.system.machine import machine
+from parser.system.provenance import machine
 
 SIZES = (64, 100, 200)
 WORDS = 500

@@ -47,7 +47,7 @@ from parser.speed.tasks.programs.network import (
     number_calls,
     operation_of,
 )
-from parser.system.machine import tune_process
+from parser.system.pytorch import tune_process
 
 IMAGES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 ROWS = (1, 10, 100, 1000, 10000)

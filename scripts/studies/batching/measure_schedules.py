@@ -28,7 +28,7 @@ from parser.batching.operations.operation_graph import Graph
 from parser.batching.operations.template import Template
 from parser.batching.operations.writer import Value, Values, Writer
 from parser.evaluation.statistics import ratio_of
-from parser.system.machine import machine
+from parser.system.provenance import machine
 
 SIZES = (32, 256)
 EXAMPLES, CHILDREN, WORDS = 64, 5, 20

@@ -31,7 +31,8 @@ from measuring import processor_seconds
 from parser.batching.device import HasTensors
 from parser.networks.replay.making import Selection
 from parser.networks.replay.shapes import EPOCHS, common_shapes, fitting
-from parser.system.machine import append_stamped, tune_process
+from parser.system.provenance import append_stamped
+from parser.system.pytorch import tune_process
 from parser.training import data
 from parser.training.config import TrainingSettings, read_config
 from parser.training.data import epoch_batches

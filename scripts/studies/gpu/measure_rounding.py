@@ -28,7 +28,8 @@ from gpu_visit.training import CONFIG, Run
 from parser.batching.functional import set_precision
 from parser.evaluation.evaluate import evaluate
 from parser.system.device_choice import choose_device
-from parser.system.machine import append_stamped, tune_process
+from parser.system.provenance import append_stamped
+from parser.system.pytorch import tune_process
 from parser.training.config import Config, read_config
 from parser.training.epoch import running_loss
 from parser.training.loop import mean_loss
@@ -59,7 +60,7 @@ def main() -> None:
 
 def trained(config: Config, noise: float, draw: int) -> dict[str, Any]:
     """Train for the config's epochs. Returns the dev scores and the losses after the last one."""
-    device = choose_device(config.device)
+    device = torch.device(choose_device(config.device))
     torch.set_num_threads(config.threads)
     set_precision(config.training.precision, device)
     run = Run.begin(config, device)

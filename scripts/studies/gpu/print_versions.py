@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from gpu_visit.runner import report
 
-from parser.system.machine import gpu_limits
+from parser.system.provenance import gpu_limits
 
 PACKAGES = (
     *("numpy", "pyyaml", "tqdm", "safetensors", "pydantic", "pydantic_core", "annotated-types"),

@@ -17,7 +17,7 @@ from gpu_visit.device import counted_replays, visited_device
 from gpu_visit.runner import report
 from gpu_visit.training import GRAPHS, Run, config_maker
 
-from parser.system.machine import memory_use, reset_peak_memory
+from parser.system.pytorch import memory_use, reset_peak_memory
 
 EPOCHS = 3
 

@@ -29,14 +29,14 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from measuring import write_sentences
 
-from parser.models.model import ModelChoice
+from parser.models.loading import ModelChoice
 from parser.parsing.corpus.files import find_files
 from parser.parsing.corpus.run import Summary, parse_corpus
 from parser.parsing.corpus.workers import cut_into_parts
 from parser.parsing.options import TREE_ALONE
 from parser.parsing.part_parser import PartSettings
 from parser.system.files import refuse_to_overwrite
-from parser.system.machine import append_stamped
+from parser.system.provenance import append_stamped
 from parser.treebank.conllu import stream_sentences
 
 KIB = 1 << 10
@@ -67,9 +67,7 @@ def main() -> None:
 
     keep({"measured": "finding", **found(FOUND_FILES)})
     keep({"measured": "cutting", **cutting(given.treebank, given.sentences)})
-    settings = PartSettings(
-        ModelChoice((given.model.resolve(),)), 1, "float32", 256, TREE_ALONE, "missing", "drop"
-    )
+    settings = PartSettings(ModelChoice((given.model.resolve(),)), "auto", 256, TREE_ALONE, "missing", "drop")
     for size in FILE_SIZES:
         for workers in WORKERS:
             with tempfile.TemporaryDirectory() as folder:

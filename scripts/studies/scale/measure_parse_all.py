@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from parser import load
-from parser.system.machine import tune_process
+from parser.system.pytorch import tune_process
 from parser.treebank.conllu import read_treebank
 
 LINES = 10

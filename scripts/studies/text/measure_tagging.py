@@ -19,12 +19,14 @@ from pathlib import Path
 
 import torch
 
+from parser.models.network_model import NetworkModel, load_network
+
 sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from measuring import compare, parsed_per_second, write_sentences
 
-from parser.models.model import VECTORS, Model
 from parser.models.settings import ParserSettings
+from parser.models.weight_shapes import VECTORS
 
 
 def main() -> None:
@@ -37,7 +39,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         text, other = Path(folder) / "input.conllu", Path(folder) / "model"
         write_sentences(given.treebank, given.sentences, text)
-        without_tags(Model.load(given.model, torch.device("cpu"))).save(other, {})
+        without_tags(load_network(given.model, torch.device("cpu"))).save(other, {})
         parsing = {
             "with tags": partial(parsed_per_second, given.model, text, "--tags=all"),
             "without": partial(parsed_per_second, other, text),
@@ -45,7 +47,7 @@ def main() -> None:
         compare(parsing, given.turns, "with tags over without")
 
 
-def without_tags(model: Model) -> Model:
+def without_tags(model: NetworkModel) -> NetworkModel:
     """A parser that predicts no tags; its sentence encoder has all layers of the model's."""
     settings = model.settings.model_dump()
     network, below = settings["network"], 0
@@ -56,7 +58,7 @@ def without_tags(model: Model) -> Model:
     vocabulary = replace(model.vocabulary, predicted={})
     weights = {_name_without_tags(name, below): weight for name, weight in model.network.state_dict().items()}
     vectors = weights[VECTORS][1:] if VECTORS in weights else None
-    alone = Model.build(ParserSettings.model_validate(settings), vocabulary, model.device, vectors)
+    alone = NetworkModel.build(ParserSettings.model_validate(settings), vocabulary, model.device, vectors)
     # The first layer above the tags also reads these, in its last columns.
     alone.network.load_state_dict(
         {

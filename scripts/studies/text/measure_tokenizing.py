@@ -15,15 +15,16 @@ from pathlib import Path
 
 import torch
 
+from parser.models.loading import load_model
+
 sys.path.insert(0, str(Path(__file__).parents[2]))  # modules shared by scripts
 
 from measuring import compare, per_second
 
-from parser.models.model import Model
 from parser.models.text_input import text_reader
 from parser.parsing.engine import parse_stream
 from parser.parsing.part_parser import output_of
-from parser.system.machine import tune_process
+from parser.system.pytorch import tune_process
 from parser.treebank.conllu import read_treebank
 from parser.treebank.text.reading import TextPart, read_parts
 from parser.treebank.text.treebank_text import treebank_text
@@ -37,7 +38,7 @@ def main() -> None:
     given = arguments.parse_args()
     tune_process()
     torch.set_num_threads(1)
-    model = Model.load(given.model, torch.device("cpu"))
+    model = load_model(given.model)
     reader = text_reader(given.model, "raw")
     text = [TextPart(0, treebank_text(read_treebank(given.treebank)))]
     sentences = list(read_parts(reader, text))

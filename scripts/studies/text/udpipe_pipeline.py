@@ -14,12 +14,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import torch
 from ufal import udpipe
 
 from parser.evaluation.measures import TEXT_MEASURES
 from parser.evaluation.text_scores import TextScores, gold_text, parsed_text, score_text
-from parser.models.model import Model
+from parser.models.loading import load_model
 from parser.models.text_input import text_reader
 from parser.parsing.engine import parse_stream
 from parser.treebank.conllu import blocks, parse_block, read_treebank
@@ -43,7 +42,7 @@ def train(train: Path, dev: Path, model: Path) -> None:
 
 
 def compare(model: Path, udpipe_model: Path, treebank: Path) -> None:
-    gold, ours = read_treebank(str(treebank)), Model.load(model, torch.device("cpu"))
+    gold, ours = read_treebank(str(treebank)), load_model(model)
     text = [TextPart(0, treebank_text(gold))]
     parts = list(read_parts(text_reader(model, "raw"), text))
     print(f"{'':<34}{''.join(f'{name:>10}' for name in TEXT_MEASURES.values())}")

@@ -12,7 +12,8 @@ from parser.speed.measuring.rows import FailedRow, RowFile, SpeedRow, data_check
 from parser.speed.measuring.turns import speed_row as row_of_turns
 from parser.speed.tasks.discovery import find
 from parser.speed.tasks.plugin import Work
-from parser.system.machine import MemoryUse, stamp
+from parser.system.provenance import stamp
+from parser.system.pytorch import MemoryUse
 
 CELL = cell(settings={"words": 3})
 

@@ -13,10 +13,10 @@ from parser.batching.device import to_device
 from parser.batching.lstm import run_cell
 from parser.batching.ragged import Padding
 from parser.batching.stack_lstm import SteppedLSTM, output
-from parser.models.model import Model
+from parser.models.network_model import NetworkModel
 from parser.networks.replay.batch import Batch, buffer_rows
 from parser.networks.stack_parser import StackParser
-from parser.parsing.running_batch import best_transitions, mask_illegal
+from parser.parsing.pytorch.running_batch import best_transitions, mask_illegal
 from parser.speed.tasks.stack_parser.stepper import StatePositions, stepper
 from parser.transitions.inventory import Inventory
 from parser.transitions.state import State
@@ -76,7 +76,7 @@ def score_sentence(network: StackParser, inventory: Inventory, table: Tensor, ba
     return torch.cat(scores)
 
 
-def parse_one(model: Model, tokens: Tokens) -> State:
+def parse_one(model: NetworkModel, tokens: Tokens) -> State:
     """Parse one sentence without batching; return its final state."""
     network, inventory = model.network, model.inventory
     if not network.is_of_ding_and_koehn:
@@ -95,7 +95,7 @@ def parse_one(model: Model, tokens: Tokens) -> State:
     return state
 
 
-def _step_unbatched(model: Model, tokens: Tokens) -> State:
+def _step_unbatched(model: NetworkModel, tokens: Tokens) -> State:
     """Like `parse_one`, but for all networks."""
     inventory, state = model.inventory, State.initial(tokens.lengths, device=model.device)
     sentence = torch.zeros_like(state.length)
@@ -112,7 +112,7 @@ def _step_unbatched(model: Model, tokens: Tokens) -> State:
     return state
 
 
-def parse_batch(model: Model, tokens: Tokens) -> State:
+def parse_batch(model: NetworkModel, tokens: Tokens) -> State:
     """Parse a static batch with the paper's decoder until all sentences are done; return the final states."""
     network, inventory = model.network, model.inventory
     assert network.is_of_ding_and_koehn

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from parser.batching.device import Packed
 from parser.batching.ragged import Padding, group_size
-from parser.models.model import Model
+from parser.models.network_model import NetworkModel
 from parser.networks.loss import BatchLoss
 from parser.networks.replay.batch import Batch
 from parser.networks.replay.examples import BatchSource, Examples
@@ -24,7 +24,7 @@ from parser.networks.replay.making import Selection
 from parser.networks.replay.shapes import EPOCHS, Shape, common_shapes
 from parser.networks.stack_parser import EncodedSentences, StackParser
 from parser.parsing.parsed_tree import Arcs
-from parser.parsing.running_batch import RunningBatch
+from parser.parsing.pytorch.running_batch import RunningBatch
 from parser.speed.tasks.plugin import Setup, method, methods_of
 from parser.speed.tasks.stack_parser.baselines import (
     parse_batch,
@@ -53,7 +53,7 @@ class Parts:
     """What the methods of a cell need."""
 
     setup: Setup[Any]
-    model: Model
+    model: NetworkModel
     examples: Examples
     source: BatchSource
     step: TrainingStep
@@ -219,7 +219,7 @@ class StaticTrees:
     continuous = False
     """Whether a batch has more sentences than are parsed together, of any lengths, the longest first."""
 
-    def __init__(self, parse: Callable[[Model, Tokens], State], one_by_one: bool, parts: Parts):
+    def __init__(self, parse: Callable[[NetworkModel, Tokens], State], one_by_one: bool, parts: Parts):
         self._parts, self._parse, self._one_by_one = parts, parse, one_by_one
 
     def parse(self, rows: Tensor) -> Tensor:
@@ -270,7 +270,7 @@ parsing("step-graph", skip=needs_gpu, title="step by step, in CUDA graphs")(part
 
 
 def parse_tokens(
-    batch: RunningBatch, model: Model, tokens: Tokens, probabilities: bool = False
+    batch: RunningBatch, model: NetworkModel, tokens: Tokens, probabilities: bool = False
 ) -> list[Arcs]:
     """Parse sentences in a batch of this model without other sentences."""
     slots = batch.join([EncodedSentences(tokens, model.network.encode_distinct(tokens)[0])], probabilities)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from parser.batching import PRECISIONS
 from parser.config.data_folder import data_path
-from parser.models.model import Model
+from parser.models.network_model import NetworkModel
 from parser.models.settings import ParserSettings
 from parser.networks.replay.examples import BatchSource, Examples
 from parser.networks.stack_parser import StackParser
@@ -78,7 +78,7 @@ class StackParserPlugin:
             predicted=settings.parser.network.tags.predict,
         )
         torch.manual_seed(setup.seed)
-        model = Model.build(settings.parser, vocabulary, setup.device)
+        model = NetworkModel.build(settings.parser, vocabulary, setup.device)
         network = model.network
         examples = Examples.of(model.inventory.to(torch.device("cpu")), vocabulary, trees)
         self._operations = replay_operations(examples, network)

@@ -14,21 +14,23 @@ import torch
 from torch import Tensor
 
 from parser.batching.device import to_device
-from parser.models.model import Model
+from parser.models.network_model import NetworkModel
 from parser.networks.loss import ILLEGAL_SCORE
 from parser.networks.stack_parser import EncodedSentences
 from parser.networks.stepping.stepper import InferenceStepper, Positions
-from parser.parsing.constrained_steps import ConstrainedBatch
 from parser.parsing.constraints import LabelChoices, SentenceConstraints
-from parser.parsing.parsed_tree import Arcs, ParsedTree
-from parser.parsing.reparsing import SecondOpinion
-from parser.parsing.running_batch import (
+from parser.parsing.parsed_tree import Arcs
+from parser.parsing.pytorch.constrained_batch import ConstrainedBatch
+from parser.parsing.pytorch.runner import encoded
+from parser.parsing.pytorch.running_batch import (
     MAX_FRAMES,
     best_transitions,
     mask_illegal,
     stepper_of,
     steps_at_once,
 )
+from parser.parsing.running import Encoding, Running
+from parser.parsing.scheduler import Request
 from parser.transitions.inventory import Inventory
 from parser.transitions.state import State
 
@@ -38,8 +40,21 @@ MAX_ROWS = 256
 """Most hypotheses of all sentences searched at the same time, unless a single sentence has more."""
 
 
+@torch.inference_mode()
+def search_trees(
+    model: NetworkModel, encoding: Encoding, requests: Sequence[Request]
+) -> list[tuple[Running, list[Arcs]]]:
+    """Sentences, for which equally many trees are requested, with the hypotheses for each."""
+    sentences = encoded(model, encoding, requests)
+    constraints = [running.constraints for running in sentences.running]
+    width = WIDTH * requests[0].options.trees
+    return list(
+        zip(sentences.running, search(model.members, sentences.words, constraints, width), strict=True)
+    )
+
+
 def search(
-    models: Sequence[Model],
+    models: Sequence[NetworkModel],
     by_model: Sequence[EncodedSentences],
     constraints: Sequence[SentenceConstraints | None],
     width: int,
@@ -62,25 +77,6 @@ def search(
         for number, of_sentence in zip(numbers, beams.hypotheses(), strict=True):
             hypotheses[number] = of_sentence
     return hypotheses
-
-
-def best_of(trees: Sequence[ParsedTree], count: int, opinion: SecondOpinion | None) -> list[ParsedTree]:
-    """At most `count` different trees, the best first. Of equal trees, the best score counts.
-
-    opinion: that of the scorers of arcs, which affects scores and order of the chosen trees, not the choice.
-    """
-    best: dict[tuple[tuple[int, ...], tuple[str, ...]], ParsedTree] = {}
-    for tree in sorted(trees, key=_score, reverse=True):
-        best.setdefault((tree.heads, tree.labels), tree)
-    chosen = list(best.values())[:count]
-    if opinion:
-        means = (float(opinion.of_arcs(tree.heads).mean()) for tree in chosen)
-        chosen = [tree._replace(score=_score(tree) + mean) for tree, mean in zip(chosen, means, strict=True)]
-    return sorted(chosen, key=_score, reverse=True)
-
-
-def _score(tree: ParsedTree) -> float:
-    return tree.score or 0.0
 
 
 def _groups(lengths: Tensor, width: int) -> Iterator[Tensor]:

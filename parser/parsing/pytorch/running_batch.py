@@ -20,7 +20,8 @@ from torch import Tensor
 
 from parser.batching.cuda_graph import CudaGraphs, GraphedWork, LostGeneratorError
 from parser.batching.device import to_device
-from parser.models.model import Model, numbers_in
+from parser.models.model import numbers_in
+from parser.models.network_model import NetworkModel
 from parser.networks.loss import ILLEGAL_SCORE
 from parser.networks.stack_parser import EncodedSentences
 from parser.networks.stepping.stepper import (
@@ -31,10 +32,10 @@ from parser.networks.stepping.stepper import (
     inference_stepper,
     with_room,
 )
-from parser.parsing.constrained_steps import ConstrainedBatch
 from parser.parsing.constraints import LabelChoices, SentenceConstraints
 from parser.parsing.parsed_tree import Arcs
-from parser.parsing.probabilities import ArcProbabilities
+from parser.parsing.pytorch.arc_probabilities import ArcProbabilities
+from parser.parsing.pytorch.constrained_batch import ConstrainedBatch
 from parser.transitions.inventory import Inventory
 from parser.transitions.state import State, legal_kinds
 from parser.treebank.sentence import NO_HEAD
@@ -102,7 +103,7 @@ class _Sentence(NamedTuple):
 
 
 class RunningBatch:
-    def __init__(self, models: Sequence[Model], max_rows: int, in_graph: bool):
+    def __init__(self, models: Sequence[NetworkModel], max_rows: int, in_graph: bool):
         """models: their scores are averaged. in_graph: whether a GPU repeats the steps as a CUDA graph."""
         self._model, self._max_rows = models[0], max_rows
         self._inventory, self._device = models[0].inventory, models[0].device
@@ -401,10 +402,10 @@ class _Blocks:
             self._taken = [block for block in self._taken if block[0] != start]
 
 
-def stepper_of(models: Sequence[Model]) -> InferenceStepper:
+def stepper_of(models: Sequence[NetworkModel]) -> InferenceStepper:
     """A stepper with a single parser, of all models together."""
     parsers = [inference_stepper(model.network, model.inventory, batch=1) for model in models]
     if len(models) == 1:
         return parsers[0]
-    numbers = (numbers_in(model, models[0]) for model in models)
+    numbers = (to_device(torch.tensor(numbers_in(model, models[0])), model.device) for model in models)
     return EnsembleInference(list(map(Member, parsers, numbers)))
