@@ -45,7 +45,7 @@ from parser.models.settings import ParserSettings
 from parser.models.transformer_files import (
     TransformerShapes,
     read_transformer,
-    refuse_missing_libraries,
+    refuse_missing_library,
     transformer_shapes,
 )
 from parser.models.weight_shapes import VECTORS, weight_shapes
@@ -125,7 +125,7 @@ def load_model(source: ModelFiles | Path) -> ArrayModel:
     if files.has(f"{member_folder(1)}/{SETTINGS}"):
         raise ValueError(f"{files.name}: holds several models, where one is needed")
     refuse_without_model(files)
-    refuse_missing_libraries(files)
+    refuse_missing_library(files)
     try:
         return _read(files)
     except OtherFormatError as error:

@@ -6,23 +6,28 @@ transition system and labels. The tokenizer of the first model divides texts.
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parser.models.column_shares import ColumnShares, InputColumnCheck
 from parser.models.settings import ParserSettings
+from parser.networks.transformer.architecture import Architecture, architecture_of
 from parser.system.console import quoted
 from parser.transitions import transition_system
 from parser.transitions.labelled import LabelledTransitions
 from parser.transitions.system import TransitionSystem
 from parser.treebank.sentence import Sentence
 from parser.treebank.vocabulary import TREEBANK, Lexicon, Vocabulary
+
+if TYPE_CHECKING:
+    from parser.networks.transformer.tokenizer import PieceTokenizer
 
 AnyModel = TypeVar("AnyModel", bound="Model")
 Floats = NDArray[np.floating[Any]]
@@ -88,7 +93,8 @@ class Model(ABC):
         return InputColumnCheck(self.read_lexicons, shares, is_text)
 
 
-class TransformerFiles(NamedTuple):
+@dataclass(frozen=True)
+class TransformerFiles:
     """The pretrained transformer of a model."""
 
     config: str
@@ -97,6 +103,20 @@ class TransformerFiles(NamedTuple):
     """The content of a `tokenizer.json`."""
     weights: Mapping[str, Floats]
     """Those that the parser has not trained, by their names in Hugging Face's library."""
+
+    @cached_property
+    def architecture(self) -> Architecture:
+        """Raises what `architecture_of` raises."""
+        return architecture_of(json.loads(self.config))
+
+    @cached_property
+    def pieces(self) -> PieceTokenizer:
+        """Raises ValueError if it is broken."""
+        from parser.networks.transformer.tokenizer import (
+            PieceTokenizer,  # with a library that few models need
+        )
+
+        return PieceTokenizer(self.tokenizer)
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,14 @@ not trained. The trained weights are among those of the parser.
 
 from __future__ import annotations
 
+import json
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
+from numpy.typing import NDArray
+from safetensors import SafetensorError, deserialize, safe_open
 from safetensors.numpy import save
 
 from parser.models.model import TransformerFiles
@@ -19,10 +22,13 @@ from parser.models.model_files import (
     TRANSFORMER_CONFIG,
     TRANSFORMER_TOKENIZER,
     TRANSFORMER_WEIGHTS,
+    Arrays,
     ModelFiles,
     text_of,
 )
 from parser.networks.settings import NetworkSettings, TransformerSettings
+from parser.networks.transformer.architecture import PREFIX, NeedsPyTorchError, architecture_of
+from parser.networks.transformer.windows import longest_window
 from parser.system.files import write_atomically
 from parser.system.version import to_install
 
@@ -33,17 +39,13 @@ if TYPE_CHECKING:
 FOR_OTHERS = TRANSFORMER_CLASS, b'{"tokenizer_class": "PreTrainedTokenizerFast"}\n'
 """A file without which the library would not read all of the tokenizer."""
 DIGEST = "digest"
-PREFIX = "tokens.transformer."
-"""Of the names of a transformer's weights among those of the parser."""
+FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2"}
+"""The names of types in safetensors and in NumPy, which lacks bfloat16."""
+BFLOAT16 = "BF16"
 
 
-def refuse_missing_libraries(files: ModelFiles | None = None) -> None:
-    """Raises ValueError with what to install if packages are missing.
-
-    files: those of a model, which may need no packages.
-    """
-    if files and not files.has(TRANSFORMER_CONFIG):
-        return
+def refuse_missing_libraries() -> None:
+    """Raises ValueError with what to install if packages for PyTorch are missing."""
     try:
         import peft  # noqa: F401
         import tokenizers  # noqa: F401
@@ -51,6 +53,24 @@ def refuse_missing_libraries(files: ModelFiles | None = None) -> None:
     except ImportError:
         needed = "a parser with a pretrained transformer needs transformers and peft"
         raise ValueError(f"{needed}: {to_install('transformers')}") from None
+
+
+def refuse_missing_library(files: ModelFiles) -> None:
+    """Raises ValueError with what to install if a model cannot be loaded without it."""
+    if not files.has(TRANSFORMER_CONFIG):
+        return
+    try:
+        architecture_of(json.loads(text_of(files, TRANSFORMER_CONFIG)))
+    except NeedsPyTorchError as error:
+        try:
+            refuse_missing_libraries()
+        except ValueError as missing:
+            raise ValueError(f"{TRANSFORMER_CONFIG}: {error}: {missing}") from None
+    except (ValueError, RecursionError):
+        pass  # loading will tell
+    if not find_spec("tokenizers"):
+        needed = "a parser with a pretrained transformer needs tokenizers"
+        raise ValueError(f"{needed}: {to_install('tokenizers')}")
 
 
 def make_encoder(settings: TransformerSettings, pretrained: PretrainedTransformer) -> TransformerEncoder:
@@ -74,6 +94,15 @@ class TransformerShapes(NamedTuple):
 
 def transformer_shapes(settings: TransformerSettings, files: TransformerFiles) -> TransformerShapes:
     """Raises ValueError if the transformer does not suit the settings."""
+    try:
+        found = files.architecture
+    except NeedsPyTorchError:
+        return _shapes_by_pytorch(settings, files)
+    longest_window(settings, files.pieces, len(found.layers), found.pieces, found.longest)
+    return TransformerShapes(found.trained_shapes(settings), found.frozen_shapes(settings), found.size)
+
+
+def _shapes_by_pytorch(settings: TransformerSettings, files: TransformerFiles) -> TransformerShapes:
     from parser.networks.without_values import without_values
 
     with without_values():
@@ -101,13 +130,29 @@ def read_transformer(files: ModelFiles, network: NetworkSettings) -> Transformer
     needed = TRANSFORMER_CONFIG, TRANSFORMER_TOKENIZER, *([TRANSFORMER_WEIGHTS] if has_weights else [])
     if missing := [name for name in needed if not files.has(name)]:
         raise ValueError(f"{', '.join(missing)} missing")
-    weights = files.weights(TRANSFORMER_WEIGHTS) if has_weights else {}
+    weights = _weights(files) if has_weights else {}
     for name, weight in weights.items():
         if weight.dtype.kind != "f" or not np.isfinite(weight).all():
             raise ValueError(f"{TRANSFORMER_WEIGHTS}: {name} has values that are no finite numbers")
     return TransformerFiles(
         text_of(files, TRANSFORMER_CONFIG), text_of(files, TRANSFORMER_TOKENIZER), weights
     )
+
+
+def _weights(files: ModelFiles) -> Arrays:
+    if not any(array.type == BFLOAT16 for array in files.stored(TRANSFORMER_WEIGHTS).values()):
+        return files.weights(TRANSFORMER_WEIGHTS)
+    return {
+        name: _array(part["dtype"], part["data"]).reshape(part["shape"])
+        for name, part in deserialize(files.content(TRANSFORMER_WEIGHTS))
+    }
+
+
+def _array(kind: str, content: bytes) -> NDArray[Any]:
+    """[numbers] A number of bfloat16 is the first half of that of float32."""
+    if kind == BFLOAT16:
+        return (np.frombuffer(content, "<u2").astype(np.uint32) << 16).view(np.float32)
+    return np.frombuffer(content, FLOATS[kind])
 
 
 def write_transformer(folder: Path, encoder: TransformerEncoder) -> None:

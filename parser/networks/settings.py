@@ -105,7 +105,7 @@ class LoraSettings(Settings):
 
 class TransformerSettings(Settings):
     """A pretrained transformer. Its output at the pieces of a word gives an additional vector for the word.
-    Needs the extra `transformers`."""
+    Training needs the extra `transformers`, and parsing on a CPU only `tokenizers`."""
 
     model: str
     """Folder of a model in the format of Hugging Face's transformers, with its weights as safetensors and a

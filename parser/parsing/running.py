@@ -8,11 +8,13 @@ nothing. On a GPU, a batch runs continuously, see `parser.parsing.pytorch.runner
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from parser.models.model import ArrayModel, Model, numbers_in
+from parser.networks.transformer.architecture import NeedsPyTorchError
 from parser.parsing.constrained_steps import ConstrainedSentence, TransitionArrays
 from parser.parsing.constraints import ConstraintReader, LabelChoices, SentenceConstraints
 from parser.parsing.parsed_tree import Arcs
@@ -22,6 +24,10 @@ from parser.parsing.reparsing import Reparser, SecondOpinion, opinions
 from parser.parsing.scheduler import Request
 from parser.runtime.kernels import kernels
 from parser.runtime.parser import RuntimeModel, RuntimeParser
+from parser.runtime.reference import Floats
+from parser.runtime.transformer import TransformerVectors
+from parser.runtime.words import Transform
+from parser.system.console import warn
 from parser.system.machine import is_of_memory
 
 GROUP_ON_CPU = 32
@@ -154,11 +160,32 @@ class HostRunner:
 
 
 def _runtime_model(model: ArrayModel, first: ArrayModel) -> RuntimeModel:
+    weights = _exact(model.weights)
     return RuntimeModel.of(
-        *(model.settings, model.vocabulary, model.transitions),
-        {name: np.asarray(weight, np.float32) for name, weight in model.weights.items()},
-        kernels(),
+        *(model.settings, model.vocabulary, model.transitions, weights, kernels()),
         is_int8=model.settings.int8,
         numbers=None if model is first else numbers_in(model, first),
-        transform=model.transform,
+        transform=_transform(model, weights),
     )
+
+
+def _transform(model: ArrayModel, weights: Mapping[str, Floats]) -> Transform | None:
+    """What computes the vectors of a transformer."""
+    settings, files = model.settings.network.transformer, model.transformer
+    if model.transform or not settings or not files:
+        return model.transform
+    try:
+        architecture = files.architecture
+    except NeedsPyTorchError as error:
+        warn(f"PyTorch computes the transformer, which takes longer: {error}")
+        from parser.models.network_model import as_network
+
+        return as_network(replace(model, others=())).as_arrays().transform
+    frozen = _exact(files.weights)
+    return TransformerVectors(
+        *(settings, architecture, files.pieces, frozen, weights, kernels()), model.settings.int8
+    )
+
+
+def _exact(weights: Mapping[str, Any]) -> dict[str, Floats]:
+    return {name: np.asarray(weight, np.float32) for name, weight in weights.items()}

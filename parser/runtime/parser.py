@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
@@ -14,7 +14,7 @@ from parser.runtime.arcs import HeadScorer
 from parser.runtime.kernels import FINISHED, Kernels
 from parser.runtime.reference import Floats, Integers
 from parser.runtime.steps import GroupSteps, Legality, StackNetwork, situation_of
-from parser.runtime.words import EncodedArrays, WordEncoder
+from parser.runtime.words import EncodedArrays, Transform, WordEncoder
 from parser.transitions.labelled import Effects, LabelledTransitions
 from parser.transitions.system import Place
 from parser.treebank.sentence import NO_HEAD, Sentence
@@ -66,7 +66,7 @@ class RuntimeModel:
         kernels: Kernels,
         is_int8: bool,
         numbers: Sequence[int] | None = None,
-        transform: Callable[[Sequence[Sentence]], Floats] | None = None,
+        transform: Transform | None = None,
     ) -> RuntimeModel:
         """weights: of the model's file. labelled, numbers: see `StackNetwork`. transform: `WordEncoder`."""
         network = settings.network

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from parser.networks.settings import LoraSettings, TransformerSettings
 from parser.networks.transformer.architecture import LORA_PARTS, MODEL, PREFIX, Architecture
-from parser.networks.transformer.tokenizer import PieceTokenizer
 from parser.networks.transformer.windows import chosen_windows, longest_window, spans_of
 from parser.runtime.kernels import Kernels
 from parser.runtime.layers import softmax
 from parser.runtime.reference import Floats, Integers
 from parser.runtime.transformer_layers import Embeddings, Layer, Norm
 from parser.treebank.sentence import Sentence
+
+if TYPE_CHECKING:
+    from parser.networks.transformer.tokenizer import PieceTokenizer
 
 PIECES_TOGETHER = 1_024
 """Most pieces that are computed together, unless a single window has more."""

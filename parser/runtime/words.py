@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -23,6 +23,8 @@ MAX_KEPT = 16_384
 MAX_KEPT_LENGTH = 1_000
 """Longest word that is kept, in characters of all columns."""
 PREFIX = "tokens."
+Transform: TypeAlias = Callable[[Sequence[Sentence]], Floats]
+"""Gives words the vectors of a transformer, [W, size]."""
 
 
 class EncodedArrays(NamedTuple):
@@ -76,7 +78,7 @@ class WordEncoder:
         weights: Mapping[str, Floats],
         kernels: Kernels,
         is_int8: bool,
-        transform: Callable[[Sequence[Sentence]], Floats] | None = None,
+        transform: Transform | None = None,
     ):
         """weights: of the model's file. is_int8: whether large products round to 8 bits. transform: the
         [W, size] vectors of a transformer."""

@@ -241,13 +241,16 @@ def test_files_that_cannot_be_read_are_told(tmp_path, monkeypatch, capsys, name)
 
 
 def test_a_missing_library_is_named(monkeypatch, tmp_path):
+    """Training needs the library, and parsing only its tokenizers."""
     monkeypatch.setitem(sys.modules, "peft", None)
     install = r"^a parser with a pretrained transformer needs transformers and peft: pip install .*'peft>="
     with pytest.raises(ValueError, match=install):
         refuse_missing_libraries()
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
     for name in ("settings.json", "vocabulary.json", "weights.safetensors", "transformer/config.json"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("{}")
+    install = r"^a parser with a pretrained transformer needs tokenizers: pip install .*tokenizers"
     with pytest.raises(ValueError, match=install):
         load_model(tmp_path)
 

@@ -139,6 +139,7 @@ KINDS = {
         counts_from_padding=True,
     ),
 }
+"""The kinds of transformers that are read: they encode text, and building them has no other effect."""
 
 
 class Rotation(NamedTuple):

@@ -24,26 +24,16 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedConfig
 from transformers.initialization import no_init_weights
 from transformers.utils.hub import cached_file
 
+from parser.networks.transformer.architecture import KINDS, MAX_LAYERS, MAX_SIZE, OWN_CODE
 from parser.system.console import listed, say
 
 MODEL = "parser.network.transformer.model"
-TEXT_ENCODERS = frozenset(
-    (
-        *("albert", "bert", "camembert", "deberta-v2", "distilbert", "electra", "modernbert", "mpnet"),
-        *("roberta", "xlm-roberta", "xlm-roberta-xl"),
-    )
-)
-"""The kinds of transformers that are read: they encode text, and building them has no other effect."""
-OWN_CODE = "auto_map"
-"""The key of a config that requests code that comes with the transformer."""
 OF_THE_PLACE = (
     *("_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype"),
     *("attn_implementation", "_attn_implementation", "experts_implementation", "quantization_config"),
 )
 """Keys of a config that describe where and how a transformer was run, not what it is. Some of them would load
 other code."""
-MAX_LAYERS, MAX_SIZE = 200, 2_000_000
-"""Limits for the config of a transformer, whose author need not be trusted."""
 COUNTS_OF_LAYERS = "num_hidden_layers", "num_hidden_groups", "inner_group_num"
 """Keys of a config whose product is at least the number of layers. ALBERT has all three."""
 SHOWN = 3
@@ -174,8 +164,8 @@ def _refuse_bad_config(content: Any) -> None:
     if OWN_CODE in content:
         raise ValueError("it needs code of its own, which is not executed; take another transformer")
     kind = content.get("model_type")
-    if kind not in TEXT_ENCODERS:
-        known = ", ".join(sorted(TEXT_ENCODERS))
+    if kind not in KINDS:  # building others could have other effects
+        known = ", ".join(KINDS)
         raise ValueError(f"its model_type is {kind!r}, and should be one of {known}")
     if kept := sorted(set(OF_THE_PLACE[-4:]) & {name for name, value in content.items() if value}):
         raise ValueError(f"its config has {', '.join(kept)}, which may load other code")
