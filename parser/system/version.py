@@ -46,10 +46,12 @@ def to_install(extra: str) -> str:
     """
     try:
         required = requires("stack-parser") or []
-    except PackageNotFoundError:  # a checkout that is not installed
-        return f"pip install -e '.[{extra}]'"
+    except PackageNotFoundError:
+        required = []
     parts = (requirement.partition(";") for requirement in required)
     packages = [package.strip() for package, _, marker in parts if repr(extra) in marker.replace('"', "'")]
+    if not packages:  # a checkout that is not installed, or was when it had no such extra
+        return f"pip install -e '.[{extra}]'"
     return f"pip install {shlex.join(packages)}"
 
 
