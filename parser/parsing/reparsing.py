@@ -191,11 +191,12 @@ def opinions(scoring: Sequence[tuple[HeadScorer, EncodedArrays]]) -> list[Second
         if first is None:
             of_sentences.append(None)
             continue
-        logs = first.log_probabilities
+        opinion = SecondOpinion(*first)
         if len(of_sentence) > 1:
             logs = np.mean([each.log_probabilities for each in of_sentence if each], axis=0)
             logs -= np.logaddexp.reduce(logs, 1, keepdims=True)
-        of_sentences.append(SecondOpinion(logs, logs.max(1), first.as_heads, first.as_dependents))
+            opinion = opinion._replace(log_probabilities=logs, greatest=logs.max(1))
+        of_sentences.append(opinion)
     return of_sentences
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,8 @@ class ScoredArcs(NamedTuple):
 
     log_probabilities: Floats
     """[n, n + 1] Those of the heads of each word, the first of which is ROOT."""
+    greatest: Floats
+    """[n] The greatest log probability of each word."""
     as_heads: Floats
     """[n + 1, size] What ROOT and each word add to the hidden layer of the scorer of labels as a head."""
     as_dependents: Floats
@@ -35,7 +37,7 @@ class HeadScorer:
             kernels, weights["arcs.attention.weight"], weights["arcs.attention.bias"], is_int8
         )
         self._root = weights["tokens.root"]
-        self._kernels: Any = kernels
+        self._kernels = kernels
 
     def __call__(self, vectors: Floats, lengths: Integers, longest: int) -> Iterator[ScoredArcs | None]:
         """Yield the scores of each sentence; None if it is longer than `longest`.
@@ -44,17 +46,20 @@ class HeadScorer:
         """
         projected = self._project(np.concatenate([vectors, self._root[None]]))
         heads, dependents, label_heads, label_dependents = np.split(projected, 4, axis=1)
-        heads, attended = np.maximum(heads, 0), self._attend(np.maximum(dependents[:-1], 0))
-        for start, end in pairwise([0, *lengths.cumsum().tolist()]):
+        attended = self._attend(np.maximum(dependents[:-1], 0))
+        scores, sums = self._kernels.arcs(np.maximum(heads, 0), attended, lengths, longest)
+        greatest = -np.log(sums)
+        ends = lengths.cumsum()
+        with_root = np.insert(np.arange(len(vectors)), ends - lengths, len(vectors))
+        label_heads = label_heads[with_root]
+        first = 0
+        for number, (start, end) in enumerate(pairwise([0, *ends.tolist()])):
             count = end - start
             if count > longest:
                 yield None
                 continue
-            rows = np.r_[len(vectors), start:end]
-            # [n, n + 1] By the kernels, in one thread and always in the same order.
-            scores = self._kernels.linear(self._kernels.pack(heads[rows]), attended[start:end])
-            word = np.arange(count)
-            scores[word, word + 1] = -np.inf
-            scores -= scores.max(1, keepdims=True)
-            scores -= np.log(np.exp(scores).sum(1, keepdims=True))
-            yield ScoredArcs(scores, label_heads[rows], label_dependents[start:end])
+            logs = scores[first : first + count * (count + 1)].reshape(count, count + 1)
+            first += count * (count + 1)
+            logs += greatest[start:end, None]
+            of_heads = label_heads[start + number : end + number + 1]
+            yield ScoredArcs(logs, greatest[start:end], of_heads, label_dependents[start:end])

@@ -275,6 +275,53 @@ static inline float exponential(float x) {
     return power_of_part * power_of_whole;
 }
 
+/* What `exponential` gives for the scores of arcs, added up in their order. */
+static float sum_of_exponentials(const float *x, int count) {
+    float sum = 0, powers[64];
+    for (int first = 0; first < count; first += 64) {
+        int some = count - first < 64 ? count - first : 64;
+        for (int j = 0; j < some; j++) powers[j] = exponential(x[first + j]);
+        for (int j = 0; j < some; j++) sum += powers[j];
+    }
+    return sum;
+}
+
+static float dot_product(const float *x, const float *y, int count) {
+    Floats sums = {0};
+    int whole = count / LANES * LANES;
+    for (int j = 0; j < whole; j += LANES) sums += *(const Floats *)(x + j) * *(const Floats *)(y + j);
+    float sum = 0;
+    for (int j = whole; j < count; j++) sum += x[j] * y[j];
+    for (int lane = 0; lane < LANES; lane++) sum += sums[lane];
+    return sum;
+}
+
+/* The scores of all heads of each word, less the greatest, in sentences of at most `longest` words: [n, n + 1], the
+   first of ROOT. heads: [words + 1, size] of each word and of ROOT. dependents: [words, size]. sums: [words], of the
+   exponentials of each word's scores. */
+void arcs(int sentences, const int32_t *lengths, int longest, int words, int size, const float *heads,
+          const float *dependents, float *scores, float *sums) {
+    WITHOUT_DENORMALS
+    const float *root = heads + (size_t)words * size;
+    for (int s = 0; s < sentences; s++) {
+        int length = lengths[s];
+        for (int word = 0; word < length && length <= longest; word++, scores += length + 1) {
+            const float *dependent = dependents + (size_t)word * size;
+            scores[0] = dot_product(dependent, root, size);
+            for (int head = 0; head < length; head++)
+                scores[head + 1] = dot_product(dependent, heads + (size_t)head * size, size);
+            scores[word + 1] = -INFINITY;
+            float greatest = -INFINITY;
+            for (int head = 0; head <= length; head++) greatest = scores[head] > greatest ? scores[head] : greatest;
+            for (int head = 0; head <= length; head++) scores[head] -= greatest;
+            sums[word] = sum_of_exponentials(scores, length + 1);
+        }
+        heads += (size_t)length * size;
+        dependents += (size_t)length * size;
+        sums += length;
+    }
+}
+
 /* x times the probability that a normal variable is below x (Hendrycks & Gimpel 2016), in place. The probability is
    that of Abramowitz and Stegun 1964, equation 7.1.26, to 1e-7. */
 void gelu(float *x, long count) {

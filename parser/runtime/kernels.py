@@ -171,6 +171,19 @@ class CompiledKernels:
         """See `NumPyKernels.gelu`. values: contiguous."""
         self._library.gelu(_pointer(values), c_long(values.size))
 
+    def arcs(
+        self, heads: Floats, dependents: Floats, lengths: Integers, longest: int
+    ) -> tuple[Floats, Floats]:
+        """See `NumPyKernels.arcs`."""
+        heads, dependents = _contiguous(heads), _contiguous(dependents)
+        lengths = _contiguous(lengths, np.int32)
+        words, size = dependents.shape
+        short = lengths[lengths <= longest].astype(np.int64)
+        scores, sums = np.empty(int((short * (short + 1)).sum()), np.float32), np.ones(words, np.float32)
+        arrays = map(_pointer, (heads, dependents, scores, sums))
+        self._library.arcs(len(lengths), _pointer(lengths), longest, words, size, *arrays)
+        return scores, sums
+
     def lstm(
         self,
         recurrent: PackedWeights,

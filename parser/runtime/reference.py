@@ -7,6 +7,7 @@ as those in C. So both give the same bits, except for products of float weights.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -130,6 +131,27 @@ class NumPyKernels:
         outputs *= weights.scales * (greatest / LARGEST)[:, None]
         outputs += weights.bias
         return outputs
+
+    def arcs(
+        self, heads: Floats, dependents: Floats, lengths: Integers, longest: int
+    ) -> tuple[Floats, Floats]:
+        """The scores of all heads of each word, less the greatest, in sentences of at most `longest` words.
+
+        heads: [words + 1, size] of each word and of ROOT. dependents: [words, size]. Returns [n, n + 1] for
+        each sentence, in one array, where ROOT is the first head; and [words] sums of their exponentials.
+        """
+        of_sentences, sums = [np.zeros(0, np.float32)], np.ones(len(dependents), np.float32)
+        for start, end in pairwise([0, *lengths.cumsum().tolist()]):
+            if end - start > longest:
+                continue
+            rows = np.r_[len(dependents), start:end]
+            # Each on its own, as in `linear`.
+            scores = (dependents[start:end, None] @ heads[rows].T)[:, 0]
+            np.fill_diagonal(scores[:, 1:], -np.inf)
+            scores -= scores.max(1, keepdims=True)
+            sums[start:end] = exponential(scores).cumsum(1)[:, -1]
+            of_sentences.append(scores.ravel())
+        return np.concatenate(of_sentences), sums
 
     def gelu(self, values: Floats) -> None:
         """Replace values of any shape by their GELU (Hendrycks & Gimpel 2016)."""

@@ -56,6 +56,36 @@ def test_products(name, is_int8, rows, inputs, outputs, seed):
 
 
 @pytest.mark.parametrize("name", COMPILED)
+@given(lengths=st.lists(st.integers(1, 30), max_size=5), longest=st.integers(1, 30), size=SIZES, seed=SEEDS)
+def test_scores_of_arcs(name, lengths, longest, size, seed):
+    """Those of a sentence are the same in any company, and sum to 1 as probabilities."""
+    random, words = np.random.default_rng(seed), sum(lengths)
+    heads, dependents = drawn(random, words + 1, size), drawn(random, words, size, scale=size**-0.5)
+    (found, sums), (expected, expected_sums) = (
+        each.arcs(heads, dependents, np.array(lengths, np.int32), longest) for each in (kernels(name), NUMPY)
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(sums, expected_sums, rtol=1e-4)
+    first = start = 0
+    for length in lengths:
+        if length <= longest:
+            of_sentence = slice(start, start + length)
+            rows = [*range(start, start + length), words]
+            alone, sums_alone = kernels(name).arcs(
+                heads[rows], dependents[of_sentence], np.array([length], np.int32), length
+            )
+            assert alone.tolist() == found[first : first + len(alone)].tolist()
+            assert sums_alone.tolist() == sums[of_sentence].tolist()
+            scores = alone.reshape(length, length + 1)
+            np.testing.assert_allclose(np.exp(scores).sum(1), sums_alone, rtol=1e-5)
+            assert np.isneginf(np.diagonal(scores, 1)).all()
+            assert (scores.max(1) == 0).all()
+            first += len(alone)
+        start += length
+    assert first == len(found)
+
+
+@pytest.mark.parametrize("name", COMPILED)
 @given(count=st.integers(0, 200), scale=st.sampled_from([1e-3, 1, 5, 1e3]), seed=SEEDS)
 def test_gelu(name, count, scale, seed):
     given_values = drawn(np.random.default_rng(seed), count, scale=scale)
