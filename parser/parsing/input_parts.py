@@ -14,6 +14,8 @@ from parser.treebank.conllu import TreebankPart, stream_parts
 from parser.treebank.text import reading
 from parser.treebank.text.reading import TextFormat, TextPart, stream_text
 
+LEAST_SHARES = 4
+"""Into so many a part is divided even for one process, which has the sentences of a share in memory."""
 Part = TreebankPart | TextPart
 
 
@@ -27,12 +29,11 @@ def parts_of(path: str, form: TextFormat | None) -> Iterator[Part]:
 def shared(parts: Iterable[Part], processes: int, form: TextFormat | None) -> Iterator[Part]:
     """Divide each part for several processes, where this changes no sentence."""
     for part in parts:
-        if processes == 1:
-            yield part
-        elif isinstance(part, TextPart):
-            yield from reading.shares(part, processes, _by_lines(form))
+        number = max(processes, LEAST_SHARES)
+        if isinstance(part, TextPart):
+            yield from reading.shares(part, number, _by_lines(form))
         else:
-            yield from conllu.shares(part, processes)
+            yield from conllu.shares(part, number)
 
 
 def name_of(part: Part, path: str) -> str:

@@ -311,7 +311,7 @@ def _chunks(file: BufferedReader) -> Iterator[bytes]:
 
 
 def shares(part: TreebankPart, processes: int) -> Iterator[TreebankPart]:
-    """Divide a part between sentences into about equal ones, at most one for each process and one more."""
+    """Divide a part between sentences into about equal ones, at most `processes` and one more."""
     size = max(LEAST_SHARE, -(-len(part.content) // processes))
     step = -(-size // CHUNKS_OF_SHARE)
     chunks = (part.content[start : start + step] for start in range(0, len(part.content), step))

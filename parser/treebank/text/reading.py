@@ -71,7 +71,7 @@ def text_parts(pieces: Iterable[bytes], name: str, one_sentence_per_line: bool =
 
 
 def shares(part: TextPart, processes: int, one_sentence_per_line: bool = False) -> Iterator[TextPart]:
-    """Divide a part between paragraphs or lines into about equal ones, at most one for each process."""
+    """Divide a part between paragraphs or lines into about equal ones, at most `processes`."""
     content, start = part.content, 0
     size = max(LEAST_SHARE, -(-len(content) // processes))
     end_of = LINE_END if one_sentence_per_line else END_OF_PARAGRAPH
