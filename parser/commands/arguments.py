@@ -335,7 +335,7 @@ def _add_pack(commands: Commands) -> None:
         "--precision",
         choices=["float16", "int8"],
         help="float16: store the weights in 16 bits, at half the size. int8: also round products to 8 bits "
-        "on a CPU, which takes half the time, if the trees of --dev stay as good (default: unchanged)",
+        "on a CPU, which is faster, if the trees of --dev stay as good (default: unchanged)",
     )
     command.add_argument("--dev", metavar="FILE", help="treebank for --precision int8")
     forms = command.add_mutually_exclusive_group()

@@ -33,8 +33,8 @@ class ParserSettings(Settings):
     """The transition system."""
     network: NetworkSettings = NetworkSettings()
     int8: bool = False
-    """Whether products of matrices round to 8 bits when sentences are parsed on a CPU, which takes half the
-    time. `pack --precision int8` turns it on if the trees on dev are as good."""
+    """Whether products of matrices round to 8 bits when sentences are parsed on a CPU, which is
+    faster. `pack --precision int8` turns it on if the trees on dev are as good."""
     calibration: CalibrationSettings | None = None
     """Calibration of the probabilities of arcs. Default: fitted on dev at the end of training, so that each
     probability is a share of correct arcs, labels included. Until then, and without dev, the probabilities of
