@@ -90,7 +90,7 @@ def test_the_output_of_two_starts_is_that_of_one(form, compressed, processes, sm
     source.write_bytes(gzip.compress(content) if compressed else content)
     command = ["parse", str(model), *([form] if form else []), str(source), "--device", "cpu", "-o"]
     assert main([*command, str(whole)]) == 0
-    told = capsys.readouterr().err.splitlines()
+    *told, last_of_whole = capsys.readouterr().err.splitlines()
     for start in (4, 1):
         with interrupted_after(start):
             assert main([*command, str(out), "--processes", processes[0]]) == 130
@@ -101,9 +101,9 @@ def test_the_output_of_two_starts_is_that_of_one(form, compressed, processes, sm
     assert main([*command, str(out), "--processes", processes[1], "--batch-size", "3"]) == 0
     first, *told_of_rest, last = capsys.readouterr().err.splitlines()
     assert first == f"{out}.part: goes on after {done} sentences"
-    assert told_of_rest == told[:-1]
+    assert set(told_of_rest) == {line for line in told if line.startswith(("warning: ", "filled in "))}
     assert last.startswith(
-        f"{told[-1].partition(' in ')[0]}, of which {done} sentences by an earlier start, in "
+        f"{last_of_whole.partition(' in ')[0]}, of which {done} sentences by an earlier start, in "
     )
     read = gzip.decompress if compressed else bytes
     assert read(out.read_bytes()) == read(whole.read_bytes())
