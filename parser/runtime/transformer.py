@@ -18,7 +18,7 @@ from parser.networks.transformer.windows import chosen_windows, longest_window, 
 from parser.runtime.kernels import Kernels
 from parser.runtime.layers import softmax
 from parser.runtime.reference import Floats, Integers
-from parser.runtime.transformer_layers import Embeddings, Layer, Norm
+from parser.runtime.transformer_layers import Embeddings, Norm, TransformerLayer
 from parser.treebank.sentence import Sentence
 
 if TYPE_CHECKING:
@@ -68,11 +68,11 @@ class TransformerVectors:
             return frozen[name] if added is None else frozen[name] + added
 
         self._embeddings = Embeddings(architecture, present, kernels)
-        made: dict[object, Layer] = {}
+        made: dict[object, TransformerLayer] = {}
         self._layers = []
         for number, name in enumerate(architecture.layers):
             if name not in made:
-                made[name] = Layer(architecture, present, kernels, number, is_int8)
+                made[name] = TransformerLayer(architecture, present, kernels, number, is_int8)
             self._layers.append(made[name])
         self._last_norm = None
         if last := architecture.kind.last_norm:

@@ -90,7 +90,7 @@ class Embeddings:
         return np.where(counted, counted.cumsum(), 0) + self._padding
 
 
-class Layer:
+class TransformerLayer:
     """Attention, and two linear layers with an activation between them."""
 
     def __init__(
