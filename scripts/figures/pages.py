@@ -8,7 +8,19 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from figures import accuracy, gpu, headline, joint, levels, messages, methods, on_the_fly, recurrence, speed
+from figures import (
+    accuracy,
+    gpu,
+    headline,
+    joint,
+    levels,
+    messages,
+    methods,
+    on_the_fly,
+    pipelines,
+    recurrence,
+    speed,
+)
 from figures.kept import MEASUREMENTS, tables, training_runs
 from parser.pages.document import PLOTS
 from parser.pages.plot_style import svg
@@ -21,7 +33,10 @@ from parser.training.table import read_table
 BEGIN = re.compile(r"^<!-- rows: (\S+) -->$", re.MULTILINE)
 END = re.compile(r"^<!-- end -->$", re.MULTILINE)
 MARKED = re.compile(r"^(<!-- rows: (\S+) -->\n)(.*?)^(<!-- end -->)$", re.MULTILINE | re.DOTALL)
-MODULES = accuracy, gpu, headline, joint, levels, messages, methods, on_the_fly, recurrence, speed
+MODULES = (
+    *(accuracy, gpu, headline, joint, levels, messages),
+    *(methods, on_the_fly, pipelines, recurrence, speed),
+)
 """The modules with functions that write figures."""
 TABLES = MEASUREMENTS.parent.parent / "configs/tables"
 Draw = Callable[[Path], None]
