@@ -170,4 +170,5 @@ check: $(CHECK_READY)
 	$(PYTHON) -m mypy
 	$(PYTHON) -m codespell_lib
 	$(PYTHON) scripts/write_settings.py --check
+	$(PYTHON) scripts/write_client.py --check
 	$(PYTHON) scripts/write_figures.py --check

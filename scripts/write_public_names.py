@@ -25,6 +25,7 @@ from pydantic import TypeAdapter
 from starlette.routing import Route
 
 import parser
+from parser import client
 from parser.commands.arguments import argument_parser
 from parser.config.description import sections
 from parser.evaluation.measures import TEXT_MEASURES
@@ -60,7 +61,7 @@ class PublicName(NamedTuple):
 
 
 def public_names() -> list[PublicName]:
-    return [*_commands(), *_settings(), *_python(), *_spacy(), *_service(), *_model()]
+    return [*_commands(), *_settings(), *_python(), *_client(), *_spacy(), *_service(), *_model()]
 
 
 def _commands() -> Iterator[PublicName]:
@@ -101,6 +102,15 @@ def _python() -> Iterator[PublicName]:
             yield from _described(name, getattr(parser, name))
     yield from (PublicName("score", measure) for measure in Scores().as_dict())
     yield from (PublicName("score of text", measure) for measure in TEXT_MEASURES)
+
+
+def _client() -> Iterator[PublicName]:
+    for name in client.__all__:
+        value = getattr(client, name)
+        yield PublicName("parser.client", name, _parameters(value))
+        for member in _methods("", value):
+            method = member.name.partition(".")[2]
+            yield PublicName(f"parser.client.{name}", method, member.detail)
 
 
 def _described(name: str, value: Any) -> Iterator[PublicName]:

@@ -13,6 +13,7 @@ from services import serving, without_program
 PACKAGE = Path("parser")
 ORDER = [
     {"parser.system"},
+    {"parser.client"},
     {"parser.batching"},
     {"parser.treebank"},
     {"parser.transitions"},

@@ -23,7 +23,7 @@ SNIPPET = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SERVICE = "127.0.0.1:8001"
 SHELL = re.compile(r"^ {4}((?:stack-parser|make|python) (?:\\\n|.)*)", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#]*)(?:#([\w-]*))?\)")
-KEY = re.compile(r"(?:`|--set '?)((?:treebank|parser|training)(?:\.(?!py\b)[a-z]\w*)+)")
+KEY = re.compile(r"(?:`|--set '?)((?:treebank|parser|training)(?:\.(?!(?:py|client)\b)[a-z]\w*)+)")
 
 
 def name_of(path):

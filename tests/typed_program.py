@@ -23,6 +23,8 @@ from parser import (
     spacy_pipeline,
     train,
 )
+from parser.client import AsyncClient, Client, ServiceError
+from parser.client.messages import AnsweredSentence, ParseAnswer
 
 limits = Constraints(keep="given", at_most_one=("nsubj", "obj"), not_root=("PUNCT",))
 english: Parser = load(Path("model"), device="cpu", treebank=None, folder="models")
@@ -80,6 +82,28 @@ def trained(config: Mapping[str, Any]) -> float:
 def pipeline() -> Language:
     return spacy_pipeline("model", "en", device="auto")
 
+
+def remote(texts: list[str]) -> list[str]:
+    try:
+        with Client("http://127.0.0.1:8001", token="0123456789abcdef", retry_seconds=10.0) as client:
+            answer: ParseAnswer = client.parse(texts=texts, probabilities=True)
+            words: Sequence[AnsweredSentence] = [
+                *answer["sentences"],
+                *client.stream(sentences=[{"words": texts}]),
+            ]
+            return [client.conllu(texts=texts), *(word for sentence in words for word in sentence["words"])]
+    except ServiceError as error:
+        return [error.message, str(error.status or 0)]
+
+
+async def streamed(texts: list[str]) -> Sequence[int]:
+    async with AsyncClient("http://127.0.0.1:8001", timeout=10.0) as client:
+        return [head async for sentence in client.stream(texts=texts) for head in sentence["heads"]]
+
+
+client = Client("http://127.0.0.1:8001")
+client.parse(texts="Cats sleep.")  # type: ignore[arg-type]
+client.parse(text=["Cats sleep."])  # type: ignore[call-arg]
 
 # Were the package without types, mypy would say that nothing is to be ignored here.
 load(1)  # type: ignore[arg-type]
