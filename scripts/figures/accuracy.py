@@ -24,6 +24,7 @@ from figures.kept import (
     only_runs,
     printed,
     printed_json,
+    printed_rows,
     runs_of_table,
     shown,
     table,
@@ -329,6 +330,28 @@ def lines_like(words: str, pattern: str) -> str:
     return code(line for line in printed(words) if re.match(pattern, line))
 
 
+def runtimes() -> str:
+    """What parsing in arrays changes in the trees of PyTorch, by treebank."""
+    lines = []
+    for row in printed_rows("compare_runtimes.py"):
+        name, part = re.findall(r"UD_(.+?)/.*-(dev|test)\.conllu", row["command"][-1])[0]
+        equal, rounded, of_text = (line.partition(": ")[2] for line in row["printed"])
+        las = [" / ".join(re.findall(r"\d+\.\d\d(?= instead|;|$)", each)[:2]) for each in (rounded, of_text)]
+        [trees] = re.findall(r"[\d,]+ of [\d,]+", equal)
+        tags = min(map(float, re.findall(r"([\d.]+) % of", rounded)))
+        lines.append((f"{name.replace('_', ' ').replace('-', ' ')}, {part}", trees, *las, f"{tags:.2f} %"))
+    return table(
+        (
+            "treebank",
+            "equal trees, float32",
+            "LAS of int8 / float32",
+            "from raw text",
+            "equal tags, int8",
+        ),
+        lines,
+    )
+
+
 def small_treebanks() -> str:
     """Scores of configs on Wolof WTB and on a part of it, sorted by size and score."""
     by_size = grouped(
@@ -557,5 +580,6 @@ FIGURES: dict[str, Callable[[], str]] = {
         (LAS[0], *((TEXT_MEASURES[measure], f"test {measure}") for measure in UNTAGGED), MINUTES),
         TREEBANKS,
     ),
+    "runtimes": runtimes,
     "weights-in-16-bits": partial(lines_like, "compare_precisions.py", ""),
 }
