@@ -1,4 +1,5 @@
-"""Write docs/settings.md: the settings of the three kinds of config and of plugins, from their classes.
+"""Write docs/settings.md: the settings of the three kinds of config and of plugins, from their classes, and
+those of the service, from its flags.
 
 python scripts/write_settings.py            writes the page
 python scripts/write_settings.py --check    exits with 1 if the page is out of date
@@ -7,11 +8,13 @@ python scripts/write_settings.py --check    exits with 1 if the page is out of d
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from parser.config.description import SettingsSection, sections
+from parser.commands.serve_settings import CONFIG, PREFIX, flags
+from parser.config.description import Setting, SettingsSection, sections
 from parser.speed.measuring.cells import SpeedConfig
 from parser.speed.tasks.discovery import find, installed
 from parser.system.settings import Settings
@@ -42,6 +45,14 @@ PLUGINS = """\
 
 What `experiments.NAME.settings` and `learning.NAME.settings` of a speed measurement may hold, by the plugin.
 `stack-parser plugins NAME` shows the same, also of a plugin of another package."""
+SERVICE = f"""\
+## The service
+
+What `stack-parser serve` can be told. Each setting can be a flag (`--max-bytes 1000`), a variable of the
+environment (`{PREFIX}MAX_BYTES=1000`), or a line of the YAML file that `--config` or
+`{PREFIX}CONFIG` names (`max_bytes: 1000`). Flags take precedence over variables, and these over the
+file. A list is a flag that is given several times, words with blanks between them as in a shell, or a list in
+YAML. `--print-config` shows all settings and where each is from."""
 OWN_PLUGINS = "parser.speed.tasks"
 
 
@@ -53,7 +64,7 @@ def page() -> str:
         for section in sections(settings):
             shown.setdefault(section.name, section.key)
             parts.append(_described(section))
-    return "\n\n".join([*parts, PLUGINS, *_plugins(shown)]) + "\n"
+    return "\n\n".join([*parts, PLUGINS, *_plugins(shown), SERVICE, _table_of_service()]) + "\n"
 
 
 def _plugins(shown: Mapping[str, str]) -> Iterator[str]:
@@ -100,6 +111,30 @@ def _table(section: SettingsSection) -> str:
         cells = f"`{setting.key}`", setting.type, default, setting.text
         lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
     return "\n".join(lines)
+
+
+def _table_of_service() -> str:
+    settings = [
+        Setting(
+            key=name,
+            type=_type_of_flag(action),
+            default=action.default if isinstance(action.default, str) else json.dumps(action.default),
+            text=str(action.help).partition(" (default: %(default)s")[0],
+        )
+        for name, action in flags().items()
+        if name != CONFIG
+    ]
+    return _table(SettingsSection("", "", "", "", settings))
+
+
+def _type_of_flag(action: argparse.Action) -> str:
+    if action.choices:
+        return " or ".join(f"`{choice}`" for choice in action.choices)
+    if isinstance(action.default, list):
+        return "list of strings"
+    if action.type is Path:
+        return "path"
+    return "integer" if isinstance(action.default, int) else "string"
 
 
 def main() -> int:

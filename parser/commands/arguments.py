@@ -79,6 +79,13 @@ def argument_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def command_parser(name: str) -> argparse.ArgumentParser:
+    """Return the argument parser of one command."""
+    [commands] = [action for action in argument_parser()._actions if action.dest == "command"]
+    parsers: dict[str, argparse.ArgumentParser] = dict(commands.choices or {})
+    return parsers[name]
+
+
 def _add_train(commands: Commands) -> None:
     command = commands.add_parser("train", help="train a parser from a config")
     add_config(command, "configs", "runs", needed=False)
@@ -181,9 +188,20 @@ def _add_serve(commands: Commands) -> None:
     )
     command.add_argument(
         "models",
-        nargs="+",
+        nargs="*",
+        default=[],
         metavar="MODEL",
         help="folder, file or name of a model, or NAME=MODEL; the first one is the default",
+    )
+    command.add_argument(
+        "--config",
+        type=config_path,
+        metavar="FILE",
+        help="YAML file with settings, named like these options; options and environment variables such as "
+        "STACK_PARSER_SERVE_MAX_BYTES take precedence",
+    )
+    command.add_argument(
+        "--print-config", action="store_true", help="print all settings and where each is from, and exit"
     )
     add_computing(command)
     add_processes(command, "serve one port with N processes on CPUs, each with its own copy of the models")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from contextlib import ExitStack, closing
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from parser.commands.serve_settings import as_yaml, options_of, settle
 from parser.models.named_models import named_path
+from parser.system.console import say
 from parser.system.version import to_install
 
 if TYPE_CHECKING:
@@ -21,7 +24,14 @@ NEEDED = "fastapi", "uvicorn", "h11", "prometheus_client", "python_multipart"
 
 
 def serve(options: argparse.Namespace) -> None:
-    """Serve. Raises ValueError if a model cannot be loaded, the port is taken, or a package is missing."""
+    """Serve. Raises ValueError if a model cannot be loaded, the port is taken, a package is missing, or a
+    setting is wrong.
+    """
+    settings = settle(options.arguments[1:], os.environ)
+    if options.print_config:
+        say(*as_yaml(settings))
+        return
+    options = options_of(settings)
     if missing := [name for name in NEEDED if not find_spec(name)]:
         raise ValueError(f"serving needs {', '.join(missing)}: {to_install('serve')}")
     from parser.service.listening import WorkerDescriptors

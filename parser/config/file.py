@@ -42,7 +42,7 @@ class ConfigFile:
     def __init__(self, path: Path, overrides: Sequence[str] = (), values: Mapping[str, Any] | None = None):
         """Raises ConfigError, FileNotFoundError."""
         self._path = str(path)
-        self._content, self._locations = _read(path)
+        self._content, self._locations = content_and_locations(path)
         for override in overrides:
             name, equals, text = override.partition("=")
             key_path, shown = tuple(name.split(".")), f"--set {shortened(override)}"
@@ -107,8 +107,8 @@ class ConfigFile:
         raise ConfigError(*lines, *(f"{self._path}: {line}" for line in more))
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[KeyPath, str]]:
-    """The content of a file, and the locations of its keys. Raises ConfigError."""
+def content_and_locations(path: Path) -> tuple[dict[str, Any], dict[KeyPath, str]]:
+    """The content of a file, and the location of each key as "file:line". Raises ConfigError, OSError."""
     try:
         loader = ConfigLoader(content_of(path).decode())
         node = loader.get_single_node()

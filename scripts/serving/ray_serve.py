@@ -9,13 +9,14 @@ effect here. Each replica has its own engine, which batches the requests that Ra
 
 from __future__ import annotations
 
+import os
 import shlex
 
 from fastapi import FastAPI
 from ray import serve
 
-from parser.commands.arguments import argument_parser
 from parser.commands.serve import load_service
+from parser.commands.serve_settings import options_of, settle
 from parser.service.application import make_application
 from parser.service.log import service_logger
 from parser.service.middleware import read_tokens
@@ -23,7 +24,7 @@ from parser.service.middleware import read_tokens
 
 def build(settings: dict[str, str]) -> serve.Application:
     """Build the application. settings: `arguments`, and the `least` and `most` replicas, by default 1, 4."""
-    options = argument_parser().parse_args(["serve", *shlex.split(settings["arguments"])])
+    options = options_of(settle(shlex.split(settings["arguments"]), os.environ))
     tokens = read_tokens(options.token_file) if options.token_file else ()
 
     def application() -> FastAPI:
@@ -32,7 +33,6 @@ def build(settings: dict[str, str]) -> serve.Application:
     deployment = serve.deployment(
         name="parser",
         max_ongoing_requests=options.max_requests,
-        ray_actor_options={"num_cpus": options.threads},
         autoscaling_config={
             "min_replicas": int(settings.get("least", 1)),
             "max_replicas": int(settings.get("most", 4)),
