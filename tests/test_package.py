@@ -142,6 +142,14 @@ def test_a_program_parses_without_pytorch():
     assert all("pip install" in line for line in told)
 
 
+def test_a_check_without_pytorch_says_what_its_transitions_need():
+    program = "import sys; sys.modules['torch'] = None; from parser.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", program, "check", TREEBANK, "--transitions"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("check --transitions needs torch, which is not installed")
+
+
 TRAIN = """
 import sys
 import parser.api, parser.cli

@@ -14,11 +14,14 @@ from parser.commands.errors import message_of
 from parser.commands.treebank_table import counts_as_text, table
 from parser.system.console import LinesError, say
 from parser.system.files import STANDARD, refuse_to_overwrite
+from parser.system.version import naming_missing
+from parser.transitions import SYSTEMS
 from parser.treebank.conllu import read_treebank
 from parser.treebank.counts import Repetitions, TreebankCounts
 from parser.treebank.partial_trees import read_partial_treebank
 from parser.treebank.projectivity import is_projective
 from parser.treebank.sentence import NO_HEAD, Sentence
+from parser.treebank.vocabulary import Vocabulary
 
 TRAIN, DEV, TEST = ROLES = "train", "dev", "test"
 WORDS_OF_ROLES = {
@@ -64,8 +67,6 @@ def check_treebanks(options: argparse.Namespace) -> None:
     train = [title for title in files if _role_of(title) == TRAIN]
     lines += counts_as_text(files, train, repetitions)
     if transitions:
-        from parser.transitions import SYSTEMS  # imports PyTorch
-
         names = ["read in"]
         for name in SYSTEMS:
             names += [f"{name} stack: median, 99 %, greatest", f"{name} trajectories in"]
@@ -109,12 +110,11 @@ def _role_of(title: str) -> str:
 def _transition_cells(sentences: Sequence[Sentence]) -> list[str]:
     """Return the depths of the stacks, including ROOT, and the time of the oracle for each transition system.
 
-    The greatest depth is the number of levels of a replay.
+    The greatest depth is the number of levels of a replay. Raises MissingPackageError without PyTorch.
     """
-    from parser.networks.replay.examples import Examples  # imports PyTorch
-    from parser.transitions import SYSTEMS
-    from parser.transitions.inventory import Inventory
-    from parser.treebank.vocabulary import Vocabulary
+    with naming_missing("check --transitions", "train"):
+        from parser.networks.replay.examples import Examples
+        from parser.transitions.inventory import Inventory
 
     complete = (sentence for sentence in sentences if NO_HEAD not in sentence.heads)
     projective = [sentence for sentence in complete if is_projective(sentence.heads)]

@@ -37,6 +37,7 @@ from parser.parsing.probabilities import Calibration, with_calibration
 from parser.parsing.worker_processes import answers, start_workers
 from parser.system.console import say, warn
 from parser.system.files import STANDARD, atomic_file, real_path, refuse_to_overwrite, refuse_unwritable
+from parser.system.version import MissingPackageError
 from parser.training.record import CURVES, METRICS, drawn_curves, epochs_of
 from parser.treebank.conllu import NO_SENTENCE, read_treebank, stream_parts
 from parser.treebank.conllu_faults import Faults, TreebankError
@@ -172,6 +173,8 @@ def curves_of(model: Path) -> bytes | str:
         try:
             epochs = epochs_of(metrics.parent)
             return drawn_curves(epochs) if epochs else "Its training run has not finished an epoch."
+        except MissingPackageError as missing:
+            return f"{missing}."
         except (ValueError, LookupError, TypeError, AttributeError, OSError):
             return f"{METRICS} of its training run is broken, so there are no learning curves."
     if curves.is_file():

@@ -18,6 +18,7 @@ from parser.evaluation.scores import Scores
 from parser.evaluation.text_scores import TextScores
 from parser.models.model_files import SCORES
 from parser.system.files import write_atomically
+from parser.system.version import naming_missing
 
 METRICS, BEST_MODEL = "metrics.jsonl", "model"
 BOARD = "tensorboard"
@@ -101,11 +102,12 @@ def epochs_of(run: Path) -> list[dict[str, Any]]:
 
 
 def drawn_curves(epochs: Sequence[Mapping[str, Any]]) -> bytes:
-    """The curves as SVG. epochs: see `epochs_of`."""
+    """The curves as SVG. epochs: see `epochs_of`. Raises MissingPackageError without matplotlib."""
     # Imported here because it takes a second, and every command imports this file.
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import LogLocator, NullLocator
+    with naming_missing("drawing learning curves", "plots"):
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import LogLocator, NullLocator
 
     numbers = [epoch["epoch"] for epoch in epochs]
     keys = {key for epoch in epochs for key in epoch}

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -221,6 +222,15 @@ def test_why_there_are_no_learning_curves(tmp_path, files, said):
         (tmp_path / name).write_text(content)
     curves = curves_of(model)
     assert (said in curves) if said else (b"<svg" in curves)
+
+
+def test_a_report_without_matplotlib_says_what_would_draw_its_curves(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    model = tmp_path / "model"
+    model.mkdir()
+    (tmp_path / "metrics.jsonl").write_text(FINISHED)
+    said = "drawing learning curves needs matplotlib, which is not installed for this Python: pip install "
+    assert curves_of(model).startswith(said)
 
 
 @pytest.mark.extended
