@@ -15,7 +15,7 @@ from torch import Tensor
 
 from parser.batching.device import compute_alone_after_fork
 from parser.models.column_shares import shares_as_json
-from parser.models.loading import ModelChoice, load_each, load_model, load_models
+from parser.models.loading import load_each, load_model
 from parser.models.model import ArrayModel, Floats, Model, system_of
 from parser.models.model_files import (
     COLUMN_SHARES,
@@ -165,8 +165,3 @@ def load_network(path: Path, device: torch.device) -> NetworkModel:
 def load_each_network(paths: Sequence[Path], device: torch.device) -> list[tuple[str, NetworkModel]]:
     """Like `load_each`, onto a device."""
     return [(name, NetworkModel.of(model, device)) for name, model in load_each(paths)]
-
-
-def load_networks(models: ModelChoice, device: torch.device) -> NetworkModel:
-    """Load models as one, like `load_models`, onto a device."""
-    return NetworkModel.of(load_models(models), device)

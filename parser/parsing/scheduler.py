@@ -184,16 +184,6 @@ class Scheduler:
     def _take_turn(self, source: RequestSource) -> None:
         heapq.heappush(self._turns, (source.spent, next(self._ordinals), source))
 
-    def take_of_small(self, few: int) -> list[Request]:
-        """The next request of a source with at most `few` requests, as a list; empty if there is none."""
-        for turn in sorted(self._turns):
-            source = turn[-1]
-            if len(source) <= few:
-                self._turns.remove(turn)
-                heapq.heapify(self._turns)
-                return list(filter(None, [self._pop(source)]))
-        return []
-
     def _pop(self, source: RequestSource) -> Request | None:
         """The next request of a source that is not in the heap; None if the request was cancelled."""
         request = source.pop()

@@ -7,11 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from parser.models.weight_shapes import DIRECTIONS
 from parser.runtime.kernels import Kernels
 from parser.runtime.reference import Floats, Integers
-
-DIRECTIONS = ("", "_reverse")
-"""The ends of the names of an LSTM's weights, forwards and backwards."""
 
 
 class LinearLayer:

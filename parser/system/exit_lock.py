@@ -9,7 +9,7 @@ from weakref import finalize
 
 
 class ExitLock:
-    """A lock that threads hold while they compute with PyTorch.
+    """A lock that threads hold while they compute.
 
     While the interpreter ends, it stops each daemon thread that returns to Python. Within PyTorch this aborts
     the process (`terminate called`). So the thread that ends the interpreter waits until nobody computes;

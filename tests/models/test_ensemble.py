@@ -15,7 +15,7 @@ from plain_parser import PlainParser, PlainProbabilities, sentence
 import parser
 from parser.cli import main
 from parser.models.loading import ModelChoice, load_models
-from parser.models.network_model import NetworkModel, load_network, load_networks
+from parser.models.network_model import NetworkModel, as_network, load_network
 from parser.models.settings import ParserSettings
 from parser.networks.settings import NetworkSettings
 from parser.parsing.engine import parse
@@ -100,7 +100,7 @@ def plain_trees(models, one):
 @torch.no_grad()
 def test_scores_are_averaged_at_every_transition(tmp_path, system):
     paths = three(tmp_path, system)
-    ensemble = load_networks(ModelChoice(tuple(paths)), CPU)
+    ensemble = as_network(load_models(ModelChoice(tuple(paths))))
     members = [load_network(path, CPU) for path in paths]
     for member in (ensemble, *ensemble.others, *members):
         member.network.double()
