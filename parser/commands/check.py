@@ -21,7 +21,6 @@ from parser.treebank.counts import Repetitions, TreebankCounts
 from parser.treebank.partial_trees import read_partial_treebank
 from parser.treebank.projectivity import is_projective
 from parser.treebank.sentence import NO_HEAD, Sentence
-from parser.treebank.vocabulary import Vocabulary
 
 TRAIN, DEV, TEST = ROLES = "train", "dev", "test"
 WORDS_OF_ROLES = {
@@ -115,6 +114,7 @@ def _transition_cells(sentences: Sequence[Sentence]) -> list[str]:
     with naming_missing("check --transitions", "train"):
         from parser.networks.replay.examples import Examples
         from parser.transitions.inventory import Inventory
+    from parser.treebank.vocabulary import Vocabulary  # imports pydantic
 
     complete = (sentence for sentence in sentences if NO_HEAD not in sentence.heads)
     projective = [sentence for sentence in complete if is_projective(sentence.heads)]
