@@ -12,7 +12,7 @@ from programs import script
 
 from parser.evaluation.significance import compare
 from parser.parsing.parsed_tree import ParsedTree
-from parser.parsing.reparsing import SecondOpinion
+from parser.runtime.arcs import SecondOpinion
 from parser.treebank.conllu import read_treebank
 from parser.treebank.conllu_output import with_tags
 

@@ -1,4 +1,4 @@
-"""The transitions that constraints allow for a sentence that is parsed alone."""
+"""The transitions that constraints allow in a sentence, looked up at each of its steps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class TransitionArrays:
 
 
 class ConstrainedSentence:
-    """The constraints of a sentence that is parsed alone, and the dependents counted so far."""
+    """The constraints of a sentence, and the dependents counted so far."""
 
     def __init__(self, transitions: TransitionArrays, constraints: SentenceConstraints):
         self._transitions = transitions

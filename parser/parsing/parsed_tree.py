@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from parser.parsing.reparsing import SecondOpinion
+    from parser.runtime.arcs import SecondOpinion
 
 
 class Arcs(NamedTuple):

@@ -23,41 +23,15 @@ from parser.models.model import AnyModel, Model
 from parser.parsing.constraints import SentenceConstraints
 from parser.parsing.eisner import is_projective_tree, projective_trees
 from parser.parsing.parsed_tree import Alternative, Arcs
-from parser.runtime.arcs import HeadScorer
+from parser.runtime.arcs import HeadScorer, SecondOpinion
 from parser.runtime.kernels import kernels
 from parser.runtime.layers import LinearLayer
+from parser.runtime.reference import Floats
 from parser.runtime.words import EncodedArrays
 from parser.treebank.sentence import BLANK, MARK
 
 MAX_WORDS = 500
 """Longest sentence. Time grows with the cube of its words: 0.25 s for 500, 20 s for 2,000."""
-Floats = NDArray[np.float32]
-
-
-class SecondOpinion(NamedTuple):
-    """The opinion of the scorers on a sentence of n words."""
-
-    log_probabilities: Floats
-    """[n, n + 1] The log probabilities of the heads of each word, the first of which is ROOT."""
-    greatest: Floats
-    """[n] The greatest log probability of each word."""
-    as_heads: Floats
-    """[n + 1, size] What ROOT and each word add to the hidden layer of the scorer of labels as a head."""
-    as_dependents: Floats
-    """[n, size] What each word adds as a dependent."""
-
-    def among(self, possible: NDArray[np.bool_]) -> SecondOpinion:
-        """The opinion if only some heads are possible; their probabilities sum to 1 for each word.
-
-        possible: [n, n + 1] bool
-        """
-        logs = np.where(possible, self.log_probabilities, np.float32(-np.inf))
-        logs -= np.logaddexp.reduce(logs, 1, keepdims=True)
-        return self._replace(log_probabilities=logs, greatest=logs.max(1))
-
-    def of_arcs(self, heads: Sequence[int]) -> Floats:
-        """[n] The log probabilities of the arcs from `heads` [n]."""
-        return self.log_probabilities[np.arange(len(heads)), heads]
 
 
 class ArcsOfSentence(NamedTuple):
@@ -185,19 +159,16 @@ def opinions(scoring: Sequence[tuple[HeadScorer, EncodedArrays]]) -> list[Second
     scoring: the scorer of each model that has one, and its words.
     """
     of_models = (scorer(words.vectors, words.lengths, MAX_WORDS) for scorer, words in scoring)
-    of_sentences: list[SecondOpinion | None] = []
-    for of_sentence in zip(*of_models, strict=True):
-        first = of_sentence[0]
-        if first is None:
-            of_sentences.append(None)
-            continue
-        opinion = SecondOpinion(*first)
-        if len(of_sentence) > 1:
-            logs = np.mean([each.log_probabilities for each in of_sentence if each], axis=0)
-            logs -= np.logaddexp.reduce(logs, 1, keepdims=True)
-            opinion = opinion._replace(log_probabilities=logs, greatest=logs.max(1))
-        of_sentences.append(opinion)
-    return of_sentences
+    known = ([each for each in of_sentence if each] for of_sentence in zip(*of_models, strict=True))
+    return [_joined(of_sentence) if of_sentence else None for of_sentence in known]
+
+
+def _joined(of_models: Sequence[SecondOpinion]) -> SecondOpinion:
+    """The opinion of all models on a sentence. Labels are those of the first."""
+    first, *others = of_models
+    if not others:
+        return first
+    return first.with_logs(np.mean([each.log_probabilities for each in of_models], axis=0))
 
 
 def with_bonus(model: AnyModel, bonus: float | None) -> AnyModel:

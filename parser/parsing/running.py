@@ -20,8 +20,9 @@ from parser.parsing.constraints import ConstraintReader, LabelChoices, SentenceC
 from parser.parsing.parsed_tree import Arcs
 from parser.parsing.predicted_tags import Vote, predicted_tags, votes_of
 from parser.parsing.probabilities import arc_probabilities
-from parser.parsing.reparsing import Reparser, SecondOpinion, opinions
+from parser.parsing.reparsing import Reparser, opinions
 from parser.parsing.scheduler import Request
+from parser.runtime.arcs import SecondOpinion
 from parser.runtime.kernels import kernels
 from parser.runtime.parser import RuntimeModel, RuntimeParser
 from parser.runtime.reference import Floats

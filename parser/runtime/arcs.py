@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parser.runtime.kernels import Kernels
 from parser.runtime.layers import LinearLayer
 from parser.runtime.reference import Floats, Integers
 
 
-class ScoredArcs(NamedTuple):
-    """Of a sentence of n words."""
+class SecondOpinion(NamedTuple):
+    """The opinion of the scorers on a sentence of n words."""
 
     log_probabilities: Floats
     """[n, n + 1] Those of the heads of each word, the first of which is ROOT."""
@@ -24,6 +25,22 @@ class ScoredArcs(NamedTuple):
     """[n + 1, size] What ROOT and each word add to the hidden layer of the scorer of labels as a head."""
     as_dependents: Floats
     """[n, size] What each word adds as a dependent."""
+
+    def among(self, possible: NDArray[np.bool_]) -> SecondOpinion:
+        """The opinion if only some heads are possible; their probabilities sum to 1 for each word.
+
+        possible: [n, n + 1] bool
+        """
+        return self.with_logs(np.where(possible, self.log_probabilities, np.float32(-np.inf)))
+
+    def with_logs(self, logs: Floats) -> SecondOpinion:
+        """The opinion with other log probabilities [n, n + 1], which need not sum to 1 yet."""
+        logs = logs - np.logaddexp.reduce(logs, 1, keepdims=True)
+        return self._replace(log_probabilities=logs, greatest=logs.max(1))
+
+    def of_arcs(self, heads: Sequence[int]) -> Floats:
+        """[n] The log probabilities of the arcs from `heads` [n]."""
+        return self.log_probabilities[np.arange(len(heads)), heads]
 
 
 class HeadScorer:
@@ -39,8 +56,8 @@ class HeadScorer:
         self._root = weights["tokens.root"]
         self._kernels = kernels
 
-    def __call__(self, vectors: Floats, lengths: Integers, longest: int) -> Iterator[ScoredArcs | None]:
-        """Yield the scores of each sentence; None if it is longer than `longest`.
+    def __call__(self, vectors: Floats, lengths: Integers, longest: int) -> Iterator[SecondOpinion | None]:
+        """Yield the opinion on each sentence; None if it is longer than `longest`.
 
         vectors: [W, token] of all words. lengths: [sentences] in words.
         """
@@ -62,4 +79,4 @@ class HeadScorer:
             first += count * (count + 1)
             logs += greatest[start:end, None]
             of_heads = label_heads[start + number : end + number + 1]
-            yield ScoredArcs(logs, greatest[start:end], of_heads, label_dependents[start:end])
+            yield SecondOpinion(logs, greatest[start:end], of_heads, label_dependents[start:end])

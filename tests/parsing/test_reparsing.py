@@ -25,7 +25,8 @@ from parser.parsing.options import ParseOptions
 from parser.parsing.parsed_tree import Alternative, Arcs
 from parser.parsing.pytorch import runner
 from parser.parsing.pytorch.runner import opinions
-from parser.parsing.reparsing import Reparser, SecondOpinion, as_text, with_bonus
+from parser.parsing.reparsing import Reparser, as_text, with_bonus
+from parser.runtime.arcs import SecondOpinion
 from parser.treebank.conllu import read_treebank
 from parser.treebank.sentence import MARK, NO_HEAD
 from parser.treebank.tokens import encode_tokens

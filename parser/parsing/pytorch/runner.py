@@ -14,9 +14,11 @@ from parser.networks.scorers import LengthGroup, groups_of
 from parser.networks.stack_parser import EncodedSentences, StackParser, WordVectors
 from parser.parsing.predicted_tags import Vote
 from parser.parsing.pytorch.running_batch import RunningBatch
-from parser.parsing.reparsing import MAX_WORDS, Floats, SecondOpinion
+from parser.parsing.reparsing import MAX_WORDS
 from parser.parsing.running import Done, Encoded, Encoding, Running
 from parser.parsing.scheduler import Request
+from parser.runtime.arcs import SecondOpinion
+from parser.runtime.reference import Floats
 from parser.treebank.tokens import encode_tokens
 from parser.treebank.vocabulary import UNKNOWN, Vocabulary
 

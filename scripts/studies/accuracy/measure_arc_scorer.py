@@ -34,7 +34,8 @@ from parser.parsing.options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.probabilities import with_calibration
 from parser.parsing.pytorch.runner import opinions
-from parser.parsing.reparsing import MAX_WORDS, ArcsOfSentence, Reparser, SecondOpinion, with_bonus
+from parser.parsing.reparsing import MAX_WORDS, ArcsOfSentence, Reparser, with_bonus
+from parser.runtime.arcs import SecondOpinion
 from parser.system.pytorch import tune_process
 from parser.treebank.conllu import read_treebank
 from parser.treebank.projectivity import deprojectivize
