@@ -14,7 +14,7 @@ from parser.service.limits import Admission
 from parser.service.listening import listen
 from parser.service.server import Server
 
-SECONDS = GRACE = 600
+TIMES = SECONDS, GRACE, KEEP_ALIVE = 600, 600, 600
 
 
 async def at_once(scope: Scope, receive: Receive, send: Send) -> None:
@@ -37,12 +37,16 @@ def everything_from(client: socket.socket) -> bytes:
 
 @asynccontextmanager
 async def served(
-    application: ASGIApp = at_once, seconds: float = SECONDS, grace: float = GRACE
+    application: ASGIApp = at_once,
+    seconds: float = SECONDS,
+    grace: float = GRACE,
+    keep_alive: int = KEEP_ALIVE,
 ) -> AsyncIterator[tuple[Server, int]]:
     """A server in the running loop, and its port. After the block, it is told to stop, and waited for."""
     with listen("127.0.0.1", 0) as listener:
         port = listener.getsockname()[1]
-        server = Server(application, Admission(1, 1_000), seconds, grace, logging.getLogger("test"))
+        times = seconds, grace, keep_alive
+        server = Server(application, Admission(1, 1_000), *times, logging.getLogger("test"))
         serving = asyncio.create_task(server.serve([listener]))
         while not server.started:
             await asyncio.sleep(0.01)

@@ -15,12 +15,14 @@ MAX_MESSAGE = 1_000
 class ServiceError(Exception):
     """The service, or a proxy before it, refused a request, or gave no complete answer."""
 
-    def __init__(self, message: str, status: int | None = None):
+    def __init__(self, message: str, status: int | None = None, request_id: str | None = None):
         super().__init__(message if status is None else f"{status}: {message}")
         self.message = message
         """What the service says or, without a status, what happened to the connection."""
         self.status = status
         """The HTTP status; None if there was no answer, or if it ended too early."""
+        self.request_id = request_id
+        """What the service's log calls the request, if it answered."""
 
 
 def refused(answer: httpx.Response) -> ServiceError:
@@ -29,7 +31,8 @@ def refused(answer: httpx.Response) -> ServiceError:
         detail: Any = answer.json()["detail"]
     except (ValueError, LookupError, TypeError):  # of a proxy, or from before the request was understood
         detail = answer.text.strip() or answer.reason_phrase
-    return ServiceError(shortened(str(detail), MAX_MESSAGE), answer.status_code)
+    message, identifier = shortened(str(detail), MAX_MESSAGE), answer.headers.get("x-request-id")
+    return ServiceError(message, answer.status_code, identifier)
 
 
 def lost(error: httpx.TransportError) -> ServiceError:

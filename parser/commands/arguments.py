@@ -219,6 +219,7 @@ def _add_serve(commands: Commands) -> None:
         ("--max-sentence-words", 1_000, "maximum words per sentence"),
         ("--max-requests", 128, "maximum requests parsed at the same time; others are asked to retry"),
         ("--timeout", 300, "seconds for a request, from the end of its headers to the end of its answer"),
+        ("--keep-alive", 30, "seconds that a connection may wait for its next request"),
     ):
         command.add_argument(
             option, type=positive, default=default, metavar="N", help=f"{what} (default: %(default)s)"

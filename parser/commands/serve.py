@@ -101,4 +101,5 @@ def _serve(descriptors: WorkerDescriptors | None, options: argparse.Namespace, l
         else:
             listener = stack.enter_context(listen(options.host, options.port))
             tell(logger, "serving", url=url_of(listener), models=service.models.names)
-        Server(application, service.admission, options.timeout, options.grace, logger).run([listener])
+        times = options.timeout, options.grace, options.keep_alive
+        Server(application, service.admission, *times, logger).run([listener])

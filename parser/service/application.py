@@ -26,6 +26,7 @@ from parser.service.middleware import (
     refusal,
 )
 from parser.service.operation import LIVE, READY, JoinedMetrics, Metrics, operation_routes
+from parser.service.request_record import IDENTIFIER_HEADER
 from parser.service.service import Service
 from parser.service.typed_protocol import typed_routes
 from parser.service.udpipe_protocol import udpipe_routes
@@ -87,9 +88,12 @@ def make_application(
     if tokens:
         application.add_middleware(BearerTokens, tokens=tokens, is_public=is_public)
     if origins:
-        methods, headers = ["GET", "HEAD", "POST"], ["Authorization", "Content-Type"]
         application.add_middleware(
-            CORSMiddleware, allow_origins=origins, allow_methods=methods, allow_headers=headers
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_methods=["GET", "HEAD", "POST"],
+            allow_headers=["Authorization", "Content-Type", IDENTIFIER_HEADER.decode()],
+            expose_headers=[IDENTIFIER_HEADER.decode()],
         )
     application.add_middleware(Recording, metrics=metrics, logger=logger)
     application.add_middleware(HeadRequests)

@@ -22,7 +22,7 @@ from parser.service.answer import FAILED
 from parser.service.limits import RefusedError
 from parser.service.log import tell
 from parser.service.operation import LIVE, METRICS, READY, Metrics
-from parser.service.request_record import RequestRecord, put_record
+from parser.service.request_record import IDENTIFIER_HEADER, RequestRecord, put_record
 from parser.service.typed_protocol import PARSE
 from parser.system.files import content_of
 
@@ -97,12 +97,14 @@ class Recording:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        record = RequestRecord(scope["method"])
+        record = RequestRecord.of(scope)
         put_record(scope, record)
 
         async def noted(message: Message) -> None:
             if message["type"] == "http.response.start":
                 record.status = message["status"]
+                told = IDENTIFIER_HEADER, record.identifier.encode()
+                message = {**message, "headers": [*message["headers"], told]}
             await send(message)
 
         async def say(status: HTTPStatus, message: str) -> None:

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 import traceback
 from dataclasses import dataclass, field
+from secrets import token_hex
 from time import monotonic
 from typing import Any
 
 from starlette.types import Scope
 
 STATE, RECORD = "state", "record"
+IDENTIFIER_HEADER = b"x-request-id"
+IDENTIFIER = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+"""What is taken over from a client: it is written into the log as it is."""
 
 
 @dataclass
 class RequestRecord:
     method: str
+    identifier: str = field(default_factory=lambda: token_hex(8))
+    """What the client or the service calls the request: `X-Request-ID`."""
     began: float = field(default_factory=monotonic)
     path: str = "other"
     """Path of the route; `other` if the service has no such path."""
@@ -33,6 +40,14 @@ class RequestRecord:
     """Warnings about columns that the model reads and that the input lacks."""
     error: str = ""
     """Class of the error and where it was raised, without its message, which may quote a text."""
+
+    @classmethod
+    def of(cls, scope: Scope) -> RequestRecord:
+        """Return the record of a request that begins, with the identifier in its headers if that is plain."""
+        for name, value in scope["headers"]:
+            if name == IDENTIFIER_HEADER and IDENTIFIER.fullmatch(value):
+                return cls(scope["method"], value.decode())
+        return cls(scope["method"])
 
     @property
     def seconds(self) -> float:
@@ -58,6 +73,7 @@ class RequestRecord:
     def told(self) -> dict[str, Any]:
         """Return the fields of the request's line in the log."""
         told = {
+            "request_id": self.identifier,
             "method": self.method,
             "path": self.path,
             "status": self.status,

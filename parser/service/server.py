@@ -26,8 +26,6 @@ from parser.service.listening import PAUSE, Listening, lacks_resources
 from parser.service.log import tell
 from parser.system.interruption import handled_by_loop
 
-KEPT_ALIVE = 30
-"""Seconds that a connection may wait for its next request."""
 SECONDS_TO_BREAK_OFF = 1.0
 """Time for requests that are broken off to say so to their clients."""
 SECONDS_TO_CONNECT = 0.05
@@ -44,10 +42,16 @@ class Server(uvicorn.Server):
     """Serves until a signal arrives, and then returns normally."""
 
     def __init__(
-        self, application: ASGIApp, admission: Admission, seconds: float, grace: float, logger: Logger
+        self,
+        application: ASGIApp,
+        admission: Admission,
+        seconds: float,
+        grace: float,
+        keep_alive: int,
+        logger: Logger,
     ):
         """seconds: see `ClientConnection`. grace: seconds in which running requests can finish; then they are
-        broken off.
+        broken off. keep_alive: seconds that a connection may wait for its next request.
         """
 
         async def served(scope: Scope, receive: Receive, send: Send) -> None:
@@ -65,7 +69,7 @@ class Server(uvicorn.Server):
             lifespan="on",
             server_header=False,
             proxy_headers=False,  # the client's address is not used
-            timeout_keep_alive=KEPT_ALIVE,
+            timeout_keep_alive=keep_alive,
             timeout_graceful_shutdown=max(1, round(grace)),
         )
         super().__init__(config)

@@ -121,6 +121,14 @@ async def test_a_connection_may_wait_for_longer_than_a_request():
         writer.close()
 
 
+async def test_a_connection_without_another_request_is_closed():
+    async with served(keep_alive=1) as (_, port), asyncio.timeout(60):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert (await reader.read()).endswith(b"done\r\n0\r\n\r\n")
+        writer.close()
+
+
 @pytest.mark.parametrize("gives_up", [False, True])
 async def test_a_client_that_does_not_read_is_not_waited_for(gives_up, monkeypatch):
     """gives_up: whether the application ends the answer before it is complete, as it does after the time."""

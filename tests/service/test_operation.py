@@ -218,6 +218,29 @@ def test_the_log_holds_no_text(model):
     assert secret not in json.dumps(told)
 
 
+@pytest.mark.extended
+def test_a_request_has_one_name_in_its_answer_and_in_the_log(model, tmp_path):
+    """The client's, if it is short and plain."""
+    (tmp_path / "tokens").write_text("0123456789abcdef\n")
+    names = ["a", "9f-A_b.c", "x" * 64, "x" * 65, "a b", "", "a\tb", "é", '"', None]
+    with serving(model, "--token-file", tmp_path / "tokens") as service:
+        answered = []
+        for number, name in enumerate(names):
+            body = [{"texts": [TEXT]}, {"texts": 1}, {"texts": ["A."], "model": "x"}][number % 3]
+            headers = {"Authorization": "Bearer 0123456789abcdef"} if number % 4 else {}
+            if name is not None:
+                headers["X-Request-ID"] = name.encode("latin-1")
+            path = "nowhere" if number == 1 else "v1/parse"
+            answer = httpx.post(f"{service.url}/{path}", json=body, headers=headers, timeout=60)
+            answered.append((answer.status_code, answer.headers["x-request-id"]))
+        told = [service.next("request") for _ in names]
+    assert {status for status, _ in answered} == {200, 400, 401, 404, 422}
+    assert [(line["status"], line["request_id"]) for line in told] == answered
+    assert [name for _, name in answered[:3]] == names[:3]
+    assert all(re.fullmatch("[0-9a-f]{16}", name) for _, name in answered[3:])
+    assert len({name for _, name in answered}) == len(names)
+
+
 def test_only_other_origins_that_are_named_may_use_it(service):
     for origin, allowed in (("https://example.org", "https://example.org"), ("https://evil.example", None)):
         answer = httpx.get(f"{service.url}/models", headers={"Origin": origin})

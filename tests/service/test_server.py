@@ -10,7 +10,7 @@ from programs import no_descriptors_left
 
 pytest.importorskip("uvicorn")
 
-from small_servers import GRACE, SECONDS, at_once, everything_from, served
+from small_servers import TIMES, at_once, everything_from, served
 
 from parser.service.limits import Admission
 from parser.service.listening import PAUSE, listen, url_of
@@ -24,7 +24,7 @@ def test_a_server_that_can_not_begin_says_so():
         raise OSError("nothing works")
 
     with listen("127.0.0.1", 0) as listener, pytest.raises(ValueError, match="the service could not begin"):
-        Server(application, Admission(1, 1_000), SECONDS, GRACE, logging.getLogger("test")).run([listener])
+        Server(application, Admission(1, 1_000), *TIMES, logging.getLogger("test")).run([listener])
 
 
 def test_an_address_of_ipv6_is_in_brackets():
@@ -54,7 +54,7 @@ def test_a_connection_that_comes_with_the_signal_is_closed_at_once(turns):
             await super().shutdown(sockets)
 
     async def run():
-        server = ConnectedLate(application, Admission(1, 1_000), SECONDS, GRACE, logging.getLogger("test"))
+        server = ConnectedLate(application, Admission(1, 1_000), *TIMES, logging.getLogger("test"))
         serving = asyncio.create_task(server.serve([listener]))
         reader, writer = await asyncio.open_connection(*address)
         writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")

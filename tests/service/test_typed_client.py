@@ -80,6 +80,7 @@ def test_a_refusal_has_its_status_and_message(by, method, service):
     with pytest.raises(ServiceError, match=r"^400: there is no model 'x'; available: ") as caught:
         asked(method, service.url, by=by, texts=[TEXT], model="x")
     assert caught.value.status == 400
+    assert len(caught.value.request_id) == 16
     assert caught.value.message.startswith("there is no model 'x'")
     with pytest.raises(ServiceError, match=r"^422: body\.texts\.0: "):
         asked(method, service.url, by=by, texts=[1])
