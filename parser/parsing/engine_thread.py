@@ -5,18 +5,24 @@ from __future__ import annotations
 import asyncio
 import atexit
 import os
-from collections import deque
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from queue import Full
 from threading import Condition, Event, Lock, Thread, current_thread
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar
 
 from parser.parsing.engine import Engine
 from parser.parsing.options import TREE_ALONE, ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.scheduler import Request, RequestSource
 from parser.treebank.sentence import Sentence
+
+Result = TypeVar("Result")
+Ended = tuple["asyncio.Future[Any]", Any, Exception | None]
+"""What somebody waits for, with the result or the error."""
 
 
 class AwaitedRequest(Request):
@@ -41,6 +47,21 @@ class AwaitedRequest(Request):
         self._ended.append(self)
 
 
+class _Job:
+    """A short input that is read, parsed and written in the thread."""
+
+    def __init__(
+        self,
+        read: Callable[[], Iterable[Sentence]],
+        write: Callable[[list[ParsedTree]], Any],
+        options: ParseOptions,
+    ):
+        self.read, self.write, self.options = read, write, options
+        self.requests: list[AwaitedRequest] = []
+        self.error: Exception | None = None
+        self.ended: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+
 class EngineThread:
     """Parses sentences in a thread, for any number of threads and asyncio tasks.
 
@@ -63,6 +84,9 @@ class EngineThread:
         """The unfinished requests that have ended."""
         self._unadmitted: deque[tuple[AwaitedRequest, Event]] = deque()
         """The unfinished requests for which the engine had no room, with events that are set on admission."""
+        self._jobs: deque[_Job] = deque()
+        """Jobs that have not begun."""
+        self._begun: list[_Job] = []
 
     def __enter__(self) -> Self:
         return self
@@ -137,6 +161,30 @@ class EngineThread:
             request.waiter = waiter = asyncio.get_running_loop().create_future()
         await waiter
 
+    async def run(
+        self,
+        read: Callable[[], Iterable[Sentence]],
+        write: Callable[[list[ParsedTree]], Result],
+        options: ParseOptions = TREE_ALONE,
+    ) -> Result:
+        """Return what `write` returns for the trees of the sentences that `read` returns. Both run in the
+        thread, so that an event loop is woken up only once; they should take a few milliseconds at most.
+
+        Raises their errors, and what `result` raises.
+        """
+        self._refuse_fork()
+        job = _Job(read, write, options)
+        with self._changed:
+            self._refuse_closed()
+            self._jobs.append(job)
+            self._prepare()
+        try:
+            written: Result = await job.ended
+            return written
+        finally:
+            for request in job.requests:
+                request.cancel()  # without effect if it has ended
+
     def close(self, cancel: bool = False, join: bool = True) -> None:
         """Accept no more requests.
 
@@ -149,6 +197,8 @@ class EngineThread:
         with self._changed:
             self._is_closed = True
             if cancel:
+                for job in self._jobs:
+                    job.error = CancelledError()
                 for request in self._unfinished:
                     request.cancel()
             self._changed.notify()
@@ -170,8 +220,7 @@ class EngineThread:
         self._refuse_fork()
         admitted = None
         with self._changed:
-            if self._is_closed:
-                raise RuntimeError("this EngineThread was closed: make a new one")
+            self._refuse_closed()
             try:
                 if self._unadmitted:
                     raise Full(f"{len(self._unadmitted):,} sentences wait for others to be parsed already")
@@ -182,15 +231,23 @@ class EngineThread:
                 admitted = Event()
                 self._unadmitted.append((request, admitted))
             self._unfinished.add(request)
-            self._has_failed = False
-            if not self._thread:
-                self._start()
-            self._changed.notify()
+            self._prepare()
         return admitted
+
+    def _refuse_closed(self) -> None:
+        if self._is_closed:
+            raise RuntimeError("this EngineThread was closed: make a new one")
 
     def _refuse_fork(self) -> None:
         if os.getpid() != self._process:
             raise RuntimeError("a forked process has no threads of the other: make a new EngineThread here")
+
+    def _prepare(self) -> None:
+        """Let the thread compute, as there is something new."""
+        self._has_failed = False
+        if not self._thread:
+            self._start()
+        self._changed.notify()
 
     def _start(self) -> None:
         thread = Thread(target=self._run, name="engine", daemon=True)
@@ -202,7 +259,9 @@ class EngineThread:
         try:
             while self._has_work():
                 try:
-                    self._engine.step()
+                    self._begin_jobs()
+                    if not self._engine.is_idle:
+                        self._engine.step()
                     self._admit()
                 except BaseException as error:
                     self._fail(error)
@@ -220,7 +279,37 @@ class EngineThread:
 
     @property
     def _can_compute(self) -> bool:
-        return not (self._has_failed or self._engine.is_idle)
+        return bool(self._jobs) or not (self._has_failed or self._engine.is_idle)
+
+    def _begin_jobs(self) -> None:
+        """Read the sentences of jobs, and hand them in."""
+        while self._jobs:
+            job = self._jobs.popleft()
+            source = RequestSource()
+            self._begun.append(job)
+            try:
+                if not (job.error or job.ended.cancelled()):
+                    for sentence in job.read():
+                        request = self._request(sentence, job.options, source)
+                        job.requests.append(request)
+                        self._hand_in(request, wait=True)
+            except Exception as error:
+                job.error = error
+
+    def _end_jobs(self) -> Iterator[Ended]:
+        """Write the trees of the jobs that have ended, and yield their results and errors."""
+        begun, self._begun = self._begun, []
+        for job in begun:
+            written = None
+            if not job.error and not all(request.has_ended for request in job.requests):
+                self._begun.append(job)
+                continue
+            try:
+                if not (job.error or job.ended.cancelled()):
+                    written = job.write([request.tree() for request in job.requests])
+            except Exception as error:
+                job.error = error
+            yield job.ended, written, job.error
 
     def _admit(self) -> None:
         """Hand in the requests that wait outside the engine, as long as there is room."""
@@ -234,7 +323,9 @@ class EngineThread:
 
     def _wake(self) -> None:
         """Wake up those whose requests have ended: tasks all at once, since an event loop is woken slowly."""
-        by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+        by_loop = defaultdict[asyncio.AbstractEventLoop, list[Ended]](list)
+        for ended in self._end_jobs():
+            by_loop[ended[0].get_loop()].append(ended)
         with self._changed, self._ending:  # a request that is cancelled is noted with its new state
             while self._ended:
                 request = self._ended.popleft()
@@ -242,27 +333,39 @@ class EngineThread:
                 if isinstance(request.waiter, Event):
                     request.waiter.set()
                 elif request.waiter is not None:
-                    by_loop.setdefault(request.waiter.get_loop(), []).append(request.waiter)
-        for loop, futures in by_loop.items():
+                    by_loop[request.waiter.get_loop()].append((request.waiter, None, None))
+        for loop, several in by_loop.items():
             with suppress(RuntimeError):  # closed, so that nobody waits
-                loop.call_soon_threadsafe(_resolve, futures)
+                loop.call_soon_threadsafe(_resolve, several)
 
     def _fail(self, error: BaseException) -> None:
         """Pass an error of the engine to all who wait."""
+
+        def failure() -> RuntimeError:
+            failure = RuntimeError(f"the engine failed while sentences waited: {error!r}")
+            failure.__cause__ = error
+            return failure
+
         with self._changed:
             waiting = [request for request in self._unfinished if not request.has_ended]
             self._has_failed = not waiting
             for request in waiting:
-                failure = RuntimeError(f"the engine failed while sentences waited: {error!r}")
-                failure.__cause__ = error
-                request.fail(failure)
+                request.fail(failure())
+            for job in self._jobs:
+                job.error = failure()
+            self._begun += self._jobs
+            self._jobs.clear()
             for _, admitted in self._unadmitted:
                 admitted.set()
             self._unadmitted.clear()
 
 
-def _resolve(futures: list[asyncio.Future[None]]) -> None:
+def _resolve(several: list[Ended]) -> None:
     """Wake up the tasks that wait. Called in the thread of their loop."""
-    for future in futures:
-        if not future.done():
-            future.set_result(None)
+    for future, result, error in several:
+        if future.done():
+            continue
+        if error:
+            future.set_exception(error)
+        else:
+            future.set_result(result)

@@ -6,7 +6,8 @@ The trees of a request come in the order of its sentences, and in bounded memory
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
@@ -20,7 +21,8 @@ from parser.service.limits import Admission, Limits
 from parser.service.reading import InputSentence
 from parser.service.request_record import RequestRecord
 from parser.service.served_models import ServedModel, ServedModels
-from parser.service.short_pauses import ReadingThreads
+from parser.service.short_pauses import SMALL, ReadingThreads
+from parser.treebank.sentence import Sentence
 
 BEGIN_WITH, READ_AHEAD = 256, 16_384
 """Words that are read ahead of parsing, at first and at most. A short request is read at once, and less of a
@@ -40,6 +42,9 @@ NO_TREE = ParsedTree((), ())
 class ParsedSentence(NamedTuple):
     input: InputSentence
     tree: ParsedTree
+
+
+Write = Callable[[Sequence[ParsedSentence]], bytes]
 
 
 class Input(NamedTuple):
@@ -67,14 +72,42 @@ class Service:
         self.threads = ReadingThreads()
 
     async def parse(
-        self, model: ServedModel, given: Input, record: RequestRecord, options: ParseOptions = TREE_ALONE
-    ) -> AsyncGenerator[list[ParsedSentence], None]:
-        """Yield the parsed sentences in order; those that are done together are yielded together.
+        self,
+        model: ServedModel,
+        given: Input,
+        record: RequestRecord,
+        write: Write,
+        options: ParseOptions = TREE_ALONE,
+    ) -> AsyncGenerator[bytes, None]:
+        """Parse sentences, and yield what `write` returns for the next of them in order: all that are done.
 
-        Several requests share the engine. record: the record of the request, which is updated. Raises what
-        reading raises, and errors in parsing a sentence.
+        Several requests share the engine, whose thread also reads and writes what is short. record: that of
+        the request, which is updated. Raises what reading raises, and errors in parsing a sentence.
         """
         record.model = model.name
+        if given.size > SMALL:
+            async with aclosing(self._parsed(model, given, record, options)) as parsed:
+                async for several in parsed:
+                    yield await self._write(several, write)
+            return
+        inputs: list[InputSentence] = []
+
+        def read() -> Iterator[Sentence]:
+            for one in model.watched(given.open(), record.warnings.append, given.is_text):
+                inputs.append(one)
+                yield one.sentence
+
+        def written(trees: Iterable[ParsedTree]) -> bytes:
+            return write(list(map(ParsedSentence, inputs, trees)))
+
+        content = await model.thread.run(read, written, options)
+        record.add(len(inputs), _words(inputs))
+        yield content
+
+    async def _parsed(
+        self, model: ServedModel, given: Input, record: RequestRecord, options: ParseOptions
+    ) -> AsyncGenerator[list[ParsedSentence], None]:
+        """Yield the parsed sentences in order; those that are done together are yielded together."""
         most_ahead = max(BEGIN_WITH, min(READ_AHEAD, READ_AHEAD_OF_ALL // max(1, self.admission.running)))
         source, ahead = RequestSource(), ReadAhead(BEGIN_WITH, most_ahead)
         pending: deque[tuple[InputSentence, AwaitedRequest]] = deque()
@@ -111,16 +144,16 @@ class Service:
             for _, request in pending:
                 request.cancel()
 
-    async def read(self, given: Input) -> AsyncGenerator[list[ParsedSentence], None]:
+    async def read(self, given: Input, write: Write) -> AsyncGenerator[bytes, None]:
         """Like `parse`, but without parsing."""
         sentences = await self.threads.run(given.size, given.open)
         while chunk := await self.threads.run(given.size, lambda: list(_chunk(sentences, CHUNK_WORDS))):
-            yield [ParsedSentence(one, NO_TREE) for one in chunk]
+            yield await self._write([ParsedSentence(one, NO_TREE) for one in chunk], write)
 
-    async def write(self, several: Sequence[ParsedSentence], written: Callable[[], bytes]) -> bytes:
-        """Return the result of `written`, run outside of the event loop if the sentences are long."""
+    async def _write(self, several: Sequence[ParsedSentence], write: Write) -> bytes:
+        """Write sentences, outside of the event loop if they are long."""
         words = _words([one.input for one in several])
-        return await self.threads.run(words * WORD_BYTES, written)
+        return await self.threads.run(words * WORD_BYTES, partial(write, several))
 
     def answer(
         self, chunks: AsyncGenerator[bytes, None], media_type: str, held_bytes: int = HELD_BYTES

@@ -85,15 +85,19 @@ def typed_routes(service: Service) -> APIRouter:
         form = answer_format(accept, model.name, len(wanted.texts or ()))
         model.refuse_unable(options := wanted.options)
         given = _input(service, model, wanted, options, len(await request.body()))
-        trees = service.parse(model, given, record, options)
+        is_first = True
+
+        def write(several: Sequence[ParsedSentence]) -> bytes:
+            nonlocal is_first
+            content = form.write(several, is_first)
+            is_first = False
+            return content
 
         async def chunks() -> AsyncGenerator[bytes, None]:
-            is_first = True
             yield form.begin.encode()
-            async with aclosing(trees) as parsed:
-                async for several in parsed:
-                    yield await service.write(several, partial(form.write, several, is_first))
-                    is_first = False
+            async with aclosing(service.parse(model, given, record, write, options)) as written:
+                async for content in written:
+                    yield content
             yield form.end(record)
 
         held = 1 if form.media_type == NDJSON else HELD_BYTES

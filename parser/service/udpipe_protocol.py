@@ -14,8 +14,7 @@ from python_multipart.exceptions import MultipartParseError
 from python_multipart.multipart import parse_options_header
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Match, Route
-from starlette.types import Scope
+from starlette.routing import BaseRoute, Route
 
 from parser.service.limits import wrong
 from parser.service.reading import PIECE, InputSentence, normalized, read_in_advance, text_sentences
@@ -59,18 +58,7 @@ def udpipe_routes(service: Service) -> list[BaseRoute]:
             raise wrong(str(error)) from None
 
     methods = ["GET", "POST"]
-    return [_NotedRoute(PROCESS, process, methods=methods), _NotedRoute(MODELS, models, methods=methods)]
-
-
-class _NotedRoute(Route):
-    """A route of Starlette: FastAPI's routes are slower, as they read and validate declared parameters.
-
-    Like them, it puts itself into the scope for the record of the request; not all versions of Starlette do.
-    """
-
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        match, added = super().matches(scope)
-        return match, {**added, "route": self}
+    return [Route(PROCESS, process, methods=methods), Route(MODELS, models, methods=methods)]
 
 
 async def _parameters(request: Request, service: Service) -> Parameters:
@@ -93,7 +81,6 @@ def _answer(request: Request, service: Service, parameters: Parameters) -> Respo
     write = writer_of(form, tags, tree)
     given = _input(service, model, parameters)
     record = record_of(request.scope)
-    trees = service.parse(model, given, record) if tags or tree else service.read(given)
     comments = f"# {PROGRAM} = stack-parser {__version__}\n# {MODEL} = {model.name}\n"
     result = comments if form.partition("=")[0] == CONLLU else ""
 
@@ -101,12 +88,17 @@ def _answer(request: Request, service: Service, parameters: Parameters) -> Respo
         """Return sentences escaped for the inside of a JSON string."""
         return json.dumps("".join(map(write, several)), ensure_ascii=False)[1:-1].encode()
 
+    if tags or tree:
+        sentences = service.parse(model, given, record, in_string)
+    else:
+        sentences = service.read(given, in_string)
+
     async def chunks() -> AsyncGenerator[bytes, None]:
         begin = {"model": model.name, "acknowledgements": [], "result": result}
         yield json.dumps(begin, ensure_ascii=False).removesuffix('"}').encode()
-        async with aclosing(trees) as parsed:
-            async for several in parsed:
-                yield await service.write(several, partial(in_string, several))
+        async with aclosing(sentences) as written:
+            async for content in written:
+                yield content
         yield f'"{record.warnings_in_json}}}\n'.encode()
 
     return service.answer(chunks(), JSON)

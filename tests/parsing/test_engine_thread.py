@@ -236,6 +236,74 @@ def test_closing_cancels_what_waits(parser, gate):
     assert any(isinstance(error, CancelledError) for error in errors)
 
 
+def test_the_thread_also_reads_and_writes(parser, gate, monkeypatch):
+    """Each input fails alone, in reading, in parsing or in writing."""
+    refuse_bad_words(monkeypatch)
+    inputs = [[of(number, length) for number in range(length)] for length in (3, 0, 5)]
+    threads = set()
+
+    def read(sentences):
+        threads.add(threading.current_thread().name)
+        yield from sentences
+
+    def write(trees):
+        threads.add(threading.current_thread().name)
+        return trees
+
+    async def run_several():
+        tasks = [asyncio.create_task(engine.run(lambda one=one: read(one), write)) for one in inputs]
+        tasks += [asyncio.create_task(engine.run(lambda: [of(1, 5), BAD], write))]
+        tasks += [asyncio.create_task(engine.run(lambda: map(int, "a"), write))]
+        tasks += [asyncio.create_task(engine.run(lambda: [of(1, 5)], lambda trees: trees[1]))]
+        left = asyncio.create_task(engine.run(lambda: [of(1, 5)], write))
+        await turns(1)
+        left.cancel()
+        gate.set()
+        return await asyncio.gather(*tasks, left, return_exceptions=True)
+
+    with EngineThread(Engine(parser)) as engine:
+        *found, of_bad, of_read, of_write, of_left = asyncio.run(run_several())
+    assert found == [parse(parser, each) for each in inputs]
+    errors = [RuntimeError, ValueError, IndexError, asyncio.CancelledError]
+    assert list(map(type, (of_bad, of_read, of_write, of_left))) == errors
+    assert threads == {"engine"}
+
+
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_closing_cancels_what_the_thread_would_read(parser, gate, has_begun):
+    async def run_several():
+        first = asyncio.create_task(engine.run(lambda: [of(0, 5)], list))
+        while has_begun and not engine._begun:
+            await asyncio.sleep(0.01)
+        engine.close(cancel=True, join=False)
+        gate.set()
+        with pytest.raises(RuntimeError, match="closed"):
+            await engine.run(lambda: [of(0, 5)], list)
+        with pytest.raises(CancelledError if has_begun else RuntimeError):
+            await first
+
+    engine = EngineThread(Engine(parser))
+    asyncio.run(run_several())
+    engine.close()
+
+
+def test_an_error_of_the_engine_reaches_all_inputs(parser, monkeypatch):
+    step = Engine.step
+
+    def fail(engine):
+        raise MemoryError("too small")
+
+    async def run_one():
+        return await engine.run(lambda: [of(3, 7)], list)
+
+    with EngineThread(Engine(parser)) as engine:
+        monkeypatch.setattr(Engine, "step", fail)
+        with pytest.raises(RuntimeError, match=r"the engine failed.*too small"):
+            asyncio.run(run_one())
+        monkeypatch.setattr(Engine, "step", step)
+        assert asyncio.run(run_one()) == parse(parser, [of(3, 7)])
+
+
 def test_a_context_with_an_error_cancels_what_waits(parser, gate):
     requests = []
 

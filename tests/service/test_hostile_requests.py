@@ -120,7 +120,7 @@ async def test_together_requests_read_no_more_ahead_than_a_few(model):
         return word_sentences(({"words": ["a"]} for _ in range(40_000)), lambda _: [])
 
     def parsed():
-        return aclosing(service.parse(served, Input(sentences, 10_000), RequestRecord("POST")))
+        return aclosing(service.parse(served, Input(sentences, 10_000), RequestRecord("POST"), lambda _: b""))
 
     async def ask():
         with service.admission.slot():
