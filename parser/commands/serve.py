@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from parser.service.listening import WorkerDescriptors
     from parser.service.service import Service
 
-NEEDED = "fastapi", "uvicorn", "h11", "prometheus_client", "python_multipart"
+NEEDED = "fastapi", "uvicorn", "httptools", "prometheus_client", "python_multipart"
 
 
 def serve(options: argparse.Namespace) -> None:

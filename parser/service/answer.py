@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager
 from http import HTTPStatus
-from typing import Any
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from parser.service.limits import Admission, RefusedError, wrong
-from parser.service.request_record import record_of
+from parser.service.request_record import RequestRecord, record_of
 
 HELD_BYTES = 1 << 16
 """Bytes of an answer that are collected before they are sent. An error before the first are sent sets the
 status."""
+UNWATCHED = 0.1
+"""Seconds in which a client that disconnects is not noticed: most requests take less, and need no task."""
 FAILED = "the service failed; its log says where"
-
-
-class GoneError(Exception):
-    """The client has disconnected."""
 
 
 class Answer(Response):
@@ -50,11 +47,12 @@ class Answer(Response):
         record = record_of(scope)
         try:
             with self._admission.slot():
-                async with asyncio.timeout(self._seconds - record.seconds):
-                    await _unless_gone(receive, self._send_all(send))
-        except GoneError:
-            record.outcome = "gone"
+                async with asyncio.timeout(self._seconds - record.seconds) as limit:
+                    with _ended_if_gone(receive, limit, record):
+                        await self._send_all(send)
         except (TimeoutError, ValueError, RefusedError) as error:
+            if record.outcome == "gone":
+                return
             if self._has_begun or isinstance(error, TimeoutError):
                 record.outcome = "broken off"
             if self._has_begun:
@@ -91,21 +89,23 @@ class Answer(Response):
             await send({"type": "http.response.body", "body": content, "more_body": has_more})
 
 
-async def _unless_gone(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
-    """Wait for the work. Raises GoneError, and cancels the work, if the client disconnects first."""
-    working, watching = asyncio.create_task(work), asyncio.create_task(_gone(receive))
+@contextmanager
+def _ended_if_gone(receive: Receive, limit: asyncio.Timeout, record: RequestRecord) -> Iterator[None]:
+    """End the time of a request when its client disconnects inside the block, and note it in the record."""
+
+    async def watch() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        if not limit.expired():
+            record.outcome = "gone"
+            limit.reschedule(0.0)
+
+    tasks: list[asyncio.Task[None]] = []
+    loop = asyncio.get_running_loop()
+    beginning = loop.call_later(UNWATCHED, lambda: tasks.append(loop.create_task(watch())))
     try:
-        await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            watching.result()  # raises an error of the body instead, if there was one
-            raise GoneError
-        working.result()
+        yield
     finally:
-        working.cancel()
-        watching.cancel()
-        await asyncio.gather(working, watching, return_exceptions=True)
-
-
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+        beginning.cancel()
+        for task in tasks:
+            task.cancel()

@@ -10,28 +10,22 @@ from pathlib import PurePath
 
 from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp
 
 from parser.pages.service_page import interface_page, service_page, service_page_files
-from parser.service.limits import BodyLimit, RefusedError
-from parser.service.middleware import (
-    AbsoluteTargets,
-    BearerTokens,
-    ContentCodings,
-    HeadRequests,
-    Recording,
-    refusal,
-)
+from parser.service.limits import RefusedError
+from parser.service.middleware import Gate, Handler, Recording, invalid, refusal
 from parser.service.operation import LIVE, READY, JoinedMetrics, Metrics, operation_routes
 from parser.service.request_record import IDENTIFIER_HEADER
 from parser.service.service import Service
 from parser.service.typed_protocol import typed_routes
 from parser.service.udpipe_protocol import udpipe_routes
-from parser.system.console import shortened
-from parser.system.settings import FAULTS_SHOWN, MAX_KEY, more_faults
 from parser.system.version import __version__
 
 DOCS, PAGE, FILES = "/docs", "/", "/page/"
@@ -54,11 +48,12 @@ def make_application(
     tokens: Sequence[bytes] = (),
     origins: Sequence[str] = (),
     joined: JoinedMetrics | None = None,
-) -> FastAPI:
+) -> ASGIApp:
     """Return the application. tokens: if there are any, each request needs one of them. origins: the origins
     of pages that may use the service. joined: the metrics joined with those of other processes.
     """
     metrics = Metrics(service.models, service.admission)
+    udpipe, typed = udpipe_routes(service), typed_routes(service)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None, None]:
@@ -73,32 +68,37 @@ def make_application(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        routes=udpipe_routes(service),
+        routes=udpipe,
     )
     application.include_router(operation_routes(service.admission, joined or metrics))
-    application.include_router(typed_routes(service))
+    application.include_router(typed)
     application.include_router(page_routes())
     docs = interface_page(application.openapi())
     application.add_api_route(DOCS, lambda: HTMLResponse(docs), include_in_schema=False)
     application.add_exception_handler(HTTPException, _refusal)
     application.add_exception_handler(RequestValidationError, _invalid)
-    # A request passes the middleware that is added last first.
-    application.add_middleware(BodyLimit, limits=service.limits, admission=service.admission)
-    application.add_middleware(ContentCodings)
-    if tokens:
-        application.add_middleware(BearerTokens, tokens=tokens, is_public=is_public)
+    handlers = handlers_of(udpipe) | handlers_of(typed.routes)
+    passed: ASGIApp = Gate(application, service, handlers, tokens, is_public)
     if origins:
-        application.add_middleware(
-            CORSMiddleware,
+        identifier = IDENTIFIER_HEADER.decode()
+        passed = CORSMiddleware(
+            passed,
             allow_origins=origins,
             allow_methods=["GET", "HEAD", "POST"],
-            allow_headers=["Authorization", "Content-Type", IDENTIFIER_HEADER.decode()],
-            expose_headers=[IDENTIFIER_HEADER.decode()],
+            allow_headers=["Authorization", "Content-Type", identifier],
+            expose_headers=[identifier],
         )
-    application.add_middleware(Recording, metrics=metrics, logger=logger)
-    application.add_middleware(HeadRequests)
-    application.add_middleware(AbsoluteTargets)
-    return application
+    return Recording(passed, metrics, logger)
+
+
+def handlers_of(routes: Sequence[BaseRoute]) -> dict[tuple[str, str], Handler]:
+    """Return what answers the requests of these routes, by method and path."""
+    handlers: dict[tuple[str, str], Handler] = {}
+    for route in routes:
+        assert isinstance(route, Route)
+        handler = route.get_route_handler() if isinstance(route, APIRoute) else route.endpoint
+        handlers |= {(method, route.path): handler for method in route.methods or ()}
+    return handlers
 
 
 def page_routes() -> APIRouter:
@@ -127,13 +127,6 @@ async def _refusal(request: Request, error: Exception) -> Response:
     return refusal(request.url.path, error.status_code, error.detail, error.headers)
 
 
-async def _invalid(request: Request, error: Exception) -> Response:
-    """Return an answer that says what is wrong and where, without quoting the text."""
+async def _invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    errors = error.errors()
-    faults = [
-        f"{shortened('.'.join(map(str, fault['loc'])), MAX_KEY)}: {fault['msg']}"
-        for fault in errors[:FAULTS_SHOWN]
-    ]
-    detail = "; ".join([*faults, *more_faults(len(errors) - len(faults))])
-    return JSONResponse({"detail": detail}, HTTPStatus.UNPROCESSABLE_ENTITY)
+    return invalid(error)

@@ -11,16 +11,17 @@ from typing import TypeVar
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive
 
 from parser.service.reading import InputSentence
-from parser.service.request_record import record_of
+from parser.service.request_record import RequestRecord
 from parser.treebank.sentence import Sentence
 
 WORD_CHARACTERS = 1_000
 """Maximum characters of a word. They are read one after the other, while other requests wait."""
 RETRY_AFTER = {"Retry-After": "1"}
 """Seconds."""
+IDENTITY = "identity"
 DROPPED = 16
 """A body that is too large is read and dropped up to this multiple of the limit."""
 Checked = TypeVar("Checked")
@@ -137,65 +138,65 @@ class Admission:
             self.running += 1
 
 
-class BodyLimit:
-    """Limits the size of a body, that of all bodies together, and the time in which one arrives: reading one
-    over the limits raises RefusedError, also if the service is full.
+class LimitedBody:
+    """The body of a request. Reading it raises RefusedError if it or all bodies together are too large, if it
+    does not arrive in time, if it is compressed or otherwise encoded, and if the service is full.
     """
 
-    def __init__(self, app: ASGIApp, limits: Limits, admission: Admission):
-        self._app, self._limits, self._admission = app, limits, admission
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        record, headers = record_of(scope), Headers(scope=scope)
+    def __init__(
+        self, receive: Receive, headers: Headers, record: RequestRecord, limits: Limits, admission: Admission
+    ):
+        self._receive, self._headers, self._record = receive, headers, record
+        self._limits, self._admission = limits, admission
         length = headers.get("content-length", "")
-        told = int(length) if length.isdecimal() else 0
-        got = held = 0
-        is_complete = not told and "transfer-encoding" not in headers
+        self._told = int(length) if length.isdecimal() else 0
+        self._got = self._held = 0
+        self._is_complete = not self._told and "transfer-encoding" not in headers
 
-        async def refuse_large(size: int) -> None:
-            if size > self._limits.bytes:
-                if not is_complete:
-                    await self._drop(receive, record.seconds)
-                raise too_large(f"the request has more than {self._limits.bytes:,} bytes; divide it")
-
-        async def limited() -> Message:
-            nonlocal got, held, is_complete
-            if is_complete:  # the next message says that the client has disconnected
-                return await receive()
-            if not got:  # what will be refused is refused before it is read
-                self._admission.refuse_if_full()
-                await refuse_large(told)
-            try:
-                async with asyncio.timeout(self._limits.seconds - record.seconds):
-                    message = await receive()
-            except TimeoutError:
-                text = f"the request did not come within {self._limits.seconds:g} seconds"
-                raise RefusedError(HTTPStatus.REQUEST_TIMEOUT, text) from None
-            got += len(message.get("body", b""))
-            is_complete = not message.get("more_body", False)
-            await refuse_large(got)
-            # Held when they come: otherwise clients that only announce bodies could take the room of others.
-            self._admission.hold(got - held)
-            held = got
-            return message
-
+    async def receive(self) -> Message:
+        """Receive the next message, like the function `receive` of ASGI."""
+        if self._is_complete:  # the next message says that the client has disconnected
+            return await self._receive()
+        if not self._got:  # what will be refused is refused before it is read
+            self._refuse_encoded()
+            self._admission.refuse_if_full()
+            await self._refuse_large(self._told)
         try:
-            await self._app(scope, limited, send)
-        finally:
-            self._admission.release(held)
+            async with asyncio.timeout(self._limits.seconds - self._record.seconds):
+                message = await self._receive()
+        except TimeoutError:
+            text = f"the request did not come within {self._limits.seconds:g} seconds"
+            raise RefusedError(HTTPStatus.REQUEST_TIMEOUT, text) from None
+        self._got += len(message.get("body", b""))
+        self._is_complete = not message.get("more_body", False)
+        await self._refuse_large(self._got)
+        # Held when they come: otherwise clients that only announce bodies could take the room of others.
+        self._admission.hold(self._got - self._held)
+        self._held = self._got
+        return message
 
-    async def _drop(self, receive: Receive, seconds: float) -> None:
-        """Read and drop the rest of a body, within bounds: most clients read no answer while they still send.
+    def release(self) -> None:
+        """Let other requests have the room that the body took."""
+        self._admission.release(self._held)
 
-        seconds: the time that the request has taken so far.
-        """
+    def _refuse_encoded(self) -> None:
+        given = ",".join(self._headers.getlist("content-encoding"))
+        if codings := {coding.strip() for coding in given.lower().split(",")} - {"", IDENTITY}:
+            message = f"the body has the Content-Encoding {', '.join(sorted(codings))}; send it without one"
+            raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, message, {"Accept-Encoding": IDENTITY})
+
+    async def _refuse_large(self, size: int) -> None:
+        if size > self._limits.bytes:
+            if not self._is_complete:
+                await self._drop()
+            raise too_large(f"the request has more than {self._limits.bytes:,} bytes; divide it")
+
+    async def _drop(self) -> None:
+        """Read and drop the rest, within bounds: most clients read no answer while they still send."""
         dropped, has_more = 0, True
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._limits.seconds - seconds):
+            async with asyncio.timeout(self._limits.seconds - self._record.seconds):
                 while has_more and dropped < DROPPED * self._limits.bytes:
-                    message = await receive()
+                    message = await self._receive()
                     has_more = message.get("more_body", False)
                     dropped += len(message.get("body", b""))

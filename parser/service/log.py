@@ -46,4 +46,8 @@ def service_logger() -> logging.Logger:
 
 
 def tell(logger: logging.Logger, event: str, **told: Any) -> None:
-    logger.info(event, extra={"told": told})
+    """Log an event. `Logger.info` would take twice as long, as it searches the stack for its caller."""
+    if logger.isEnabledFor(logging.INFO):
+        record = logging.LogRecord(logger.name, logging.INFO, "", 0, event, None, None)
+        record.told = told
+        logger.handle(record)

@@ -1,38 +1,42 @@
-"""The middleware (ASGI) that each request passes before its route, in this order; `limits.py` has the last,
-`BodyLimit`."""
+"""The middleware (ASGI) that each request passes, in this order.
+
+It is around FastAPI's application, not in it, where it would follow FastAPI's own middleware.
+"""
 
 from __future__ import annotations
 
 import hmac
-import re
 from asyncio import CancelledError
 from codecs import BOM_UTF8
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 from logging import Logger
 from pathlib import Path
-from urllib.parse import unquote
 
+from fastapi.exceptions import RequestValidationError
 from starlette.datastructures import Headers
-from starlette.requests import ClientDisconnect
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from parser.service.answer import FAILED
-from parser.service.limits import RefusedError
+from parser.service.limits import LimitedBody
 from parser.service.log import tell
 from parser.service.operation import LIVE, METRICS, READY, Metrics
-from parser.service.request_record import IDENTIFIER_HEADER, RequestRecord, put_record
+from parser.service.request_record import IDENTIFIER_HEADER, RequestRecord, put_record, record_of
+from parser.service.service import Service
 from parser.service.typed_protocol import PARSE
+from parser.system.console import shortened
 from parser.system.files import content_of
+from parser.system.settings import FAULTS_SHOWN, MAX_KEY, more_faults
 
 QUIET = {LIVE, READY, METRICS}
 """Paths that are requested all the time, and not logged."""
 SCHEME = "bearer"
 MIN_LENGTH = 16
 """Minimum characters of a token. Shorter tokens can be guessed."""
-IDENTITY = "identity"
-ABSOLUTE = re.compile(rb"https?://(?P<host>[^/]*)(?P<path>.*)", re.IGNORECASE)
+Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Leaving:
@@ -58,37 +62,8 @@ class Leaving:
         await self._app(scope, receive, marked)
 
 
-class AbsoluteTargets:
-    """Replaces the absolute form of a target (`GET http://host/live HTTP/1.1`), which HTTP asks servers to
-    accept, by the path and the header Host: see RFC 9112, section 3.2.2.
-    """
-
-    def __init__(self, app: ASGIApp):
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and (target := ABSOLUTE.fullmatch(scope.get("raw_path") or b"")):
-            path = target["path"] or b"/"
-            headers = [(name, value) for name, value in scope["headers"] if name != b"host"]
-            headers.append((b"host", target["host"]))
-            scope = {**scope, "path": unquote(path.decode()), "raw_path": path, "headers": headers}
-        await self._app(scope, receive, send)
-
-
-class HeadRequests:
-    """Answers HEAD like GET, but without the content: see RFC 9110, section 9.3.2."""
-
-    def __init__(self, app: ASGIApp):
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["method"] == "HEAD":
-            scope = {**scope, "method": "GET"}  # a copy: the server, which sends no content, sees HEAD
-        await self._app(scope, receive, send)
-
-
 class Recording:
-    """Creates the record of each request, for the log and the metrics."""
+    """Creates the record of each request, for the log and the metrics. HEAD is answered like GET."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, logger: Logger):
         self._app, self._metrics, self._logger = app, metrics, logger
@@ -97,6 +72,8 @@ class Recording:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if scope["method"] == "HEAD":  # answered like GET, without the content: see RFC 9110, section 9.3.2
+            scope = {**scope, "method": "GET"}  # a copy: the server, which sends no content, sees HEAD
         record = RequestRecord.of(scope)
         put_record(scope, record)
 
@@ -137,27 +114,69 @@ def refusal(path: str, status: int, message: str, headers: Mapping[str, str] | N
     return PlainTextResponse(f"{message}\n", status, headers)
 
 
-class BearerTokens:
-    """Requires a bearer token (RFC 6750), except for public paths."""
+def invalid(error: RequestValidationError) -> Response:
+    """Return an answer that says what is wrong and where, without quoting the text."""
+    errors = error.errors()
+    faults = [
+        f"{shortened('.'.join(map(str, fault['loc'])), MAX_KEY)}: {fault['msg']}"
+        for fault in errors[:FAULTS_SHOWN]
+    ]
+    detail = "; ".join([*faults, *more_faults(len(errors) - len(faults))])
+    return JSONResponse({"detail": detail}, HTTPStatus.UNPROCESSABLE_ENTITY)
 
-    def __init__(self, app: ASGIApp, tokens: Sequence[bytes], is_public: Callable[[str], bool]):
-        self._app, self._tokens, self._is_public = app, tokens, is_public
+
+class Gate:
+    """Requires tokens, limits bodies, and answers the requests that most clients send. The application below
+    takes longer to find its routes and to call them.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        service: Service,
+        handlers: Mapping[tuple[str, str], Handler],
+        tokens: Sequence[bytes],
+        is_public: Callable[[str], bool],
+    ):
+        """handlers: what answers a request, by its method and its path. tokens: if there are any, one is
+        needed for each path that is not public, as a bearer token (RFC 6750).
+        """
+        self._app, self._limits, self._admission = app, service.limits, service.admission
+        self._handlers, self._tokens, self._is_public = handlers, tokens, is_public
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        scheme, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
+        headers, path = Headers(scope=scope), scope["path"]
+        if self._tokens and not (self._has_token(headers) or self._is_public(path)):
+            message = "a token is needed: send the header Authorization: Bearer TOKEN"
+            refused = {"WWW-Authenticate": "Bearer"}
+            await PlainTextResponse(message, HTTPStatus.UNAUTHORIZED, refused)(scope, receive, send)
+            return
+        body = LimitedBody(receive, headers, record_of(scope), self._limits, self._admission)
+        handler = self._handlers.get((scope["method"], path))
+        try:
+            if not handler:
+                await self._app(scope, body.receive, send)
+                return
+            record_of(scope).path = path
+            try:
+                answer = await handler(Request(scope, body.receive))
+                await answer(scope, body.receive, send)
+            except HTTPException as error:
+                await refusal(path, error.status_code, error.detail, error.headers)(scope, receive, send)
+            except RequestValidationError as error:
+                await invalid(error)(scope, receive, send)
+        finally:
+            body.release()
+
+    def _has_token(self, headers: Headers) -> bool:
+        scheme, _, token = headers.get("authorization", "").partition(" ")
         given = token.strip().encode("latin-1", "replace")
         # All tokens are compared, so that the time reveals nothing.
         matches = [hmac.compare_digest(given, each) for each in self._tokens]
-        may_pass = scheme.lower() == SCHEME and any(matches)
-        if may_pass or self._is_public(scope["path"]):
-            await self._app(scope, receive, send)
-            return
-        message = "a token is needed: send the header Authorization: Bearer TOKEN"
-        headers = {"WWW-Authenticate": "Bearer"}
-        await PlainTextResponse(message, HTTPStatus.UNAUTHORIZED, headers)(scope, receive, send)
+        return scheme.lower() == SCHEME and any(matches)
 
 
 def read_tokens(path: Path) -> tuple[bytes, ...]:
@@ -173,20 +192,3 @@ def read_tokens(path: Path) -> tuple[bytes, ...]:
     if min(map(len, tokens)) < MIN_LENGTH:
         raise ValueError(f"{path}: a token has fewer than {MIN_LENGTH} characters, and could be guessed")
     return tokens
-
-
-class ContentCodings:
-    """Reading a body that is compressed or otherwise encoded raises RefusedError."""
-
-    def __init__(self, app: ASGIApp):
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        given = Headers(scope=scope).getlist("content-encoding") if scope["type"] == "http" else []
-        codings = {coding.strip() for coding in ",".join(given).lower().split(",")} - {"", IDENTITY}
-
-        async def refused() -> Message:
-            message = f"the body has the Content-Encoding {', '.join(sorted(codings))}; send it without one"
-            raise RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, message, {"Accept-Encoding": IDENTITY})
-
-        await self._app(scope, refused if codings else receive, send)

@@ -12,8 +12,8 @@ from __future__ import annotations
 import os
 import shlex
 
-from fastapi import FastAPI
 from ray import serve
+from starlette.types import ASGIApp
 
 from parser.commands.serve import load_service
 from parser.commands.serve_settings import options_of, settle
@@ -27,7 +27,7 @@ def build(settings: dict[str, str]) -> serve.Application:
     options = options_of(settle(shlex.split(settings["arguments"]), os.environ))
     tokens = read_tokens(options.token_file) if options.token_file else ()
 
-    def application() -> FastAPI:
+    def application() -> ASGIApp:
         return make_application(load_service(options), service_logger(), tokens, options.cors)
 
     deployment = serve.deployment(

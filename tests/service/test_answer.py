@@ -54,6 +54,30 @@ def test_a_failure_after_the_first_byte_leaves_the_answer_incomplete():
     assert all(message["more_body"] for message in messages[1:])
 
 
+@pytest.mark.parametrize("held_bytes", [1, 100])
+async def test_the_work_ends_when_the_client_has_gone(held_bytes):
+    admission, record, scope, has_ended = Admission(1, 1_000), RequestRecord("POST"), {}, asyncio.Event()
+    put_record(scope, record)
+
+    async def chunks():
+        try:
+            yield b"12345678"
+            await asyncio.Event().wait()
+        finally:
+            has_ended.set()
+
+    async def receive():
+        return {"type": "http.disconnect"}
+
+    async def send(message):
+        pass
+
+    async with asyncio.timeout(60):
+        await Answer(chunks(), "text/plain", admission, 60, held_bytes)(scope, receive, send)
+    assert has_ended.is_set()
+    assert (admission.running, record.outcome) == (0, "gone")
+
+
 def test_a_draining_service_refuses():
     admission = Admission(1, 1_000)
     admission.drains = True

@@ -111,6 +111,29 @@ async def test_a_client_that_goes_on_sending_slowly_is_not_waited_for(sent, rece
         writer.close()
 
 
+@pytest.mark.parametrize("rest", [b"", b"no HTTP\r\n\r\n"])
+async def test_requests_that_arrive_together_are_answered_in_order(rest):
+    """What follows them and is no HTTP ends the connection after their answers."""
+    paths, seen = [b"/%d" % number for number in range(5_000)], []
+
+    async def application(scope, receive, send):
+        if scope["type"] == "http":
+            await asyncio.sleep(0)
+            seen.append(scope["raw_path"])
+        await at_once(scope, receive, send)
+
+    requests = [b"GET %s HTTP/1.1\r\nHost: a\r\n\r\n" % path for path in paths]
+    if not rest:
+        requests[-1] = requests[-1].replace(b"Host: a", b"Host: a\r\nConnection: close")
+    async with served(application) as (_, port), asyncio.timeout(60):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"".join(requests) + rest)
+        answers = await reader.read()
+        writer.close()
+    assert seen == paths
+    assert answers.count(b"HTTP/1.1 200 OK\r\n") == answers.count(b"done") == len(paths)
+
+
 async def test_a_connection_may_wait_for_longer_than_a_request():
     async with served(seconds=0.1) as (_, port):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
