@@ -65,12 +65,12 @@ def refuse_missing_library(files: ModelFiles) -> None:
         try:
             refuse_missing_libraries()
         except ValueError as missing:
-            raise ValueError(f"{TRANSFORMER_CONFIG}: {error}: {missing}") from None
+            raise ValueError(f"{files.name}: {TRANSFORMER_CONFIG}: {error}: {missing}") from None
     except (ValueError, RecursionError):
         pass  # loading will tell
     if not find_spec("tokenizers"):
         needed = "a parser with a pretrained transformer needs tokenizers"
-        raise ValueError(f"{needed}: {to_install('tokenizers')}")
+        raise ValueError(f"{files.name}: {needed}: {to_install('tokenizers')}")
 
 
 def make_encoder(settings: TransformerSettings, pretrained: PretrainedTransformer) -> TransformerEncoder:

@@ -77,7 +77,7 @@ def answers(
                 deaths[number] += error.is_death
                 if error.is_death and deaths[number] < MOST_DEATHS:
                     why = error.status.removeprefix(OF_PROGRAM)
-                    warn(f"warning: {process}: {why}. Another one does again {name_of(piece)}")
+                    warn(f"warning: {process}: {why}. Another one takes over {name_of(piece)}")
                     workers[place] = worker.again()
                     busy[workers[place]] = number, piece
                     _begin(workers[place], piece)

@@ -250,7 +250,13 @@ def test_a_missing_library_is_named(monkeypatch, tmp_path):
     for name in ("settings.json", "vocabulary.json", "weights.safetensors", "transformer/config.json"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("{}")
-    install = r"^a parser with a pretrained transformer needs tokenizers: pip install .*tokenizers"
+    install = f"^{tmp_path}: a parser with a pretrained transformer needs tokenizers: pip install .*tokenizer"
+    with pytest.raises(ValueError, match=install):
+        load_model(tmp_path)
+    sizes = dict.fromkeys(("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"), 1)
+    config = {"model_type": "bert", "hidden_act": "mish", **sizes}
+    (tmp_path / "transformer/config.json").write_text(json.dumps(config))
+    install = f"^{tmp_path}: transformer/config.json: hidden_act is 'mish': .* needs transformers and peft: "
     with pytest.raises(ValueError, match=install):
         load_model(tmp_path)
 

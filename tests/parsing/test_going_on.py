@@ -279,7 +279,7 @@ def test_a_worker_that_is_killed_costs_its_part(many, tmp_path):
             Path(f"{out}.part.json").unlink()  # to wait for the next one
         _, told = process.communicate()
         assert process.returncode == 0
-    assert told.count(b"fewer --processes. Another one does again") == 2
+    assert told.count(b"fewer --processes. Another one takes over") == 2
     assert out.read_bytes() == whole.read_bytes()
 
 

@@ -85,7 +85,7 @@ def test_a_process_that_dies_is_replaced(tmp_path, capsys):
         assert [isinstance(answer, str) for answer in found] == [True, False, False, True, False]
     told = capsys.readouterr().err
     assert (
-        f"killed, perhaps because memory ran out: use fewer --processes. Another one does again {fatal[0]}"
+        f"killed, perhaps because memory ran out: use fewer --processes. Another one takes over {fatal[0]}"
         in told
     )
     assert str(fatal[1]) in told
