@@ -150,7 +150,7 @@ def _spacy() -> Iterator[PublicName]:
 
 
 def _service() -> Iterator[PublicName]:
-    service: Any = SimpleNamespace(threads=None, admission=None, running=0)
+    service: Any = SimpleNamespace(threads=None, admission=None, running=0, refused={})
     routes = (
         operation.operation_routes(service, service).routes,
         typed_protocol.typed_routes(service).routes,
@@ -168,9 +168,8 @@ def _service() -> Iterator[PublicName]:
     models: Any = ()
     yield from (PublicName("/v1/parse", f"status {status}") for status in typed_protocol.PROBLEMS)
     metrics = asyncio.run(Metrics(models, service).text()).decode()
-    yield from (
-        PublicName("metric", name) for name in re.findall(r"^# HELP (stack_\w+)", metrics, re.MULTILINE)
-    )
+    names = re.findall(r"^# HELP (stack_\w+)(?<!_created) ", metrics, re.MULTILINE)
+    yield from (PublicName("metric", name) for name in names)
 
 
 def _model() -> Iterator[PublicName]:

@@ -55,7 +55,7 @@ def serve(options: argparse.Namespace) -> None:
 
 def load_service(options: argparse.Namespace) -> Service:
     """Return a service with its models. Raises ValueError."""
-    from parser.commands.options import device_of_processes
+    from parser.commands.options import device_of_processes, rounds_to_int8
     from parser.service.limits import Limits
     from parser.service.served_models import ServedModel, ServedModels
     from parser.service.service import Service
@@ -70,7 +70,8 @@ def load_service(options: argparse.Namespace) -> Service:
     )
     named = [named_path(text) for text in options.models]
     device = device_of_processes(options)
-    models = [ServedModel.load(name, path, device, options.batch_size) for name, path in named]
+    how = device, options.batch_size, rounds_to_int8(options)
+    models = [ServedModel.load(name, path, *how) for name, path in named]
     return Service(ServedModels(models, options.default), limits)
 
 

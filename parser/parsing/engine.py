@@ -20,6 +20,7 @@ from parser.parsing.parsed_tree import Arcs, ParsedTree, best_of
 from parser.parsing.probabilities import Calibration
 from parser.parsing.reparsing import Alternatives, Reparser, Wanted, alternatives
 from parser.parsing.running import (
+    GROUP_ON_CPU,
     GROUP_WORDS,
     Done,
     Encoding,
@@ -53,6 +54,9 @@ class EngineLoad(NamedTuple):
     """Sentences that are parsed together."""
     batch_size: int
     """The largest number of sentences that are parsed together."""
+    batches: int
+    """Batches that were computed since the beginning, and the sentences that were in them, added up."""
+    in_batches: int
 
 
 class Engine:
@@ -69,6 +73,7 @@ class Engine:
         self._scheduler, self._source = Scheduler(), RequestSource()
         self._running: dict[Request, None] = {}
         """Requests taken from the scheduler that have not ended; after an error they wait again."""
+        self._batches = self._in_batches = 0
         self._most_words = math.inf
         """The limit on the words that run together, which is lowered when memory runs out."""
         self._scheduling, self._computing, self._ending = Lock(), ExitLock(self), Lock()
@@ -129,7 +134,8 @@ class Engine:
         """The work left. Any thread can ask for it, without waiting for a step."""
         with self._scheduling:
             waiting, words = len(self._scheduler), self._scheduler.words
-        return EngineLoad(waiting, words, len(self._running), self._batch_size)
+        most = min(self._batch_size, GROUP_ON_CPU) if self._model.is_on_cpu else self._batch_size
+        return EngineLoad(waiting, words, len(self._running), most, self._batches, self._in_batches)
 
     def result(self, request: Request) -> ParsedTree:
         """The tree of a request, computed by this thread or by another one.
@@ -153,6 +159,8 @@ class Engine:
             try:
                 for requests in self._schedule():
                     self._start(requests)
+                self._batches += 1
+                self._in_batches += len(self._running)
                 self._finish(self._runner.advance())
             except BaseException as error:
                 is_memory_short = is_of_memory(error)

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp
 
 from parser.pages.service_page import interface_page, service_page, service_page_files
 from parser.service.limits import RefusedError
-from parser.service.middleware import Gate, Handler, Recording, invalid, refusal
+from parser.service.middleware import DIGEST_HEADER, Gate, Handler, Recording, invalid, refusal
 from parser.service.operation import LIVE, READY, JoinedMetrics, Metrics, operation_routes
 from parser.service.request_record import IDENTIFIER_HEADER
 from parser.service.service import Service
@@ -57,7 +57,7 @@ def make_application(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None, None]:
-        async with joined.told(metrics.text) if joined else nullcontext():
+        async with metrics.watches_loop(), joined.told(metrics.text) if joined else nullcontext():
             yield
         service.close()
 
@@ -80,15 +80,15 @@ def make_application(
     handlers = handlers_of(udpipe) | handlers_of(typed.routes)
     passed: ASGIApp = Gate(application, service, handlers, tokens, is_public)
     if origins:
-        identifier = IDENTIFIER_HEADER.decode()
+        identifier, digest = IDENTIFIER_HEADER.decode(), DIGEST_HEADER.decode()
         passed = CORSMiddleware(
             passed,
             allow_origins=origins,
             allow_methods=["GET", "HEAD", "POST"],
             allow_headers=["Authorization", "Content-Type", identifier],
-            expose_headers=[identifier],
+            expose_headers=[identifier, digest],
         )
-    return Recording(passed, metrics, logger)
+    return Recording(passed, metrics, logger, {model.name: model.digest for model in service.models})
 
 
 def handlers_of(routes: Sequence[BaseRoute]) -> dict[tuple[str, str], Handler]:

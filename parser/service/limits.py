@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -99,21 +99,27 @@ class Admission:
         self.running, self.bytes = 0, 0
         self.drains = False
         """Whether the service is stopping."""
+        self.refused = {"requests": 0, "bytes": 0, "stopping": 0}
+        """Requests that were refused, by what was too much."""
 
     def refuse_if_full(self) -> None:
         """Raises RefusedError if too many requests are worked on, or if the service is stopping."""
         if self.drains:
-            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "the service is being stopped", RETRY_AFTER)
+            self._refuse("stopping", HTTPStatus.SERVICE_UNAVAILABLE, "the service is being stopped")
         if self.running >= self._most:
             message = f"{self.running:,} requests are parsed or wait already; try again later"
-            raise RefusedError(HTTPStatus.TOO_MANY_REQUESTS, message, RETRY_AFTER)
+            self._refuse("requests", HTTPStatus.TOO_MANY_REQUESTS, message)
 
     def hold(self, size: int) -> None:
         """Count bytes of a body; `release` counts them out. Raises RefusedError if they are too many."""
         if self.bytes + size > self._most_bytes:
             message = f"{self.bytes:,} bytes of other requests wait already; try again later, or send less"
-            raise RefusedError(HTTPStatus.TOO_MANY_REQUESTS, message, RETRY_AFTER)
+            self._refuse("bytes", HTTPStatus.TOO_MANY_REQUESTS, message)
         self.bytes += size
+
+    def _refuse(self, reason: str, status: HTTPStatus, message: str) -> NoReturn:
+        self.refused[reason] += 1
+        raise RefusedError(status, message, RETRY_AFTER)
 
     def release(self, size: int) -> None:
         self.bytes -= size

@@ -33,6 +33,7 @@ from parser.system.settings import FAULTS_SHOWN, MAX_KEY, more_faults
 
 QUIET = {LIVE, READY, METRICS}
 """Paths that are requested all the time, and not logged."""
+DIGEST_HEADER = b"x-model-digest"
 SCHEME = "bearer"
 MIN_LENGTH = 16
 """Minimum characters of a token. Shorter tokens can be guessed."""
@@ -65,8 +66,9 @@ class Leaving:
 class Recording:
     """Creates the record of each request, for the log and the metrics. HEAD is answered like GET."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, logger: Logger):
-        self._app, self._metrics, self._logger = app, metrics, logger
+    def __init__(self, app: ASGIApp, metrics: Metrics, logger: Logger, digests: Mapping[str, str]):
+        """digests: the hashes of models by their names, which are told with their trees."""
+        self._app, self._metrics, self._logger, self._digests = app, metrics, logger, digests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -80,8 +82,10 @@ class Recording:
         async def noted(message: Message) -> None:
             if message["type"] == "http.response.start":
                 record.status = message["status"]
-                told = IDENTIFIER_HEADER, record.identifier.encode()
-                message = {**message, "headers": [*message["headers"], told]}
+                told = [(IDENTIFIER_HEADER, record.identifier.encode())]
+                if record.model:
+                    told.append((DIGEST_HEADER, self._digests[record.model].encode()))
+                message = {**message, "headers": [*message["headers"], *told]}
             await send(message)
 
         async def say(status: HTTPStatus, message: str) -> None:

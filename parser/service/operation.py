@@ -6,10 +6,11 @@ See https://prometheus.io/docs/instrumenting/exposition_formats. Nothing here wa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from http import HTTPStatus
+from time import monotonic
 from types import SimpleNamespace
 
 from fastapi import APIRouter
@@ -24,17 +25,20 @@ from prometheus_client import (
     ProcessCollector,
     generate_latest,
 )
+from prometheus_client.core import CounterMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
 
 from parser.parsing.engine import Engine, EngineLoad
 from parser.service.limits import Admission
 from parser.service.questions import Questions
 from parser.service.request_record import RequestRecord
-from parser.service.served_models import ServedModels
+from parser.service.served_models import ServedModel
 
 LIVE, READY, METRICS = "/live", "/ready", "/metrics"
 SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 """Upper bounds of the buckets of a histogram."""
+SECONDS_BETWEEN_LOOKS = 0.1
+"""The time after which the event loop is looked at again."""
 LABEL = "process"
 
 
@@ -59,7 +63,7 @@ def operation_routes(admission: Admission, metrics: Metrics | JoinedMetrics) -> 
 
 
 class Metrics:
-    def __init__(self, models: ServedModels, admission: Admission):
+    def __init__(self, models: Iterable[ServedModel], admission: Admission):
         self._registry = registry = CollectorRegistry()
         self._requests = Counter(
             "stack_parser_requests", "Requests", ["path", "status", "outcome"], registry=registry
@@ -93,6 +97,19 @@ class Metrics:
         watch("waiting_sentences", "Sentences that wait", lambda load: load.waiting)
         watch("waiting_words", "Words that wait", lambda load: load.waiting_words)
         watch("batch_fill", "Share of the batch that is used", lambda load: load.running / load.batch_size)
+        watch("batch_size", "Most sentences of a batch", lambda load: load.batch_size)
+        self._lag = Histogram(
+            "stack_parser_loop_lag_seconds",
+            "Time by which the event loop runs late",
+            registry=registry,
+            buckets=SECONDS,
+        )
+        identity = Gauge(
+            "stack_parser_model_info", "1 for each model", ["model", "digest"], registry=registry
+        )
+        for model in models:
+            identity.labels(model.name, model.digest).set(1)
+        registry.register(_Counted(models, admission))
 
     def add(self, record: RequestRecord) -> None:
         self._requests.labels(record.path, str(record.status), record.outcome).inc()
@@ -103,9 +120,49 @@ class Metrics:
         if record.first_tree is not None:
             self._first.labels(record.model).observe(record.first_tree)
 
+    @asynccontextmanager
+    async def watches_loop(self) -> AsyncIterator[None]:
+        """Measure inside the `async with` block how late the event loop runs what is due."""
+
+        async def watch() -> None:
+            while True:
+                due = monotonic() + SECONDS_BETWEEN_LOOKS
+                await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+                self._lag.observe(max(0.0, monotonic() - due))
+
+        watching = asyncio.create_task(watch())
+        try:
+            yield
+        finally:
+            watching.cancel()
+
     async def text(self) -> bytes:
         """Return the metrics in the text format of Prometheus."""
         return generate_latest(self._registry)
+
+
+class _Counted:
+    """The metrics that the engines and the admission count themselves, without labels of requests."""
+
+    def __init__(self, models: Iterable[ServedModel], admission: Admission):
+        self._models, self._admission = models, admission
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics, as prometheus_client asks for them."""
+        batches = CounterMetricFamily("stack_parser_batches", "Parsed batches", labels=["model"])
+        inside = CounterMetricFamily("stack_parser_batch_sentences", "Sentences in batches", labels=["model"])
+        for model in self._models:
+            load = model.engine.load
+            batches.add_metric([model.name], load.batches)
+            inside.add_metric([model.name], load.in_batches)
+        refused = CounterMetricFamily(
+            "stack_parser_refused_requests",
+            "Requests refused when others wait",
+            labels=["reason"],
+        )
+        for reason, requests in self._admission.refused.items():
+            refused.add_metric([reason], requests)
+        yield from (batches, inside, refused)
 
 
 class JoinedMetrics:

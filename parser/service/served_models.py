@@ -10,6 +10,7 @@ from pathlib import Path
 
 from parser.models.loading import ModelChoice, load_on
 from parser.models.model import Model
+from parser.models.model_files import digest_of
 from parser.models.text_input import MISSING, has_tokenizer, text_reader
 from parser.parsing.constraints import ConstraintReader
 from parser.parsing.engine import Engine
@@ -17,33 +18,50 @@ from parser.parsing.engine_thread import EngineThread
 from parser.parsing.options import ParseOptions
 from parser.parsing.reparsing import refuse_without_scorer
 from parser.service.limits import wrong
-from parser.service.reading import InputSentence
+from parser.service.reading import InputSentence, text_sentences
 from parser.system.console import quoted
 from parser.treebank.sentence import Sentence
 from parser.treebank.text.reading import TextFormat, TextReader
+
+FIRST = "This is parsed ."
+DIGITS = 16
+"""Digits of a hash that are shown."""
 
 
 class ServedModel:
     """A model, with the thread that computes for all its requests."""
 
-    def __init__(self, name: str, model: Model, readers: dict[TextFormat, TextReader], engine: Engine):
-        """readers: the available readers, by text format."""
-        self.name, self._readers = name, readers
+    def __init__(
+        self, name: str, digest: str, model: Model, readers: dict[TextFormat, TextReader], engine: Engine
+    ):
+        """digest: the hash of its files. readers: the available readers, by text format."""
+        self.name, self.digest, self._readers = name, digest, readers
         self.predicts = bool(model.predicted_columns)
         """Whether the model predicts tags or lemmas."""
         self._model, self.engine = model, engine
         self.thread = EngineThread(engine)
 
     @classmethod
-    def load(cls, name: str, path: Path, device: str, batch_size: int) -> ServedModel:
-        """Load a model. Raises ValueError if there is no model, or if it or its tokenizer is broken."""
-        model = load_on(ModelChoice((path,)), device)
+    def load(
+        cls, name: str, path: Path, device: str, batch_size: int, int8: bool | None = None
+    ) -> ServedModel:
+        """Load a model, and parse a first sentence: what takes longer the first time is then over.
+
+        int8: see `ModelChoice`. Raises ValueError if there is no model, or if it or its tokenizer is broken,
+        and what parsing raises.
+        """
+        model = load_on(ModelChoice((path,), int8=int8), device)
         readers: dict[TextFormat, TextReader] = {"tokenized": text_reader(path, "tokenized")}
         if has_tokenizer(path):
             readers["raw"] = text_reader(path, "raw")
             readers["one-sentence-per-line"] = readers["raw"].of_form("one-sentence-per-line")
         # The reading ahead of each request is bounded, so no other bound is needed.
-        return cls(name, model, readers, Engine(model, batch_size, max_waiting=sys.maxsize))
+        engine = Engine(model, batch_size, max_waiting=sys.maxsize)
+        served = cls(name, digest_of([path])[:DIGITS], model, readers, engine)
+        form: TextFormat = "raw" if served.has_tokenizer else "tokenized"
+        for one in text_sentences(readers[form], form, [FIRST]):
+            served.thread.result(served.thread.add(one.sentence))
+        return served
 
     @cached_property
     def constraints(self) -> ConstraintReader:

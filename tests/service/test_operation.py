@@ -5,12 +5,19 @@ import re
 import signal
 import socket
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 from services import TEXT, serving
 
+from parser.api.sentences import sentence_of
 from parser.cli import main
+from parser.commands.serve import load_service
+from parser.commands.serve_settings import options_of, settle
+from parser.models.model_files import digest_of
+from parser.parsing.options import ParseOptions
+from parser.parsing.running import HostRunner
 
 pytest.importorskip("fastapi")
 httpx = pytest.importorskip("httpx")
@@ -104,6 +111,7 @@ def test_too_many_requests_are_told_to_come_again(model):
             answer = httpx.post(f"{service.url}/v1/parse", json={"texts": [TEXT]})
         assert answer.status_code == 429
         assert answer.headers["retry-after"] == "1"
+        assert service.metrics()['stack_parser_refused_requests_total{reason="requests"}'] > 0
         assert "try again later" in answer.json()["detail"]
         for path, kind in forms.items():  # before the body, which never comes
             if not long.done():
@@ -198,9 +206,57 @@ def test_health_and_metrics(service):
     assert grown['stack_parser_words_total{model="words"}'] == 4
     assert grown['stack_parser_sentences_total{model="words"}'] == 2
     assert grown['stack_parser_first_tree_seconds_count{model="words"}'] == 1
+    assert grown['stack_parser_batch_sentences_total{model="words"}'] == 2
+    assert 1 <= grown['stack_parser_batches_total{model="words"}'] <= 2
+    assert after['stack_parser_batch_size{model="words"}'] == 32
+    assert after["stack_parser_loop_lag_seconds_count"] > before["stack_parser_loop_lag_seconds_count"] - 1
     batch, waiting = 'batch_fill{model="words"}', 'waiting_words{model="en-tiny-2.5"}'
     names = {f"stack_parser_{name}" for name in (batch, waiting, "running_requests")}
-    assert names | {"process_resident_memory_bytes"} <= after.keys()
+    reasons = {f'stack_parser_refused_requests_total{{reason="{one}"}}' for one in ("requests", "bytes")}
+    assert names | reasons | {"process_resident_memory_bytes"} <= after.keys()
+
+
+def test_answers_and_metrics_tell_the_model_by_its_hash(service, model):
+    paths = {"en-tiny-2.5": model, "words": Path("tests/model")}
+    digests = {name: digest_of([path])[:16] for name, path in paths.items()}
+    assert len(set(digests.values())) == 2
+    metrics = service.metrics()
+    for name, digest in digests.items():
+        assert metrics[f'stack_parser_model_info{{digest="{digest}",model="{name}"}}'] == 1
+        for accept in ("application/json", "application/x-ndjson", "text/x-conllu"):
+            body = {"model": name, "sentences": [{"words": ["a"]}]}
+            answer = httpx.post(f"{service.url}/v1/parse", json=body, headers={"Accept": accept})
+            assert answer.headers["x-model-digest"] == digest
+        given = {"data": "a\n", "input": "horizontal", "parser": "", "model": name}
+        assert httpx.post(f"{service.url}/process", data=given).headers["x-model-digest"] == digest
+    assert "x-model-digest" not in httpx.get(f"{service.url}/models").headers
+
+
+def test_a_model_that_cannot_parse_is_not_served(monkeypatch):
+    """It parses a first sentence before the service listens, so before it is ready."""
+
+    def fails(self):
+        raise OSError("the device is lost")
+
+    monkeypatch.setattr(HostRunner, "advance", fails)
+    options = options_of(settle(["tests/model", "--device=cpu"], {}))
+    with pytest.raises(RuntimeError, match="the engine failed") as failed:
+        load_service(options)
+    assert "the device is lost" in str(failed.value)
+
+
+@pytest.mark.extended
+def test_the_precision_is_that_of_the_command():
+    """The model that ships rounds to 8 bits, unless it is told not to."""
+    probabilities = []
+    for precision in ("auto", "int8", "float32"):
+        arguments = ["models/english-ewt.stackparser", "--device=cpu", f"--precision={precision}"]
+        model = load_service(options_of(settle(arguments, {}))).models.default
+        wanted = ParseOptions(probabilities=True)
+        request = model.thread.add(sentence_of(["The", "cat", "sleeps", "."], 1), wanted)
+        probabilities.append(model.thread.result(request).probabilities)
+        model.thread.close()
+    assert probabilities[0] == probabilities[1] != probabilities[2]
 
 
 @pytest.mark.extended
