@@ -17,7 +17,7 @@ from parser.system.console import quoted
 from parser.treebank.conllu_output import sentence_lines, with_tags
 from parser.treebank.sentence import BLANK, FORM, NO_SPACE
 from parser.treebank.text.tokenizer import Token
-from parser.treebank.text.udpipe import RANGE, library
+from parser.treebank.text.udpipe import library
 
 CONLLU, HORIZONTAL, VERTICAL = "conllu", "horizontal", "vertical"
 OUTPUTS = CONLLU, HORIZONTAL, VERTICAL
@@ -156,7 +156,7 @@ class Spaces:
             elif after != " ":
                 yield f"SpacesAfter={_escaped(after)}"
         if self._ranges:
-            yield f"{RANGE}{token.start}:{token.end}"
+            yield f"TokenRange={token.start}:{token.end}"
 
 
 def _spaces_at(text: str, start: int) -> str:

@@ -14,11 +14,9 @@ from pydantic import Field
 from parser.system.files import nameless_file
 from parser.system.settings import Count
 from parser.system.version import to_install
-from parser.treebank.sentence import FORM, ID, MISC, NO_SPACE
 from parser.treebank.text.tokenizer import Token, TokenizedSentence, TokenizerKind, in_windows, joined
 from parser.treebank.text.udpipe_format import refuse_unsound
 
-RANGE = "TokenRange="
 METHOD = "morphodita_parsito"
 TRAINING = "epochs={};batch_size={};learning_rate={:.10f};early_stopping=1;dimension=24"
 """More dimensions are slower. Early stopping keeps the best epoch on the dev set."""
@@ -108,7 +106,6 @@ class UDPipeTokenizer:
             self._model = self._udpipe.Model.load(str(file))
         if not self._model or not self._model.newTokenizer(""):
             raise ValueError("not a tokenizer that UDPipe 1 reads")
-        self._output = self._udpipe.OutputFormat.newConlluOutputFormat()
 
     def sentences(self, paragraph: str, offset: int, is_sentence: bool) -> Iterator[TokenizedSentence]:
         """See `Tokenizer`."""
@@ -129,7 +126,7 @@ class UDPipeTokenizer:
         sentence, error = self._udpipe.Sentence(), self._udpipe.ProcessingError()
         begins = not is_sentence
         while tokenizer.nextSentence(sentence, error):
-            tokens = tuple(_tokens(self._output.writeSentence(sentence), offset))
+            tokens = tuple(_tokens(sentence, offset))
             text = paragraph[tokens[0].start - offset : tokens[-1].end - offset]
             yield TokenizedSentence(tokens, " ".join(text.split()), begins)
             begins = False
@@ -144,18 +141,21 @@ def _has_long_stretch(text: str) -> bool:
     return any(end - start > STRETCH for start, end in zip(starts, ends, strict=False))
 
 
-def _tokens(lines: str, offset: int) -> Iterator[Token]:
-    """The tokens of a sentence in CoNLL-U. offset: number of characters before the start of the ranges."""
-    rows = iter([line.split("\t") for line in lines.split("\n") if line and line[0] != "#"])
-    for row in rows:
-        form, values = row[FORM], row[MISC].split("|")
-        words: tuple[str, ...] = (form,)
-        if "-" in row[ID]:
-            first, _, last = row[ID].partition("-")
-            words = _cut(form, [next(rows)[FORM] for _ in range(int(first), int(last) + 1)])
-        [span] = [value for value in values if value.startswith(RANGE)]
-        start, _, end = span[len(RANGE) :].partition(":")
-        yield Token(form, int(start) + offset, int(end) + offset, words, NO_SPACE not in values)
+def _tokens(sentence: Any, offset: int) -> Iterator[Token]:
+    """The tokens of the library's sentence. offset: number of characters before the start of the ranges."""
+    words, of_several = sentence.words, {token.idFirst: token for token in sentence.multiwordTokens}
+    first, end = 1, words.size()  # 0 is ROOT
+    while first < end:
+        token = of_several.get(first)
+        if token:
+            following = token.idLast + 1
+            forms = _cut(token.form, [words[number].form for number in range(first, following)])
+        else:
+            token, following = words[first], first + 1
+            forms = (token.form,)
+        start, stop = token.getTokenRangeStart(), token.getTokenRangeEnd()
+        yield Token(token.form, start + offset, stop + offset, forms, token.getSpaceAfter())
+        first = following
 
 
 def _cut(token: str, words: Sequence[str]) -> tuple[str, ...]:
