@@ -130,7 +130,10 @@ class AsyncClient:
         return (await self._send(CONLLU, wanted)).text
 
     async def stream(self, **wanted: Unpack[ParseRequest]) -> AsyncIterator[AnsweredSentence]:
-        """Yield each sentence as soon as its tree has come, see `Client.stream`."""
+        """Yield each sentence as soon as its tree has come, see `Client.stream`.
+
+        Who does not read all of them closes the iterator (`contextlib.aclosing`), so that the service stops.
+        """
         received = _Sentences()
         answer = await self._send(NDJSON, wanted, streams=True)
         try:

@@ -21,6 +21,7 @@ WORD_CHARACTERS = 1_000
 """Maximum characters of a word. They are read one after the other, while other requests wait."""
 RETRY_AFTER = {"Retry-After": "1"}
 """Seconds."""
+STOPPING = "the service is being stopped"
 IDENTITY = "identity"
 DROPPED = 16
 """A body that is too large is read and dropped up to this multiple of the limit."""
@@ -105,7 +106,7 @@ class Admission:
     def refuse_if_full(self) -> None:
         """Raises RefusedError if too many requests are worked on, or if the service is stopping."""
         if self.drains:
-            self._refuse("stopping", HTTPStatus.SERVICE_UNAVAILABLE, "the service is being stopped")
+            self._refuse("stopping", HTTPStatus.SERVICE_UNAVAILABLE, STOPPING)
         if self.running >= self._most:
             message = f"{self.running:,} requests are parsed or wait already; try again later"
             self._refuse("requests", HTTPStatus.TOO_MANY_REQUESTS, message)

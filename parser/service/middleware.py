@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from parser.service.answer import FAILED
-from parser.service.limits import LimitedBody
+from parser.service.limits import RETRY_AFTER, STOPPING, LimitedBody
 from parser.service.log import tell
 from parser.service.operation import LIVE, METRICS, READY, Metrics
 from parser.service.request_record import IDENTIFIER_HEADER, RequestRecord, put_record, record_of
@@ -88,9 +88,9 @@ class Recording:
                 message = {**message, "headers": [*message["headers"], *told]}
             await send(message)
 
-        async def say(status: HTTPStatus, message: str) -> None:
+        async def say(status: HTTPStatus, message: str, headers: Mapping[str, str] | None = None) -> None:
             if not record.status:
-                await refusal(scope["path"], status, message)(scope, receive, noted)
+                await refusal(scope["path"], status, message, headers)(scope, receive, noted)
 
         try:
             await self._app(scope, receive, noted)
@@ -98,7 +98,7 @@ class Recording:
             record.outcome = "gone"
         except CancelledError:
             record.outcome = "broken off"
-            await say(HTTPStatus.SERVICE_UNAVAILABLE, "the service is being stopped")
+            await say(HTTPStatus.SERVICE_UNAVAILABLE, STOPPING, RETRY_AFTER)
             raise
         except Exception as error:
             record.fail(error)  # not raised: uvicorn would log its message. It breaks the answer off anyway

@@ -29,7 +29,7 @@ from prometheus_client.core import CounterMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
 
 from parser.parsing.engine import Engine, EngineLoad
-from parser.service.limits import Admission
+from parser.service.limits import STOPPING, Admission
 from parser.service.questions import Questions
 from parser.service.request_record import RequestRecord
 from parser.service.served_models import ServedModel
@@ -52,7 +52,7 @@ def operation_routes(admission: Admission, metrics: Metrics | JoinedMetrics) -> 
     @router.get(READY, summary="Whether the service accepts requests; 503 if it is being stopped")
     async def ready() -> PlainTextResponse:
         if admission.drains:
-            return PlainTextResponse("the service is being stopped", HTTPStatus.SERVICE_UNAVAILABLE)
+            return PlainTextResponse(STOPPING, HTTPStatus.SERVICE_UNAVAILABLE)
         return PlainTextResponse("ready")
 
     @router.get(METRICS, summary="Metrics for Prometheus")

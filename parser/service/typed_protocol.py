@@ -52,6 +52,10 @@ RANGES = {
 }
 """The formats, in order of preference, and the media ranges that include each, the most specific first."""
 TEXT = {"schema": {"type": "string"}}
+HEADERS = {
+    "X-Request-ID": {"description": "The name of the request, the client's or a new one", **TEXT},
+    "X-Model-Digest": {"description": "The beginning of a hash of the model's files", **TEXT},
+}
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"model": Problem, "description": "The request is invalid"},
     401: {"description": "A token is required"},
@@ -70,7 +74,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 
 def typed_routes(service: Service) -> APIRouter:
     router = APIRouter(tags=["parsing"], route_class=route_that_reads_by(service.threads))
-    forms = {"description": "The trees", "content": {NDJSON: TEXT, CONLLU: TEXT}}
+    forms = {"description": "The trees", "headers": HEADERS, "content": {NDJSON: TEXT, CONLLU: TEXT}}
 
     @router.post(PARSE, response_model=ParseAnswer, responses={200: forms, **PROBLEMS})
     async def parse(request: Request, wanted: ParseRequest) -> Response:

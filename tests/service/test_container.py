@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from parser.commands.arguments import argument_parser
+from parser.commands.serve_settings import options_of, settle
 
 FILE, IGNORED = Path("scripts/container/Dockerfile"), Path(".dockerignore")
 LINES = FILE.read_text(encoding="utf-8").replace("\\\n", "").splitlines()
@@ -40,10 +40,13 @@ def test_what_is_copied_exists_and_is_not_ignored():
 
 
 def test_the_command_can_be_parsed_and_its_port_is_exposed():
-    program, *arguments = json.loads(instruction("ENTRYPOINT")) + json.loads(instruction("CMD"))
-    options = argument_parser().parse_args(arguments)
-    assert (program, options.models) == ("stack-parser", ["model=/model"])
+    program, command, *arguments = json.loads(instruction("ENTRYPOINT"))
+    assert (program, command) == ("stack-parser", "serve")
+    variables = dict(word.split("=", 1) for word in shlex.split(instruction("ENV")))
+    options = options_of(settle(arguments, variables))
+    assert (options.models, options.host, options.device) == (["model=/model"], "0.0.0.0", "cpu")
     assert str(options.port) == instruction("EXPOSE")
+    assert options_of(settle(["a"], variables)).models == ["a"]
 
 
 def test_the_health_check_tells_whether_it_serves(service):

@@ -160,6 +160,7 @@ def status_of_broken_off(waiting):
     except httpx.RemoteProtocolError:
         return 200
     told = "the service is being stopped"
+    assert answer.headers["retry-after"] == "1"
     assert answer.text == f"{told}\n" or answer.json() == {"detail": told}
     return answer.status_code
 
