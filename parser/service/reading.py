@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from parser.treebank.conllu_faults import Faults
 from parser.treebank.conllu_output import with_its_end
 from parser.treebank.sentence import Sentence
 from parser.treebank.text.reading import TextFormat, TextReader, text_parts
-from parser.treebank.text.tokenizer import TokenizedSentence, as_sentence
+from parser.treebank.text.tokenizer import Token, TokenizedSentence, as_sentence
 
 KEPT_WORDS = 4_096
 """Maximum words that are kept when an input is read in advance. A longer input is read twice, to bound
@@ -43,9 +44,14 @@ class InputSentence(NamedTuple):
     """Values known for the whole sentence, see `COMMENTS`."""
 
 
-def text_sentences(reader: TextReader, form: TextFormat, texts: Iterable[str]) -> Iterator[InputSentence]:
+def text_sentences(
+    reader: TextReader,
+    form: TextFormat,
+    texts: Iterable[str],
+    told: Callable[[Token], str] = attrgetter("miscellaneous"),
+) -> Iterator[InputSentence]:
     """Yield the sentences of texts, numbered from 1 in each text. form: the format that the reader reads.
-    Raises ValueError.
+    told: returns the column MISC of a token. Raises ValueError.
     """
     for number, text in enumerate(texts):
         if not text or text.isspace():
@@ -56,7 +62,7 @@ def text_sentences(reader: TextReader, form: TextFormat, texts: Iterable[str]) -
         parts = text_parts(map(str.encode, pieces_of(text)), name, one_sentence_per_line=form != "raw")
         sentences = with_breaks(one for part in parts for one in reader.sentences(part.content, part.offset))
         for ordinal, one in enumerate(sentences, 1):
-            yield InputSentence(as_sentence(one, ordinal), one, number)
+            yield InputSentence(as_sentence(one, ordinal, told), one, number)
 
 
 def word_sentences(

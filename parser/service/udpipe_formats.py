@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from parser.parsing.part_parser import output_of
 from parser.service.limits import WORD_CHARACTERS, too_large, wrong
 from parser.service.reading import SPACE, InputSentence, conllu_sentences, longest_between
 from parser.service.service import ParsedSentence
 from parser.system.console import quoted
-from parser.treebank.conllu_output import sentence_lines, with_tags
-from parser.treebank.sentence import BLANK, FORM, NO_SPACE
+from parser.treebank.conllu_output import with_tags
+from parser.treebank.sentence import BLANK, NO_SPACE
 from parser.treebank.text.tokenizer import Token
 from parser.treebank.text.udpipe import library
 
@@ -130,16 +129,9 @@ class Spaces:
         self._text, self._ranges, self._normalized = text, ranges, normalized
         self._first = _spaces_at(text, 0)
 
-    def told(self, one: InputSentence) -> InputSentence:
-        """Return a sentence of the text, with this MISC."""
-        assert one.tokenized
-        comments = [line[2:-1] for line in one.sentence.lines if line.startswith("# ")]
-        tokens = [
-            (token.form, len(token.words), "|".join(self._of(token)) or BLANK)
-            for token in one.tokenized.tokens
-        ]
-        lines, _ = sentence_lines({FORM: one.tokenized.words}, tokens, comments)
-        return one._replace(sentence=replace(one.sentence, lines=tuple(lines)))
+    def told(self, token: Token) -> str:
+        """Return the column MISC of a token of the text."""
+        return "|".join(self._of(token)) or BLANK
 
     def _of(self, token: Token) -> Iterator[str]:
         if self._normalized:

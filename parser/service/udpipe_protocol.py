@@ -115,7 +115,7 @@ def _input(service: Service, model: ServedModel, parameters: Parameters) -> Inpu
         def sentences_of_text() -> Iterator[InputSentence]:
             text = normalized(data)
             spaces = Spaces(text, RANGES in options, NORMALIZED in options)
-            return check(map(spaces.told, text_sentences(reader, text_format, [text])))
+            return check(text_sentences(reader, text_format, [text], spaces.told))
 
         return Input.of_text(sentences_of_text, len(data))
     form = parameters.get("input", CONLLU)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import ClassVar, Protocol
 
 from parser.system.settings import Settings
@@ -47,11 +48,15 @@ class TokenizedSentence:
         return tuple(word for token in self.tokens for word in token.words)
 
 
-def as_sentence(tokenized: TokenizedSentence, ordinal: int) -> Sentence:
-    """The sentence without a tree, with its lines in CoNLL-U. ordinal: its number, from 1."""
+def as_sentence(
+    tokenized: TokenizedSentence, ordinal: int, told: Callable[[Token], str] = attrgetter("miscellaneous")
+) -> Sentence:
+    """The sentence without a tree, with its lines in CoNLL-U. ordinal: its number, from 1. told: returns the
+    column MISC of a token.
+    """
     comments = ["newpar"] if tokenized.begins_paragraph else []
     comments += [f"sent_id = {ordinal}", f"text = {tokenized.text}"]
-    tokens = [(token.form, len(token.words), token.miscellaneous) for token in tokenized.tokens]
+    tokens = [(token.form, len(token.words), told(token)) for token in tokenized.tokens]
     forms = tokenized.words
     lines, word_lines = sentence_lines({FORM: forms}, tokens, comments)
     return Sentence.without_tree({"forms": forms}, str(ordinal), 1, lines, word_lines)
