@@ -73,7 +73,7 @@ def listen(host: str, port: int) -> Listening:
     except OSError as error:
         reason = (error.strerror or str(error)).partition(" (while attempting")[0]  # it repeats the address
         raise ValueError(f"{host}, port {port}: {reason}") from None
-    # Connections inherit this option. An answer is written in two pieces; the second would wait for 40 ms.
+    # Connections inherit this option. The second piece of an answer would wait for 40 ms.
     bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
     return Listening(fileno=bound.detach())
 

@@ -6,7 +6,7 @@ import json
 import re
 import traceback
 from dataclasses import dataclass, field
-from secrets import token_hex
+from random import getrandbits
 from time import monotonic
 from typing import Any
 
@@ -21,7 +21,7 @@ IDENTIFIER = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 @dataclass
 class RequestRecord:
     method: str
-    identifier: str = field(default_factory=lambda: token_hex(8))
+    identifier: str = field(default_factory=lambda: f"{getrandbits(64):016x}")
     """What the client or the service calls the request: `X-Request-ID`."""
     began: float = field(default_factory=monotonic)
     path: str = "other"

@@ -34,6 +34,7 @@ MAX_HEADERS = 1 << 16
 """Maximum bytes of the headers and the address."""
 PIECE = 1 << 14
 """Bytes that are read at once. Hundreds of small requests fit in, which take milliseconds."""
+HEAD = re.compile(rb"HTTP/1\.1 [2-5]")
 ABSOLUTE = re.compile(rb"https?://(?P<host>[^/]*)(?P<path>.*)", re.IGNORECASE)
 """The absolute form of a target (`GET http://host/live HTTP/1.1`), which servers have to accept, and which
 takes precedence over the header Host: see RFC 9112, section 3.2.2."""
@@ -152,6 +153,8 @@ class ClientConnection(HttpToolsProtocol):
         super().__init__(**given)
         self._seconds = seconds
         self._end: asyncio.TimerHandle | None = None
+        """The timer that ends the connection, or goes on until `_ends_at`: it is not set for each request."""
+        self._ends_at = 0.0
         self._arrives: Literal["nothing", "headers", "body", "no HTTP"] = "nothing"
         self._head = 0
         """Bytes of the headers that are arriving, and of the address before them."""
@@ -211,6 +214,7 @@ class ClientConnection(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
+        self._closing.send_head()
         super().on_response_complete()
         self._read()
 
@@ -243,12 +247,21 @@ class ClientConnection(HttpToolsProtocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def _end_in(self, seconds: float) -> None:
+        self._ends_at = self.loop.time() + seconds
+        if not self._end or self._end.when() > self._ends_at:
+            self._end_at(self._ends_at)
+
+    def _end_at(self, time: float) -> None:
         if self._end:
             self._end.cancel()
-        self._end = self.loop.call_later(seconds, self._end_unless_idle)
+        self._end = self.loop.call_at(time, self._end_unless_idle)
 
     def _end_unless_idle(self) -> None:
         """End what has taken too long; uvicorn itself closes connections that wait for the next request."""
+        self._end = None
+        if self.loop.time() < self._ends_at:  # a later request has more time
+            self._end_at(self._ends_at)
+            return
         is_idle = not self._is_answering and self._arrives in ("nothing", "headers")
         is_read = not self.transport.get_write_buffer_size()
         if self.transport.is_closing() or not is_idle or not is_read:
@@ -293,6 +306,8 @@ class LingeringTransport:
         """is_sending: returns whether the client is still sending its request."""
         self._transport, self._is_sending = transport, is_sending
         self._dropped = 0
+        self._head = b""
+        """Headers that have not been sent."""
         self.lingers = False
         """Whether what the client sends is to be passed to `drop`."""
 
@@ -302,9 +317,23 @@ class LingeringTransport:
     def is_closing(self) -> bool:
         return self.lingers or self._transport.is_closing()
 
+    def write(self, content: bytes) -> None:
+        """Send content, or keep the headers of an answer, to send them together with what follows them."""
+        if HEAD.match(content) and content.endswith(b"\r\n\r\n"):
+            self._head = content
+        else:
+            self._transport.write(self._head + content)
+            self._head = b""
+
+    def send_head(self) -> None:
+        """Send headers that nothing follows."""
+        if self._head:
+            self.write(b"")
+
     def close(self) -> None:
         if self.is_closing():
             return
+        self.send_head()
         if not self._is_sending():
             self._transport.close()
             return

@@ -56,8 +56,8 @@ def _write(lines: Sequence[str], file: TextIO | None) -> None:
     if file is None:
         return
     try:
-        bars = sys.modules.get("tqdm")  # if tqdm is not loaded, there is no bar
-        write = bars.tqdm.write if bars else print
+        tqdm = getattr(sys.modules.get("tqdm"), "tqdm", None)  # if it is not loaded, there is no bar
+        write = tqdm.write if tqdm and getattr(tqdm, "_instances", None) else print
         # One string with the line ends: unbuffered, other processes could write between several strings.
         text = "".join(f"{printable(line)}\n" for line in lines)
         encoding = getattr(file, "encoding", None) or "utf-8"  # may lack letters of a treebank
