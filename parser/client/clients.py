@@ -13,8 +13,9 @@ from typing import Self, Unpack, cast
 import httpx
 
 from parser.client.attempts import Attempts
-from parser.client.errors import ServiceError, lost
+from parser.client.errors import REQUEST_ID, ServiceError, lost
 from parser.client.messages import AnsweredSentence, ParseAnswer, ParseRequest
+from parser.system.console import counted
 
 PATH = "/v1/parse"
 JSON, NDJSON, CONLLU = "application/json", "application/x-ndjson", "text/x-conllu"
@@ -76,7 +77,7 @@ class Client:
                 for piece in answer.iter_bytes():
                     yield from received.add(piece)
             except httpx.TransportError as error:
-                raise received.broken_off(error) from error
+                raise received.broken_off(error, answer) from error
 
     def _send(self, form: str, wanted: ParseRequest, streams: bool = False) -> httpx.Response:
         """Return a successful answer, of which nothing is read if it streams. form: its format."""
@@ -141,7 +142,7 @@ class AsyncClient:
                 for sentence in received.add(piece):
                     yield sentence
         except httpx.TransportError as error:
-            raise received.broken_off(error) from error
+            raise received.broken_off(error, answer) from error
         finally:
             await answer.aclose()
 
@@ -176,9 +177,10 @@ class _Sentences:
             self._count += 1
             yield json.loads(line)
 
-    def broken_off(self, error: httpx.TransportError) -> ServiceError:
+    def broken_off(self, error: httpx.TransportError, answer: httpx.Response) -> ServiceError:
         """Return the error of an answer that ends too early."""
-        return ServiceError(f"the answer was broken off after {self._count:,} sentences: {lost(error)}")
+        told = f"the answer was broken off after {counted(self._count, 'sentence')}: {lost(error)}"
+        return ServiceError(told, request_id=answer.headers.get(REQUEST_ID))
 
 
 def _is_in(form: str, answer: httpx.Response) -> bool:

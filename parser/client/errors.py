@@ -8,6 +8,7 @@ import httpx
 
 from parser.system.console import shortened
 
+REQUEST_ID = "X-Request-ID"
 MAX_MESSAGE = 1_000
 """Maximum characters of a message; a proxy can answer with a whole page."""
 
@@ -22,7 +23,7 @@ class ServiceError(Exception):
         self.status = status
         """The HTTP status; None if there was no answer, or if it ended too early."""
         self.request_id = request_id
-        """What the service's log calls the request, if it answered."""
+        """What the service's log calls the request; None if it did not answer."""
 
 
 def refused(answer: httpx.Response) -> ServiceError:
@@ -31,7 +32,7 @@ def refused(answer: httpx.Response) -> ServiceError:
         detail: Any = answer.json()["detail"]
     except (ValueError, LookupError, TypeError):  # of a proxy, or from before the request was understood
         detail = answer.text.strip() or answer.reason_phrase
-    message, identifier = shortened(str(detail), MAX_MESSAGE), answer.headers.get("x-request-id")
+    message, identifier = shortened(str(detail), MAX_MESSAGE), answer.headers.get(REQUEST_ID)
     return ServiceError(message, answer.status_code, identifier)
 
 

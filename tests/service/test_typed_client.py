@@ -229,6 +229,7 @@ def test_a_service_that_dies_during_the_answer(by, model):
     with serving(model) as service, pytest.raises(ServiceError, match=r"broken off after [1-9]") as told:
         asyncio.run(awaited(service)) if by is AsyncClient else waited(service)
     assert told.value.status is None
+    assert len(told.value.request_id) == 16
 
 
 @pytest.mark.extended
