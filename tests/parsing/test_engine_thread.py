@@ -425,11 +425,9 @@ def in_child(parser, engine, request, expected):
 
 UNFINISHED = """
 from pathlib import Path
-import torch
+from parser.models.loading import load_model
 from parser.parsing.engine import Engine
 from parser.parsing.engine_thread import EngineThread
-
-from parser.parsing.options import ParseOptions
 from parser.treebank.conllu import read_treebank
 engine = EngineThread(Engine(load_model(Path("tests/model"))))
 requests = [engine.add(one) for one in read_treebank("data/quickstart/train.conllu")]
