@@ -21,6 +21,8 @@ from parser.parsing.scheduler import Request, RequestSource
 from parser.treebank.sentence import Sentence
 
 Result = TypeVar("Result")
+JOBS = 32
+"""Jobs that are read before the next step of the engine: about as many sentences as a CPU parses together."""
 Ended = tuple["asyncio.Future[Any]", Any, Exception | None]
 """What somebody waits for, with the result or the error."""
 
@@ -282,11 +284,12 @@ class EngineThread:
         return bool(self._jobs) or not (self._has_failed or self._engine.is_idle)
 
     def _begin_jobs(self) -> None:
-        """Read the sentences of jobs, and hand them in."""
-        while self._jobs:
-            job = self._jobs.popleft()
+        """Read the sentences of the next jobs, and hand them in."""
+        with self._changed:
+            jobs = [self._jobs.popleft() for _ in range(min(len(self._jobs), JOBS))]
+        self._begun += jobs
+        for job in jobs:
             source = RequestSource()
-            self._begun.append(job)
             try:
                 if not (job.error or job.ended.cancelled()):
                     for sentence in job.read():

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from parser.api.sentences import refuse_surrogates, sentence_of
 from parser.api.tree import COMMENTS
-from parser.service.short_pauses import with_breaks
 from parser.service.typed_messages import GivenSentence
 from parser.treebank.conllu import SentenceCheck, comment, sentences_in
 from parser.treebank.conllu_faults import Faults
@@ -60,7 +59,7 @@ def text_sentences(
         refuse_surrogates(text, name)
         refuse_undivided(text, name, form)
         parts = text_parts(map(str.encode, pieces_of(text)), name, one_sentence_per_line=form != "raw")
-        sentences = with_breaks(one for part in parts for one in reader.sentences(part.content, part.offset))
+        sentences = (one for part in parts for one in reader.sentences(part.content, part.offset))
         for ordinal, one in enumerate(sentences, 1):
             yield InputSentence(as_sentence(one, ordinal, told), one, number)
 

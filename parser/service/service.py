@@ -21,7 +21,7 @@ from parser.service.limits import Admission, Limits
 from parser.service.reading import InputSentence
 from parser.service.request_record import RequestRecord
 from parser.service.served_models import ServedModel, ServedModels
-from parser.service.short_pauses import SMALL, ReadingThreads
+from parser.service.short_pauses import SMALL, ReadingThreads, with_breaks
 from parser.treebank.sentence import Sentence
 
 BEGIN_WITH, READ_AHEAD = 256, 16_384
@@ -60,6 +60,10 @@ class Input(NamedTuple):
         """A text of about so many characters, which is to be tokenized."""
         return cls(open, size * TOKENIZED_BYTES, is_text=True)
 
+    def opened(self) -> Iterator[InputSentence]:
+        """Return what `open` returns, with breaks if a thread reads it that reads what is long."""
+        return with_breaks(self.open()) if self.is_text and self.size > SMALL else self.open()
+
 
 class Service:
     def __init__(self, models: ServedModels, limits: Limits):
@@ -93,7 +97,7 @@ class Service:
         inputs: list[InputSentence] = []
 
         def read() -> Iterator[Sentence]:
-            for one in model.watched(given.open(), record.warnings.append, given.is_text):
+            for one in model.watched(given.opened(), record.warnings.append, given.is_text):
                 inputs.append(one)
                 yield one.sentence
 
@@ -113,7 +117,7 @@ class Service:
         pending: deque[tuple[InputSentence, AwaitedRequest]] = deque()
         warn = record.warnings.append
         sentences = await self.threads.run(
-            given.size, lambda: model.watched(given.open(), warn, given.is_text)
+            given.size, lambda: model.watched(given.opened(), warn, given.is_text)
         )
 
         def hand_in(words: int) -> bool:
@@ -146,7 +150,7 @@ class Service:
 
     async def read(self, given: Input, write: Write) -> AsyncGenerator[bytes, None]:
         """Like `parse`, but without parsing."""
-        sentences = await self.threads.run(given.size, given.open)
+        sentences = await self.threads.run(given.size, given.opened)
         while chunk := await self.threads.run(given.size, lambda: list(_chunk(sentences, CHUNK_WORDS))):
             yield await self._write([ParsedSentence(one, NO_TREE) for one in chunk], write)
 
