@@ -13,7 +13,7 @@ import torch.utils.deterministic
 from torch import Tensor
 
 from parser.system.console import warn
-from parser.system.machine import is_of_memory
+from parser.system.machine import TooLongError, is_of_memory
 
 ALIGNMENT = 16
 """In bytes; a tensor of any data type can start at a multiple of this number."""
@@ -94,14 +94,6 @@ def _is_on_host(tensor: Tensor) -> bool:
 
 
 Result = TypeVar("Result")
-
-
-class TooLongError(ValueError):
-    """The device's memory is too small for a single sentence, whose number is `row`."""
-
-    def __init__(self, row: int, words: int):
-        super().__init__(f"the device has too little memory for a sentence of {words:,} words")
-        self.row = row
 
 
 def in_microbatches(compute: Callable[[Sequence[Tensor]], Result], rows: Tensor, lengths: Tensor) -> Result:

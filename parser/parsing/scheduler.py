@@ -17,7 +17,7 @@ from typing import Literal
 
 from parser.parsing.options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
-from parser.system.machine import is_of_memory
+from parser.system.machine import TooLongError, is_of_memory
 from parser.treebank.sentence import Sentence
 
 WINDOW = 32_768
@@ -70,10 +70,7 @@ class Request:
     def fail(self, error: Exception) -> None:
         """Set the error, like `finish`. Lack of memory becomes a ValueError that names the sentence."""
         if is_of_memory(error) and not error.__cause__:  # with a cause, the engine itself has failed
-            error = ValueError(
-                f"sentence {self.sentence.identifier}: the device has too little memory for a sentence of "
-                f"{len(self.sentence):,} words"
-            )
+            error = TooLongError(0, len(self.sentence), f"sentence {self.sentence.identifier}: ")
         self._end("done", error=error)
 
     def begin(self) -> bool:

@@ -489,7 +489,7 @@ int step(const Weights *inputs, const Weights *recurrent, int layers, int rows, 
     return memory && values ? 0 : -1;
 }
 
-/* In the order of `SITUATIONS` in steps.py. */
+/* In the order of `situation_of` in steps.py. */
 static int situation(int depth, int words_left, int head_of_s0, int headless) {
     int of_depth_and_left = ((depth > 3 ? 3 : depth) - 1) * 3 + (words_left > 2 ? 2 : words_left);
     return (of_depth_and_left * 3 + (head_of_s0 > 1 ? 1 : head_of_s0) + 1) * 2 + (headless > 0);

@@ -59,6 +59,15 @@ def is_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(sign in str(error) for sign in OUT_OF_MEMORY)
 
 
+class TooLongError(ValueError):
+    """The device's memory is too small for a single sentence, whose number is `row`."""
+
+    def __init__(self, row: int, words: int, where: str = ""):
+        """where: begins the message, if it names the sentence."""
+        super().__init__(f"{where}the device has too little memory for a sentence of {words:,} words")
+        self.row = row
+
+
 class Processor(NamedTuple):
     vendor: str = ""
     family: int = 0

@@ -18,13 +18,14 @@ import torch
 from torch import Tensor
 
 from parser.batching.cuda_graph import CudaGraphs, GraphedWork
-from parser.batching.device import Packed, TooLongError, one_memory_error
+from parser.batching.device import Packed, one_memory_error
 from parser.networks.replay.batch import Batch
 from parser.networks.replay.examples import BatchSource
 from parser.networks.replay.making import Selection
 from parser.networks.replay.shapes import EPOCHS, Shape, common_shapes, fitting
 from parser.networks.settings import NetworkSettings
 from parser.system.console import warn
+from parser.system.machine import TooLongError
 from parser.training.config import TrainingSettings
 from parser.training.data import TrainingData, epoch_batches
 from parser.training.processes import ProcessGroup

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from parser.batching.cuda_graph import LostGeneratorError, captures
-from parser.batching.device import TooLongError, deterministic_sums, in_microbatches
+from parser.batching.device import deterministic_sums, in_microbatches
 from parser.batching.functional import computing_in
 from parser.batching.ragged import group_size
 from parser.evaluation.evaluate import evaluate
@@ -26,6 +26,7 @@ from parser.networks.replay.examples import Examples
 from parser.system.console import counted, in_words, say
 from parser.system.files import write_atomically
 from parser.system.interruption import StoppedError, StopRequest
+from parser.system.machine import TooLongError
 from parser.training.checkpoint import (
     Progress,
     TrainingState,

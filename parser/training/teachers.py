@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from parser.batching.device import TooLongError, in_microbatches
+from parser.batching.device import in_microbatches
 from parser.batching.ragged import Ragged
 from parser.config.data_folder import data_path
 from parser.models.model import Transition, numbered_transitions
@@ -23,6 +23,7 @@ from parser.models.network_model import NetworkModel, load_each_network
 from parser.networks.loss import legal_scores
 from parser.networks.replay.batch import SoftTargets
 from parser.networks.replay.examples import Examples
+from parser.system.machine import TooLongError
 from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
 from parser.system.settings import Settings
 from parser.training.trees import Files

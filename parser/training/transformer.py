@@ -21,13 +21,14 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from parser.batching.device import TooLongError, in_microbatches
+from parser.batching.device import in_microbatches
 from parser.config.data_folder import data_path
 from parser.models.network_model import NetworkModel
 from parser.models.transformer_files import refuse_missing_libraries
 from parser.networks.settings import TransformerSettings
 from parser.system.console import say
 from parser.system.interruption import interruptible
+from parser.system.machine import TooLongError
 from parser.system.progress_bar import PROGRESS_BAR, ProgressBar
 from parser.training.prepared import remove_old
 from parser.treebank.batches import batches_by_length

@@ -27,11 +27,15 @@ pytestmark = pytest.mark.extended
 CUDA = torch.device("cuda")
 TREEBANK = Path("data/quickstart/train.conllu")
 SENTENCES, BATCH_SIZE = 240, 4
-MOVED = {"parser/models/model.py", "parser/transitions/inventory.py", "parser/networks/replay/examples.py"}
+MOVED = {
+    "parser/models/network_model.py",
+    "parser/transitions/inventory.py",
+    "parser/networks/replay/examples.py",
+}
 """A model and the training examples are moved to the device once."""
 EPOCH, LOOP = "parser/training/epoch.py", "parser/training/loop.py"
 STEPPED = "parser/parsing/pytorch/running_batch.py"
-SOMETIMES = MOVED | {STEPPED, "parser/parsing/predicted_tags.py", "parser/training/checkpoint.py"}
+SOMETIMES = MOVED | {STEPPED, "parser/parsing/pytorch/runner.py", "parser/training/checkpoint.py"}
 
 
 def counts_of_a_training_step(method, composition=False, rich=False, arcs=False):
