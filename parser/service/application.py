@@ -20,7 +20,7 @@ from starlette.types import ASGIApp
 
 from parser.pages.service_page import interface_page, service_page, service_page_files
 from parser.service.limits import RefusedError
-from parser.service.middleware import DIGEST_HEADER, Gate, Handler, Recording, invalid, refusal
+from parser.service.middleware import DIGEST_HEADER, Dispatcher, Handler, Recording, invalid, refusal
 from parser.service.operation import LIVE, READY, JoinedMetrics, Metrics, operation_routes
 from parser.service.request_record import IDENTIFIER_HEADER
 from parser.service.service import Service
@@ -78,7 +78,7 @@ def make_application(
     application.add_exception_handler(HTTPException, _refusal)
     application.add_exception_handler(RequestValidationError, _invalid)
     handlers = handlers_of(udpipe) | handlers_of(typed.routes)
-    passed: ASGIApp = Gate(application, service, handlers, tokens, is_public)
+    passed: ASGIApp = Dispatcher(application, service, handlers, tokens, is_public)
     if origins:
         identifier, digest = IDENTIFIER_HEADER.decode(), DIGEST_HEADER.decode()
         passed = CORSMiddleware(

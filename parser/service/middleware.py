@@ -129,7 +129,7 @@ def invalid(error: RequestValidationError) -> Response:
     return JSONResponse({"detail": detail}, HTTPStatus.UNPROCESSABLE_ENTITY)
 
 
-class Gate:
+class Dispatcher:
     """Requires tokens, limits bodies, and answers the requests that most clients send. The application below
     takes longer to find its routes and to call them.
     """
