@@ -269,8 +269,8 @@ def test_a_parser_learns_what_its_teachers_say_and_not_what_the_trees_say(config
 @pytest.mark.extended
 def test_targets_are_kept_for_the_next_start(config_file, tmp_path, models, monkeypatch):
     made = []
-    ask = teachers.load_each
-    monkeypatch.setattr(teachers, "load_each", lambda *given: made.append(1) or ask(*given))
+    ask = teachers.load_each_network
+    monkeypatch.setattr(teachers, "load_each_network", lambda *given: made.append(1) or ask(*given))
     config = read_config(config_file, [taught_by(models)])
     first, second = (data.load(config, CPU, tmp_path / "cache")[1].train.soft_targets for _ in range(2))
     assert len(made) == 1
