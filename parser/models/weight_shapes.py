@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from parser.networks.settings import CharacterSettings, NetworkSettings
+from parser.networks.settings import DIRECTIONS, FEATURE_WORDS, CharacterSettings, NetworkSettings
 from parser.treebank.vocabulary import CHARACTERS, PRETRAINED, TREEBANK, Vocabulary, division_of
 
 Shape = tuple[int, ...]
 GATES = 4
 """Of an LSTM: input, forget, cell and output."""
-DIRECTIONS = ("", "_reverse")
-"""The ends of the names of an LSTM's weights, forwards and backwards."""
-FEATURE_WORDS = 3
-"""Words that `word_features` adds to the input of the scores: S0, S1 and B0."""
 VECTORS = f"tokens.embeddings.{PRETRAINED}.weight"
 
 

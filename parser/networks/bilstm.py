@@ -17,9 +17,9 @@ from parser.batching.forest_lstm import SortedForest, forest_lstm
 from parser.batching.functional import dropout, linear, present_precision
 from parser.batching.lstm import lstm_with_dropout, outputs_of, run_layer
 from parser.batching.ragged import Padding, Ragged, flatten
+from parser.networks.settings import DIRECTIONS
 from parser.treebank.batches import split_by_words
 
-DIRECTIONS = ("", "_reverse")
 LEAST_PADDED_STEPS = 8
 """Training on a CPU pads sequences only if the longest has at least this many steps: our steps cost more than
 PyTorch's, but PyTorch's calls cost more than ours (`scripts/studies/batching/measure_bilstm.py`)."""

@@ -11,6 +11,11 @@ from pydantic_core import PydanticKnownError
 from parser.system.settings import Count, Layers, Settings, Size, contradiction_error
 from parser.treebank.sentence import annotation_columns
 
+DIRECTIONS = ("", "_reverse")
+"""The ends of the names of an LSTM's weights, forwards and backwards."""
+FEATURE_WORDS = 3
+"""Words that `word_features` adds to the input of the scores: S0, S1 and B0."""
+
 
 def known(name: str, names: Collection[str]) -> str:
     """The name. Raises the same error as a `Literal` if it is not one of the names."""

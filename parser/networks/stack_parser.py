@@ -24,7 +24,7 @@ from parser.batching.ragged import flatten, gather_rows
 from parser.networks.loss import BatchLoss, Objective, tag_loss, transition_loss
 from parser.networks.replay.batch import Batch
 from parser.networks.scorers import ArcScorer, LabelScorer
-from parser.networks.settings import NetworkSettings
+from parser.networks.settings import FEATURE_WORDS, NetworkSettings
 from parser.networks.token_encoder import LayersAboveTags, TokenEncoder
 from parser.transitions.inventory import Inventory
 from parser.treebank.tokens import Tokens
@@ -38,9 +38,6 @@ from torch.autograd.function import once_differentiable
 
 from parser.batching.functional import times_transposed, transposed_times
 from parser.networks.replay.batch import Compositions
-
-FEATURE_WORDS = 3
-"""Words that `word_features` adds to the input of the scores: S0, S1 and B0."""
 
 
 class EncodedWords(NamedTuple):

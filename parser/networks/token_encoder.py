@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from parser.networks.transformer.encoder import TransformerEncoder
 from collections.abc import Mapping, Sequence
 
-from parser.networks.bilstm import DIRECTIONS
+from parser.networks.settings import DIRECTIONS
 
 
 class TokenEncoder(nn.Module):

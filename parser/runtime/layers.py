@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from parser.models.weight_shapes import DIRECTIONS
+from parser.networks.settings import DIRECTIONS
 from parser.runtime.kernels import Kernels
 from parser.runtime.reference import Floats, Integers
 

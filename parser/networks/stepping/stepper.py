@@ -18,7 +18,8 @@ from parser.batching.device import to_device
 from parser.batching.functional import add_product, times_transposed, write_product
 from parser.batching.lstm import InferenceLSTM, LSTMStates, write_tanh
 from parser.networks.replay.batch import front_rows
-from parser.networks.stack_parser import FEATURE_WORDS, EncodedSentences, StackParser, WordVectors
+from parser.networks.settings import FEATURE_WORDS
+from parser.networks.stack_parser import EncodedSentences, StackParser, WordVectors
 from parser.networks.stepping.buffers import Buffers, FrontOutputs
 from parser.transitions.inventory import Inventory
 from parser.transitions.labelled import Effects

@@ -21,7 +21,8 @@ from parser.batching.operations.cells import Grain, LSTMTemplates, lstm_template
 from parser.batching.operations.operation_graph import Graph
 from parser.batching.operations.template import Writer
 from parser.batching.operations.writer import Value, Values
-from parser.networks.bilstm import DIRECTIONS, bilstm_by_levels, bilstm_packed, bilstm_padded, weights_of
+from parser.networks.bilstm import bilstm_by_levels, bilstm_packed, bilstm_padded, weights_of
+from parser.networks.settings import DIRECTIONS
 from parser.speed.tasks.operation_training import AutogradForward
 from parser.speed.tasks.plugin import Setup, method
 

@@ -19,7 +19,8 @@ from parser.batching.stack import Stack
 from parser.batching.stack_lstm import States, SteppedLSTM, join, output
 from parser.batching.stack_operations import PUSH
 from parser.networks.replay.batch import Batch, buffer_rows, front_rows
-from parser.networks.stack_parser import FEATURE_WORDS, StackParser
+from parser.networks.settings import FEATURE_WORDS
+from parser.networks.stack_parser import StackParser
 from parser.transitions.inventory import Inventory
 from parser.transitions.state import State, front_positions
 from parser.transitions.system import Place
