@@ -79,14 +79,14 @@ class Encoding:
             else None
             for request, tags_of_words in zip(requests, tags, strict=True)
         ]
-        opinions: Sequence[SecondOpinion | None] = [None] * len(requests)
+        found: Sequence[SecondOpinion | None] = [None] * len(requests)
         is_asked = any(request.options.needs_scorers for request in requests)
         if self._reparser and (self._reparser.changes_trees or is_asked):
-            opinions = [
+            found = [
                 opinion.among(constraint.possible_heads()) if opinion and constraint else opinion
                 for opinion, constraint in zip(opinions_of(), constraints, strict=True)
             ]
-        return Encoded(words, list(map(Running, requests, tags, opinions, constraints)))
+        return Encoded(words, list(map(Running, requests, tags, found, constraints)))
 
 
 class HostRunner:

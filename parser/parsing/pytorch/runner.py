@@ -137,15 +137,15 @@ def opinions(
     projected = [each.float() for each in labels.of_words(tables[0])]
     as_heads, as_dependents, *on_host = _on_host([*projected, *of_groups])
     starts = (lengths.cumsum(0) - lengths).tolist()
-    opinions: list[SecondOpinion | None] = [None] * len(lengths)
+    of_sentences: list[SecondOpinion | None] = [None] * len(lengths)
     for group, together in zip(groups, on_host, strict=True):
         for row, sentence in enumerate(group.sentences.tolist()):
             length, start = int(lengths[sentence]), starts[sentence]
             logs = together[row, :length, : length + 1]
             rows = np.r_[len(as_heads) - 2, start : start + length]
             of_words = as_heads[rows], as_dependents[start : start + length]
-            opinions[sentence] = SecondOpinion(logs, logs.max(1), *of_words)
-    return opinions
+            of_sentences[sentence] = SecondOpinion(logs, logs.max(1), *of_words)
+    return of_sentences
 
 
 def _on_host(tensors: Sequence[Tensor]) -> Iterator[Floats]:
