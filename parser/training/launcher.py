@@ -23,6 +23,8 @@ LISTENER = "PARSER_LISTENER"
 bound before the processes start, so that no other program can take its port."""
 WORD = "PARSER_WORD"
 """Environment variable of all: the number of a pipe with one byte. The process that reads it reports."""
+ANOTHER_REPORTS = 3
+"""Exit code of a process that has failed and leaves the report, and so the exit code of all, to another."""
 SECONDS_TO_SAVE = 600
 """Seconds after a signal before a process is killed."""
 SECONDS_BETWEEN_CHECKS = 0.1
@@ -93,10 +95,10 @@ def _wait_for_end(workers: Sequence[subprocess.Popen[bytes]], request: StopReque
 
     Raises KeyboardInterrupt at a second signal.
     """
-    while None in _codes(workers) and not any(_codes(workers)) and not request.signal:
+    while None in _codes(workers) and not _failures(workers) and not request.signal:
         time.sleep(SECONDS_BETWEEN_CHECKS)
     # Polled again: a killed process has ended before those that failed because of it.
-    failures = [code for code in _codes(workers) if code]
+    failures = _failures(workers)
     asked = request.signal or signal.SIGTERM
     for worker in workers:
         # In a process that is still starting, SIGINT would print a traceback.
@@ -112,6 +114,10 @@ def _wait_for_end(workers: Sequence[subprocess.Popen[bytes]], request: StopReque
         first = min(failures, key=lambda code: (code == -signal.SIGABRT, code))
         return SIGNALLED - first if first < 0 else first
     return SIGNALLED + request.signal if request.signal and any(_codes(workers)) else 0
+
+
+def _failures(workers: Sequence[subprocess.Popen[bytes]]) -> list[int]:
+    return [code for code in _codes(workers) if code and code != ANOTHER_REPORTS]
 
 
 def _codes(workers: Sequence[subprocess.Popen[bytes]]) -> list[int | None]:

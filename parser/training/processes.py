@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.distributed import Store, TCPStore
 
 from parser.system.interruption import ignore_signals, interruptible
-from parser.training.launcher import LISTENER, WORD, is_one_of_several, lost_process
+from parser.training.launcher import ANOTHER_REPORTS, LISTENER, WORD, is_one_of_several, lost_process
 
 Value = TypeVar("Value")
 PATIENCE = timedelta(days=1)
@@ -67,14 +67,22 @@ def join_processes(exit_code: Callable[[BaseException], int]) -> Iterator[Proces
             world_size=count,
             timeout=PATIENCE,
         )
+        group = ProcessGroup(rank, count)
+        group.greatest(0)  # so that no process can fail while another still connects to it
         with interruptible(), ExitStack() as stack:
             if rank:
                 stack.enter_context(redirect_stdout(stack.enter_context(open(os.devnull, "w"))))
-            yield ProcessGroup(rank, count)
+            yield group
     except (Exception, KeyboardInterrupt) as error:
         ignore_signals()  # the launcher sends one after another process ends; this one may have to report
-        if not _is_to_tell(error, store):
-            sys.exit(exit_code(error))
+        tells = _is_to_tell(error, store)  # before the others see that this one is gone
+        # If a thread of Gloo still has a tensor when Python ends, it aborts the process:
+        # https://github.com/pytorch/pytorch/pull/179291. NCCL is left alone: it may wait for a lost process.
+        if torch_distributed.is_initialized() and not has_gpus:
+            torch_distributed.destroy_process_group()
+        if not tells:
+            is_launched = WORD in os.environ and not isinstance(error, KeyboardInterrupt)
+            sys.exit(ANOTHER_REPORTS if is_launched else exit_code(error))
         if isinstance(error, LostProcessError):
             raise ValueError(f"{lost_process(count)}{error.saved and f'; {error.saved}'}") from error
         raise
