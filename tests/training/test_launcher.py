@@ -59,7 +59,11 @@ def launched(monkeypatch, tmp_path, capfd):
         ("tell('wrong\\n'); sys.exit(2)", 2, "wrong\n"),
         (f"if rank: tell('wrong\\n'); sys.exit(2)\n{WAIT}", 2, "wrong\n"),
         # The other process ends first, and leaves the report to this one.
-        (f"if rank: sys.exit({ANOTHER_REPORTS})\ntime.sleep(0.5); tell('wrong\\n'); sys.exit(2)", 2, "wrong\n"),
+        (
+            f"if rank: sys.exit({ANOTHER_REPORTS})\ntime.sleep(1)\ntell('wrong\\n'); sys.exit(2)",
+            2,
+            "wrong\n",
+        ),
         # The other process notices the death and reports it, or has not got that far.
         (f"if rank: {DIE}\ntell('lost\\n'); sys.exit(2)", 128 + signal.SIGKILL, "lost\n"),
         (f"if rank: {DIE}\n{WAIT}", 128 + signal.SIGKILL, LOST),

@@ -240,8 +240,8 @@ def train_in_process(rank: int, folder: str) -> None:
     model = DistributedDataParallel(Reader("agenda"))
     loss_of(model, SENTENCES[rank::2], TARGETS[rank::2]).backward()
     torch.save(gradients_of(model), Path(folder, f"{rank}.pt"))
-    # A model of DistributedDataParallel keeps the group, and with it threads that may abort the process if they
-    # have a tensor when Python ends (https://github.com/pytorch/pytorch/pull/179291).
+    # A model of DistributedDataParallel keeps the group, and with it threads that may abort the process if
+    # they have a tensor when Python ends (https://github.com/pytorch/pytorch/pull/179291).
     os._exit(0)
 
 
