@@ -1,14 +1,15 @@
 """Measure running services that speak UDPipe's protocol: raw text to trees, one sentence per request.
 
-python scripts/studies/scale/measure_service.py FILE NAME=ADDRESS… [--clients 32] [--rate R] [--seconds 10] \\
-    [--turns 5] [--pid PID…]
+python scripts/studies/scale/measure_service.py FILE NAME=ADDRESS… [--clients 32] [--rate R | --texts N] \\
+    [--seconds 10] [--turns 5] [--pid PID…]
 
 FILE has a sentence in each line. Services are measured in turns; numbers are medians over the turns with 95 %
 intervals, and the first service is compared with the others.
 
 Without --rate each client sends its next request when it has its answer. With --rate, R requests per second
-are sent at random times (Poisson) over --clients connections, and latencies count from these times. --pid is
-the process of each service; its child processes count, too.
+are sent at random times (Poisson) over --clients connections, and latencies count from these times. With
+--texts, only the first client sends single sentences, and is measured; the others send texts of N sentences.
+--pid is the process of each service; its child processes count, too.
 """
 
 from __future__ import annotations
@@ -120,13 +121,22 @@ class Load(NamedTuple):
     rate: float | None
     """Requests per second; None if each client sends its next request when it has its answer."""
     seconds: float
+    text_size: int = 1
+    """Sentences in a request of all clients but the first, which alone is measured if there are several."""
 
     async def run(self, service: Service, sentences: Sequence[str], pid: int | None) -> Measured:
         requests = [service.request(sentence) for sentence in sentences]
         connections = [Connection(service) for _ in range(self.clients)]
         refuse_without_trees(await connections[0].ask(requests[0]))
-        ask = self._closed if self.rate is None else self._open
+        texts = [
+            service.request(" ".join(sentences[start : start + self.text_size]))
+            for start in range(0, len(sentences), self.text_size)
+        ]
         following = cycle(requests)
+        if self.text_size > 1:
+            ask = partial(self._beside, cycle(texts))
+        else:
+            ask = self._closed if self.rate is None else self._open
         await ask(connections, following, WARM_UP)
         processor, began = processor_seconds(pid), time.perf_counter()
         latencies = await ask(connections, following, self.seconds)
@@ -148,6 +158,20 @@ class Load(NamedTuple):
 
         await asyncio.gather(*map(client, connections))
         return latencies
+
+    async def _beside(
+        self,
+        texts: Iterator[bytes],
+        connections: Sequence[Connection],
+        requests: Iterator[bytes],
+        seconds: float,
+    ) -> list[float]:
+        """The first client sends requests, the others texts, until the end of the time."""
+        first, *others = connections
+        singles, _ = await asyncio.gather(
+            self._closed([first], requests, seconds), self._closed(others, texts, seconds)
+        )
+        return singles
 
     async def _open(
         self, connections: Sequence[Connection], requests: Iterator[bytes], seconds: float
@@ -205,7 +229,9 @@ def main() -> None:
     options.add_argument("file", type=Path)
     options.add_argument("services", nargs="+", metavar="NAME=ADDRESS")
     options.add_argument("--clients", type=int, default=32)
-    options.add_argument("--rate", type=float)
+    load = options.add_mutually_exclusive_group()
+    load.add_argument("--rate", type=float)
+    load.add_argument("--texts", type=int, default=1, metavar="N")
     options.add_argument("--seconds", type=float, default=10)
     options.add_argument("--turns", type=int, default=5)
     options.add_argument("--pid", type=int, nargs="+", default=[])
@@ -215,7 +241,7 @@ def main() -> None:
     }
     sentences = list(filter(None, given.file.read_text(encoding="utf-8").splitlines()))
     pids = dict(zip(services, given.pid, strict=True)) if given.pid else dict.fromkeys(services)
-    load = Load(given.clients, given.rate, given.seconds)
+    load = Load(given.clients, given.rate, given.seconds, given.texts)
 
     def run(name: str) -> Measured:
         return asyncio.run(load.run(services[name], sentences, pids[name]))
