@@ -216,7 +216,9 @@ class Engine:
         room = self._most_words - sum(len(request.sentence) for request in self._running)
         with self._scheduling:
             limit = room if self._running else math.inf
-            taken = self._scheduler.take(self._runner.group, min(GROUP_WORDS, room), limit)
+            taken = self._scheduler.take(
+                self._runner.group, min(GROUP_WORDS, room), limit, self._runner.shared_group
+            )
         self._running |= dict.fromkeys(taken)
         for _, alike in groupby(sorted(taken, key=_trees), key=_trees):
             yield list(alike)

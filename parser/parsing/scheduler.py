@@ -193,14 +193,18 @@ class Scheduler:
             self._take_turn(source)
         return request if runs else None
 
-    def take(self, sentences: int, words: float, room: float = math.inf) -> list[Request]:
+    def take(
+        self, sentences: int, words: float, room: float = math.inf, shared: int | None = None
+    ) -> list[Request]:
         """The next requests that have not been cancelled.
 
         sentences, words: the most of each, except that the first sentence can have more words. room: a limit
-        on the words without exception.
+        on the words without exception. shared: if several sources wait, the most sentences of those that have
+        more of them.
         """
         taken: list[Request] = []
-        while self._turns and len(taken) < sentences:
+        left = sentences if shared is None or len(self._turns) == 1 else shared
+        while self._turns and len(taken) < sentences and left > 0:
             source = self._turns[0][-1]
             length = len(source.next().sentence)
             if length > room or (taken and length > words):
@@ -208,6 +212,7 @@ class Scheduler:
             heapq.heappop(self._turns)
             spent = source.spent
             if request := self._pop(source):
+                left -= len(source) > 0
                 self._spent = spent
                 taken.append(request)
                 words, room = words - length, room - length

@@ -191,6 +191,17 @@ def test_a_small_source_is_not_behind_a_large_one(parser):
     assert sum(request.state == "done" for request in many) < 300
 
 
+def test_batches_shrink_while_a_short_source_waits(parser):
+    engine, long = Engine(parser), RequestSource()
+    many = [engine.add(of(number, 10), source=long) for number in range(100)]
+    engine.step()
+    assert sum(each.has_ended for each in many) == running.GROUP_ON_CPU
+    short = [engine.add(of(number, 10), source=RequestSource()) for number in range(20)]
+    engine.step()
+    assert all(each.has_ended for each in short)
+    assert sum(each.has_ended for each in many) - running.GROUP_ON_CPU <= running.SHARED_GROUP
+
+
 @pytest.mark.extended
 def test_weights_divide_the_words(parser):
     engine = Engine(parser, batch_size=2)

@@ -31,7 +31,7 @@ class DeviceRunner:
 
     def __init__(self, model: NetworkModel, encoding: Encoding, batch_size: int):
         self._model, self._encoding, self._batch_size = model, encoding, batch_size
-        self.group = GROUP
+        self.group = self.shared_group = GROUP  # a short sentence leaves the batch early anyway
         self._batch: RunningBatch | None = None
         self._running: dict[int, Running] = {}
         """Keyed by the slot in the batch."""
