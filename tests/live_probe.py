@@ -6,9 +6,14 @@ It is a process of its own, so that it does not wait for other threads of the te
 import sys
 import threading
 import time
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPException
 
 PAUSE = 0.01
+
+
+def live(connection: HTTPConnection) -> bytes:
+    connection.request("GET", "/live")
+    return connection.getresponse().read()
 
 
 def main(port: int) -> None:
@@ -17,8 +22,11 @@ def main(port: int) -> None:
     connection = HTTPConnection("127.0.0.1", port, timeout=60)
     while not ends.wait(PAUSE):
         began = time.monotonic()
-        connection.request("GET", "/live")
-        answer = connection.getresponse().read()
+        try:
+            answer = live(connection)
+        except (OSError, HTTPException):  # the process at the other end has died
+            connection.close()
+            answer = live(connection)
         print(time.monotonic() - began, flush=True)
         assert answer == b"live", answer
 

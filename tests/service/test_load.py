@@ -24,9 +24,10 @@ from subprocess import PIPE
 from tempfile import TemporaryFile
 from typing import NamedTuple
 
+import psutil
 import pytest
 from hostile_requests import HOSTILE
-from programs import running
+from programs import children_of, running
 from services import TREEBANK, parsed_by_command, serving, without_program
 
 pytestmark = pytest.mark.extended
@@ -34,7 +35,6 @@ pytest.importorskip("fastapi")
 httpx = pytest.importorskip("httpx")
 
 SOAK_SECONDS = float(os.environ.get("SOAK_SECONDS", 30 * 60))
-HOSTILE_SECONDS = min(SOAK_SECONDS, 10 * 60)
 HOSTILE_CLIENTS = 1
 CLIENTS = 8
 GROWN = 24 << 20
@@ -101,10 +101,13 @@ def questions(model):
 class Clients:
     """Threads that send one question after the other."""
 
-    def __init__(self, service, questions):
-        self._service, self._questions = service, questions
+    def __init__(self, service, questions, dying=False):
+        """dying: whether processes of the service are killed, and the requests of these are sent again."""
+        self._service, self._questions, self._dying = service, questions, dying
         self._ended = threading.Event()
         self.answers, self.wrong = 0, []
+        self.told, self.broken_off = 0, 0
+        """Requests of killed processes that were answered by an error, and whose answer had begun."""
 
     def _ask(self, seed):
         chosen = Random(seed)
@@ -113,12 +116,17 @@ class Clients:
                 question = chosen.choice(self._questions)
                 try:
                     answer = client.post(**question.asked)
-                    if answer.status_code == 429:
+                    is_lost = self._dying and answer.status_code == 503
+                    self.told += is_lost
+                    if is_lost or answer.status_code == 429:
                         time.sleep(int(answer.headers["retry-after"]))
                         continue
                     if answer.status_code != 200 or question.read(answer) != question.expected:
                         self.wrong.append((question.asked, answer.status_code, answer.text[:1000]))
                 except Exception as error:
+                    if self._dying and isinstance(error, httpx.TransportError):
+                        self.broken_off += 1
+                        continue
                     self.wrong.append((question.asked, repr(error)))
                 self.answers += 1
 
@@ -247,21 +255,33 @@ def probed(service):
         seconds.extend(map(float, output.read().split()))
 
 
-@pytest.mark.parametrize("seconds", [10.0, pytest.param(HOSTILE_SECONDS, marks=pytest.mark.soak)])
-def test_hostile_clients(seconds, model, questions):
-    """Honest clients beside them get right answers, and the service stays live. See `hostile_requests.py`."""
+@pytest.mark.parametrize("seconds", [10.0, pytest.param(SOAK_SECONDS, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("processes", [1, 2])
+def test_hostile_clients(seconds, processes, model, questions):
+    """Honest clients beside them get right answers, and the service stays live. Of two processes, both are
+    killed, one after the other. See `hostile_requests.py`.
+    """
     memory, ended = [], threading.Event()
-    with serving(model, "--timeout=60", "--grace=10") as service, ThreadPoolExecutor(HOSTILE_CLIENTS) as pool:
-        with probed(service) as live, Clients(service, questions) as clients:
+    options = "--timeout=60", "--grace=10", f"--processes={processes}"
+    with serving(model, *options) as service, ThreadPoolExecutor(HOSTILE_CLIENTS) as pool:
+        if processes > 1:
+            service.next("process ready")  # the second one
+        dying = [process.pid for process in children_of(service.process)]
+        dies, killed = bool(dying), time.monotonic()
+        with probed(service) as live, Clients(service, questions, dies) as clients:
             hostile = [pool.submit(ask_hostile, service, seed, ended) for seed in range(HOSTILE_CLIENTS)]
             end = time.monotonic() + seconds
             while time.monotonic() < end and not clients.wrong:
                 time.sleep(0.5)
-                memory.append(service.metrics()["process_resident_memory_bytes"])
+                memory.append(resident_bytes(service))
+                if dying and time.monotonic() > killed + seconds / 4:
+                    killed = time.monotonic()
+                    os.kill(dying.pop(), signal.SIGKILL)
             ended.set()
             for one in hostile:
                 one.result(timeout=120)
         assert clients.wrong == []
+        assert clients.told + clients.broken_off <= processes * CLIENTS
         service.process.send_signal(signal.SIGTERM)
         assert service.process.wait(timeout=60) == 0
     quarter = len(memory) // 4
@@ -269,10 +289,20 @@ def test_hostile_clients(seconds, model, questions):
     slowest = sorted(live)[int(0.999 * len(live))]
     told = f"{second / 2**20:.1f} MiB in the second quarter, {last / 2**20:.1f} MiB in the last one"
     live_told = f"/live 99.9 %: {1000 * slowest:.1f} ms, longest {1000 * max(live):.1f} ms of {len(live):,}"
-    print(f"{clients.answers:,} honest answers; {live_told}; {told}")
-    if seconds == HOSTILE_SECONDS:  # the other run is short, and its machine may be busy
+    lost = f"of killed processes {clients.told} told, {clients.broken_off} broken off"
+    print(f"{clients.answers:,} honest answers; {lost}; {live_told}; {told}")
+    if seconds == SOAK_SECONDS:  # the other run is short, and its machine may be busy
         assert slowest < 0.05
-        assert last - second < GROWN_BESIDE_HOSTILE
+        assert last - second < processes * GROWN_BESIDE_HOSTILE
+
+
+def resident_bytes(service):
+    """The memory of all processes of a service."""
+    total = 0
+    for process in (psutil.Process(service.process.pid), *children_of(service.process)):
+        with suppress(psutil.NoSuchProcess):
+            total += process.memory_info().rss
+    return total
 
 
 @pytest.mark.parametrize("count", [20, pytest.param(200, marks=pytest.mark.soak)])
