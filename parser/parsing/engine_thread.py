@@ -14,7 +14,7 @@ from threading import Condition, Event, Lock, Thread, current_thread
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from parser.parsing.engine import Engine
+from parser.parsing.engine import Engine, EngineLoad
 from parser.parsing.options import TREE_ALONE, ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.scheduler import Request, RequestSource
@@ -162,6 +162,12 @@ class EngineThread:
                 return
             request.waiter = waiter = asyncio.get_running_loop().create_future()
         await waiter
+
+    @property
+    def load(self) -> EngineLoad:
+        """The load of the engine. A job that has not begun counts as a sentence that waits."""
+        load = self._engine.load
+        return load._replace(waiting=load.waiting + len(self._jobs))
 
     async def run(
         self,

@@ -28,7 +28,8 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
 
-from parser.parsing.engine import Engine, EngineLoad
+from parser.parsing.engine import EngineLoad
+from parser.parsing.engine_thread import EngineThread
 from parser.service.limits import STOPPING, Admission
 from parser.service.questions import Questions
 from parser.service.request_record import RequestRecord
@@ -87,12 +88,12 @@ class Metrics:
         def watch(name: str, text: str, value: Callable[[EngineLoad], float]) -> None:
             """Read the load of the engines whenever the metrics are requested."""
 
-            def value_of(engine: Engine) -> float:
-                return value(engine.load)
+            def value_of(thread: EngineThread) -> float:
+                return value(thread.load)
 
             gauge = Gauge(f"stack_parser_{name}", text, ["model"], registry=registry)
             for model in models:
-                gauge.labels(model.name).set_function(partial(value_of, model.engine))
+                gauge.labels(model.name).set_function(partial(value_of, model.thread))
 
         watch("waiting_sentences", "Sentences that wait", lambda load: load.waiting)
         watch("waiting_words", "Words that wait", lambda load: load.waiting_words)
@@ -152,7 +153,7 @@ class _Counted:
         batches = CounterMetricFamily("stack_parser_batches", "Parsed batches", labels=["model"])
         inside = CounterMetricFamily("stack_parser_batch_sentences", "Sentences in batches", labels=["model"])
         for model in self._models:
-            load = model.engine.load
+            load = model.thread.load
             batches.add_metric([model.name], load.batches)
             inside.add_metric([model.name], load.in_batches)
         refused = CounterMetricFamily(

@@ -38,8 +38,7 @@ class ServedModel:
         self.name, self.digest, self._readers = name, digest, readers
         self.predicts = bool(model.predicted_columns)
         """Whether the model predicts tags or lemmas."""
-        self._model, self.engine = model, engine
-        self.thread = EngineThread(engine)
+        self._model, self.thread = model, EngineThread(engine)
 
     @classmethod
     def load(

@@ -269,6 +269,20 @@ def test_the_thread_also_reads_and_writes(parser, gate, monkeypatch):
     assert threads == {"engine"}
 
 
+def test_what_waits_to_be_read_is_part_of_the_load(parser, gate):
+    async def run_several():
+        tasks = [asyncio.create_task(engine.run(lambda: [of(1, 5)], list)) for _ in range(3)]
+        while engine.load.waiting < 4:
+            await asyncio.sleep(0.01)
+        gate.set()
+        await asyncio.gather(*tasks)
+        return engine.load.waiting
+
+    with EngineThread(Engine(parser)) as engine:
+        engine.add(of(0, 5))
+        assert asyncio.run(run_several()) == 0
+
+
 @pytest.mark.parametrize("has_begun", [False, True])
 def test_closing_cancels_what_the_thread_would_read(parser, gate, has_begun):
     async def run_several():

@@ -128,7 +128,7 @@ async def test_together_requests_read_no_more_ahead_than_a_few(model):
             async with parsed() as trees:
                 for _ in range(3):
                     await anext(trees)
-                    waiting.append(served.engine.load.waiting_words)
+                    waiting.append(served.thread.load.waiting_words)
 
     await asyncio.gather(*(ask() for _ in range(clients)))
     service.close()
