@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
@@ -13,9 +12,8 @@ from typing import Self, Unpack, cast
 import httpx
 
 from parser.client.attempts import Attempts
-from parser.client.errors import REQUEST_ID, ServiceError, lost
 from parser.client.messages import AnsweredSentence, ParseAnswer, ParseRequest
-from parser.system.console import counted
+from parser.client.streams import ConlluStream, NdjsonStream
 
 PATH = "/v1/parse"
 JSON, NDJSON, CONLLU = "application/json", "application/x-ndjson", "text/x-conllu"
@@ -64,20 +62,27 @@ class Client:
 
     def conllu(self, **wanted: Unpack[ParseRequest]) -> str:
         """Return the trees as CoNLL-U."""
-        return self._send(CONLLU, wanted).text
+        with closing(self._send(CONLLU, wanted, streams=True)) as answer:
+            received = ConlluStream(answer)
+            try:
+                for piece in answer.iter_bytes():
+                    received.add(piece)
+            except httpx.TransportError as error:
+                raise received.cut(error) from error
+        return received.text()
 
     def stream(self, **wanted: Unpack[ParseRequest]) -> Iterator[AnsweredSentence]:
         """Yield each sentence as soon as its tree has come.
 
-        After the first one, the request is not sent again: a ServiceError without status says how many came.
+        After the first one, the request is not sent again: a ServiceError says how many came.
         """
-        received = _Sentences()
         with closing(self._send(NDJSON, wanted, streams=True)) as answer:
+            received = NdjsonStream(answer)
             try:
                 for piece in answer.iter_bytes():
                     yield from received.add(piece)
             except httpx.TransportError as error:
-                raise received.broken_off(error, answer) from error
+                raise received.cut(error) from error
 
     def _send(self, form: str, wanted: ParseRequest, streams: bool = False) -> httpx.Response:
         """Return a successful answer, of which nothing is read if it streams. form: its format."""
@@ -128,21 +133,30 @@ class AsyncClient:
 
     async def conllu(self, **wanted: Unpack[ParseRequest]) -> str:
         """Return the trees as CoNLL-U."""
-        return (await self._send(CONLLU, wanted)).text
+        answer = await self._send(CONLLU, wanted, streams=True)
+        received = ConlluStream(answer)
+        try:
+            async for piece in answer.aiter_bytes():
+                received.add(piece)
+        except httpx.TransportError as error:
+            raise received.cut(error) from error
+        finally:
+            await answer.aclose()
+        return received.text()
 
     async def stream(self, **wanted: Unpack[ParseRequest]) -> AsyncIterator[AnsweredSentence]:
         """Yield each sentence as soon as its tree has come, see `Client.stream`.
 
         Who does not read all of them closes the iterator (`contextlib.aclosing`), so that the service stops.
         """
-        received = _Sentences()
         answer = await self._send(NDJSON, wanted, streams=True)
+        received = NdjsonStream(answer)
         try:
             async for piece in answer.aiter_bytes():
                 for sentence in received.add(piece):
                     yield sentence
         except httpx.TransportError as error:
-            raise received.broken_off(error, answer) from error
+            raise received.cut(error) from error
         finally:
             await answer.aclose()
 
@@ -160,27 +174,6 @@ class AsyncClient:
             except httpx.TransportError as error:
                 pause = attempts.pause_after(error)
             await asyncio.sleep(pause)
-
-
-class _Sentences:
-    """The sentences in the pieces of an answer: a line of JSON each."""
-
-    def __init__(self) -> None:
-        self._rest = b""
-        self._count = 0
-
-    def add(self, piece: bytes) -> Iterator[AnsweredSentence]:
-        """Yield the sentences that are complete now."""
-        # Only these line ends: httpx's own iterator of lines takes others, which may be in a text, too.
-        *lines, self._rest = (self._rest + piece).split(b"\n")
-        for line in lines:
-            self._count += 1
-            yield json.loads(line)
-
-    def broken_off(self, error: httpx.TransportError, answer: httpx.Response) -> ServiceError:
-        """Return the error of an answer that ends too early."""
-        told = f"the answer was broken off after {counted(self._count, 'sentence')}: {lost(error)}"
-        return ServiceError(told, request_id=answer.headers.get(REQUEST_ID))
 
 
 def _is_in(form: str, answer: httpx.Response) -> bool:

@@ -21,7 +21,8 @@ class ServiceError(Exception):
         self.message = message
         """What the service says or, without a status, what happened to the connection."""
         self.status = status
-        """The HTTP status; None if there was no answer, or if it ended too early."""
+        """The HTTP status, or the one that the last line of a stream tells; None if there was no answer, or
+        if it ended too early for a reason that the service did not tell."""
         self.request_id = request_id
         """What the service's log calls the request; None if it did not answer."""
 

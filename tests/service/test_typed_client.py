@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -114,9 +115,10 @@ def broken(handler):
 
 
 DONE = {"model": "a", "sentences": [{"words": ["a"], "heads": [0], "labels": ["root"]}]}
+DONE_LINE = json.dumps(DONE["sentences"][0]).encode() + b"\n"
 DONE_STEP = {
     "parse": answer(200, json.dumps(DONE).encode()),
-    "stream": answer(200, json.dumps(DONE["sentences"][0]).encode() + b"\n", LINES),
+    "stream": answer(200, DONE_LINE, LINES),
 }
 RESULT = {"parse": DONE, "stream": DONE["sentences"]}
 
@@ -209,6 +211,39 @@ def test_a_service_that_is_not_there(by):
     assert told.value.status is None
     with pytest.raises(ServiceError, match="'http://' or 'https://'"):
         asked("parse", "127.0.0.1:8001", by=by, texts=["a"], retry_seconds=60)
+
+
+@both
+@pytest.mark.parametrize("method", ["stream", "conllu"])
+def test_a_stream_that_fails_raises_what_its_last_line_tells(method, by, service):
+    texts = ["It was round. " * 3_000, "a" * 20_001]
+    with pytest.raises(ServiceError) as caught:
+        asked(method, service.url, by=by, texts=texts)
+    told = r"the answer was broken off after [1-9][\d,]* sentences: text 2 has more than 20,000 characters"
+    assert re.match(told, caught.value.message)
+    assert caught.value.status == 400
+    assert len(caught.value.request_id) == 16
+
+
+@both
+def test_the_last_line_tells_an_error_although_the_end_looks_complete(by):
+    """As it does behind a proxy that hides where the connection was cut."""
+    row = b"\t".join([b"1", b"a", *[b"_"] * 8])
+    contents = {
+        "conllu": row + b"\n\n# error = 503: out of time\n",
+        "stream": DONE_LINE + b'{"detail": "out of time", "status": 503}\n',
+    }
+    for method, content in contents.items():
+        kind = LINES if method == "stream" else "text/x-conllu"
+        with scripted(answer(200, content, kind)) as (url, _), pytest.raises(ServiceError) as caught:
+            asked(method, url, by=by, texts=["a"])
+        assert str(caught.value) == "503: the answer was broken off after 1 sentence: out of time"
+
+
+@both
+def test_a_comment_of_a_sentence_is_no_error(by, service):
+    given = "# error = 503: out of time\n" + "\t".join(["1", "a", *"________"]) + "\n\n"
+    assert "# error = 503: out of time\n1\ta" in asked("conllu", service.url, by=by, conllu=given)
 
 
 @pytest.mark.extended
