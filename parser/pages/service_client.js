@@ -14,7 +14,10 @@ const serviceClient = (() => {
   const UNAUTHORIZED = 401;
   const TOKEN = /^[\x21-\x7e]*$/;
   const NOT_REACHED = 'The service cannot be reached. Is it running, and is there a connection to it?';
-  const BROKEN_OFF = 'The answer broke off. The service was stopped or out of time, or it cannot read what comes next.';
+  const BROKEN_OFF = 'The answer broke off.';
+  const CUT = 'The service was stopped or out of time, or it cannot read what comes next.';
+  /** The last line of an answer that fails. No sentence follows it. */
+  const ERROR_LINE = /^# error = (\d+): (.*)\n$/;
 
   /** The service wants a token, or another one. */
   class TokenError extends Error {
@@ -43,10 +46,22 @@ const serviceClient = (() => {
       signal,
     });
     let rest = '';
-    for await (const piece of pieces(answer.body, signal)) {
-      const blocks = (rest + piece).split('\n\n');
-      rest = blocks.pop();
-      yield blocks;
+    let isCut = false;
+    try {
+      for await (const piece of pieces(answer.body)) {
+        const blocks = (rest + piece).split('\n\n');
+        rest = blocks.pop();
+        yield blocks;
+      }
+    } catch (error) {
+      if (signal.aborted) {
+        throw error;
+      }
+      isCut = true;
+    }
+    const [, code, detail] = ERROR_LINE.exec(rest) ?? [];
+    if (isCut || code) {
+      throw new Error(`${BROKEN_OFF} ${code ? told(code, detail) : CUT}`);
     }
   }
 
@@ -72,20 +87,20 @@ const serviceClient = (() => {
 
   /** What the service says of it, after what that means. A proxy's own pages are left out. */
   async function refusal(answer) {
-    const reason = REASONS[answer.status] ?? `The service answered with status ${answer.status}`;
     const detail = answer.headers.get('Content-Type')?.startsWith('application/json')
       ? (await answer.json().catch(() => ({}))).detail : '';
+    return told(answer.status, detail);
+  }
+
+  function told(code, detail) {
+    const reason = REASONS[code] ?? `The service answered with status ${code}`;
     return detail ? `${reason}: ${detail}.` : `${reason}.`;
   }
 
-  async function* pieces(body, signal) {
+  async function* pieces(body) {
     const reader = body.pipeThrough(new TextDecoderStream()).getReader();
-    try {
-      for (let read = await reader.read(); !read.done; read = await reader.read()) {
-        yield read.value;
-      }
-    } catch (error) {
-      throw signal.aborted ? error : new Error(BROKEN_OFF);
+    for (let read = await reader.read(); !read.done; read = await reader.read()) {
+      yield read.value;
     }
   }
 

@@ -276,7 +276,8 @@ def test_an_answer_that_breaks_off_is_told(browser, small_service):
     page.goto(small_service.url)
     page.locator("#input").select_option("tokenized")
     parse(page, "It was round .\n" * 5_000 + TOO_LONG)
-    assert problem(page).startswith("The answer broke off.")
+    told = "The answer broke off. This is too much at a time: sentence 5001 has 1,001 words; at most 1,000 "
+    assert problem(page).startswith(told)
     assert len(forms(page)) > 0
     page.close()
 
