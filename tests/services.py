@@ -83,6 +83,19 @@ class RunningService:
         return answer.json()["result"]
 
 
+def broken_off(pieces: Iterator[bytes]) -> str:
+    """The content of an answer whose client notices that it is incomplete."""
+    received = bytearray()
+
+    def read() -> None:
+        for piece in pieces:
+            received.extend(piece)
+
+    with pytest.raises(httpx.RemoteProtocolError):
+        read()
+    return received.decode()
+
+
 def without_program(result: str) -> str:
     lines = result.splitlines(keepends=True)
     return "".join(line for line in lines if not line.startswith(("# generator = ", "# udpipe_model = ")))

@@ -104,3 +104,5 @@ class Problem(TypedDict, total=False):
     """Why the request failed."""
 
     detail: Required[str]
+    status: int | None
+    """Only in the last line of NDJSON: the status of an error after the first sentence."""

@@ -16,7 +16,7 @@ from parser.parsing.engine_thread import AwaitedRequest
 from parser.parsing.options import TREE_ALONE, ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.scheduler import ReadAhead, RequestSource
-from parser.service.answer import HELD_BYTES, Answer
+from parser.service.answer import Answer, ErrorLine
 from parser.service.limits import Admission, Limits
 from parser.service.reading import InputSentence
 from parser.service.request_record import RequestRecord
@@ -160,9 +160,9 @@ class Service:
         return await self.threads.run(words * WORD_BYTES, partial(write, several))
 
     def answer(
-        self, chunks: AsyncGenerator[bytes, None], media_type: str, held_bytes: int = HELD_BYTES
+        self, chunks: AsyncGenerator[bytes, None], media_type: str, error_line: ErrorLine | None = None
     ) -> Answer:
-        return Answer(chunks, media_type, self.admission, self.limits.seconds, held_bytes)
+        return Answer(chunks, media_type, self.admission, self.limits.seconds, error_line)
 
     def close(self) -> None:
         """Cancel requests that are still being parsed."""

@@ -138,3 +138,6 @@ class Problem(BaseModel):
     """Why the request failed."""
 
     detail: str
+    status: int | None = Field(
+        None, description="Only in the last line of NDJSON: the status of an error after the first sentence"
+    )

@@ -18,7 +18,7 @@ from parser.api.tree import Tree
 from parser.parsing.options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.part_parser import output_of
-from parser.service.answer import HELD_BYTES
+from parser.service.answer import ErrorLine
 from parser.service.limits import RefusedError
 from parser.service.reading import (
     InputSentence,
@@ -45,6 +45,7 @@ Value = TypeVar("Value")
 PARSE = "/v1/parse"
 JSON, NDJSON, CONLLU = "application/json", "application/x-ndjson", "text/x-conllu"
 SENTENCE_ID = "# sent_id = "
+ERROR = "# error = "
 RANGES = {
     JSON: ((JSON,), ("application/*",), ("*/*",)),
     NDJSON: ((NDJSON, "application/ndjson"), ("application/*",), ("*/*",)),
@@ -52,6 +53,9 @@ RANGES = {
 }
 """The formats, in order of preference, and the media ranges that include each, the most specific first."""
 TEXT = {"schema": {"type": "string"}}
+LINES = {
+    "schema": {"type": "string", "description": "A line for each AnsweredSentence; a Problem, if it fails"}
+}
 HEADERS = {
     "X-Request-ID": {"description": "The name of the request, the client's or a new one", **TEXT},
     "X-Model-Digest": {"description": "The beginning of a hash of the model's files", **TEXT},
@@ -74,15 +78,16 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 
 def typed_routes(service: Service) -> APIRouter:
     router = APIRouter(tags=["parsing"], route_class=route_that_reads_by(service.threads))
-    forms = {"description": "The trees", "headers": HEADERS, "content": {NDJSON: TEXT, CONLLU: TEXT}}
+    forms = {"description": "The trees", "headers": HEADERS, "content": {NDJSON: LINES, CONLLU: TEXT}}
 
     @router.post(PARSE, response_model=ParseAnswer, responses={200: forms, **PROBLEMS})
     async def parse(request: Request, wanted: ParseRequest) -> Response:
         """Parse sentences, and return their trees in the same order.
 
-        The header Accept selects the format: one object, a line for each sentence, or CoNLL-U. Each line is
-        sent as soon as its sentence is parsed. If an error occurs after the first line, the answer is broken
-        off.
+        The header Accept selects the format: one object, a line for each sentence, or CoNLL-U. In the last
+        two, each sentence is sent as soon as it is parsed. If an error occurs after the first one, the last
+        line tells it (a Problem with a status, or the comment `# error = STATUS: DETAIL`), and the connection
+        is closed before the answer is complete.
         """
         model, record = service.models.find(wanted.model), record_of(request.scope)
         accept = ", ".join(request.headers.getlist("accept"))
@@ -104,8 +109,7 @@ def typed_routes(service: Service) -> APIRouter:
                     yield content
             yield form.end(record)
 
-        held = 1 if form.media_type == NDJSON else HELD_BYTES
-        return service.answer(chunks(), form.media_type, held)
+        return service.answer(chunks(), form.media_type, form.error_line)
 
     return router
 
@@ -145,6 +149,11 @@ class AnswerFormat:
     def end(self, record: RequestRecord) -> bytes:
         return f"]{record.warnings_in_json}}}\n".encode() if self.media_type == JSON else b""
 
+    @property
+    def error_line(self) -> ErrorLine | None:
+        """What writes the last line of an answer that fails after its first sentence; JSON has no lines."""
+        return {NDJSON: _problem_line, CONLLU: _error_comment}.get(self.media_type)
+
     def write(self, parsed: Sequence[ParsedSentence], is_first: bool) -> bytes:
         """Return sentences in this format. is_first: whether they are the first ones of the answer."""
         write = partial(_conllu, numbers_texts=self.numbers_texts) if self.media_type == CONLLU else _json
@@ -181,6 +190,15 @@ def _preferred(accept: str) -> str:
     if not accepted:
         raise RefusedError(HTTPStatus.NOT_ACCEPTABLE, f"Accept: available are {JSON}, {NDJSON} and {CONLLU}")
     return min(accepted, key=lambda name: accepted[name])
+
+
+def _problem_line(status: int, detail: str) -> bytes:
+    return f"{Problem(detail=detail, status=status).model_dump_json()}\n".encode()
+
+
+def _error_comment(status: int, detail: str) -> bytes:
+    """A comment without a sentence, and without the blank line that ends one."""
+    return f"{ERROR}{status}: {' '.join(detail.split())}\n".encode()
 
 
 def _tree(parsed: ParsedSentence) -> Tree:

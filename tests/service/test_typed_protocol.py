@@ -5,7 +5,7 @@ import re
 from itertools import chain
 
 import pytest
-from services import TEXT, TREEBANK, parsed_by_command
+from services import TEXT, TREEBANK, broken_off, parsed_by_command
 
 import parser
 
@@ -15,6 +15,8 @@ formats = pytest.importorskip("parser.service.typed_protocol")
 JSON, NDJSON, CONLLU = formats.JSON, formats.NDJSON, formats.CONLLU
 
 KINDS = [JSON, NDJSON]
+ENDS = {NDJSON: "\n", CONLLU: "\n\n"}
+"""What ends a sentence."""
 
 
 def ask(service, accept="application/json", **wanted):
@@ -204,15 +206,49 @@ def test_what_is_no_json_is_refused(body, service):
 
 
 @pytest.mark.extended
-def test_lines_come_before_all_is_parsed(service):
+@pytest.mark.parametrize("kind", [NDJSON, CONLLU])
+def test_sentences_come_before_all_is_parsed(kind, service):
     wanted = {"texts": ["It was round. " * 20_000]}
-    headers = {"Accept": "application/x-ndjson"}
+    headers = {"Accept": kind}
     with httpx.stream("POST", f"{service.url}/v1/parse", json=wanted, headers=headers, timeout=60) as answer:
-        lines = answer.iter_lines()
-        assert json.loads(next(lines))["words"] == ["It", "was", "round", "."]
-        early = answer.num_bytes_downloaded
-        assert sum(1 for _ in lines) == 19_999
-        assert early < answer.num_bytes_downloaded / 10
+        pieces = answer.iter_bytes()
+        first = next(pieces)
+        content = first + b"".join(pieces)
+        assert content.count(ENDS[kind].encode()) == 20_000
+        assert len(first) < min(1 << 16, len(content) / 10)
+
+
+@pytest.mark.parametrize("kind", [NDJSON, CONLLU])
+def test_a_stream_that_fails_ends_with_a_line_that_tells_why(kind, service):
+    """Its client notices that it is incomplete, and has only whole sentences."""
+    texts = ["It was round. " * 3_000, "a" * 20_001]
+    url, headers = f"{service.url}/v1/parse", {"Accept": kind}
+    with httpx.stream("POST", url, json={"texts": texts}, headers=headers, timeout=60) as answer:
+        assert answer.status_code == 200
+        *sentences, last = broken_off(answer.iter_bytes()).rstrip("\n").split(ENDS[kind])
+    assert 0 < len(sentences) <= 3_000
+    told = "text 2 has more than 20,000 characters without a blank"
+    if kind == CONLLU:
+        assert last.startswith(f"# error = 400: {told}")
+        assert "\n" not in last
+        assert all(sentence.splitlines()[-1].count("\t") == 9 for sentence in sentences)
+    else:
+        problem = json.loads(last)
+        assert (problem.keys(), problem["status"]) == ({"detail", "status"}, 400)
+        assert problem["detail"].startswith(told)
+        assert all("words" in json.loads(sentence) for sentence in sentences)
+
+
+@pytest.mark.parametrize("kind", [NDJSON, CONLLU])
+def test_an_error_before_the_first_sentence_has_its_status(kind, service):
+    answer = ask(service, kind, texts=["a" * 20_001])
+    assert answer.status_code == 400
+    assert answer.json()["detail"].startswith("text 1 has more than 20,000 characters")
+
+
+def test_an_error_in_conllu_is_one_line():
+    line = formats.answer_format(CONLLU, "model").error_line
+    assert line(400, "a\nb\r\n\u2028c") == b"# error = 400: a b c\n"
 
 
 def test_the_interface_is_described(service):
