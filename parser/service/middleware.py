@@ -24,7 +24,7 @@ from parser.service.answer import FAILED
 from parser.service.limits import RETRY_AFTER, STOPPING, LimitedBody
 from parser.service.log import tell
 from parser.service.operation import LIVE, METRICS, READY, Metrics
-from parser.service.request_record import IDENTIFIER_HEADER, RequestRecord, put_record, record_of
+from parser.service.request_record import IDENTIFIER_HEADER, begun_record, record_of
 from parser.service.service import Service
 from parser.service.typed_protocol import PARSE
 from parser.system.console import shortened
@@ -76,8 +76,7 @@ class Recording:
             return
         if scope["method"] == "HEAD":  # answered like GET, without the content: see RFC 9110, section 9.3.2
             scope = {**scope, "method": "GET"}  # a copy: the server, which sends no content, sees HEAD
-        record = RequestRecord.of(scope)
-        put_record(scope, record)
+        record = begun_record(scope)
 
         async def noted(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -21,6 +21,7 @@ IDENTIFIER = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 @dataclass
 class RequestRecord:
     method: str
+    """`other` if what was sent is not valid HTTP."""
     identifier: str = field(default_factory=lambda: f"{getrandbits(64):016x}")
     """What the client or the service calls the request: `X-Request-ID`."""
     began: float = field(default_factory=monotonic)
@@ -87,6 +88,13 @@ class RequestRecord:
         if self.warnings:
             told["warnings"] = self.warnings
         return told | ({"error": self.error} if self.error else {})
+
+
+def begun_record(scope: Scope) -> RequestRecord:
+    """Return the record of a request, a new one if there is none."""
+    if RECORD not in scope.get(STATE, {}):
+        put_record(scope, RequestRecord.of(scope))
+    return record_of(scope)
 
 
 def put_record(scope: Scope, record: RequestRecord) -> None:

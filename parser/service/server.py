@@ -24,6 +24,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from parser.service.limits import Admission
 from parser.service.listening import PAUSE, Listening, lacks_resources
 from parser.service.log import tell
+from parser.service.request_record import IDENTIFIER_HEADER, RequestRecord, begun_record
 from parser.system.interruption import handled_by_loop
 
 SECONDS_TO_BREAK_OFF = 1.0
@@ -67,7 +68,7 @@ class Server(uvicorn.Server):
         config = uvicorn.Config(
             served,
             loop="asyncio",  # other loops do not call `accept` of our sockets
-            http=cast(type[ClientConnection], partial(ClientConnection, seconds)),
+            http=cast(type[ClientConnection], partial(ClientConnection, seconds, logger)),
             ws="none",
             log_config=None,
             access_log=False,
@@ -146,12 +147,12 @@ class ClientConnection(HttpToolsProtocol):
     read, would accept headers of any size, and would reset the connections of clients that send too much.
     """
 
-    def __init__(self, seconds: float, **given: Any):
-        """seconds: for the headers of a request, and again from there to the end of the answer. given: the
-        arguments of uvicorn.
+    def __init__(self, seconds: float, logger: Logger, **given: Any):
+        """seconds: for the headers of a request, and again from there to the end of the answer. logger: for
+        what is not valid HTTP. given: the arguments of uvicorn.
         """
         super().__init__(**given)
-        self._seconds = seconds
+        self._seconds, self._log = seconds, logger
         self._end: asyncio.TimerHandle | None = None
         """The timer that ends the connection, or goes on until `_ends_at`: it is not set for each request."""
         self._ends_at = 0.0
@@ -288,12 +289,17 @@ class ClientConnection(HttpToolsProtocol):
             if self.pipeline or not is_body:
                 return
         if not (is_body and self.cycle.response_started):
+            record = begun_record(self.cycle.scope) if is_body else RequestRecord("other")
+            record.status = status
             content = f"{message}\n".encode()
             head = (
                 f"HTTP/1.1 {status} {status.phrase}\r\nContent-Type: text/plain; charset=utf-8\r\n"
-                f"Content-Length: {len(content)}\r\nConnection: close\r\n\r\n"
+                f"Content-Length: {len(content)}\r\nConnection: close\r\n"
+                f"{IDENTIFIER_HEADER.decode()}: {record.identifier}\r\n\r\n"
             )
             self.transport.write(head.encode() + content)
+            if not is_body:  # the application logs the requests that have reached it
+                tell(self._log, "request", **record.told())
         self.transport.close()
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import socket
 
 import pytest
@@ -37,6 +38,21 @@ async def test_long_addresses_and_headers_are_refused_with_advice(size):
         assert (status, "the headers have more than 65,536 bytes" in text) == (431, True)
         almost = b"a" * 65_000
         assert (await answer_to(port, b"GET /?%s HTTP/1.1\r\n%s\r\n" % (almost, HEADERS)))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"), [(b"no HTTP\r\n\r\n", 400), (b"GET /%s" % (b"a" * 70_000), 414), (b"GET / HT", 408)]
+)
+async def test_what_is_no_http_has_a_name_in_its_answer_and_in_the_log(sent, status, caplog):
+    caplog.set_level(logging.INFO)
+    async with served(seconds=0.2) as (_, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(sent)
+        head = (await reader.read()).decode().lower()
+        writer.close()
+    [name] = re.findall(r"\r\nx-request-id: (\S+)\r\n", head)
+    [told] = [record.told for record in caplog.records if record.message == "request"]
+    assert (told["request_id"], told["status"], told["path"]) == (name, status, "other")
 
 
 async def test_headers_that_come_in_parts_are_counted_together():

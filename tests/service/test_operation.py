@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 import pytest
 from services import TEXT, broken_off, serving
+from small_servers import everything_from
 
 from parser.api.sentences import sentence_of
 from parser.cli import main
@@ -298,6 +299,23 @@ def test_a_request_has_one_name_in_its_answer_and_in_the_log(model, tmp_path):
     assert [name for _, name in answered[:3]] == names[:3]
     assert all(re.fullmatch("[0-9a-f]{16}", name) for _, name in answered[3:])
     assert len({name for _, name in answered}) == len(names)
+
+
+@pytest.mark.extended
+def test_a_body_that_is_no_http_is_logged_once(model):
+    """With the name in its answer, which is that of the request."""
+    head = "POST /v1/parse HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nX-Request-ID: mine\r\n"
+    with serving(model) as service:
+        with socket.create_connection(("127.0.0.1", service.port)) as client:
+            client.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n1\r\n{{\r\n".encode())
+            client.sendall(b"no number\r\n")
+            answer = everything_from(client).decode()
+        assert answer.startswith("HTTP/1.1 400 ")
+        assert "x-request-id: mine\r\n" in answer
+        assert httpx.get(f"{service.url}/models").status_code == 200
+        told = [service.next("request") for _ in range(2)]
+    assert [(line["path"], line["status"]) for line in told] == [("/v1/parse", 400), ("/models", 200)]
+    assert told[0]["request_id"] == "mine"
 
 
 def test_only_other_origins_that_are_named_may_use_it(service):
