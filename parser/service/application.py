@@ -20,7 +20,15 @@ from starlette.types import ASGIApp
 
 from parser.pages.service_page import interface_page, service_page, service_page_files
 from parser.service.limits import RefusedError
-from parser.service.middleware import DIGEST_HEADER, Dispatcher, Handler, Recording, invalid, refusal
+from parser.service.middleware import (
+    DIGEST_HEADER,
+    VERSION_HEADER,
+    Dispatcher,
+    Handler,
+    Recording,
+    invalid,
+    refusal,
+)
 from parser.service.operation import LIVE, READY, JoinedMetrics, Metrics, operation_routes
 from parser.service.request_record import IDENTIFIER_HEADER
 from parser.service.service import Service
@@ -80,13 +88,13 @@ def make_application(
     handlers = handlers_of(udpipe) | handlers_of(typed.routes)
     passed: ASGIApp = Dispatcher(application, service, handlers, tokens, is_public)
     if origins:
-        identifier, digest = IDENTIFIER_HEADER.decode(), DIGEST_HEADER.decode()
+        identifier = IDENTIFIER_HEADER.decode()
         passed = CORSMiddleware(
             passed,
             allow_origins=origins,
             allow_methods=["GET", "HEAD", "POST"],
             allow_headers=["Authorization", "Content-Type", identifier],
-            expose_headers=[identifier, digest],
+            expose_headers=[identifier, DIGEST_HEADER.decode(), VERSION_HEADER.decode()],
         )
     return Recording(passed, metrics, logger, {model.name: model.digest for model in service.models})
 

@@ -30,10 +30,12 @@ from parser.service.typed_protocol import PARSE
 from parser.system.console import shortened
 from parser.system.files import content_of
 from parser.system.settings import FAULTS_SHOWN, MAX_KEY, more_faults
+from parser.system.version import __version__
 
 QUIET = {LIVE, READY, METRICS}
 """Paths that are requested all the time, and not logged."""
-DIGEST_HEADER = b"x-model-digest"
+DIGEST_HEADER, VERSION_HEADER = b"x-model-digest", b"x-parser-version"
+"""What trees come from. Proxies replace the header Server, which would be the usual one for a version."""
 SCHEME = "bearer"
 MIN_LENGTH = 16
 """Minimum characters of a token. Shorter tokens can be guessed."""
@@ -84,6 +86,7 @@ class Recording:
                 told = [(IDENTIFIER_HEADER, record.identifier.encode())]
                 if record.model:
                     told.append((DIGEST_HEADER, self._digests[record.model].encode()))
+                    told.append((VERSION_HEADER, __version__.encode()))
                 message = {**message, "headers": [*message["headers"], *told]}
             await send(message)
 

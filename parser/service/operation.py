@@ -34,6 +34,7 @@ from parser.service.limits import STOPPING, Admission
 from parser.service.questions import Questions
 from parser.service.request_record import RequestRecord
 from parser.service.served_models import ServedModel
+from parser.system.version import __version__
 
 LIVE, READY, METRICS = "/live", "/ready", "/metrics"
 SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
@@ -110,6 +111,8 @@ class Metrics:
         )
         for model in models:
             identity.labels(model.name, model.digest).set(1)
+        build = Gauge("stack_parser_build_info", "1 for the program", ["version"], registry=registry)
+        build.labels(__version__).set(1)
         registry.register(_Counted(models, admission))
 
     def add(self, record: RequestRecord) -> None:

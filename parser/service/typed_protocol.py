@@ -59,6 +59,7 @@ LINES = {
 HEADERS = {
     "X-Request-ID": {"description": "The name of the request, the client's or a new one", **TEXT},
     "X-Model-Digest": {"description": "The beginning of a hash of the model's files", **TEXT},
+    "X-Parser-Version": {"description": "The version of the program", **TEXT},
 }
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"model": Problem, "description": "The request is invalid"},

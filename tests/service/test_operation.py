@@ -12,6 +12,7 @@ import pytest
 from services import TEXT, broken_off, serving
 from small_servers import everything_from
 
+import parser
 from parser.api.sentences import sentence_of
 from parser.cli import main
 from parser.commands.serve import load_service
@@ -220,17 +221,19 @@ def test_health_and_metrics(service):
     assert names | reasons | {"process_resident_memory_bytes"} <= after.keys()
 
 
-def test_answers_and_metrics_tell_the_model_by_its_hash(service, model):
+def test_answers_and_metrics_tell_the_model_by_its_hash_and_the_version(service, model):
     paths = {"en-tiny-2.5": model, "words": Path("tests/model")}
     digests = {name: digest_of([path])[:16] for name, path in paths.items()}
     assert len(set(digests.values())) == 2
     metrics = service.metrics()
+    assert metrics[f'stack_parser_build_info{{version="{parser.__version__}"}}'] == 1
     for name, digest in digests.items():
         assert metrics[f'stack_parser_model_info{{digest="{digest}",model="{name}"}}'] == 1
         for accept in ("application/json", "application/x-ndjson", "text/x-conllu"):
             body = {"model": name, "sentences": [{"words": ["a"]}]}
             answer = httpx.post(f"{service.url}/v1/parse", json=body, headers={"Accept": accept})
             assert answer.headers["x-model-digest"] == digest
+            assert answer.headers["x-parser-version"] == parser.__version__
         given = {"data": "a\n", "input": "horizontal", "parser": "", "model": name}
         assert httpx.post(f"{service.url}/process", data=given).headers["x-model-digest"] == digest
     assert "x-model-digest" not in httpx.get(f"{service.url}/models").headers
@@ -324,6 +327,8 @@ def test_only_other_origins_that_are_named_may_use_it(service):
         assert answer.headers.get("access-control-allow-origin") == allowed
     wrong = httpx.get(f"{service.url}/process", headers={"Origin": "https://example.org"})
     assert wrong.headers["access-control-allow-origin"] == "https://example.org"
+    exposed = {"x-request-id", "x-model-digest", "x-parser-version"}
+    assert set(wrong.headers["access-control-expose-headers"].split(", ")) == exposed
     asked = {"Origin": "https://example.org", "Access-Control-Request-Method": "POST"}
     assert httpx.options(f"{service.url}/v1/parse", headers=asked).status_code == 200
 
