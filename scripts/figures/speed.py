@@ -306,18 +306,26 @@ def reading() -> str:
 
 def service() -> str:
     """Sentences per second and latencies under load, next to UDPipe's own server: medians over the turns."""
-    command = "runs/peers/{} ours=http://127.0.0.1:8102 udpipe=http://127.0.0.1:8101 --clients {}"
-    texts = {"English": "ewt-test.txt", "French": "fr-test.txt"}
-    loads = {"one client": "1 ", "32 clients": "32 ", "about half the load": "64 --rate "}
-    servers = {"ours": "stack-parser", "udpipe": "UDPipe"}
-    pattern = r"(\w+): sentences/s ([\d.]+) .*, p50 in ms ([\d.]+) .*, p99 in ms ([\d.]+) .*"
+    services = {
+        "stack-parser": "stack-parser",
+        "udpipe": "UDPipe, default settings",
+        "udpipe-released": "UDPipe, settings of its released model",
+    }
+    addresses = " ".join(f"{name}=http://127.0.0.1:{port}" for port, name in enumerate(services, 8101))
+    loads = {
+        "one client": "--clients 1 ",
+        "32 clients": "--clients 32 ",
+        "one client, beside 31 that send 50 sentences at a time": "--texts 50 ",
+    }
+    pattern = r"([\w-]+): sentences/s ([\d.]+) .*, p50 in ms ([\d.]+) .*, p99 in ms ([\d.]+) .*"
     return table(
-        ("", "", "sentences/s", "median, ms", "99 %, ms"),
+        ("single sentences from", "", "sentences/s", "median, ms", "99 %, ms"),
         (
-            (f"{language}, {load}", servers[server], *figures)
-            for language, text in texts.items()
+            (load, services[service], *figures)
             for load, clients in loads.items()
-            for server, *figures in matches(pattern, printed(command.format(text, clients)))
+            for service, *figures in matches(
+                pattern, printed(f"runs/peers/ewt-test.txt {addresses} {clients}")
+            )
         ),
     )
 
