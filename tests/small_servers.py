@@ -7,6 +7,7 @@ import logging
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -41,12 +42,16 @@ async def served(
     seconds: float = SECONDS,
     grace: float = GRACE,
     keep_alive: int = KEEP_ALIVE,
+    **how: Any,
 ) -> AsyncIterator[tuple[Server, int]]:
-    """A server in the running loop, and its port. After the block, it is told to stop, and waited for."""
+    """A server in the running loop, and its port. After the block, it is told to stop, and waited for.
+
+    how: further arguments of `Server`.
+    """
     with listen("127.0.0.1", 0) as listener:
         port = listener.getsockname()[1]
         times = seconds, grace, keep_alive
-        server = Server(application, Admission(1, 1_000), *times, logging.getLogger("test"))
+        server = Server(application, Admission(1, 1_000), *times, logging.getLogger("test"), **how)
         serving = asyncio.create_task(server.serve([listener]))
         while not server.started:
             await asyncio.sleep(0.01)

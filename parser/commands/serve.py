@@ -78,13 +78,14 @@ def load_service(options: argparse.Namespace) -> Service:
 def _serve(descriptors: WorkerDescriptors | None, options: argparse.Namespace, logger: Logger) -> None:
     """Serve in this process. descriptors: if it is one of several."""
     from parser.service.application import make_application
-    from parser.service.listening import GivenConnections, Listening, listen, url_of
+    from parser.service.listening import GivenConnections, listen, url_of
     from parser.service.log import tell
     from parser.service.middleware import Leaving, read_tokens
     from parser.service.operation import JoinedMetrics
     from parser.service.questions import Questions
     from parser.service.server import Server
     from parser.service.short_pauses import keep_pauses_short
+    from parser.service.stages import stages_of_worker
 
     tokens = read_tokens(options.token_file) if options.token_file else ()
     service = load_service(options)
@@ -95,12 +96,13 @@ def _serve(descriptors: WorkerDescriptors | None, options: argparse.Namespace, l
             joined = JoinedMetrics(stack.enter_context(closing(questions)))
         application: Any = make_application(service, logger, tokens, options.cors, joined)
         keep_pauses_short()
+        how = service.admission, options.timeout, options.grace, options.keep_alive, logger
         if descriptors:
             application = Leaving(application)
-            given: Listening = GivenConnections(descriptors.channel, application.release)
-            listener = stack.enter_context(given)
+            stages = stages_of_worker(descriptors.stages)
+            given = stack.enter_context(GivenConnections(descriptors.channel, application.release, stages))
+            Server(application, *how, given.stage_of).run([given])
         else:
             listener = stack.enter_context(listen(options.host, options.port))
             tell(logger, "serving", url=url_of(listener), models=service.models.names)
-        times = options.timeout, options.grace, options.keep_alive
-        Server(application, service.admission, *times, logger).run([listener])
+            Server(application, *how).run([listener])

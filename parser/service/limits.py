@@ -13,14 +13,13 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive
 
+from parser.service.error_forms import RETRY_AFTER
 from parser.service.reading import InputSentence
 from parser.service.request_record import RequestRecord
 from parser.treebank.sentence import Sentence
 
 WORD_CHARACTERS = 1_000
 """Maximum characters of a word. They are read one after the other, while other requests wait."""
-RETRY_AFTER = {"Retry-After": "1"}
-"""Seconds."""
 STOPPING = "the service is being stopped"
 IDENTITY = "identity"
 DROPPED = 16

@@ -4,9 +4,9 @@ A single process accepts them from the listening socket. The supervisor of sever
 connection and gives it to the worker with the fewest connections, as an open file, over a pair of sockets
 (unix(7)). If the workers shared one listening socket, a worker would take all connections that wait when it
 looks, and keep the kept-alive ones while other workers have none. If each worker had its own socket
-(SO_REUSEPORT), connections would be spread at random, even to busy workers, and those that wait at a worker
-that dies would be lost. Here, the supervisor also keeps the worker's end, and gives the connections that the
-worker has not taken to other workers.
+(SO_REUSEPORT), connections would be spread at random, even to busy workers, and those of a worker that dies
+would be lost. Here, the supervisor has each connection open, too, and gives those from which the worker has
+read nothing to other workers.
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ import errno
 import os
 import socket
 from asyncio.constants import ACCEPT_RETRY_DELAY
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
+
+from parser.service.stages import Stage, StageByte, Stages
 
 BACKLOG = 1_024
 PAUSE = ACCEPT_RETRY_DELAY
@@ -26,9 +29,11 @@ LACKS = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 DESCRIPTORS = "PARSER_DESCRIPTORS"
 """The environment variable that holds the file descriptors of a worker."""
 READY, CLOSED = b"r", b"c"
-"""Messages from a worker: it is ready for connections; one of its connections has closed."""
-CONNECTION, RELEASE = b"c", b"r"
-"""Messages to a worker: here is a connection; close one of your connections, in favor of another worker."""
+"""Messages from a worker: it is ready for connections; some of its connections have closed."""
+NUMBER_BYTES = 4
+RELEASE = b"\xff" * NUMBER_BYTES
+"""Messages to a worker: the number of a connection, which comes with it; or that the worker is to close one
+of its connections, in favor of another worker."""
 
 
 class Listening(socket.socket):
@@ -86,9 +91,12 @@ def url_of(listener: socket.socket) -> str:
 class Giver:
     """The supervisor's end of the channel to a worker."""
 
-    def __init__(self) -> None:
+    def __init__(self, stages: Stages) -> None:
         self._ours, self._theirs = socket.socketpair()
         self._ours.setblocking(False)
+        self._stages = stages
+        self.connections: set[socket.socket] = set()
+        """The connections that the worker has taken or that wait for it."""
 
     @property
     def theirs(self) -> int:
@@ -99,33 +107,36 @@ class Giver:
         """The file descriptor that is readable when the worker has sent messages."""
         return self._ours.fileno()
 
-    def hear(self) -> list[bytes]:
-        """Receive the messages that the worker has sent."""
-        return [bytes([one]) for one in self._ours.recv(1 << 12)]
+    def hear(self) -> bytes:
+        """Receive the messages that the worker has sent, and close the connections that it has closed."""
+        messages = self._ours.recv(1 << 12)
+        for connection in self.at(Stage.CLOSED):
+            self.connections.remove(connection)
+            connection.close()
+        return messages
+
+    def at(self, stage: Stage) -> list[socket.socket]:
+        """Return the connections that are at this stage."""
+        return [one for one in self.connections if self._stages[one.fileno()] == stage]
 
     def give(self, connection: socket.socket) -> bool:
         """Send the connection to the worker. Returns whether there was room for it.
 
         There is room for hundreds of connections that the worker has not taken.
         """
+        number = connection.fileno()
+        self._stages[number] = Stage.GIVEN
         try:
-            socket.send_fds(self._ours, [CONNECTION], [connection.fileno()])
+            socket.send_fds(self._ours, [number.to_bytes(NUMBER_BYTES, "big")], [number])
         except OSError:
             return False
+        self.connections.add(connection)
         return True
 
     def release(self, connections: int) -> None:
         """Ask the worker to close this many connections, so that their clients reconnect."""
         with suppress(BlockingIOError):  # a worker that reads nothing has other problems
             self._ours.send(RELEASE * connections)
-
-    def not_taken(self) -> Iterator[socket.socket]:
-        """Take back and yield the connections that the worker has not accepted."""
-        self._theirs.setblocking(False)
-        with suppress(BlockingIOError):
-            while True:
-                _, descriptors, _, _ = socket.recv_fds(self._theirs, 1, 1)
-                yield from (socket.socket(fileno=one) for one in descriptors)
 
     def close(self) -> None:
         self._ours.close()
@@ -135,10 +146,12 @@ class Giver:
 class GivenConnections(Listening):
     """The worker's end of the channel: to an asyncio server, it is a listening socket."""
 
-    def __init__(self, descriptor: int, release: Callable[[], None]):
-        """release: called when a connection should be closed."""
+    def __init__(self, descriptor: int, release: Callable[[], None], stages: memoryview):
+        """release: called when a connection should be closed. stages: of all connections of the service."""
         super().__init__(fileno=descriptor)
-        self._release = release
+        self._release, self._stages = release, stages
+        self._numbers: dict[int, int] = {}
+        """The numbers of the connections, by their descriptors in this process."""
 
     def listen(self, backlog: int = 0) -> None:
         self.send(READY)
@@ -147,23 +160,31 @@ class GivenConnections(Listening):
         """Raises BlockingIOError if no connection waits, and OSError if there are too many open files."""
         while True:
             os.close(os.dup(self.fileno()))  # received without a free descriptor, a connection is lost
-            message, descriptors, _, _ = socket.recv_fds(self, 1, 1)
+            message, descriptors, _, _ = socket.recv_fds(self, NUMBER_BYTES, 1)
             if not message:
                 raise BlockingIOError  # the supervisor has exited, and this process exits at once
             if message == RELEASE:
                 self._release()
                 continue
+            number = int.from_bytes(message, "big")
             if not descriptors:  # another thread has just opened the last file
-                self._tell_closed()
+                self._tell_closed(number)
                 continue
-            connection = _GivenConnection(descriptors[0], self._tell_closed)
+            self._numbers[descriptors[0]] = number
+            connection = _GivenConnection(descriptors[0], partial(self._tell_closed, number))
             try:
                 return connection, connection.getpeername()
             except OSError:  # the client is gone
                 connection.close()
 
-    def _tell_closed(self) -> None:
-        with suppress(OSError):  # during shutdown, nobody counts connections
+    def stage_of(self, descriptor: int) -> StageByte:
+        """Return the byte for the stage of an open connection. descriptor: of the connection."""
+        number = self._numbers[descriptor]
+        return self._stages[number : number + 1]
+
+    def _tell_closed(self, number: int) -> None:
+        self._stages[number] = Stage.CLOSED
+        with suppress(OSError):  # it is shut down, or so many messages wait that the stage will be seen
             self.send(CLOSED)
 
 
@@ -173,15 +194,19 @@ class _GivenConnection(socket.socket):
         self._tell_closed = tell_closed
 
     def close(self) -> None:
-        is_first = self.fileno() != -1
+        if self.fileno() == -1:
+            return
+        with suppress(OSError):  # the client is gone
+            self.shutdown(socket.SHUT_RDWR)  # the supervisor has the connection open, too
         super().close()
-        if is_first:
-            self._tell_closed()
+        self._tell_closed()
 
 
 class WorkerDescriptors(NamedTuple):
     channel: int
     """The descriptor of the channel to the supervisor."""
+    stages: int
+    """The descriptor of the stages of all connections."""
     answering: int
     """The descriptor at which this worker receives questions, see `QuestionPairs`."""
     asking: tuple[int, ...]
@@ -192,12 +217,12 @@ class WorkerDescriptors(NamedTuple):
         """Return the descriptors of this process, or None if it is not a worker."""
         if DESCRIPTORS not in os.environ:
             return None
-        channel, answering, *asking = map(int, os.environ[DESCRIPTORS].split())
-        return cls(channel, answering, tuple(asking))
+        channel, stages, answering, *asking = map(int, os.environ[DESCRIPTORS].split())
+        return cls(channel, stages, answering, tuple(asking))
 
     @property
     def all(self) -> tuple[int, ...]:
-        return (self.channel, self.answering, *self.asking)
+        return (self.channel, self.stages, self.answering, *self.asking)
 
     def variable(self) -> dict[str, str]:
         """Return the environment variable for the worker that has these descriptors."""

@@ -21,7 +21,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from parser.service.answer import FAILED
-from parser.service.limits import RETRY_AFTER, STOPPING, LimitedBody
+from parser.service.error_forms import RETRY_AFTER
+from parser.service.limits import STOPPING, LimitedBody
 from parser.service.log import tell
 from parser.service.operation import LIVE, METRICS, READY, Metrics
 from parser.service.request_record import IDENTIFIER_HEADER, begun_record, record_of

@@ -21,10 +21,12 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from parser.service.error_forms import plain_answer
 from parser.service.limits import Admission
 from parser.service.listening import PAUSE, Listening, lacks_resources
 from parser.service.log import tell
 from parser.service.request_record import IDENTIFIER_HEADER, RequestRecord, begun_record
+from parser.service.stages import Stage, StageByte
 from parser.system.interruption import handled_by_loop
 
 SECONDS_TO_BREAK_OFF = 1.0
@@ -36,6 +38,12 @@ MAX_HEADERS = 1 << 16
 PIECE = 1 << 14
 """Bytes that are read at once. Hundreds of small requests fit in, which take milliseconds."""
 HEAD = re.compile(rb"HTTP/1\.1 [2-5]")
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+STREAMS = {
+    b"\r\ncontent-type: application/x-ndjson\r\n": (b"}\n\r\n", Stage.BETWEEN_LINES),
+    b"\r\ncontent-type: text/x-conllu": (b"\n\n\r\n", Stage.BETWEEN_SENTENCES),
+}
+"""How a chunk ends after which another one may follow, and the stage, by a header of the answer."""
 ABSOLUTE = re.compile(rb"https?://(?P<host>[^/]*)(?P<path>.*)", re.IGNORECASE)
 """The absolute form of a target (`GET http://host/live HTTP/1.1`), which servers have to accept, and which
 takes precedence over the header Host: see RFC 9112, section 3.2.2."""
@@ -56,9 +64,10 @@ class Server(uvicorn.Server):
         grace: float,
         keep_alive: int,
         logger: Logger,
+        stage_of: Callable[[int], StageByte] = lambda descriptor: bytearray(1),
     ):
-        """seconds: see `ClientConnection`. grace: seconds in which running requests can finish; then they are
-        broken off. keep_alive: seconds that a connection may wait for its next request.
+        """seconds, stage_of: see `ClientConnection`. grace: seconds in which running requests can finish;
+        then they are broken off. keep_alive: seconds that a connection may wait for its next request.
         """
 
         async def served(scope: Scope, receive: Receive, send: Send) -> None:
@@ -68,7 +77,7 @@ class Server(uvicorn.Server):
         config = uvicorn.Config(
             served,
             loop="asyncio",  # other loops do not call `accept` of our sockets
-            http=cast(type[ClientConnection], partial(ClientConnection, seconds, logger)),
+            http=cast(type[ClientConnection], partial(ClientConnection, seconds, logger, stage_of)),
             ws="none",
             log_config=None,
             access_log=False,
@@ -147,12 +156,13 @@ class ClientConnection(HttpToolsProtocol):
     read, would accept headers of any size, and would reset the connections of clients that send too much.
     """
 
-    def __init__(self, seconds: float, logger: Logger, **given: Any):
+    def __init__(self, seconds: float, logger: Logger, stage_of: Callable[[int], StageByte], **given: Any):
         """seconds: for the headers of a request, and again from there to the end of the answer. logger: for
-        what is not valid HTTP. given: the arguments of uvicorn.
+        what is not valid HTTP. stage_of: returns where the stage of a connection is noted, by its descriptor.
+        given: the arguments of uvicorn.
         """
         super().__init__(**given)
-        self._seconds, self._log = seconds, logger
+        self._seconds, self._log, self._stage_of = seconds, logger, stage_of
         self._end: asyncio.TimerHandle | None = None
         """The timer that ends the connection, or goes on until `_ends_at`: it is not set for each request."""
         self._ends_at = 0.0
@@ -167,18 +177,22 @@ class ClientConnection(HttpToolsProtocol):
             """Whether the client may still be sending a request that has begun, or that is not valid."""
             return self._arrives in ("body", "no HTTP")
 
-        self._closing = LingeringTransport(transport, is_sending)
+        stage = self._stage_of(transport.get_extra_info("socket").fileno())
+        self._closing = LingeringTransport(transport, stage, is_sending)
         super().connection_made(cast(asyncio.Transport, self._closing))
         self._end_in(self._seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._end:
             self._end.cancel()
+        self._closing.forget_stage()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         if self.timeout_keep_alive_task:  # the next request begins
             self._end_in(self._seconds)
+        if self._is_idle:
+            self._closing.note(Stage.ASKED)
         self._unread = memoryview(bytes(self._unread) + data if self._unread else data)
         self._read()
 
@@ -218,6 +232,8 @@ class ClientConnection(HttpToolsProtocol):
         self._closing.send_head()
         super().on_response_complete()
         self._read()
+        if self._is_idle:
+            self._closing.note(Stage.IDLE)
 
     def _start_asgi_task(self, *given: Any) -> None:
         self._end_in(self._seconds + SECONDS_TO_READ)
@@ -246,6 +262,11 @@ class ClientConnection(HttpToolsProtocol):
     @property
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether the next request has not begun to arrive."""
+        return self._arrives == "nothing" and not self._is_answering
 
     def _end_in(self, seconds: float) -> None:
         self._ends_at = self.loop.time() + seconds
@@ -291,13 +312,8 @@ class ClientConnection(HttpToolsProtocol):
         if not (is_body and self.cycle.response_started):
             record = begun_record(self.cycle.scope) if is_body else RequestRecord("other")
             record.status = status
-            content = f"{message}\n".encode()
-            head = (
-                f"HTTP/1.1 {status} {status.phrase}\r\nContent-Type: text/plain; charset=utf-8\r\n"
-                f"Content-Length: {len(content)}\r\nConnection: close\r\n"
-                f"{IDENTIFIER_HEADER.decode()}: {record.identifier}\r\n\r\n"
-            )
-            self.transport.write(head.encode() + content)
+            named = {IDENTIFIER_HEADER.decode(): record.identifier}
+            self.transport.write(plain_answer(status, message, named))
             if not is_body:  # the application logs the requests that have reached it
                 tell(self._log, "request", **record.told())
         self.transport.close()
@@ -305,12 +321,15 @@ class ClientConnection(HttpToolsProtocol):
 
 class LingeringTransport:
     """A transport whose `close` ends the answer, and first reads what the client still sends. Whoever uses it
-    aborts it if the client neither reads nor closes.
+    aborts it if the client neither reads nor closes. It notes the stage of the connection.
     """
 
-    def __init__(self, transport: asyncio.Transport, is_sending: Callable[[], bool]):
+    def __init__(self, transport: asyncio.Transport, stage: StageByte, is_sending: Callable[[], bool]):
         """is_sending: returns whether the client is still sending its request."""
-        self._transport, self._is_sending = transport, is_sending
+        self._transport, self._stage, self._is_sending = transport, stage, is_sending
+        self._stream: tuple[bytes, Stage] | None = None
+        """See `STREAMS`; None if the answer that was begun last is none."""
+        self.note(Stage.IDLE)
         self._dropped = 0
         self._head = b""
         """Headers that have not been sent."""
@@ -327,9 +346,23 @@ class LingeringTransport:
         """Send content, or keep the headers of an answer, to send them together with what follows them."""
         if HEAD.match(content) and content.endswith(b"\r\n\r\n"):
             self._head = content
-        else:
-            self._transport.write(self._head + content)
-            self._head = b""
+            self._stream = next((how for header, how in STREAMS.items() if header in content), None)
+            return
+        self._stage[0] = Stage.ANSWERING
+        self._transport.write(self._head + content)
+        self._head = b""
+        if content == CONTINUE:
+            self.note(Stage.ASKED)
+        elif self._stream and content.endswith(self._stream[0]):
+            self.note(self._stream[1])
+
+    def note(self, stage: Stage) -> None:
+        """Note a stage in which all bytes of answers have been sent, if they have."""
+        self._stage[0] = Stage.ANSWERING if self._transport.get_write_buffer_size() else stage
+
+    def forget_stage(self) -> None:
+        """Note nothing any more: after the connection is closed, the stage may be that of another one."""
+        self._stage = bytearray(1)
 
     def send_head(self) -> None:
         """Send headers that nothing follows."""

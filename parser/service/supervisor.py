@@ -10,14 +10,15 @@ import asyncio
 import signal
 import socket
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Sequence
+from contextlib import ExitStack, closing, suppress
 from logging import Logger
-from operator import attrgetter
 
-from parser.service.listening import CLOSED, PAUSE, READY, Giver, WorkerDescriptors, lacks_resources, url_of
+from parser.service.listening import PAUSE, READY, Giver, WorkerDescriptors, lacks_resources, url_of
 from parser.service.log import tell
+from parser.service.lost_connections import close_after_client, say_lost
 from parser.service.questions import QuestionPairs
+from parser.service.stages import Stage, Stages, raise_limit
 from parser.system.interruption import Interrupted, handled_by_loop
 from parser.system.processes import end, environment, lifeline, python, start_process
 from parser.training.launcher import lost_process
@@ -50,6 +51,8 @@ class Supervisor:
         self._workers: list[WorkerProcess] = []
         self._waiting: list[socket.socket] = []
         """Accepted connections that no process has yet."""
+        self._closing: set[asyncio.Task[None]] = set()
+        """For each connection of a process that has died, what waits for its client."""
         self._serves, self._stops = asyncio.Event(), asyncio.Event()
         """Set when the first process is ready, and when a signal arrives."""
         self._signal = 0
@@ -63,6 +66,7 @@ class Supervisor:
         with ExitStack() as stack:
             questions = stack.enter_context(QuestionPairs(self._count))
             line = stack.enter_context(lifeline())
+            self._stages = stack.enter_context(closing(Stages(raise_limit())))
             code = asyncio.run(self._run(questions, line))
         if self._signal and not self._serves.is_set():
             raise Interrupted(self._signal)
@@ -90,17 +94,20 @@ class Supervisor:
         finally:
             for worker in list(self._workers):
                 self._bury(worker)
+            await asyncio.gather(*self._closing)
 
     def _stop(self, number: int) -> None:
         """Drain at the first signal, and abort running requests at the second.
 
-        Connections that no process has taken have no running requests, and are closed at once.
+        Connections from which nothing has been read have no running requests, and are closed at once.
         """
         self._signal = number
         self._stops.set()
         self._listen(False)
         for worker in self._workers:
-            self._waiting += worker.channel.not_taken()
+            for connection in worker.channel.at(Stage.GIVEN):
+                with suppress(OSError):  # the client is gone
+                    connection.shutdown(socket.SHUT_RDWR)
             worker.stop()
         while self._waiting:
             self._waiting.pop().close()
@@ -116,7 +123,7 @@ class Supervisor:
                 return 0
             began = time.monotonic()
             try:
-                worker = WorkerProcess(self._arguments, number, questions, line)
+                worker = WorkerProcess(self._arguments, number, questions, self._stages, line)
             except OSError as error:  # such as a lack of memory or descriptors, which can be temporary
                 if not self._serves.is_set():
                     raise
@@ -125,21 +132,32 @@ class Supervisor:
                 self._workers.append(worker)
                 asyncio.get_running_loop().add_reader(worker.channel, self._hear, worker)
                 code = await worker.ended()
-                self._bury(worker)
+                requests = self._bury(worker)
                 if not self._serves.is_set():
                     return code
                 if time.monotonic() - began >= LONGEST_PAUSE:
                     pause = FIRST_PAUSE
-                tell(self._logger, "process ended", process=number, pid=worker.pid, code=code, pause=pause)
+                told = {"pid": worker.pid, "code": code, "requests": requests, "pause": pause}
+                tell(self._logger, "process ended", process=number, **told)
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    def _bury(self, worker: WorkerProcess) -> None:
+    def _bury(self, worker: WorkerProcess) -> int:
+        """Kill what is left of a process, and end its connections. Returns the number of lost requests."""
         self._workers.remove(worker)
         asyncio.get_running_loop().remove_reader(worker.channel)
-        self._waiting += worker.bury()
+        worker.bury()
+        unread = worker.channel.at(Stage.GIVEN)
+        self._waiting += unread
+        requests = 0
+        for connection in worker.channel.connections.difference(unread):
+            requests += say_lost(connection, self._stages[connection.fileno()])
+            task = asyncio.create_task(close_after_client(connection))
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
         self._listen(bool(self._ready))
         self._hand_out()
+        return requests
 
     @property
     def _ready(self) -> list[WorkerProcess]:
@@ -155,9 +173,9 @@ class Supervisor:
             tell(self._logger, "serving", **told)
         self._listen(True)
         self._hand_out()
-        fair = sum(each.connections for each in self._ready) // len(self._ready)
+        fair = sum(map(_load, self._ready)) // len(self._ready)
         for each in self._ready:
-            each.channel.release(max(0, each.connections - fair))
+            each.channel.release(max(0, _load(each) - fair))
 
     def _listen(self, is_wanted: bool) -> None:
         """Start or stop accepting. Connections wait in the listening socket while no process is ready."""
@@ -169,6 +187,7 @@ class Supervisor:
 
     def _accept(self) -> None:
         try:
+            self._stages.check_room()
             self._waiting.append(self._listener.accept()[0])
         except OSError as error:
             if not lacks_resources(error):
@@ -181,23 +200,24 @@ class Supervisor:
     def _hand_out(self) -> None:
         """Give each waiting connection to the process with the fewest, or close it if none has room."""
         while self._waiting and self._ready:
-            with self._waiting.pop() as connection:
-                able = sorted(self._ready, key=attrgetter("connections"))
-                any(worker.give(connection) for worker in able)
+            connection, able = self._waiting.pop(), sorted(self._ready, key=_load)
+            if not any(worker.channel.give(connection) for worker in able):
+                connection.close()
 
 
 class WorkerProcess:
     """The supervisor's view of a process that serves."""
 
-    def __init__(self, arguments: Sequence[str], number: int, questions: QuestionPairs, line: int):
+    def __init__(
+        self, arguments: Sequence[str], number: int, questions: QuestionPairs, stages: Stages, line: int
+    ):
         """arguments: of the program. number: from 1; a replacement gets the same number. line: the lifeline
         with which the process ends.
         """
-        self.number, self.channel = number, Giver()
-        self.connections = 0
-        """The number of connections that the process has taken or that wait for it."""
+        self.number, self.channel = number, Giver(stages)
         self.is_ready = False
-        descriptors = WorkerDescriptors(self.channel.theirs, questions.answering(number), questions.asking)
+        answering, asking = questions.answering(number), questions.asking
+        descriptors = WorkerDescriptors(self.channel.theirs, stages.descriptor, answering, asking)
         command, variables = python("-m", "parser", *arguments), environment(**descriptors.variable())
         self._process = start_process(command, line, descriptors.all, env=variables)
 
@@ -208,16 +228,8 @@ class WorkerProcess:
     def hear(self) -> bool:
         """Process the messages of the worker. Returns whether it has become ready."""
         was_ready = self.is_ready
-        for word in self.channel.hear():
-            self.is_ready |= word == READY
-            self.connections -= word == CLOSED
+        self.is_ready |= READY in self.channel.hear()
         return self.is_ready and not was_ready
-
-    def give(self, connection: socket.socket) -> bool:
-        """Send the connection to the process. Returns whether there was room for it."""
-        was_given = self.channel.give(connection)
-        self.connections += was_given
-        return was_given
 
     async def ended(self) -> int:
         """Wait until the process exits. Returns its exit code, negative if a signal ended it."""
@@ -232,9 +244,12 @@ class WorkerProcess:
         """
         self._process.send_signal(signal.SIGTERM if self.is_ready else signal.SIGKILL)
 
-    def bury(self) -> Iterator[socket.socket]:
-        """Kill what is left of the process. Yields the connections that it has not taken."""
+    def bury(self) -> None:
+        """Kill what is left of the process. Its connections stay open."""
         self.is_ready = False
         end(self._process)
-        yield from self.channel.not_taken()
         self.channel.close()
+
+
+def _load(worker: WorkerProcess) -> int:
+    return len(worker.channel.connections)

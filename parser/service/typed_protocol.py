@@ -19,6 +19,7 @@ from parser.parsing.options import ParseOptions
 from parser.parsing.parsed_tree import ParsedTree
 from parser.parsing.part_parser import output_of
 from parser.service.answer import ErrorLine
+from parser.service.error_forms import error_in_conllu, error_in_ndjson
 from parser.service.limits import RefusedError
 from parser.service.reading import (
     InputSentence,
@@ -45,7 +46,6 @@ Value = TypeVar("Value")
 PARSE = "/v1/parse"
 JSON, NDJSON, CONLLU = "application/json", "application/x-ndjson", "text/x-conllu"
 SENTENCE_ID = "# sent_id = "
-ERROR = "# error = "
 RANGES = {
     JSON: ((JSON,), ("application/*",), ("*/*",)),
     NDJSON: ((NDJSON, "application/ndjson"), ("application/*",), ("*/*",)),
@@ -153,7 +153,7 @@ class AnswerFormat:
     @property
     def error_line(self) -> ErrorLine | None:
         """What writes the last line of an answer that fails after its first sentence; JSON has no lines."""
-        return {NDJSON: _problem_line, CONLLU: _error_comment}.get(self.media_type)
+        return {NDJSON: error_in_ndjson, CONLLU: error_in_conllu}.get(self.media_type)
 
     def write(self, parsed: Sequence[ParsedSentence], is_first: bool) -> bytes:
         """Return sentences in this format. is_first: whether they are the first ones of the answer."""
@@ -191,15 +191,6 @@ def _preferred(accept: str) -> str:
     if not accepted:
         raise RefusedError(HTTPStatus.NOT_ACCEPTABLE, f"Accept: available are {JSON}, {NDJSON} and {CONLLU}")
     return min(accepted, key=lambda name: accepted[name])
-
-
-def _problem_line(status: int, detail: str) -> bytes:
-    return f"{Problem(detail=detail, status=status).model_dump_json()}\n".encode()
-
-
-def _error_comment(status: int, detail: str) -> bytes:
-    """A comment without a sentence, and without the blank line that ends one."""
-    return f"{ERROR}{status}: {' '.join(detail.split())}\n".encode()
 
 
 def _tree(parsed: ParsedSentence) -> Tree:
