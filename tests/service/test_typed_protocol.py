@@ -3,6 +3,7 @@
 import json
 import re
 from itertools import chain
+from pathlib import Path
 
 import pytest
 from services import TEXT, TREEBANK, broken_off, parsed_by_command
@@ -257,6 +258,10 @@ def test_the_interface_is_described(service):
     answers = document["paths"]["/v1/parse"]["post"]["responses"]
     assert set(answers["200"]["content"]) == {*KINDS, "text/x-conllu"}
     assert {"400", "406", "408", "413", "422", "429", "500", "503"} < set(answers)
+    rows = re.findall(
+        r"^\| (\d{3}[\d, ]*)", Path("docs/service.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert set(re.findall(r"\d{3}", " ".join(rows))) == {*answers, "404", "405"}
     page = httpx.get(f"{service.url}/docs").text
     assert "POST /v1/parse" in page
     assert "src=" not in page
