@@ -310,7 +310,7 @@ class ClientConnection(HttpToolsProtocol):
             if self.pipeline or not is_body:
                 return
         if not (is_body and self.cycle.response_started):
-            record = begun_record(self.cycle.scope) if is_body else RequestRecord("other")
+            record = begun_record(cast(Scope, self.cycle.scope)) if is_body else RequestRecord("other")
             record.status = status
             named = {IDENTIFIER_HEADER.decode(): record.identifier}
             self.transport.write(plain_answer(status, message, named))
