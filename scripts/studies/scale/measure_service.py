@@ -133,10 +133,9 @@ class Load(NamedTuple):
             for start in range(0, len(sentences), self.text_size)
         ]
         following = cycle(requests)
+        ask = self._closed if self.rate is None else self._open
         if self.text_size > 1:
             ask = partial(self._beside, cycle(texts))
-        else:
-            ask = self._closed if self.rate is None else self._open
         await ask(connections, following, WARM_UP)
         processor, began = processor_seconds(pid), time.perf_counter()
         latencies = await ask(connections, following, self.seconds)
@@ -229,9 +228,9 @@ def main() -> None:
     options.add_argument("file", type=Path)
     options.add_argument("services", nargs="+", metavar="NAME=ADDRESS")
     options.add_argument("--clients", type=int, default=32)
-    load = options.add_mutually_exclusive_group()
-    load.add_argument("--rate", type=float)
-    load.add_argument("--texts", type=int, default=1, metavar="N")
+    kinds = options.add_mutually_exclusive_group()
+    kinds.add_argument("--rate", type=float)
+    kinds.add_argument("--texts", type=int, default=1, metavar="N")
     options.add_argument("--seconds", type=float, default=10)
     options.add_argument("--turns", type=int, default=5)
     options.add_argument("--pid", type=int, nargs="+", default=[])
